@@ -1,0 +1,74 @@
+# Everything a developer or CI runs. All set-up happens in .venv; nothing is installed elsewhere.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench lock clean rebuild
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := .cache/uv/bin/uv
+
+# The first Python that is new enough; `make PYTHON=/path/to/python …` chooses another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do \
+	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+VENV_PACKAGE := import sys; print("python%d.%d-venv" % sys.version_info[:2])
+
+# pytest's flags: one worker a core, and a worker that is done takes over another's tests.
+PYTEST_FLAGS ?= -n auto --dist worksteal
+
+# A venv cannot be moved or copied: the stamp's name carries the path it was made for.
+STAMP := $(VENV)/.setup-$(shell pwd | cksum | cut -d' ' -f1)
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv from requirements.lock, with headway in it (quick when nothing changed)
+
+# Where the venv's interpreter is gone, an up-to-date stamp says nothing.
+$(STAMP): requirements.lock pyproject.toml $(if $(shell test -x $(BIN)/python && echo ok),,rebuild)
+	@test -e $@ -a -x $(BIN)/python || { $(call make_venv); }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+rebuild:
+
+define make_venv
+	"$(PYTHON)" -c '$(NEW_ENOUGH)' 2>/dev/null \
+		|| { echo "headway: Python 3.11 or newer is needed — install it, or name it: make PYTHON=/path/to/python" >&2; exit 1; }; \
+	"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "headway: $(PYTHON) cannot make a venv — run: apt-get install $$($(PYTHON) -c '$(VENV_PACKAGE)')" >&2; exit 1; }; \
+	echo "making $(VENV) with $(PYTHON)"; \
+	"$(PYTHON)" -m venv --clear $(VENV)
+endef
+
+demo: setup ## run the demo scenario in virtual time: no key, no network
+	@$(BIN)/headway simulate scenarios/demo.yaml
+
+check: setup ## lint, formatting, types, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports --no-logo
+
+test: check ## what CI runs: check, then every test
+	$(BIN)/pytest $(PYTEST_FLAGS)
+
+bench: setup ## measure, and write bench/RESULTS.md
+	$(BIN)/python -m bench
+
+# `uv pip compile` keeps the pins that still fit, writes no address and leaves no uv.lock behind.
+lock: $(UV) ## pin the dependencies anew in requirements.lock (LOCK_FLAGS=--upgrade: the newest of all)
+	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS) \
+		--quiet --output-file requirements.lock
+
+$(UV):
+	@"$(PYTHON)" -m venv --clear .cache/uv
+	@.cache/uv/bin/pip install --quiet --disable-pip-version-check uv
+
+clean: ## remove what make and the tools made
+	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist uv.lock
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

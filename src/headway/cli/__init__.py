@@ -1,0 +1,126 @@
+"""The `headway` command: one file a command, loaded only when it is called for.
+
+This file owns the table of commands, the group's own flags, and how an error looks: one line on
+stderr, with the exit code of its kind. It must never import a command, nor what a command needs:
+`headway --help` answers within 150 ms because click is all it loads.
+"""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+import headway
+from headway.errors import HeadwayError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130  # what shells report for a process that SIGINT ended: 128 + 2
+
+# name → (where its click command is, the line that `headway --help` shows)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "simulate": (
+        "headway.cli.simulate:command",
+        "Run the real scheduler in virtual time against modelled providers.",
+    ),
+}
+
+
+@dataclass
+class Session:
+    """What the flags of one invocation ask of `main`; every click context carries it as its object."""
+
+    verbose: bool = False
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands from `COMMANDS` and imports one only to run or explain it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise _unknown_command(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _unknown_command(name: str) -> UsageError:
+    import difflib  # only a typing error pays for it
+
+    nearest = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean '{nearest[0]}'?" if nearest else "'headway --help' lists the commands"
+    return UsageError(f"there is no command '{name}'", hint=hint)
+
+
+def _set_verbose(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    session = ctx.find_object(Session)
+    if value and session is not None:
+        session.verbose = True
+
+
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    envvar="HEADWAY_DEBUG",
+    callback=_set_verbose,
+    help="Show the traceback of an error (also: HEADWAY_DEBUG=1).",
+)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(headway.__version__, prog_name="headway", message="%(prog)s %(version)s")
+@verbose_option
+def cli() -> None:
+    """Run LLM and agent work at the edge of every provider's rate limit, and lose none of it."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command line (the process's own by default) and return its exit code."""
+    session = Session()
+    try:
+        result = cli.main(args, prog_name="headway", standalone_mode=False, obj=session)
+    except HeadwayError as error:
+        if session.verbose:
+            traceback.print_exc()
+        return _fail(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _fail(_one_line_of(error), error.exit_code)
+    except click.Abort:
+        return _fail("interrupted", INTERRUPTED)
+    return result if isinstance(result, int) else 0  # a command returns its exit code, or nothing
+
+
+def _one_line_of(error: click.ClickException) -> str:
+    """Click's message with a pointer to the help of the command that was misused."""
+    message = error.format_message().rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{message} — see '{context.command_path} --help'" if context else message
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo("headway: " + " ".join(line.strip() for line in message.splitlines()), err=True)
+    return code
