@@ -1,0 +1,71 @@
+"""A lane that only fails is closed, probed now and then, reported, and in the end stopped with a reason.
+
+Closed → open after a run of failures without one success among them; while open, one probe at a time, each
+after a longer pause. A probe spends none of its unit's attempts: the lane is at fault. A success closes the
+breaker. A lane that has been open for `PATIENCE_S` stops for this run, so that a dead provider ends the run
+with one explanation instead of failing every unit or waiting for ever; its units stay pending.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Failures in a row that open it. Five chance failures at a 5 % error rate come once in three million.
+OVERLOADS: Final = 5
+#: Refusals in a row without any success: a limit this tight is not one to wait out silently.
+REFUSALS: Final = 12
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 15.0
+PATIENCE_S: Final = 900.0
+
+
+class Breaker:
+    """Counts failures in a row; knows when the next probe may go."""
+
+    __slots__ = ("failures", "opened_at", "pause_s", "probe_at", "refusals")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.refusals = 0
+        self.opened_at: float | None = None
+        self.probe_at = float("-inf")
+        self.pause_s = FIRST_PAUSE_S
+
+    @property
+    def open(self) -> bool:
+        """Whether the lane is closed but for probes."""
+        return self.opened_at is not None
+
+    def succeeded(self) -> bool:
+        """Any good answer closes it; returns whether it was open."""
+        was_open = self.opened_at is not None
+        self.failures = self.refusals = 0
+        self.opened_at = None
+        self.pause_s = FIRST_PAUSE_S
+        self.probe_at = float("-inf")
+        return was_open
+
+    def failed(self, now: float, *, refused: bool, at_floor: bool, probe: bool) -> bool:
+        """One more failure; returns whether it opened the breaker.
+
+        Refusals count only at the lane's floor. While it is open only the probe's own failure says something
+        new; stragglers that were sent before do not.
+        """
+        if self.opened_at is not None:
+            if probe:
+                self.pause_s = min(self.pause_s * 2.0, LONGEST_PAUSE_S)
+                self.probe_at = now + self.pause_s
+            return False
+        if refused:
+            self.refusals += at_floor
+        else:
+            self.failures += 1
+        if self.failures < OVERLOADS and self.refusals < REFUSALS:
+            return False
+        self.opened_at = now
+        self.probe_at = now + self.pause_s
+        return True
+
+    def out_of_patience(self, now: float) -> bool:
+        """Whether waiting for this lane has become pointless."""
+        return self.opened_at is not None and now - self.opened_at > PATIENCE_S

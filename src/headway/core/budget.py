@@ -1,0 +1,56 @@
+"""A cap on money and tokens for the whole run. What a start may cost is set aside before it starts.
+
+So the cap is never passed by what is in flight: spent + reserved never exceeds it, except where an attempt
+turns out to cost more than was estimated, and then nothing more starts.
+"""
+
+from __future__ import annotations
+
+from headway.core.model import Estimate, Usage
+
+#: Sums of cents carry rounding; a start that fits to within this does fit.
+ROUNDING = 1e-9
+
+
+class Budget:
+    """Money and tokens: spent, reserved, and the cap on their sum. 0 is no cap."""
+
+    __slots__ = ("max_cost_usd", "max_tokens", "reserved_tokens", "reserved_usd", "spent_tokens", "spent_usd")
+
+    def __init__(self, max_cost_usd: float = 0.0, max_tokens: float = 0.0) -> None:
+        self.max_cost_usd = max_cost_usd
+        self.max_tokens = max_tokens
+        self.spent_usd = self.reserved_usd = 0.0
+        self.spent_tokens = self.reserved_tokens = 0.0
+
+    @property
+    def capped(self) -> bool:
+        """Whether there is anything to watch."""
+        return self.max_cost_usd > 0.0 or self.max_tokens > 0.0
+
+    def fits(self, estimate: Estimate) -> bool:
+        """Whether a start of this size stays below every cap."""
+        if (
+            self.max_cost_usd
+            and self.spent_usd + self.reserved_usd + estimate.cost_usd > self.max_cost_usd + ROUNDING
+        ):
+            return False
+        tokens = self.spent_tokens + self.reserved_tokens + _tokens(estimate)
+        return not self.max_tokens or tokens <= self.max_tokens + ROUNDING
+
+    def reserve(self, estimate: Estimate) -> None:
+        """Set aside what a start may cost."""
+        self.reserved_usd += estimate.cost_usd
+        self.reserved_tokens += _tokens(estimate)
+
+    def settle(self, estimate: Estimate, usage: Usage | None) -> None:
+        """The attempt ended: what it used is spent, what was set aside for it is free again."""
+        self.reserved_usd -= estimate.cost_usd
+        self.reserved_tokens -= _tokens(estimate)
+        if usage is not None:
+            self.spent_usd += usage.cost_usd
+            self.spent_tokens += usage.input_tokens + usage.output_tokens
+
+
+def _tokens(estimate: Estimate) -> float:
+    return estimate.input_tokens + (estimate.max_output_tokens or estimate.output_tokens)

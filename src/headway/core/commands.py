@@ -1,0 +1,67 @@
+"""What the scheduler decides. The engine records each command first, then acts on it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from headway.core.model import Kind, Unit
+from headway.core.status import Status
+
+
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """Send this unit now. `attempt` counts from 1 over all tries, throttled ones included."""
+
+    unit: Unit
+    attempt: int
+
+
+class Requeue(msgspec.Struct, frozen=True, gc=False):
+    """The unit is pending again; it may not start before `not_before`."""
+
+    unit: Unit
+    not_before: float
+    kind: Kind | None
+    reason: str
+
+
+class Finish(msgspec.Struct, frozen=True, gc=False):
+    """The unit has come to an end. `code` is an error kind, or interrupted, deadline, budget, upstream_failed."""
+
+    unit: Unit
+    status: Status
+    code: str = ""
+    message: str = ""
+
+
+class CancelAttempt(msgspec.Struct, frozen=True, gc=False):
+    """Stop the attempt that is in flight for this unit, and answer with `Cancelled` (or `Finished` if it won)."""
+
+    unit: Unit
+
+
+class Notice(msgspec.Struct, frozen=True, gc=False):
+    """Something about a lane that a person wants to know; one for each change, never one for each unit."""
+
+    lane: str
+    what: Literal[
+        "held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit", "depth"
+    ]
+    text: str
+    until: float | None = None
+
+
+class Wake(msgspec.Struct, frozen=True, gc=False):
+    """Call `handle` again at this instant even if nothing happens; replaces every earlier wake-up."""
+
+    at: float
+
+
+class Done(msgspec.Struct, frozen=True, gc=False):
+    """Nothing more will start and nothing is in flight."""
+
+    reason: Literal["complete", "stopped", "parked", "deadline", "budget", "aborted"]
+
+
+Command = Start | Requeue | Finish | CancelAttempt | Notice | Wake | Done

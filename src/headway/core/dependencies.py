@@ -1,0 +1,58 @@
+"""Units in memory that wait for other units to succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway.core.queue import Entry
+from headway.core.status import Status
+
+
+class Dependencies:
+    """Who waits for whom, and how those that others wait for have ended."""
+
+    __slots__ = ("_ended", "_waiting", "count")
+
+    def __init__(self) -> None:
+        self._ended: dict[int, bool] = {}
+        self._waiting: dict[int, list[Entry]] = {}
+        self.count = 0
+
+    def failed(self, entry: Entry) -> int | None:
+        """A unit it builds on that has ended without success."""
+        return next((index for index in entry.unit.after if self._ended.get(index) is False), None)
+
+    def block(self, entry: Entry) -> bool:
+        """Let it wait for whatever has not ended yet; returns whether there is anything to wait for."""
+        open_ones = [index for index in entry.unit.after if index not in self._ended]
+        for index in open_ones:
+            self._waiting.setdefault(index, []).append(entry)
+        entry.waits_for = len(open_ones)
+        self.count += bool(open_ones)
+        return bool(open_ones)
+
+    def ended(self, index: int, *, good: bool) -> Iterator[Entry]:
+        """A unit that others build on has ended: those that this decides, to go or to be skipped."""
+        self._ended[index] = good
+        for entry in self._waiting.pop(index, ()):
+            if entry.status is not Status.PENDING or entry.waits_for == 0:
+                continue
+            entry.waits_for = entry.waits_for - 1 if good else 0
+            if entry.waits_for == 0:
+                self.count -= 1
+                yield entry
+
+    def entries(self) -> Iterator[Entry]:
+        """Each waiting unit, once."""
+        seen: set[int] = set()
+        for entries in self._waiting.values():
+            for entry in entries:
+                if entry.waits_for and entry.status is Status.PENDING and entry.unit.index not in seen:
+                    seen.add(entry.unit.index)
+                    yield entry
+
+    def drop(self, entry: Entry) -> None:
+        """It waits no longer: somebody cancelled it."""
+        if entry.waits_for:
+            entry.waits_for = 0
+            self.count -= 1

@@ -1,0 +1,122 @@
+"""What can be told to the scheduler. `Scheduler.handle` takes a batch of these and the time."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from headway.core.model import Hint, LaneSpec, Limits, Outcome, Usage
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """The provider took the request: its first headers are here, the answer is not yet.
+
+    `usage` is there where a stream opens with the input that was counted (Anthropic's message_start does).
+    """
+
+    index: int
+    hint: Hint | None = None
+    usage: Usage | None = None
+
+
+class Finished(msgspec.Struct, frozen=True, gc=False):
+    """An attempt ended, one way or another."""
+
+    index: int
+    outcome: Outcome
+
+
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
+    """An attempt was stopped from our side, as a `CancelAttempt` command asked."""
+
+    index: int
+
+
+class HoldLane(msgspec.Struct, frozen=True, gc=False):
+    """Close a lane until an instant."""
+
+    lane: str
+    until: float
+    reason: str
+
+
+class StopLane(msgspec.Struct, frozen=True, gc=False):
+    """Close a lane for this run; its units stay pending."""
+
+    lane: str
+    reason: str
+
+
+class ReopenLane(msgspec.Struct, frozen=True, gc=False):
+    """Lift a lane's hold, stop or open breaker."""
+
+    lane: str
+
+
+class OpenLane(msgspec.Struct, frozen=True):
+    """A lane that was not known at the start."""
+
+    spec: LaneSpec
+
+
+class SetLimits(msgspec.Struct, frozen=True, gc=False):
+    """New configured limits for a lane, while it runs."""
+
+    lane: str
+    limits: Limits
+
+
+class SetConcurrency(msgspec.Struct, frozen=True, gc=False):
+    """A new global cap; 0 is none."""
+
+    limit: int
+
+
+class MoreWork(msgspec.Struct, frozen=True, gc=False):
+    """The source has units again for a lane that it had none for."""
+
+    lane: str
+
+
+class InputClosed(msgspec.Struct, frozen=True, gc=False):
+    """The source will get no further units."""
+
+
+class CancelUnit(msgspec.Struct, frozen=True, gc=False):
+    """Somebody no longer wants this unit."""
+
+    index: int
+
+
+class Pause(msgspec.Struct, frozen=True, gc=False):
+    """Start nothing until `Resume`; what is in flight goes on."""
+
+
+class Resume(msgspec.Struct, frozen=True, gc=False):
+    """Undo `Pause`."""
+
+
+class Abort(msgspec.Struct, frozen=True, gc=False):
+    """Start nothing more. `drain` lets what is in flight finish, `cancel` stops it."""
+
+    mode: Literal["drain", "cancel"] = "drain"
+
+
+Event = (
+    Admitted
+    | Finished
+    | Cancelled
+    | HoldLane
+    | StopLane
+    | ReopenLane
+    | OpenLane
+    | SetLimits
+    | SetConcurrency
+    | MoreWork
+    | InputClosed
+    | CancelUnit
+    | Pause
+    | Resume
+    | Abort
+)

@@ -1,0 +1,75 @@
+"""Everything that must hold of a scheduler between two calls. Tests run `check` after each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headway.core.status import Status
+from headway.core.window import OPEN
+
+if TYPE_CHECKING:
+    from headway.core.lane import Lane
+    from headway.core.scheduler import Scheduler
+
+#: Sums of floats drift; this much is not a leak.
+DRIFT = 1e-6
+
+
+def check(scheduler: Scheduler) -> None:
+    """Raise AssertionError, saying what is wrong, unless every invariant holds."""
+    _check_permits(scheduler)
+    _check_places(scheduler)
+    _check_budget(scheduler)
+    for lane in scheduler.lanes.values():
+        _check_lane(lane)
+
+
+def _check_permits(scheduler: Scheduler) -> None:
+    held = dict.fromkeys(scheduler.lanes, 0)
+    probes = dict.fromkeys(scheduler.lanes, 0)
+    for index, entry in scheduler.out.items():
+        assert entry.unit.index == index, f"unit {entry.unit.index} is out under number {index}"
+        assert entry.status is Status.RUNNING, f"unit {index} is out but {entry.status}"
+        held[entry.lane.key] += 1
+        probes[entry.lane.key] += entry.probe == "depth"
+    for key, lane in scheduler.lanes.items():
+        assert lane.in_flight == held[key], (
+            f"lane {key} holds {lane.in_flight} permits for {held[key]} attempts"
+        )
+        assert lane.probes_out == probes[key], (
+            f"lane {key} counts {lane.probes_out} probes, {probes[key]} are out"
+        )
+
+
+def _check_places(scheduler: Scheduler) -> None:
+    """Each unit is in one place at a time."""
+    seen = set(scheduler.out)
+    for entry in scheduler.in_memory():
+        assert entry.unit.index not in seen, f"unit {entry.unit.index} is in two places"
+        seen.add(entry.unit.index)
+    blocked = sum(1 for _ in scheduler.waiting.entries())
+    assert blocked == scheduler.waiting.count, (
+        f"{blocked} units wait for others, {scheduler.waiting.count} counted"
+    )
+
+
+def _check_budget(scheduler: Scheduler) -> None:
+    budget = scheduler.budget
+    if budget.capped:
+        reserved = sum(entry.unit.estimate.cost_usd for entry in scheduler.out.values())
+        assert abs(budget.reserved_usd - reserved) < DRIFT, (
+            f"{budget.reserved_usd} reserved, {reserved} in flight"
+        )
+
+
+def _check_lane(lane: Lane) -> None:
+    assert lane.in_flight >= 0, f"lane {lane.key} has {lane.in_flight} in flight"
+    assert 1 <= lane.window.size <= max(OPEN, lane.window.configured), (
+        f"lane {lane.key}: window {lane.window.size}"
+    )
+    for meter in lane.meters:
+        assert meter.rate > 0.0, f"lane {lane.key}: {meter.name} has no rate"
+        assert meter.full_at == meter.full_at, f"lane {lane.key}: {meter.name} is not a number"
+        assert meter.depth_s <= meter.ceiling_s + DRIFT, (
+            f"lane {lane.key}: {meter.name} is deeper than it can be"
+        )

@@ -1,0 +1,483 @@
+"""One real rate-limit scope: its meters, its window, its holds, its queue of units.
+
+A lane answers one question, *when may this unit start*, and learns from what comes back. It issues no
+commands and knows no other lane; `scheduler.py` does the rest. The policy, from providers.md §4:
+
+- A margin instead of a cut. A refusal does not lower the rate, which is known; it raises the reserve that
+  stays in the bucket (×1.5, once per congestion event), and that decays with success.
+- Headers first. Where the provider reports levels they move the meters, and usage does not move them again.
+- Probes. While a bucket may be deeper than is proven, single requests go beyond the proven depth: one at a
+  time, after the first acceptance two, then four. A refused probe ends that for a minute, then two, …
+- A canary. Headers come only with requests. A lane that has work, nothing in flight and has sent nothing for
+  three seconds, longer than its own pace explains, sends one and looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from headway.core.breaker import Breaker
+from headway.core.meter import Meter
+from headway.core.model import (
+    DAY_S,
+    DIMENSIONS,
+    MINUTE_S,
+    Dimension,
+    Hint,
+    Kind,
+    LaneSpec,
+    Limits,
+    Outcome,
+    Report,
+    Usage,
+)
+from headway.core.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.retry import LONGEST_HINT_S, REFUSED
+from headway.core.window import Window
+
+#: The reserve is this many times a meter's guard: once to begin with, half as much again for each congestion
+#: event, and what one success leaves of the excess (half is gone after some 350).
+CALM: Final = 1.0
+ALARMED: Final = 8.0
+CAUTION_GROWTH: Final = 1.5
+CAUTION_DECAY: Final = 0.998
+#: Unanswered probes: one, doubling with each accepted one up to a quarter of a second's starts.
+PROBE_SHARE_S: Final = 0.25
+LEAST_WIDEST_PROBE: Final = 2
+#: The pause after a refused probe; doubles with each.
+PROBE_PAUSE_S: Final = 600.0
+#: Silence after which a canary goes (providers.md §4.5).
+CANARY_S: Final = 3.0
+MINIMUM_GAP: Final = "minimum gap"
+#: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
+#: choose from many; input order needs only as many as may start before the next call.
+BATCH: Final = 128
+LOW: Final = 32
+LONGEST_BATCH: Final = 1024
+LONGEST_LOW: Final = 2048
+#: Time constant of the achieved rate in snapshots.
+RATE_TAU_S: Final = 20.0
+
+
+class Lane:
+    """State and policy of one lane."""
+
+    def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
+        self.spec = spec
+        self.key = spec.key
+        longest = spec.order == "longest"
+        self.queue = Queue(longest=longest)
+        self.batch, self.low = (LONGEST_BATCH, LONGEST_LOW) if longest else (BATCH, LOW)
+        self.exhausted = False
+        self.in_flight = 0
+        self.seq = 0
+        self.held_until = ALWAYS
+        self.announced_until = ALWAYS
+        self.hold_reason = ""
+        self.paused_until = ALWAYS
+        self.stopped = ""
+        self.parked = False
+        self.breaker = Breaker()
+        self.caution = CALM
+        self.probes_out = 0
+        self.probe_width = 1
+        self.probe_after = ALWAYS
+        self.probe_pause_s = PROBE_PAUSE_S
+        self.last_start_at = ALWAYS
+        self.last_invalid = ""
+        self.invalid_run = 0
+        self.started = self.succeeded = self.failed = self.refused = 0
+        self.charged = [0.0, 0.0, 0.0, 0.0]
+        self.rate = 0.0
+        self.wake_at = NEVER
+        self._out = out
+        self._configured: list[Meter] = []
+        self._reported: dict[tuple[Dimension, float], Meter] = {}
+        self.meters: tuple[Meter, ...] = ()
+        self.window = Window(spec.limits.max_concurrency, rate_known=spec.limits.known)
+        self.configure(spec.limits, now)
+
+    # -- limits ------------------------------------------------------------------------------------
+
+    def configure(self, limits: Limits, now: float) -> None:
+        """Take configured limits, at the start or while running; levels carry over."""
+        before = {meter.name: meter for meter in self._configured}
+        self._configured = []
+        for wanted in _meters(limits, now):
+            meter = before.get(wanted.name, wanted)
+            meter.set_limit(wanted.limit, now)
+            self._configured.append(meter)
+        self.limits = limits
+        self.window.configure(limits.max_concurrency)
+        if limits.known:
+            self.window.throw_open()
+        self._select()
+
+    def _select(self) -> None:
+        """The meters in force: all reported ones, and configured ones where nothing as tight is reported."""
+        loose = float("inf")
+        reported = {key: meter.limit for key, meter in self._reported.items()}
+        configured = (
+            meter
+            for meter in self._configured
+            if meter.name == MINIMUM_GAP
+            or meter.limit < reported.get((meter.dimension, meter.period_s), loose)
+        )
+        self.meters = (*configured, *self._reported.values())
+
+    def learn(self, entry: Entry, reports: tuple[Report, ...], now: float) -> None:
+        """Take the limits and levels that the response to this attempt reported."""
+        for report in reports:
+            if report.limit <= 0.0:
+                continue
+            meter = self._reported.get((report.dimension, report.period_s))
+            if meter is None:
+                self._meet(entry, report)
+                continue
+            if report.limit != meter.limit and entry.seq > meter.synced_seq:
+                meter.set_limit(report.limit, now)
+                self._select()
+            try:
+                mark = entry.marks[entry.meters.index(meter)]
+            except ValueError:
+                continue  # It was sent before this limit was known.
+            meter.sync(report, mark, entry.started_at, entry.seq)
+
+    def _meet(self, entry: Entry, report: Report) -> None:
+        """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""
+        meter = Meter(
+            report.dimension,
+            report.limit,
+            report.period_s,
+            entry.started_at,
+            burst_s=self.limits.burst_s if report.period_s < DAY_S else None,
+            reported=True,
+        )
+        mark = meter.reserve(entry.costs[meter.place], entry.started_at)
+        meter.sync(report, mark, entry.started_at, entry.seq)
+        for other in self._out.values():
+            if other.lane is self and other.seq > entry.seq:
+                meter.reserve(other.costs[meter.place], other.started_at)
+        self._reported[report.dimension, report.period_s] = meter
+        self.window.throw_open()
+        self._select()
+
+    def recall(
+        self,
+        dimension: Dimension,
+        period_s: float,
+        limit: float,
+        depth_s: float,
+        *,
+        reported: bool,
+        now: float,
+    ) -> None:
+        """Go on with a limit that an earlier run was told or had proven; the first new report corrects it."""
+        if reported and (dimension, period_s) not in self._reported:
+            burst_s = self.limits.burst_s if period_s < DAY_S else None
+            meter = Meter(dimension, limit, period_s, now, burst_s=burst_s, reported=True)
+            self._reported[dimension, period_s] = meter
+            self.window.throw_open()
+            self._select()
+        for meter in (*self._configured, *self._reported.values()):
+            if meter.probed and (meter.dimension, meter.period_s) == (dimension, period_s):
+                meter.deepen(depth_s)
+
+    # -- when may it start ---------------------------------------------------------------------------
+
+    def start_at(self, entry: Entry) -> float:
+        """The earliest instant for this unit as far as hold, pause and meters go."""
+        at = self.held_until if self.held_until > self.paused_until else self.paused_until
+        caution = self.caution
+        costs = entry.costs
+        for meter in self.meters:  # Meter.ready_at, written out: this is the hottest line there is.
+            slack = meter.depth_s - caution * meter.guard_s - meter.safety * costs[meter.place] / meter.rate
+            ready = meter.full_at - slack if slack > 0.0 else meter.full_at
+            if ready > at:
+                at = ready
+        return at
+
+    def probe_at(self, entry: Entry) -> float:
+        """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out."""
+        if self.probes_out >= self.probe_width:
+            return NEVER
+        at = max(self.held_until, self.paused_until, self.probe_after)
+        shallow = False
+        for meter in self.meters:
+            shallow = shallow or meter.shallow
+            at = max(at, meter.probe_at(entry.costs[meter.place], self.caution))
+        return at if shallow else NEVER
+
+    def canary_at(self, entry: Entry) -> float:
+        """When a silent lane sends one just to see; NEVER where its silence needs no explanation."""
+        if self.in_flight or not self._reported:
+            return NEVER
+        gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.meters)
+        return max(self.held_until, self.paused_until, self.last_start_at + max(CANARY_S, 2.0 * gap_s))
+
+    def sooner(self, entry: Entry, at: float) -> tuple[float, str]:
+        """An earlier instant at which it may go all the same, and as what kind of probe."""
+        probe_at = self.probe_at(entry)
+        if probe_at < at:
+            return probe_at, "depth"
+        canary_at = self.canary_at(entry)
+        return (canary_at, "canary") if canary_at < at else (at, "")
+
+    def too_large(self, entry: Entry) -> str:
+        """Why this unit can never fit, with the numbers; empty where it can."""
+        for meter in self.meters:
+            cost = entry.costs[meter.place]
+            if cost > meter.limit and meter.name != MINIMUM_GAP:
+                what = meter.dimension.replace("_", " ")
+                return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
+        return ""
+
+    def binding(self, entry: Entry) -> Meter | None:
+        """The meter that this unit waits for longest."""
+        return max(
+            self.meters,
+            key=lambda meter: meter.ready_at(entry.costs[meter.place], self.caution),
+            default=None,
+        )
+
+    # -- an attempt's life -----------------------------------------------------------------------------
+
+    def charge(self, entry: Entry, now: float, probe: str = "") -> None:
+        """Take the permit and charge the meters: the attempt begins."""
+        self.seq += 1
+        self.in_flight += 1
+        self.started += 1
+        entry.seq = self.seq
+        entry.started_at = now
+        entry.epoch = self.window.epoch
+        entry.accepted = False
+        entry.tries += 1
+        entry.probe = probe
+        if probe == "depth":
+            self.probes_out += 1
+        costs = entry.charged = entry.costs
+        meters = entry.meters = self.meters
+        entry.marks = [meter.reserve(costs[meter.place], now) for meter in meters]
+        for place in _PLACES:
+            self.charged[place] += costs[place]
+        gap_s = now - self.last_start_at
+        if gap_s > 0.0:
+            self.rate *= max(0.0, 1.0 - gap_s / RATE_TAU_S)
+            self.last_start_at = now
+        self.rate += 1.0 / RATE_TAU_S
+
+    def admitted(self, entry: Entry, hint: Hint | None, now: float, usage: Usage | None = None) -> None:
+        """The provider took the attempt, and perhaps said what is left or what the input came to."""
+        if usage is not None and not entry.accepted:
+            self._correct_input(entry, usage)
+        if hint is not None and hint.reports:
+            self.learn(entry, hint.reports, now)
+        if entry.accepted:
+            return
+        entry.accepted = True
+        self.window.succeeded(self.in_flight, first_try=entry.tries == 1)
+        if entry.probe == "depth":
+            self._probe_accepted(entry)
+        if usage is not None and self.spec.counting.cached_free:
+            self._credit_cached(entry, usage.cached_input_tokens, now)
+
+    def _probe_accepted(self, entry: Entry) -> None:
+        entry.probe = ""
+        self.probes_out -= 1
+        self.probe_width = min(self.probe_width * 2, max(LEAST_WIDEST_PROBE, int(self.rate * PROBE_SHARE_S)))
+        for meter, mark in zip(entry.meters, entry.marks, strict=True):
+            if meter.shallow:
+                meter.accepted(mark, entry.started_at, self.caution)
+
+    def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
+        """Give the permit back and settle the meters, exactly once."""
+        self.in_flight -= 1
+        hint = outcome.hint
+        if outcome.kind is None:
+            if not entry.accepted:
+                self.admitted(entry, hint, now)
+            if self.caution > CALM:
+                self.caution = CALM + (self.caution - CALM) * CAUTION_DECAY
+        elif hint is not None and hint.reports:
+            self.learn(entry, hint.reports, now)
+        if outcome.usage is not None:
+            self._settle(entry, outcome.usage)
+        elif outcome.kind in REFUSED:
+            self._refund(entry)
+
+    def _settle(self, entry: Entry, usage: Usage) -> None:
+        """Replace the reservation by what was really used. Reported meters take their level from headers alone."""
+        costs = None
+        for meter in entry.meters:
+            if not meter.reported:
+                costs = costs or self.spec.counting.settled(entry.unit.estimate, usage)
+                more = costs[meter.place] - entry.charged[meter.place]
+                if more:
+                    meter.adjust(more)
+
+    def _correct_input(self, entry: Entry, usage: Usage) -> None:
+        """The input is counted before the output is there: put right what was estimated for it.
+
+        A level that was reported since then has it right already.
+        """
+        more = usage.input_tokens - entry.unit.estimate.input_tokens
+        self._recharge(entry, more)
+        for meter in entry.meters:
+            if meter.place in _INPUT_PLACES and meter.synced_seq < entry.seq:
+                meter.adjust(more)
+
+    def _credit_cached(self, entry: Entry, cached: float, now: float) -> None:
+        """The provider gives back what it found in its cache, now and not later."""
+        self._recharge(entry, -cached)
+        for meter in entry.meters:
+            if meter.place in _INPUT_PLACES:
+                meter.credit(cached, now)
+
+    def _recharge(self, entry: Entry, more: float) -> None:
+        """Note that the meters hold `more` input for this attempt than they did."""
+        requests, tokens, tokens_in, tokens_out = entry.charged
+        entry.charged = (requests, tokens + more, tokens_in + more, tokens_out)
+
+    def _refund(self, entry: Entry) -> None:
+        """The provider did nothing for this attempt; a level reported since then knows that already."""
+        for meter in entry.meters:
+            if meter.synced_seq < entry.seq:
+                meter.adjust(-entry.charged[meter.place])
+
+    # -- refusals ---------------------------------------------------------------------------------------
+
+    def throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
+        """Learn from a refusal that said "later"; returns when this unit may try again."""
+        self.refused += 1
+        hint = outcome.hint or _NO_HINT
+        if outcome.kind is Kind.RATE:
+            self._refused_rate(entry, hint, now)
+        elif outcome.kind is Kind.CONCURRENCY:
+            self.window.refused(entry.epoch, self.in_flight + 1)
+        wait_s = hint.retry_after_s
+        if wait_s is None:
+            return ALWAYS
+        if outcome.kind is Kind.HOLD or wait_s > LONGEST_HINT_S:
+            self.hold(now + wait_s + self.spec.retry.hold_margin_s, outcome.message or "the provider said so")
+            return self.held_until
+        return now + wait_s
+
+    def _refused_rate(self, entry: Entry, hint: Hint, now: float) -> None:
+        wait_s = hint.retry_after_s
+        if wait_s is not None and wait_s <= LONGEST_HINT_S:
+            self.paused_until = max(self.paused_until, now + wait_s - hint.precision_s)
+        if entry.probe == "depth":
+            self._overreached(entry, now)
+            return
+        new_event = entry.epoch == self.window.epoch
+        if not self.meters:
+            self.window.refused(entry.epoch, self.in_flight + 1)
+            return
+        if new_event:
+            self.window.epoch += 1
+            self.caution = min(self.caution * CAUTION_GROWTH, ALARMED)
+        told = {report.dimension: report.remaining for report in hint.reports}
+        for meter in self._suspects(entry, hint.dimension):
+            self._found_bottom(entry, meter, told.get(meter.dimension), now)
+
+    def _found_bottom(self, entry: Entry, meter: Meter, left: float | None, now: float) -> None:
+        """A refusal at a debt that was thought to be fine, with what the provider says is left, if it says so."""
+        cost = entry.costs[meter.place]
+        if left is not None and left <= cost:
+            return  # As reported: the level has been put right, and the depth is not in doubt.
+        if meter in entry.meters:
+            meter.overreached(entry.marks[entry.meters.index(meter)], entry.started_at, cost)
+        if left is None:
+            meter.empty(now)
+
+    def _suspects(self, entry: Entry, dimension: Dimension | None) -> Iterator[Meter]:
+        """The meters that a refusal speaks of: the dimension it names, otherwise the one nearest to its end."""
+        named = [meter for meter in self.meters if meter.dimension is dimension and meter.period_s < DAY_S]
+        if named:
+            yield from named
+        elif (tightest := self.binding(entry)) is not None:
+            yield tightest
+
+    def _overreached(self, entry: Entry, now: float) -> None:
+        """A probe found the bottom. That is no congestion; it only ends the probing for a while."""
+        for meter in entry.meters:
+            if meter.shallow:
+                self._found_bottom(entry, meter, None if not meter.reported else NEVER, now)
+        self.probe_width = 1
+        self.probe_after = now + self.probe_pause_s
+        self.probe_pause_s *= 2.0
+
+    def drop_probe(self, entry: Entry) -> None:
+        """An attempt ended without telling anything about the depth."""
+        if entry.probe == "depth":
+            self.probes_out -= 1
+        entry.probe = ""
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether the lane has no way left to be gentler."""
+        return self.window.size <= 1 or self.caution >= ALARMED
+
+    # -- what is left to do -----------------------------------------------------------------------------
+
+    @property
+    def spent(self) -> bool:
+        """Whether neither the source nor the queue has anything for it."""
+        return self.exhausted and not self.queue
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight and nothing will start by itself."""
+        return not self.in_flight and (bool(self.stopped) or self.spent)
+
+    def rate_at(self, now: float) -> float:
+        """Starts a second, lately."""
+        return self.rate * max(0.0, 1.0 - (now - self.last_start_at) / RATE_TAU_S) if self.started else 0.0
+
+    def mean_costs(self) -> tuple[float, ...]:
+        """What a unit of this lane has reserved on average so far."""
+        return tuple(total / self.started for total in self.charged) if self.started else (1.0, 0.0, 0.0, 0.0)
+
+    def told(self) -> str:
+        """The limits in force, for people."""
+        return ", ".join(f"{meter.limit:,.0f} {meter.name}" for meter in self.meters)
+
+    # -- holds ------------------------------------------------------------------------------------------
+
+    def hold(self, until: float, reason: str) -> None:
+        """Close the lane until an instant; a shorter hold never opens a longer one."""
+        if until > self.held_until:
+            self.held_until = until
+            self.hold_reason = reason
+
+    def reopen(self) -> None:
+        """Lift hold, stop and breaker."""
+        self.held_until = self.paused_until = ALWAYS
+        self.hold_reason = self.stopped = ""
+        self.parked = False
+        self.breaker = Breaker()
+
+
+_NO_HINT: Final = Hint()
+_PLACES: Final = range(len(DIMENSIONS))
+_INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), DIMENSIONS.index(Dimension.INPUT))
+
+
+def _meters(limits: Limits, now: float) -> Iterator[Meter]:
+    """A full meter for every configured limit; 0 is unlimited and needs none."""
+    rows = (
+        (Dimension.REQUESTS, limits.rpm, MINUTE_S),
+        (Dimension.TOKENS, limits.tpm, MINUTE_S),
+        (Dimension.INPUT, limits.input_tpm, MINUTE_S),
+        (Dimension.OUTPUT, limits.output_tpm, MINUTE_S),
+        (Dimension.REQUESTS, limits.rpd, DAY_S),
+        (Dimension.TOKENS, limits.tpd, DAY_S),
+    )
+    for dimension, limit, period_s in rows:
+        if limit:
+            burst_s = limits.burst_s if period_s < DAY_S else None
+            yield Meter(dimension, limit, period_s, now, burst_s=burst_s)
+    if limits.min_gap_s > 0.0:
+        per_minute = MINUTE_S / limits.min_gap_s
+        yield Meter(Dimension.REQUESTS, per_minute, now=now, burst_s=0.0, name=MINIMUM_GAP)

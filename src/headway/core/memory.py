@@ -1,0 +1,74 @@
+"""What a lane knows, as a plain record that survives the process: holds, reported limits, depths, the window.
+
+Instants on the engine's clock mean nothing in another process, so records carry wall-clock times: the caller
+says what both clocks show. Levels are not in the record; they are rebuilt from recorded starts, which a
+crash cannot lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from headway.core.lane import Lane
+from headway.core.model import Costs, Dimension
+from headway.core.queue import ALWAYS
+
+
+class MeterRecord(msgspec.Struct, frozen=True):
+    """A limit that the provider reported, and how deep its bucket proved to be."""
+
+    dimension: Dimension
+    period_s: float
+    limit: float
+    depth_s: float
+    reported: bool
+
+
+class LaneRecord(msgspec.Struct, frozen=True):
+    """What a lane takes along into its next life."""
+
+    lane: str
+    recorded_utc: float
+    held_until_utc: float | None = None
+    hold_reason: str = ""
+    window: int | None = None
+    meters: tuple[MeterRecord, ...] = ()
+
+
+def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
+    """The lane's record at an instant that is `now` on the engine's clock and `utc` on the wall's."""
+    held = lane.held_until > now
+    return LaneRecord(
+        lane=lane.key,
+        recorded_utc=utc,
+        held_until_utc=utc + (lane.held_until - now) if held else None,
+        hold_reason=lane.hold_reason if held else "",
+        window=None if lane.window.size >= lane.window.configured else lane.window.size,
+        meters=tuple(
+            MeterRecord(meter.dimension, meter.period_s, meter.limit, meter.depth_s, meter.reported)
+            for meter in lane.meters
+            if meter.probed or meter.reported
+        ),
+    )
+
+
+def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
+    """Take up what an earlier life of this lane knew. A hold whose time has come is over."""
+    if record.held_until_utc is not None and record.held_until_utc > utc:
+        lane.hold(now + (record.held_until_utc - utc), record.hold_reason)
+    if record.window is not None:
+        lane.window.resume(record.window)
+    for meter in record.meters:
+        lane.recall(
+            meter.dimension, meter.period_s, meter.limit, meter.depth_s, reported=meter.reported, now=now
+        )
+
+
+def rebuild_levels(lane: Lane, starts: Iterable[tuple[float, Costs]]) -> None:
+    """Charge the lane's meters for starts `(at, costs)` of an earlier life, oldest first, on the engine's clock."""
+    starts = list(starts)
+    for meter in lane.meters:
+        meter.rebuild((at, costs[meter.place]) for at, costs in starts)
+    lane.last_start_at = max((at for at, _ in starts), default=ALWAYS)

@@ -1,0 +1,230 @@
+"""One dimension of a lane's limit, kept as virtual time.
+
+A bucket that refills at `rate` is one number: `full_at`, the instant at which it will be full again (the
+"theoretical arrival time" of GCRA). Reserving a cost pushes it out by `cost ÷ rate`; time passing brings it
+nearer by itself. A start is allowed once the debt it would leave, `full_at − now + cost ÷ rate`, is no
+more than the depth. With a depth of nothing this is plain spacing, `next = max(next, t0) + cost × 60 ÷ limit`.
+A cost above the depth can never be admitted by that rule; it goes alone, on a full bucket.
+
+Headers correct the meter by replay. Each send remembers where it left `full_at` (its *mark*). When the
+response says how much was left at that admission, the difference to the mark is what the meter had wrong,
+and the present value moves by it; everything sent since stays charged. `shift` sums these corrections, so
+that marks taken before one stay comparable after it, and no log of sends is kept.
+
+Depth. What headers imply is only an upper bound: a limit may be enforced by the second while its headers
+speak of the minute. So `depth_s` starts at one second and widens to the debt that an accepted request
+really had, up to `ceiling_s`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from headway.core.model import DAY_S, DIMENSIONS, MINUTE_S, Dimension, Report
+
+#: Token costs are estimates: a start must fit with this factor to spare (providers.md §4.2).
+TOKEN_SAFETY: Final = 1.15
+
+#: What stays in the bucket: the jitter of the network and some refill (0.15 s + 0.6 s, providers.md §4.1–2), but
+#: of a shallow one no more than a share, or nothing would be left to use.
+GUARD_S: Final = 0.75
+GUARD_SHARE: Final = 0.3
+
+#: A bucket proven to this share of what it can be is not worth a probe.
+NEARLY: Final = 0.97
+
+#: A request and the news of a refund may cross on the network within this time; both would count the refund.
+IN_PASSING_S: Final = 0.15
+CREDITS_KEPT_S: Final = 2.0
+
+#: Where the depth is unknown it starts here (DESIGN §3).
+FIRST_DEPTH_S: Final = 1.0
+
+#: Reported levels are believed up to this much above a minute's worth; one published header set was not.
+SANE_RESET: Final = 1.25
+
+#: No bucket is taken to be shallower than this, whatever rounding makes of its headers.
+SHALLOWEST_S: Final = 0.1
+
+
+class Meter:
+    """A virtual-time bucket for one dimension and period of a lane."""
+
+    __slots__ = (
+        "ceiling_s", "credits", "depth_s", "dimension", "full_at", "guard_s", "implied", "limit", "name", "period_s", "place",
+        "probed", "proven_s", "rate", "reported", "safety", "shift", "synced", "synced_seq",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dimension: Dimension,
+        limit: float,
+        period_s: float = MINUTE_S,
+        now: float = 0.0,
+        *,
+        burst_s: float | None = None,
+        reported: bool = False,
+        name: str = "",
+    ) -> None:
+        self.dimension = dimension
+        self.name = name or _name(dimension, period_s)
+        self.place = DIMENSIONS.index(dimension)
+        self.safety = 1.0 if dimension is Dimension.REQUESTS else TOKEN_SAFETY
+        self.period_s = period_s
+        self.limit = limit
+        self.rate = limit / period_s
+        self.reported = reported
+        if burst_s is None and period_s >= DAY_S:
+            burst_s = period_s  # A day's quota is there to be used, not to be spread over the day.
+        self.probed = burst_s is None
+        self.ceiling_s = period_s if burst_s is None else burst_s
+        self.deepen(FIRST_DEPTH_S if burst_s is None else burst_s)
+        self.implied = (0.0, self.ceiling_s * SANE_RESET)
+        self.full_at = now
+        self.credits: deque[tuple[float, float]] = deque()
+        self.shift = 0.0
+        self.synced_seq = -1
+        self.synced = (0.0, 0.0)
+
+    def deepen(self, proven_s: float) -> None:
+        """Take the bucket to be this deep (or this shallow), as far as its ceiling goes."""
+        self.proven_s = proven_s
+        self.depth_s = proven_s if proven_s < self.ceiling_s else self.ceiling_s
+        self.guard_s = min(GUARD_S, GUARD_SHARE * self.depth_s)
+
+    def ready_at(self, cost: float, caution: float = 0.0) -> float:
+        """The earliest instant at which `cost` may start, with `caution` times the guard kept in reserve."""
+        slack = self.depth_s - caution * self.guard_s - self.safety * cost / self.rate
+        return self.full_at - slack if slack > 0.0 else self.full_at
+
+    def probe_at(self, cost: float, caution: float) -> float:
+        """The same, if the bucket were as deep as it can be."""
+        slack = self.ceiling_s - caution * self.guard_s - self.safety * cost / self.rate
+        return self.full_at - slack if slack > 0.0 else self.full_at
+
+    def reserve(self, cost: float, now: float) -> float:
+        """Charge a start; returns the mark by which a later header of that request is understood."""
+        full_at = self.full_at
+        self.full_at = full_at = (full_at if full_at > now else now) + cost / self.rate
+        return full_at - self.shift
+
+    def adjust(self, cost: float) -> None:
+        """Charge `cost` more (a negative one is a refund) for something reserved before."""
+        moved = cost / self.rate
+        self.full_at += moved
+        self.shift += moved
+
+    def credit(self, cost: float, now: float) -> None:
+        """The provider has just given back `cost`. Reports on what was sent before do not know that yet."""
+        moved = cost / self.rate
+        self.full_at -= moved
+        if self.reported:
+            self.credits.append((now, moved))
+            if now - self.credits[0][0] > CREDITS_KEPT_S:
+                self.credits.popleft()
+
+    def _credited_in_passing(self, sent_at: float) -> float:
+        """Credits that may have met this request on its way: it was sent before we knew, and arrived after."""
+        return sum(moved for at, moved in self.credits if sent_at < at <= sent_at + IN_PASSING_S)
+
+    def level(self, now: float, depth_s: float | None = None) -> float:
+        """How much is in the bucket; negative where settling charged more than there was."""
+        debt_s = max(0.0, self.full_at - now)
+        return ((self.depth_s if depth_s is None else depth_s) - debt_s) * self.rate
+
+    def empty(self, now: float) -> None:
+        """The provider refused: whatever was thought to be left is not there."""
+        moved = now + self.depth_s - self.full_at
+        if moved > 0.0:
+            self.full_at += moved
+            self.shift += moved
+
+    def set_limit(self, limit: float, now: float) -> None:
+        """Change the rate; what is owed stays owed, in units of cost."""
+        if limit == self.limit:
+            return
+        debt = max(0.0, self.full_at - now) * self.rate
+        self.limit = limit
+        self.rate = limit / self.period_s
+        moved = now + debt / self.rate - self.full_at
+        if debt:
+            self.full_at += moved
+            self.shift += moved
+
+    def sync(self, report: Report, mark: float, sent_at: float, seq: int) -> None:
+        """Take the level that the response to send number `seq` reported; older news than known is ignored."""
+        if report.remaining is None:
+            return
+        left_s = report.remaining / self.rate
+        if seq <= self.synced_seq:
+            self._overtaken(sent_at, left_s)
+            return
+        self.synced_seq = seq
+        self.synced = (mark, sent_at)
+        if self.probed and report.reset_s is not None:
+            self._narrow_ceiling(left_s + report.reset_s, report)
+        wrong_by = sent_at + self.ceiling_s - left_s - (mark + self.shift)
+        blur_s = report.remaining_precision / self.rate
+        if wrong_by < 0.0:
+            blur_s += self._credited_in_passing(sent_at) if self.credits else 0.0
+            wrong_by = min(0.0, wrong_by + blur_s)
+        else:
+            wrong_by = max(0.0, wrong_by - blur_s)
+        self.full_at += wrong_by
+        self.shift += wrong_by
+
+    def _overtaken(self, sent_at: float, left_s: float) -> None:
+        """A report on an earlier send than the newest known.
+
+        Old news, unless the two were sent so close together that they may have arrived the other way round:
+        then the later report did not count the earlier send, and this one, which counts both, is the newest.
+        """
+        mark, newest_sent_at = self.synced
+        if newest_sent_at - sent_at < IN_PASSING_S:
+            wrong_by = sent_at + self.ceiling_s - left_s - (mark + self.shift)
+            if wrong_by > 0.0:
+                self.full_at += wrong_by
+                self.shift += wrong_by
+
+    def _narrow_ceiling(self, implied_s: float, report: Report) -> None:
+        """Remaining + time until full is the depth, give or take their rounding: keep what all reports agree on."""
+        if implied_s > self.period_s * SANE_RESET:
+            return
+        blur_s = report.remaining_precision / self.rate
+        low, high = implied_s - report.reset_precision_s - blur_s, implied_s + blur_s
+        if low <= self.implied[1] and high >= self.implied[0]:
+            low, high = max(low, self.implied[0]), min(high, self.implied[1])
+        self.implied = (low, high)  # Where a report agrees with none before, the provider has changed.
+        self.ceiling_s = max(SHALLOWEST_S, (low + high) / 2.0)
+        self.deepen(self.proven_s)
+
+    @property
+    def shallow(self) -> bool:
+        """Whether the bucket may be deeper than is proven."""
+        return self.depth_s < NEARLY * self.ceiling_s
+
+    def accepted(self, mark: float, sent_at: float, caution: float) -> None:
+        """A probe was taken at the debt that `mark` stands for: the bucket is deeper by as much as it went beyond."""
+        beyond_s = mark + self.shift - sent_at - (self.depth_s - caution * self.guard_s)
+        if beyond_s > 0.0:
+            self.deepen(self.depth_s + beyond_s)
+
+    def overreached(self, mark: float, sent_at: float, cost: float) -> None:
+        """An attempt at this debt was refused: the bucket ends where the one before it stood."""
+        deep_s = mark + self.shift - sent_at - cost / self.rate
+        if self.probed and deep_s < self.proven_s:
+            self.deepen(max(deep_s, min(self.proven_s, FIRST_DEPTH_S)))
+
+    def rebuild(self, starts: Iterable[tuple[float, float]]) -> None:
+        """Restore the level from recorded starts `(at, cost)`, oldest first."""
+        full_at = float("-inf")
+        for at, cost in starts:
+            full_at = max(full_at, at) + cost / self.rate
+        self.full_at = max(self.full_at, full_at)
+
+
+def _name(dimension: Dimension, period_s: float) -> str:
+    """As people say it: "input tokens per minute"."""
+    return f"{dimension.replace('_', ' ')} per {'day' if period_s >= DAY_S else 'minute'}"

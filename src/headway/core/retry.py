@@ -1,0 +1,44 @@
+"""How long to wait before a unit is tried again where the provider gives no hint.
+
+`min(base × 2^attempt, cap) × (1 ± jitter)`: the jitter comes after the cap, so that capped waits spread too.
+The core draws no random numbers; the spread is a hash of the unit and the attempt. It scatters as well as
+chance does and a replayed run waits exactly as long as the first one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headway.core.model import Kind, Retry
+
+#: A hint above this closes the whole lane instead of delaying one unit (DESIGN §2).
+LONGEST_HINT_S: Final = 60.0
+
+#: Refusals that say "later", not "no": they spend none of a unit's attempts.
+THROTTLES: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD})
+
+#: The lane stops; its units are as good as before.
+LANE_STOPPERS: Final = frozenset({Kind.QUOTA, Kind.AUTH})
+
+#: The unit itself is at fault; trying again would give the same answer.
+HOPELESS: Final = frozenset({Kind.TOO_LARGE, Kind.INVALID})
+
+#: The provider refused before it did any work, so nothing was charged.
+REFUSED: Final = THROTTLES | LANE_STOPPERS | HOPELESS | {Kind.OVERLOAD}
+
+#: A unit that kills its worker this often is quarantined.
+FATAL_CRASHES: Final = 2
+
+
+def spread(index: int, attempt: int) -> float:
+    """A number in [-1, 1) that depends on the unit and the attempt only, evenly scattered over both."""
+    mixed = (index * 0x9E3779B1 + attempt * 0x85EBCA6B) & 0xFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
+    mixed ^= mixed >> 13
+    return mixed / 0x80000000 - 1.0
+
+
+def backoff_s(retry: Retry, index: int, attempt: int) -> float:
+    """The wait before try number `attempt + 1`, where attempt counts from 0."""
+    capped = min(retry.base_s * 2.0 ** min(attempt, 60), retry.cap_s)
+    return float(capped * (1.0 + retry.jitter * spread(index, attempt)))

@@ -1,0 +1,549 @@
+"""Decides which unit starts when. Events in, commands out, time as an argument; nothing else.
+
+`handle(events, now)` first lets every event change the state, then starts whatever may start, lane by lane,
+and last says when it wants to be called again. It looks only at lanes that an event touched or whose instant
+has come, so an idle lane costs nothing. Lanes never see each other; what they share is here: the global cap,
+the budget, the deadline, the serial phase, and the units that wait for other units.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush, merge
+from typing import Any, Final, Literal
+
+from headway.core import commands, events
+from headway.core.budget import Budget
+from headway.core.commands import Command
+from headway.core.dependencies import Dependencies
+from headway.core.events import Event
+from headway.core.lane import Lane
+from headway.core.model import Kind, LaneSpec, Outcome, Settings, Unit
+from headway.core.queue import ALWAYS, NEVER, Entry
+from headway.core.retry import LANE_STOPPERS, THROTTLES
+from headway.core.source import Source
+from headway.core.status import GOOD, MOVES, Move, Status, after
+from headway.core.verdict import judge
+
+#: Units that may wait in memory for other units before a lane that has something to do stops reading on.
+MOST_BLOCKED: Final = 10_000
+#: Ends that one call may report when a deadline closes a job of any size.
+EXPIRY_BATCH: Final = 10_000
+#: Instants closer than this are the same.
+EPSILON_S: Final = 1e-9
+
+_STARTED: Final = {Status.PENDING: after(after(Status.PENDING, Move.ASSIGN), Move.RUN)}
+_CUT_SHORT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled")
+
+
+class Scheduler:
+    """The pure core: the state of a run and the one method that changes it."""
+
+    def __init__(
+        self, lanes: Iterable[LaneSpec], source: Source, settings: Settings | None = None, now: float = 0.0
+    ) -> None:
+        self.settings = settings or Settings()
+        self.source = source
+        self.lanes: dict[str, Lane] = {}
+        self.out: dict[int, Entry] = {}
+        self.waiting = Dependencies()
+        self.budget = Budget(self.settings.max_cost_usd, self.settings.max_tokens)
+        self.concurrency = self.settings.concurrency
+        self.mode: Literal["run", "aborted", "deadline", "budget"] = "run"
+        self.paused = False
+        self.serial: Entry | None = None
+        self.serial_phase = True
+        self.input_open = self.settings.input_open
+        self.done = False
+        self._unwanted: set[int] = set()
+        self._dirty: dict[str, Lane] = {}
+        self._starved: dict[str, Lane] = {}
+        self._broke: dict[str, Lane] = {}
+        self._wakes: list[tuple[float, str]] = []
+        self._next_start_at = ALWAYS
+        self._expiring: Iterator[Unit | Entry] | None = None
+        self._commands: list[Command] = []
+        self._react: dict[type, Callable[[Any, float], None]] = {
+            events.Admitted: self._admitted,
+            events.Finished: self._finished,
+            events.Cancelled: self._cancelled,
+            events.HoldLane: self._hold_lane,
+            events.StopLane: self._stop_lane,
+            events.ReopenLane: self._reopen_lane,
+            events.OpenLane: self._open_lane,
+            events.SetLimits: self._set_limits,
+            events.SetConcurrency: self._set_concurrency,
+            events.MoreWork: self._more_work,
+            events.InputClosed: self._input_closed,
+            events.CancelUnit: self._cancel_unit,
+            events.Pause: self._pause,
+            events.Resume: self._resume,
+            events.Abort: self._abort,
+        }
+        for spec in lanes:
+            self._open_lane(events.OpenLane(spec), now)
+
+    def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
+        """Take what happened, at `now`; returns what to do, at most one wake-up among it."""
+        self._commands = []
+        react = self._react
+        for event in happened:
+            react[type(event)](event, now)
+        self._advance(now)
+        return self._commands
+
+    # -- what happened to an attempt ------------------------------------------------------------------
+
+    def _admitted(self, event: events.Admitted, now: float) -> None:
+        entry = self.out.get(event.index)
+        if entry is None:
+            return
+        lane = entry.lane
+        meters = lane.meters
+        lane.admitted(entry, event.hint, now, event.usage)
+        if lane.meters is not meters:
+            self._notice(lane, "limit", lane.told())
+        self._recover(lane)
+        self._dirty[lane.key] = lane
+
+    def _finished(self, event: events.Finished, now: float) -> None:
+        entry = self.out.pop(event.index, None)
+        if entry is None:
+            return  # A late answer of an attempt that was settled before.
+        lane, outcome = entry.lane, event.outcome
+        self._release(entry, outcome, now)
+        if outcome.kind is None:
+            lane.succeeded += 1
+            lane.invalid_run = 0
+            self._recover(lane)
+            self._end(entry, Move.SUCCEED)
+        elif entry.fate:
+            self._meet_fate(entry, now)
+        else:
+            self._failed(entry, outcome, outcome.kind, now)
+
+    def _cancelled(self, event: events.Cancelled, now: float) -> None:
+        entry = self.out.pop(event.index, None)
+        if entry is not None:
+            self._release(entry, _CUT_SHORT, now)
+            self._meet_fate(entry, now)
+
+    def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
+        """Give back what the attempt held: its lane's permit, the global one, the budget set aside."""
+        lane = entry.lane
+        lane.release(entry, outcome, now)
+        self._dirty[lane.key] = lane
+        if self.budget.capped:
+            self.budget.settle(entry.unit.estimate, outcome.usage)
+            self._dirty.update(self._broke)
+            self._broke.clear()
+
+    def _meet_fate(self, entry: Entry, now: float) -> None:
+        """An attempt that we stopped has ended: it goes where the reason for stopping it says."""
+        entry.lane.drop_probe(entry)
+        if entry.fate == "unwanted":
+            self._end(entry, Move.CANCEL, "interrupted", "cancelled")
+        elif entry.fate == "deadline":
+            self._end(entry, Move.TIME_OUT, "deadline", "the run's deadline passed while it was in flight")
+        else:
+            self._put_back(entry, Move.RELEASE, now, None, "interrupted")
+
+    def _failed(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> None:
+        """The lane learns, the unit's budget pays, and the unit goes back or ends."""
+        lane = entry.lane
+        hinted_at = lane.throttled(entry, outcome, now) if kind in THROTTLES else ALWAYS
+        verdict = judge(entry, outcome, hinted_at, now)
+        probe = entry.probe
+        lane.drop_probe(entry)
+        if verdict.move is Move.RETRY:
+            self._put_back(entry, Move.RETRY, verdict.not_before, kind, outcome.message)
+        else:
+            self._end(entry, verdict.move, kind, verdict.message)
+        if kind in LANE_STOPPERS:
+            self._stop(lane, f"{kind}: {outcome.message}")
+        elif kind is Kind.INVALID:
+            self._count_invalid(lane, outcome.message)
+        elif lane.held_until > now:
+            self._announce_hold(lane, now)
+        elif kind not in (Kind.CRASH, Kind.TOO_LARGE):
+            self._count_failure(lane, kind, now, probe=probe == "breaker")
+
+    def _count_failure(self, lane: Lane, kind: Kind, now: float, *, probe: bool) -> None:
+        """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
+        breaker = lane.breaker
+        if breaker.failed(now, refused=kind in THROTTLES, at_floor=lane.at_floor, probe=probe):
+            text = f"{breaker.failures + breaker.refusals} failures in a row, the last: {kind}; probing from now on"
+            self._notice(lane, "breaker_opened", text, breaker.probe_at)
+        elif breaker.out_of_patience(now):
+            self._stop(
+                lane, f"nothing but failures for {now - (breaker.opened_at or now):.0f} s, the last: {kind}"
+            )
+
+    def _recover(self, lane: Lane) -> None:
+        """The lane answers: forget its failures."""
+        breaker = lane.breaker
+        if (breaker.failures or breaker.refusals) and breaker.succeeded():
+            self._notice(lane, "breaker_closed", "the provider answers again")
+
+    def _count_invalid(self, lane: Lane, message: str) -> None:
+        """The same complaint again and again is about the lane's settings, not about the units."""
+        lane.invalid_run = lane.invalid_run + 1 if message == lane.last_invalid else 1
+        lane.last_invalid = message
+        if lane.invalid_run >= self.settings.max_identical_invalid:
+            self._stop(lane, f"{lane.invalid_run} units in a row failed with: {message}")
+
+    # -- where a unit goes ----------------------------------------------------------------------------
+
+    def _put_back(self, entry: Entry, move: Move, not_before: float, kind: Kind | None, reason: str) -> None:
+        """The unit is pending again and holds nothing."""
+        entry.status = after(entry.status, move)
+        entry.not_before = not_before
+        entry.why = str(kind or reason)
+        entry.fate = ""
+        entry.lane.queue.delay(entry)
+        self._commands.append(commands.Requeue(entry.unit, not_before, kind, reason))
+
+    def _end(self, entry: Entry, move: Move, code: str = "", message: str = "") -> None:
+        """The unit has ended; whoever waits for it goes on, or never will."""
+        entry.status = status = MOVES[entry.status, move]
+        unit = entry.unit
+        self._commands.append(commands.Finish(unit, status, code, message))
+        if move is not Move.SUCCEED:
+            entry.lane.failed += 1
+        if entry is self.serial:
+            self.serial = None
+        if unit.leads:
+            self._tell_followers(unit.index, good=status in GOOD)
+
+    def _tell_followers(self, index: int, *, good: bool) -> None:
+        for follower in list(self.waiting.ended(index, good=good)):
+            if good:
+                follower.lane.queue.push(follower)
+                self._dirty[follower.lane.key] = follower.lane
+            else:
+                self._skip(follower, index)
+
+    def _skip(self, entry: Entry, upstream: int) -> None:
+        self._end(
+            entry, Move.SKIP, "upstream_failed", f"unit {upstream}, which it builds on, did not succeed"
+        )
+
+    # -- what somebody asks for -------------------------------------------------------------------------
+
+    def _open_lane(self, event: events.OpenLane, now: float) -> None:
+        lane = Lane(event.spec, now, self.out)
+        self.lanes[lane.key] = lane
+        self._touch(lane)
+
+    def _touch(self, lane: Lane) -> None:
+        """Look at this lane again, and at whether the run is over."""
+        self._dirty[lane.key] = lane
+        self.done = False
+
+    def _hold_lane(self, event: events.HoldLane, now: float) -> None:
+        lane = self.lanes[event.lane]
+        lane.hold(event.until, event.reason)
+        self._announce_hold(lane, now)
+        self._touch(lane)
+
+    def _announce_hold(self, lane: Lane, now: float) -> None:
+        """Say once that a lane is held; a hold longer than anyone wants to wait parks it."""
+        longest_s = self.settings.max_hold_s
+        if longest_s is not None and lane.held_until - now > longest_s:
+            self._stop(lane, lane.hold_reason, parked=True)
+        elif lane.held_until != lane.announced_until:
+            lane.announced_until = lane.held_until
+            self._notice(lane, "held", lane.hold_reason, lane.held_until)
+
+    def _stop_lane(self, event: events.StopLane, now: float) -> None:
+        self._stop(self.lanes[event.lane], event.reason)
+
+    def _stop(self, lane: Lane, reason: str, *, parked: bool = False) -> None:
+        """Close a lane for this run, with one explanation; its units stay pending."""
+        if not lane.stopped:
+            lane.stopped = reason or "stopped"
+            lane.parked = parked
+            self._notice(lane, "stopped", lane.stopped, lane.held_until if parked else None)
+        self._touch(lane)
+
+    def _reopen_lane(self, event: events.ReopenLane, now: float) -> None:
+        lane = self.lanes[event.lane]
+        lane.reopen()
+        self._notice(lane, "reopened", "as asked")
+        self._touch(lane)
+
+    def _set_limits(self, event: events.SetLimits, now: float) -> None:
+        lane = self.lanes[event.lane]
+        lane.configure(event.limits, now)
+        self._notice(lane, "limit", "new configured limits")
+        self._touch(lane)
+
+    def _set_concurrency(self, event: events.SetConcurrency, now: float) -> None:
+        self.concurrency = event.limit
+        self._dirty.update(self.lanes)
+
+    def _more_work(self, event: events.MoreWork, now: float) -> None:
+        lane = self.lanes[event.lane]
+        lane.exhausted = False
+        self._touch(lane)
+
+    def _input_closed(self, event: events.InputClosed, now: float) -> None:
+        self.input_open = False
+
+    def _cancel_unit(self, event: events.CancelUnit, now: float) -> None:
+        entry = self.out.get(event.index)
+        if entry is not None:
+            entry.fate = "unwanted"
+            self._commands.append(commands.CancelAttempt(entry.unit))
+            return
+        entry = next((one for one in self.in_memory() if one.unit.index == event.index), None)
+        if entry is None:
+            self._unwanted.add(event.index)  # Not read from the source yet.
+            return
+        self.waiting.drop(entry)
+        self._end(entry, Move.CANCEL, "interrupted", "cancelled")
+        self._touch(entry.lane)
+
+    def in_memory(self) -> Iterator[Entry]:
+        """Every pending unit that has been taken from the source."""
+        for lane in self.lanes.values():
+            yield from lane.queue.entries()
+        yield from self.waiting.entries()
+
+    def _pause(self, event: events.Pause, now: float) -> None:
+        self.paused = True
+
+    def _resume(self, event: events.Resume, now: float) -> None:
+        self.paused = False
+        self._dirty.update(self.lanes)
+
+    def _abort(self, event: events.Abort, now: float) -> None:
+        if self.mode == "run":
+            self.mode = "aborted"
+        if event.mode == "cancel":
+            self._stop_flights("aborted")
+
+    def _stop_flights(self, fate: str) -> None:
+        for entry in self.out.values():
+            if not entry.fate:
+                entry.fate = fate
+                self._commands.append(commands.CancelAttempt(entry.unit))
+
+    def _notice(self, lane: Lane, what: Any, text: str, until: float | None = None) -> None:
+        self._commands.append(commands.Notice(lane.key, what, text, until))
+
+    # -- starting -----------------------------------------------------------------------------------------
+
+    def _advance(self, now: float) -> None:
+        """Start whatever may start now, then ask for the next call or report the end."""
+        deadline_at = self.settings.deadline_at
+        if deadline_at is not None and now >= deadline_at and self.mode == "run":
+            self.mode = "deadline"
+            self._stop_flights("deadline")
+            self._expiring = self._unstarted()
+        if self._expiring is not None:
+            self._expire(self._expiring)
+        self._ring_alarms(now)
+        if self.mode == "run" and not self.paused:
+            if self.serial_phase:
+                self._advance_serial(now)
+            if not self.serial_phase:
+                self._advance_lanes(now)
+        if not self.paused:
+            self._dirty.clear()
+        if self._expiring is not None:
+            self._commands.append(commands.Wake(now))
+        elif self.out or not self._finish_run():
+            self._ask_for_wake()
+
+    def _ring_alarms(self, now: float) -> None:
+        wakes = self._wakes
+        while wakes and wakes[0][0] <= now + EPSILON_S:
+            at, key = heappop(wakes)
+            lane = self.lanes[key]
+            if lane.wake_at == at:
+                lane.wake_at = NEVER
+                self._dirty[key] = lane
+
+    def _advance_serial(self, now: float) -> None:
+        """Serial units go one by one, in index order, before all others."""
+        while not self.out:
+            if self.serial is None or self.serial.lane.stopped:
+                units = self.source.take_serial(1)
+                if not units:
+                    self.serial_phase = False
+                    self._dirty.update(self.lanes)
+                    return
+                entry = self._take_in(units[0])
+                self.serial = None if entry is None or entry.waits_for else entry
+            elif not self._step(self.serial.lane, now):
+                return
+
+    def _advance_lanes(self, now: float) -> None:
+        if self.concurrency:
+            self._take_turns(now)
+            return
+        for lane in tuple(self._dirty.values()):
+            while self._step(lane, now):
+                pass
+
+    def _take_turns(self, now: float) -> None:
+        """Under a global cap lanes start one unit each in turn; those that waited longest go first."""
+        ring = deque({**self._starved, **self._dirty}.values())
+        while ring and len(self.out) < self.concurrency:
+            lane = ring.popleft()
+            if self._step(lane, now):
+                ring.append(lane)
+        self._starved = {lane.key: lane for lane in ring}
+
+    def _step(self, lane: Lane, now: float) -> bool:
+        """Start the lane's next unit if it may start now; otherwise note when to look again."""
+        queue = lane.queue
+        if queue.delayed:
+            queue.ripen(now)
+        if not lane.exhausted and len(queue.ready) < lane.low:
+            self._refill(lane)
+        entry = queue.head()
+        if entry is None or lane.stopped:
+            return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
+        if entry.fits is not lane.meters and not self._fit(entry, lane):
+            return True
+        if lane.in_flight >= lane.window.size:
+            return self._sleep(lane, queue.next_at())
+        at, probe = lane.start_at(entry), ""
+        if lane.breaker.opened_at is not None:
+            at, probe = max(at, NEVER if lane.in_flight else lane.breaker.probe_at), "breaker"
+        elif at > now + EPSILON_S:
+            at, probe = lane.sooner(entry, at)
+        if self._next_start_at > at:
+            at = self._next_start_at
+        if at > now + EPSILON_S:
+            return self._sleep(lane, min(at, queue.next_at()))
+        return self._start(entry, lane, probe, now)
+
+    def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
+        """Take all permits together and charge everything, or nothing."""
+        budget = self.budget
+        if budget.capped:
+            if not budget.fits(entry.unit.estimate):
+                self._broke[lane.key] = lane  # What is in flight may turn out cheaper than it was thought.
+                return self._sleep(lane, NEVER)
+            budget.reserve(entry.unit.estimate)
+        if self.settings.delay_s:
+            self._next_start_at = now + self.settings.delay_s
+        lane.queue.pop()
+        lane.charge(entry, now, probe)
+        entry.status = _STARTED[entry.status]
+        self.out[entry.unit.index] = entry
+        self._commands.append(commands.Start(entry.unit, entry.tries))
+        return True
+
+    def _sleep(self, lane: Lane, at: float) -> bool:
+        """Nothing may start before `at`; always False, for the caller to pass on."""
+        if at != lane.wake_at:
+            lane.wake_at = at
+            if at != NEVER:
+                heappush(self._wakes, (at, lane.key))
+        return False
+
+    def _fit(self, entry: Entry, lane: Lane) -> bool:
+        """Whether the unit can ever be admitted; if not it fails here, with the numbers."""
+        problem = lane.too_large(entry)
+        if problem:
+            lane.queue.pop()
+            self._end(entry, Move.FAIL, Kind.TOO_LARGE, problem)
+            return False
+        entry.fits = lane.meters
+        return True
+
+    # -- reading the source ---------------------------------------------------------------------------------
+
+    def _refill(self, lane: Lane) -> None:
+        if self.serial_phase or (self.waiting.count > MOST_BLOCKED and (lane.in_flight or lane.queue.ready)):
+            return
+        while len(lane.queue.ready) < lane.low and not lane.exhausted:
+            units = self.source.take(lane.key, lane.batch)
+            lane.exhausted = len(units) < lane.batch
+            for unit in units:
+                self._take_in(unit)
+
+    def _take_in(self, unit: Unit) -> Entry | None:
+        """Make room for a unit: in its lane's queue, or among those that wait for others."""
+        lane = self.lanes[unit.lane]
+        entry = Entry(unit, lane, lane.spec.counting.reserved(unit.estimate))
+        if self._unwanted and unit.index in self._unwanted:
+            self._end(entry, Move.CANCEL, "interrupted", "cancelled")
+            return None
+        if unit.after:
+            upstream = self.waiting.failed(entry)
+            if upstream is not None:
+                self._skip(entry, upstream)
+                return None
+            if self.waiting.block(entry):
+                return entry
+        lane.queue.push(entry)
+        return entry
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def _unstarted(self) -> Iterator[Unit | Entry]:
+        """Everything that never started, in memory or not, by index."""
+        known: list[Unit | Entry] = sorted(self.in_memory(), key=_index_of)
+        return merge(known, self._undrawn(), key=_index_of)
+
+    def _undrawn(self) -> Iterator[Unit]:
+        while units := self.source.drain(EXPIRY_BATCH):
+            yield from units
+
+    def _expire(self, unstarted: Iterator[Unit | Entry]) -> None:
+        """Report a batch of what the deadline has caught as timed out."""
+        for _ in range(EXPIRY_BATCH):
+            item = next(unstarted, None)
+            if item is None:
+                self._expiring = None
+                return
+            entry = item if isinstance(item, Entry) else self._bare(item)
+            if entry.status is Status.PENDING:
+                self.waiting.drop(entry)
+                self._end(entry, Move.TIME_OUT, "deadline", "the run's deadline passed before it could start")
+
+    def _bare(self, unit: Unit) -> Entry:
+        return Entry(unit, self.lanes[unit.lane], (0.0, 0.0, 0.0, 0.0))
+
+    def _finish_run(self) -> bool:
+        """Report the end once nothing is in flight and nothing can start; returns whether it is the end."""
+        if self.mode == "run":
+            if self.paused or self.serial_phase or self.input_open:
+                return False
+            if not all(lane.idle or lane.key in self._broke for lane in self.lanes.values()):
+                return False
+            if self._broke:
+                self.mode = "budget"
+        if not self.done:
+            self.done = True
+            self._commands.append(commands.Done(self._why_done()))
+        return True
+
+    def _why_done(self) -> Literal["complete", "stopped", "parked", "deadline", "budget", "aborted"]:
+        if self.mode != "run":
+            return self.mode
+        stopped = [lane for lane in self.lanes.values() if lane.stopped and not lane.spent]
+        if any(lane.parked for lane in stopped):
+            return "parked"
+        return "stopped" if stopped or self.waiting.count else "complete"
+
+    def _ask_for_wake(self) -> None:
+        """One wake-up: the first lane's, or the deadline."""
+        wakes = self._wakes
+        while wakes and self.lanes[wakes[0][1]].wake_at != wakes[0][0]:
+            heappop(wakes)
+        at = wakes[0][0] if wakes and self.mode == "run" and not self.paused else NEVER
+        if self.settings.deadline_at is not None and self.mode == "run":
+            at = min(at, self.settings.deadline_at)
+        if at != NEVER:
+            self._commands.append(commands.Wake(at))
+
+
+def _index_of(item: Unit | Entry) -> int:
+    return item.index if isinstance(item, Unit) else item.unit.index

@@ -1,0 +1,187 @@
+"""A read-only view of a run: for every lane what it does, what it waits for and until when, and which limit binds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from headway.core.lane import Lane
+from headway.core.queue import NEVER
+
+if TYPE_CHECKING:
+    from headway.core.meter import Meter
+    from headway.core.scheduler import Scheduler
+
+#: Below this share of its limit a meter is not what holds a lane back.
+IDLE_SHARE: Final = 0.01
+
+
+class MeterView(msgspec.Struct, frozen=True):
+    """One limit: how much, how much is left, how deep its bucket is taken to be."""
+
+    name: str
+    limit: float
+    level: float
+    depth_s: float
+    reported: bool
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """What a lane waits for. `until` is None where only an event can end it."""
+
+    reason: str
+    until: float | None = None
+
+
+class LaneView(msgspec.Struct, frozen=True):
+    """One lane at an instant."""
+
+    key: str
+    queued: int
+    delayed: int
+    remaining: int
+    in_flight: int
+    started: int
+    succeeded: int
+    failed: int
+    refused: int
+    window: int | None
+    rate_per_s: float
+    meters: tuple[MeterView, ...]
+    binding: str
+    used_of_binding: float
+    wait: Wait | None
+    eta_s: float | None
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The whole run at an instant."""
+
+    at: float
+    lanes: tuple[LaneView, ...]
+    in_flight: int
+    waiting_for_others: int
+    started: int
+    succeeded: int
+    failed: int
+    refused: int
+    remaining: int
+    spent_usd: float
+    eta_s: float | None
+
+
+def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
+    """Look at a scheduler without changing it."""
+    lanes = tuple(_lane_view(scheduler, lane, now) for lane in scheduler.lanes.values())
+    etas = [view.eta_s for view in lanes if view.remaining or view.in_flight]
+    known = [eta for eta in etas if eta is not None]
+    return Snapshot(
+        at=now,
+        lanes=lanes,
+        in_flight=len(scheduler.out),
+        waiting_for_others=scheduler.waiting.count,
+        started=sum(view.started for view in lanes),
+        succeeded=sum(view.succeeded for view in lanes),
+        failed=sum(view.failed for view in lanes),
+        refused=sum(view.refused for view in lanes),
+        remaining=sum(view.remaining for view in lanes),
+        spent_usd=scheduler.budget.spent_usd,
+        eta_s=max(known, default=0.0) if len(known) == len(etas) else None,
+    )
+
+
+def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
+    queued = len(lane.queue.ready)
+    delayed = len(lane.queue.delayed)
+    remaining = queued + delayed + (0 if lane.exhausted else scheduler.source.remaining(lane.key))
+    binding, used = _binding(lane, now)
+    return LaneView(
+        key=lane.key,
+        queued=queued,
+        delayed=delayed,
+        remaining=remaining,
+        in_flight=lane.in_flight,
+        started=lane.started,
+        succeeded=lane.succeeded,
+        failed=lane.failed,
+        refused=lane.refused,
+        window=None if lane.window.open else lane.window.size,
+        rate_per_s=lane.rate_at(now),
+        meters=tuple(_meter_view(meter, now) for meter in lane.meters),
+        binding=binding,
+        used_of_binding=used,
+        wait=_wait(scheduler, lane, now),
+        eta_s=_eta_s(lane, remaining, now),
+    )
+
+
+def _meter_view(meter: Meter, now: float) -> MeterView:
+    return MeterView(meter.name, meter.limit, meter.level(now), meter.depth_s, meter.reported)
+
+
+def _binding(lane: Lane, now: float) -> tuple[str, float]:
+    """The limit that the lane uses most of, and the share of it that it achieves."""
+    mean = lane.mean_costs()
+    shares = [(lane.rate_at(now) * mean[meter.place] / meter.rate, meter.name) for meter in lane.meters]
+    if not lane.window.open:
+        shares.append((lane.in_flight / lane.window.size, "concurrency"))
+    used, name = max(shares, default=(0.0, ""))
+    return (name, used) if used > IDLE_SHARE else ("", used)
+
+
+def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
+    """Why the lane's next unit does not start now; None where there is none or it is about to."""
+    if lane.stopped:
+        return Wait(f"stopped: {lane.stopped}")
+    if scheduler.paused:
+        return Wait("paused")
+    if scheduler.mode != "run":
+        return Wait(scheduler.mode)
+    if lane.held_until > now:
+        return Wait(f"hold: {lane.hold_reason}", lane.held_until)
+    entry = lane.queue.head()
+    if entry is None:
+        return _wait_of_empty(scheduler, lane)
+    if lane.breaker.open:
+        return Wait(
+            "breaker: " + ("its probe" if lane.in_flight else "the next probe"), lane.breaker.probe_at
+        )
+    if lane.in_flight >= lane.window.size:
+        return Wait(f"concurrency: {lane.window.size} in flight")
+    if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
+        return Wait(f"global cap: {scheduler.concurrency} in flight")
+    if lane.paused_until > now:
+        return Wait("retry-after", lane.paused_until)
+    if scheduler.budget.capped and not scheduler.budget.fits(entry.unit.estimate):
+        return Wait("budget")
+    meter = lane.binding(entry)
+    if meter is not None:
+        ready_at = meter.ready_at(entry.costs[meter.place], lane.caution)
+        if ready_at > now:
+            return Wait(meter.name, ready_at)
+    return None
+
+
+def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
+    due_at = lane.queue.next_at()
+    if due_at != NEVER:
+        return Wait(f"backoff: {lane.queue.delayed[0][2].why}", due_at)
+    if scheduler.serial_phase and not lane.exhausted:
+        return Wait("serial units first")
+    if scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries()):
+        return Wait("other units")
+    return None
+
+
+def _eta_s(lane: Lane, remaining: int, now: float) -> float | None:
+    """When the lane will have started what it has left, at its limit or at the rate it achieves; None: unknown."""
+    if not remaining or lane.stopped:
+        return 0.0
+    mean = lane.mean_costs()
+    by_limit = [remaining * mean[meter.place] / meter.rate for meter in lane.meters if mean[meter.place]]
+    rate = lane.rate_at(now)
+    if not by_limit and rate <= 0.0:
+        return None
+    needed_s = max(by_limit) if by_limit else remaining / rate
+    return max(0.0, lane.held_until - now) + needed_s

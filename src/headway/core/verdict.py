@@ -1,0 +1,69 @@
+"""What a failed attempt means for its unit: try again at an instant, or end. One owner of retries.
+
+The lane has already learned from the outcome when this is asked; here only the unit's own budget is spent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from headway.core.model import Kind, Outcome
+from headway.core.queue import ALWAYS, Entry
+from headway.core.retry import FATAL_CRASHES, HOPELESS, LANE_STOPPERS, THROTTLES, backoff_s
+from headway.core.status import Move
+
+GIVE_UP: Final = "reduce --concurrency or try again later"
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """`RETRY` with the instant to wait for, or the move that ends the unit."""
+
+    move: Move
+    not_before: float = ALWAYS
+    message: str = ""
+
+
+def judge(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdict:
+    """Spend the unit's budget for this outcome. `hinted_at` is when the provider said it may come back."""
+    kind = outcome.kind
+    if kind in LANE_STOPPERS:
+        return Verdict(Move.RETRY, now)
+    if kind in HOPELESS:
+        return Verdict(Move.FAIL, message=outcome.message)
+    if kind in THROTTLES:
+        return _throttled(entry, outcome, hinted_at, now)
+    return _spent(entry, outcome, now)
+
+
+def _throttled(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdict:
+    """The provider said "later": the unit waits and spends no attempt."""
+    retry = entry.lane.spec.retry
+    entry.throttles += 1
+    if entry.throttles > retry.max_throttles:
+        seen = f"refused {entry.throttles} times, the last time with: {outcome.message or outcome.kind}"
+        return Verdict(Move.FAIL, message=f"{seen}; {GIVE_UP}")
+    if hinted_at == ALWAYS:
+        hinted_at = now + backoff_s(retry, entry.unit.index, entry.throttles - 1)
+    return Verdict(Move.RETRY, hinted_at)
+
+
+def _spent(entry: Entry, outcome: Outcome, now: float) -> Verdict:
+    """The attempt failed: another one, if the unit has one left. A probe of a broken lane is on the lane."""
+    retry, kind = entry.lane.spec.retry, outcome.kind
+    if entry.probe != "breaker":
+        entry.attempts += 1
+    if kind is Kind.CRASH:
+        entry.crashes += 1
+        if entry.crashes >= FATAL_CRASHES:
+            return Verdict(
+                Move.FAIL,
+                message=f"quarantined: it killed its worker {entry.crashes} times; {outcome.message}",
+            )
+    if entry.attempts >= retry.max_attempts:
+        return Verdict(Move.TIME_OUT if kind is Kind.TIMEOUT else Move.FAIL, message=outcome.message)
+    wait_s = backoff_s(retry, entry.unit.index, max(0, entry.attempts - 1))
+    if outcome.hint is not None and outcome.hint.retry_after_s is not None:
+        wait_s = max(wait_s, outcome.hint.retry_after_s)
+    return Verdict(Move.RETRY, now + wait_s)

@@ -1,0 +1,48 @@
+"""A provider's own token bucket, kept as a level.
+
+Written apart from `core.meter` on purpose: it is the truth that the scheduler is measured against, so the
+two must not share a mistake. `headway.core` keeps virtual time; this keeps an amount and the instant at
+which it was right.
+"""
+
+from __future__ import annotations
+
+
+class Bucket:
+    """`capacity` deep, refilled at `rate` a second, full at the start."""
+
+    __slots__ = ("capacity", "level", "rate", "updated_at")
+
+    def __init__(self, rate: float, depth_s: float, now: float = 0.0) -> None:
+        self.rate = rate
+        self.capacity = rate * depth_s
+        self.level = self.capacity
+        self.updated_at = now
+
+    def refill(self, now: float) -> None:
+        """Let time pass."""
+        if now > self.updated_at:
+            self.level = min(self.capacity, self.level + self.rate * (now - self.updated_at))
+            self.updated_at = now
+
+    def short_by(self, cost: float, now: float) -> float:
+        """How much is missing for `cost`; 0 if it fits. One larger than the bucket goes when that is full."""
+        self.refill(now)
+        return max(0.0, min(cost, self.capacity) - self.level)
+
+    def charge(self, cost: float, now: float) -> None:
+        """Take `cost` out; a negative one is a refund, which a full bucket cannot hold."""
+        self.refill(now)
+        self.level = min(self.capacity, self.level - cost)
+
+    def scale(self, rate: float, now: float) -> None:
+        """Another limit from now on: rate and capacity change, and the level keeps its share."""
+        self.refill(now)
+        factor = rate / self.rate
+        self.rate = rate
+        self.capacity *= factor
+        self.level *= factor
+
+    def full_in_s(self) -> float:
+        """How long until it is full, if nothing more comes."""
+        return (self.capacity - self.level) / self.rate

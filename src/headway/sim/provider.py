@@ -1,0 +1,190 @@
+"""A virtual provider: takes a request or refuses it, exactly as its scenario says, and tells what a real one would.
+
+It knows nothing of policies. It answers with the facts that `providers/hints.py` will one day read from real
+headers and bodies: a kind, a hint, the usage.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from random import Random
+
+import msgspec
+
+from headway.core.model import Dimension, Hint, Kind, Outcome, Report
+from headway.sim.bucket import Bucket
+from headway.sim.scenario import Provider, Span
+from headway.sim.workload import Truth
+
+#: Anthropic documents its remaining tokens as rounded to the nearest thousand.
+ANTHROPIC_ROUNDING = 1000.0
+#: The output of a stream is counted while it is produced, in this many steps.
+OUTPUT_STEPS = 4
+
+_LIMITS = (
+    (Dimension.REQUESTS, "rpm"),
+    (Dimension.TOKENS, "tpm"),
+    (Dimension.INPUT, "input_tpm"),
+    (Dimension.OUTPUT, "output_tpm"),
+)
+
+
+class Admission(msgspec.Struct, frozen=True, gc=False):
+    """The provider took the request: what its headers say, and how it will end."""
+
+    hint: Hint | None
+    outcome: Outcome
+
+
+class VirtualProvider:
+    """One provider account, with the truth about its limits."""
+
+    def __init__(self, spec: Provider, seed: str) -> None:
+        self.spec = spec
+        self.in_flight = 0
+        self.admitted = 0
+        self.refused = 0
+        self._random = Random(seed)
+        self._rates = {
+            dimension: getattr(spec, name) / 60.0 for dimension, name in _LIMITS if getattr(spec, name)
+        }
+        self.buckets = {dimension: Bucket(rate, spec.depth_s) for dimension, rate in self._rates.items()}
+        self._shadows = self.buckets
+        if spec.headers_say_minute:
+            self._shadows = {dimension: Bucket(rate, 60.0) for dimension, rate in self._rates.items()}
+        self._changes = sorted(spec.changes, key=lambda change: change.at_s)
+
+    def arrive(self, truth: Truth, now: float) -> Admission | Outcome:
+        """A request reaches the provider: admitted, or refused with an outcome."""
+        self._change(now)
+        refusal = self._trouble(now) or self._refusal(truth, now)
+        if refusal is not None:
+            self.refused += refusal.kind in (Kind.RATE, Kind.CONCURRENCY)
+            return refusal
+        self.in_flight += 1
+        self.admitted += 1
+        self._charge(self._reservation(truth), now)
+        broken = self.spec.errors and self._random.random() < self.spec.errors
+        outcome = Outcome(kind=Kind.TRANSIENT, message="500") if broken else Outcome(usage=truth.usage)
+        return Admission(self._headers(now), outcome)
+
+    def first_token(self, truth: Truth, now: float) -> None:
+        """The input has been read: what was found in the cache is given back."""
+        if self.spec.counting == "used" and truth.usage.cached_input_tokens:
+            cached = truth.usage.cached_input_tokens
+            self._charge({Dimension.INPUT: -cached, Dimension.TOKENS: -cached}, now)
+
+    def produced(self, truth: Truth, now: float) -> None:
+        """A further part of the output is counted."""
+        if self.spec.counting == "used":
+            step = truth.usage.output_tokens / OUTPUT_STEPS
+            self._charge({Dimension.OUTPUT: step, Dimension.TOKENS: step}, now)
+
+    def leave(self) -> None:
+        """A request is over, or its client has gone."""
+        self.in_flight -= 1
+
+    def _reservation(self, truth: Truth) -> dict[Dimension, float]:
+        tokens_in = truth.usage.input_tokens
+        tokens = tokens_in + (truth.max_tokens if self.spec.counting == "reserved" else 0.0)
+        output = truth.usage.output_tokens if self.spec.counting == "reserved" else 0.0
+        return {
+            Dimension.REQUESTS: 1.0,
+            Dimension.TOKENS: tokens,
+            Dimension.INPUT: tokens_in,
+            Dimension.OUTPUT: output,
+        }
+
+    def _charge(self, costs: dict[Dimension, float], now: float) -> None:
+        for buckets in (
+            (self.buckets, self._shadows) if self._shadows is not self.buckets else (self.buckets,)
+        ):
+            for dimension, bucket in buckets.items():
+                bucket.charge(costs.get(dimension, 0.0), now)
+
+    def _change(self, now: float) -> None:
+        while self._changes and self._changes[0].at_s <= now:
+            factor = self._changes.pop(0).factor
+            for dimension, rate in self._rates.items():
+                self.buckets[dimension].scale(rate * factor, now)
+                if self._shadows is not self.buckets:
+                    self._shadows[dimension].scale(rate * factor, now)
+
+    def _trouble(self, now: float) -> Outcome | None:
+        """Refusals that have nothing to do with the client's rate."""
+        if self._meets(self.spec.outages, now):
+            return Outcome(kind=Kind.TRANSIENT, message="connection refused")
+        if self._meets(self.spec.storms, now):
+            return Outcome(kind=Kind.OVERLOAD, message="overloaded")
+        hold = self._meets(self.spec.holds, now)
+        if hold is not None:
+            hint = Hint(retry_after_s=hold.until_s - now)
+            return Outcome(kind=Kind.HOLD, hint=hint, message="quota used up until the reset")
+        return None
+
+    def _meets(self, spans: tuple[Span, ...], now: float) -> Span | None:
+        for span in spans:
+            if span.from_s <= now < span.until_s and (
+                span.share >= 1.0 or self._random.random() < span.share
+            ):
+                return span
+        return None
+
+    def _refusal(self, truth: Truth, now: float) -> Outcome | None:
+        cap = self.spec.max_concurrency
+        if cap and self.in_flight >= cap:
+            return Outcome(kind=Kind.CONCURRENCY, message="too many requests at once")
+        waits = {}
+        costs = self._reservation(truth)
+        for dimension, bucket in self.buckets.items():
+            cost = max(
+                costs[dimension], 1.0
+            )  # Output that is counted as produced still needs a level above 0.
+            missing = bucket.short_by(cost, now)
+            if missing > 0.0:
+                waits[dimension] = missing / bucket.rate
+        if not waits:
+            return None
+        worst = max(waits, key=lambda dimension: waits[dimension])
+        return Outcome(
+            kind=Kind.RATE,
+            hint=self._retry_hint(waits[worst], worst, now),
+            message=f"limit reached for {worst}",
+        )
+
+    def _retry_hint(self, wait_s: float, dimension: Dimension, now: float) -> Hint:
+        headers = self._headers(now)
+        reports = headers.reports if headers else ()
+        style = self.spec.retry_after
+        if style == "none":
+            return Hint(reports, dimension=dimension)
+        if style == "exact":
+            return Hint(reports, wait_s, dimension=dimension)
+        whole_s = ceil(wait_s) if style == "integer" else ceil(now + wait_s) - now
+        return Hint(reports, float(whole_s), precision_s=1.0, dimension=dimension)
+
+    def _headers(self, now: float) -> Hint | None:
+        style = self.spec.headers
+        if style == "none":
+            return None
+        return Hint(
+            tuple(self._report(dimension, bucket, now) for dimension, bucket in self._shadows.items())
+        )
+
+    def _report(self, dimension: Dimension, bucket: Bucket, now: float) -> Report:
+        bucket.refill(now)
+        remaining = max(0.0, bucket.level)
+        reset_s = bucket.full_in_s()
+        if self.spec.headers == "openai":
+            return Report(dimension, bucket.rate * 60.0, floor(remaining), ceil(reset_s * 1000.0) / 1000.0)
+        if dimension is not Dimension.REQUESTS:
+            remaining = round(remaining / ANTHROPIC_ROUNDING) * ANTHROPIC_ROUNDING
+        whole_s = ceil(now + reset_s) - now  # A date of whole seconds, understood against the Date header.
+        return Report(
+            dimension,
+            bucket.rate * 60.0,
+            floor(remaining),
+            whole_s,
+            reset_precision_s=1.0,
+            remaining_precision=1.0 if dimension is Dimension.REQUESTS else ANTHROPIC_ROUNDING / 2.0,
+        )

@@ -1,0 +1,163 @@
+"""Runs a policy against virtual providers in virtual time.
+
+A policy is anything with the scheduler's one method, `handle(events, now) → commands`; the scheduler itself
+is one, the baselines are others. The world moves requests over the network, lets providers decide, and
+brings the answers back; it takes no decision of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Protocol
+
+from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, Wake
+from headway.core.events import Admitted, Cancelled, Event, Finished
+from headway.core.model import Hint, Kind, Outcome, Unit, Usage
+from headway.core.status import GOOD
+from headway.sim.provider import OUTPUT_STEPS, VirtualProvider
+from headway.sim.scenario import Scenario
+from headway.sim.workload import Truth, Workload
+
+#: A run that takes this many times its bound is stuck; the simulator says so instead of running on.
+STUCK = 60.0
+
+
+class Policy(Protocol):
+    """What decides when a unit starts."""
+
+    def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
+        """Take what happened; answer with what to do."""
+
+
+class LaneLog:
+    """What happened in one lane, second by second."""
+
+    def __init__(self) -> None:
+        self.started: list[float] = []
+        self.refused: list[float] = []
+        self.finished: list[float] = []
+        self.failed = 0
+        self.charged: list[tuple[float, float]] = []
+        self.longest_stall_s = 0.0
+
+    @property
+    def makespan_s(self) -> float:
+        return max(self.finished, default=0.0)
+
+
+class World:
+    """One run of one policy over one workload."""
+
+    def __init__(self, scenario: Scenario, workload: Workload, seed: int) -> None:
+        self.workload = workload
+        self.providers = {
+            name: VirtualProvider(lane.provider, f"{seed}/{name}") for name, lane in scenario.lanes.items()
+        }
+        self.logs = {name: LaneLog() for name in scenario.lanes}
+        self._agenda: list[tuple[float, int, str, Unit, object]] = []
+        self._seq = 0
+        self._out: dict[int, int] = {}
+        self._wake_at = float("inf")
+        self._done = False
+
+    def run(self, policy: Policy, most_s: float) -> None:
+        """Until the policy is done, or the time is up."""
+        now = 0.0
+        self._obey(policy.handle([], now), now)
+        agenda = self._agenda
+        while not self._done:
+            at = min(agenda[0][0] if agenda else float("inf"), self._wake_at)
+            if at > most_s:
+                return
+            now = max(now, at)
+            told: list[Event] = []
+            while agenda and agenda[0][0] <= now:
+                _, _, what, unit, fact = heappop(agenda)
+                event = self._happen(what, unit, fact, now)
+                if event is not None:
+                    told.append(event)
+            if told or self._wake_at <= now:
+                self._wake_at = float("inf")
+                self._obey(policy.handle(told, now), now)
+
+    def _later(self, at: float, what: str, unit: Unit, fact: object = None) -> None:
+        self._seq += 1
+        heappush(self._agenda, (at, self._seq, what, unit, fact))
+
+    def _obey(self, commands: list[Command], now: float) -> None:
+        for command in commands:
+            kind = type(command)
+            if kind is Start:
+                self._start(command.unit, now)  # type: ignore[union-attr]
+            elif kind is Wake:
+                self._wake_at = command.at  # type: ignore[union-attr]
+            elif kind is Finish:
+                self._finish(command, now)  # type: ignore[arg-type]
+            elif kind is Done:
+                self._done = True
+            elif kind is CancelAttempt:
+                self._out.pop(command.unit.index, None)  # type: ignore[union-attr]
+                self._later(now, "gone", command.unit)  # type: ignore[union-attr]
+
+    def _start(self, unit: Unit, now: float) -> None:
+        assert unit.index not in self._out, f"unit {unit.index} was started while it is out"
+        self._out[unit.index] = self._seq
+        self.logs[unit.lane].started.append(now)
+        self._later(now + self._truth(unit).to_server_s, "arrive", unit, self._seq)
+
+    def _truth(self, unit: Unit) -> Truth:
+        return self.workload.truths[unit.index]
+
+    def _finish(self, command: Finish, now: float) -> None:
+        log = self.logs[command.unit.lane]
+        log.finished.append(now)
+        log.failed += command.status not in GOOD
+
+    def _happen(self, what: str, unit: Unit, fact: object, now: float) -> Event | None:
+        """One thing from the agenda comes to pass; what the client notices of it is the event."""
+        if what == "arrive":
+            self._arrive(unit, now)
+        elif what == "first_token":
+            self.providers[unit.lane].first_token(self._truth(unit), now)
+        elif what == "produced":
+            self.providers[unit.lane].produced(self._truth(unit), now)
+        elif what == "leave":
+            self.providers[unit.lane].leave()
+        elif what == "headers":
+            return self._headers(unit, fact)  # type: ignore[arg-type]
+        elif what == "answer":
+            return self._answer(unit, fact, now)  # type: ignore[arg-type]
+        elif what == "gone":
+            return Cancelled(unit.index)
+        return None
+
+    def _headers(self, unit: Unit, hint: Hint | None) -> Event:
+        """First headers, and with Anthropic's the count of the input."""
+        usage = self._truth(unit).usage
+        early = self.providers[unit.lane].spec.counting == "used"
+        return Admitted(
+            unit.index, hint, Usage(usage.input_tokens, 0.0, usage.cached_input_tokens) if early else None
+        )
+
+    def _answer(self, unit: Unit, outcome: Outcome, now: float) -> Event | None:
+        if self._out.pop(unit.index, None) is None:
+            return None
+        if outcome.kind in (Kind.RATE, Kind.CONCURRENCY):
+            self.logs[unit.lane].refused.append(now)
+        return Finished(unit.index, outcome)
+
+    def _arrive(self, unit: Unit, now: float) -> None:
+        truth = self._truth(unit)
+        answer = self.providers[unit.lane].arrive(truth, now)
+        back_s = truth.from_server_s
+        if isinstance(answer, Outcome):
+            self._later(now + back_s, "answer", unit, answer)
+            return
+        first_at, end_at = now + truth.first_token_s, now + truth.service_s
+        self._later(first_at, "first_token", unit)
+        self._later(first_at + back_s, "headers", unit, answer.hint)
+        for step in range(1, OUTPUT_STEPS + 1):
+            self._later(first_at + (end_at - first_at) * step / OUTPUT_STEPS, "produced", unit)
+        self._later(end_at, "leave", unit)
+        self._later(end_at + back_s, "answer", unit, answer.outcome)
