@@ -18,11 +18,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from headway.core.breaker import Breaker
-from headway.core.meter import Meter
+from headway.core.meter import NEARLY, Meter
 from headway.core.model import (
     DAY_S,
     DIMENSIONS,
     MINUTE_S,
+    Costs,
     Dimension,
     Hint,
     Kind,
@@ -88,7 +89,7 @@ class Lane:
         self.last_invalid = ""
         self.invalid_run = 0
         self.started = self.succeeded = self.failed = self.refused = 0
-        self.charged = [0.0, 0.0, 0.0, 0.0]
+        self.tokens = self.tokens_in = self.tokens_out = 0.0
         self.rate = 0.0
         self.wake_at = NEVER
         self._out = out
@@ -200,18 +201,18 @@ class Lane:
 
     def probe_at(self, entry: Entry) -> float:
         """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out."""
-        if self.probes_out >= self.probe_width:
-            return NEVER
-        at = max(self.held_until, self.paused_until, self.probe_after)
         shallow = False
         for meter in self.meters:
-            shallow = shallow or meter.shallow
-            at = max(at, meter.probe_at(entry.costs[meter.place], self.caution))
-        return at if shallow else NEVER
+            if meter.depth_s < NEARLY * meter.ceiling_s:
+                shallow = True
+        if not shallow or self.probes_out >= self.probe_width:
+            return NEVER
+        ready = (meter.probe_at(entry.costs[meter.place], self.caution) for meter in self.meters)
+        return max(self.held_until, self.paused_until, self.probe_after, *ready)
 
     def canary_at(self, entry: Entry) -> float:
         """When a silent lane sends one just to see; NEVER where its silence needs no explanation."""
-        if self.in_flight or not self._reported:
+        if not self._reported:
             return NEVER
         gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.meters)
         return max(self.held_until, self.paused_until, self.last_start_at + max(CANARY_S, 2.0 * gap_s))
@@ -221,8 +222,9 @@ class Lane:
         probe_at = self.probe_at(entry)
         if probe_at < at:
             return probe_at, "depth"
-        canary_at = self.canary_at(entry)
-        return (canary_at, "canary") if canary_at < at else (at, "")
+        if not self.in_flight and (canary_at := self.canary_at(entry)) < at:
+            return canary_at, "canary"
+        return at, ""
 
     def too_large(self, entry: Entry) -> str:
         """Why this unit can never fit, with the numbers; empty where it can."""
@@ -253,14 +255,17 @@ class Lane:
         entry.epoch = self.window.epoch
         entry.accepted = False
         entry.tries += 1
+        entry.fate = ""
         entry.probe = probe
         if probe == "depth":
             self.probes_out += 1
         costs = entry.charged = entry.costs
         meters = entry.meters = self.meters
         entry.marks = [meter.reserve(costs[meter.place], now) for meter in meters]
-        for place in _PLACES:
-            self.charged[place] += costs[place]
+        _, tokens, tokens_in, tokens_out = costs
+        self.tokens += tokens
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
         gap_s = now - self.last_start_at
         if gap_s > 0.0:
             self.rate *= max(0.0, 1.0 - gap_s / RATE_TAU_S)
@@ -435,9 +440,10 @@ class Lane:
         """Starts a second, lately."""
         return self.rate * max(0.0, 1.0 - (now - self.last_start_at) / RATE_TAU_S) if self.started else 0.0
 
-    def mean_costs(self) -> tuple[float, ...]:
+    def mean_costs(self) -> Costs:
         """What a unit of this lane has reserved on average so far."""
-        return tuple(total / self.started for total in self.charged) if self.started else (1.0, 0.0, 0.0, 0.0)
+        started = self.started or 1
+        return (1.0, self.tokens / started, self.tokens_in / started, self.tokens_out / started)
 
     def told(self) -> str:
         """The limits in force, for people."""
@@ -460,7 +466,6 @@ class Lane:
 
 
 _NO_HINT: Final = Hint()
-_PLACES: Final = range(len(DIMENSIONS))
 _INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), DIMENSIONS.index(Dimension.INPUT))
 
 

@@ -35,9 +35,10 @@ GUARD_SHARE: Final = 0.3
 #: A bucket proven to this share of what it can be is not worth a probe.
 NEARLY: Final = 0.97
 
-#: A request and the news of a refund may cross on the network within this time; both would count the refund.
-IN_PASSING_S: Final = 0.15
+#: Two requests, or a request and the news of a refund, may change places on the network within this time.
+CROSSING_S: Final = 0.15
 CREDITS_KEPT_S: Final = 2.0
+BURSTS_KEPT: Final = 64
 
 #: Where the depth is unknown it starts here (DESIGN §3).
 FIRST_DEPTH_S: Final = 1.0
@@ -53,8 +54,8 @@ class Meter:
     """A virtual-time bucket for one dimension and period of a lane."""
 
     __slots__ = (
-        "ceiling_s", "credits", "depth_s", "dimension", "full_at", "guard_s", "implied", "limit", "name", "period_s", "place",
-        "probed", "proven_s", "rate", "reported", "safety", "shift", "synced", "synced_seq",
+        "bursts", "ceiling_s", "credits", "depth_s", "dimension", "full_at", "guard_s", "implied", "limit", "name",
+        "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "synced", "synced_seq",
     )  # fmt: skip
 
     def __init__(
@@ -83,7 +84,9 @@ class Meter:
         self.deepen(FIRST_DEPTH_S if burst_s is None else burst_s)
         self.implied = (0.0, self.ceiling_s * SANE_RESET)
         self.full_at = now
+        #: Refunds `(at, seconds)` and beginnings of bursts `(at, mark before)`, the latest last.
         self.credits: deque[tuple[float, float]] = deque()
+        self.bursts: deque[tuple[float, float]] = deque([(float("-inf"), now)], maxlen=BURSTS_KEPT)
         self.shift = 0.0
         self.synced_seq = -1
         self.synced = (0.0, 0.0)
@@ -107,7 +110,11 @@ class Meter:
     def reserve(self, cost: float, now: float) -> float:
         """Charge a start; returns the mark by which a later header of that request is understood."""
         full_at = self.full_at
-        self.full_at = full_at = (full_at if full_at > now else now) + cost / self.rate
+        if full_at < now:
+            full_at = now
+        if self.reported and now - self.bursts[-1][0] > CROSSING_S:
+            self.bursts.append((now, full_at - self.shift))
+        self.full_at = full_at = full_at + cost / self.rate
         return full_at - self.shift
 
     def adjust(self, cost: float) -> None:
@@ -125,9 +132,22 @@ class Meter:
             if now - self.credits[0][0] > CREDITS_KEPT_S:
                 self.credits.popleft()
 
-    def _credited_in_passing(self, sent_at: float) -> float:
-        """Credits that may have met this request on its way: it was sent before we knew, and arrived after."""
-        return sum(moved for at, moved in self.credits if sent_at < at <= sent_at + IN_PASSING_S)
+    def _crossed(self, mark: float, sent_at: float) -> float:
+        """How much more than the mark says the provider may have had left, for want of order on the network.
+
+        Sends of one burst arrive in any order, so those before this one may have come after it. And a refund
+        that we learned of just after the send may have been in the bucket when it arrived.
+        """
+        began = mark
+        for at, base in reversed(self.bursts):
+            if at <= sent_at:
+                began = base
+                break
+        crossed = mark - began if mark > began else 0.0
+        for at, moved in self.credits:
+            if sent_at < at <= sent_at + CROSSING_S:
+                crossed += moved
+        return crossed
 
     def level(self, now: float, depth_s: float | None = None) -> float:
         """How much is in the bucket; negative where settling charged more than there was."""
@@ -167,11 +187,12 @@ class Meter:
             self._narrow_ceiling(left_s + report.reset_s, report)
         wrong_by = sent_at + self.ceiling_s - left_s - (mark + self.shift)
         blur_s = report.remaining_precision / self.rate
-        if wrong_by < 0.0:
-            blur_s += self._credited_in_passing(sent_at) if self.credits else 0.0
-            wrong_by = min(0.0, wrong_by + blur_s)
+        if wrong_by > blur_s:
+            wrong_by -= blur_s
+        elif wrong_by < -blur_s:
+            wrong_by = min(0.0, wrong_by + blur_s + self._crossed(mark, sent_at))
         else:
-            wrong_by = max(0.0, wrong_by - blur_s)
+            return
         self.full_at += wrong_by
         self.shift += wrong_by
 
@@ -182,7 +203,7 @@ class Meter:
         then the later report did not count the earlier send, and this one, which counts both, is the newest.
         """
         mark, newest_sent_at = self.synced
-        if newest_sent_at - sent_at < IN_PASSING_S:
+        if newest_sent_at - sent_at < CROSSING_S:
             wrong_by = sent_at + self.ceiling_s - left_s - (mark + self.shift)
             if wrong_by > 0.0:
                 self.full_at += wrong_by

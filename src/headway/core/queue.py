@@ -31,6 +31,13 @@ class Entry:
     charged: Costs
     epoch: int
     seq: int
+    accepted: bool
+    #: What else the attempt is for: "depth", "canary", "breaker" or nothing.
+    probe: str
+    #: Why we stopped the attempt, while it is out: "unwanted", "deadline", "aborted" or nothing.
+    fate: str
+    #: Why it waits, while it waits for an instant.
+    why: str
     started_at: float
     #: The lane's meters when this unit was last found to fit them.
     fits: tuple[Meter, ...] | None
@@ -45,11 +52,7 @@ class Entry:
         self.throttles = 0
         self.crashes = 0
         self.not_before = ALWAYS
-        self.why = ""
         self.waits_for = 0
-        self.accepted = False
-        self.probe = ""
-        self.fate = ""
         self.fits = None
 
 

@@ -7,6 +7,7 @@ answer lasts from its send to its last byte as the client sees it: a permit is h
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from headway.sim.scenario import Provider
@@ -27,22 +28,56 @@ def lane_bound_s(provider: Provider, truths: Sequence[Truth]) -> float:
     """The bound of one lane whose limits stay as they are."""
     if not truths:
         return 0.0
-    limits = {
-        "requests": provider.rpm,
-        "tokens": provider.tpm,
-        "input_tokens": provider.input_tpm,
-        "output_tokens": provider.output_tpm,
-    }
     costs = [settled_costs(provider, truth) for truth in truths]
     shortest_s = min(truth.duration_s for truth in truths)
     bounds = [max(truth.duration_s for truth in truths)]
-    for name, limit in limits.items():
+    for name, limit in _limits(provider).items():
         if limit:
             admitted_s = meter_bound_s((cost[name] for cost in costs), limit / 60.0, provider.depth_s)
             bounds.append(_stretched_s(admitted_s, provider) + shortest_s)
     if provider.max_concurrency:
         bounds.append(in_flight_bound_s([truth.duration_s for truth in truths], provider.max_concurrency))
     return max(bounds)
+
+
+def granted_s(provider: Provider, until_s: float) -> float:
+    """How many seconds of its full rate the provider has granted by an instant, the full bucket included."""
+    lost = [(span.from_s, span.until_s) for span in (*provider.outages, *provider.holds)]
+    edges = {
+        0.0,
+        until_s,
+        *(change.at_s for change in provider.changes),
+        *(edge for span in lost for edge in span),
+    }
+    times = sorted(edge for edge in edges if edge <= until_s)
+    granted = provider.depth_s
+    for earlier, later in itertools.pairwise(times):
+        closed = any(begin <= earlier < end for begin, end in lost)
+        granted += min(later - earlier, provider.depth_s if closed else later) * _factor(provider, earlier)
+    return granted
+
+
+def used_share(provider: Provider, truths: Sequence[Truth], admitted_by_s: float, makespan_s: float) -> float:
+    """How much of the limit that binds was used: of what was granted until the last admission, or of the slots."""
+    granted = granted_s(provider, admitted_by_s)
+    costs = [settled_costs(provider, truth) for truth in truths]
+    shares = [
+        sum(cost[name] for cost in costs) / (limit / 60.0 * granted)
+        for name, limit in _limits(provider).items()
+        if limit
+    ]
+    if provider.max_concurrency:
+        shares.append(sum(truth.duration_s for truth in truths) / (provider.max_concurrency * makespan_s))
+    return max(shares, default=0.0)
+
+
+def _limits(provider: Provider) -> dict[str, float]:
+    return {
+        "requests": provider.rpm,
+        "tokens": provider.tpm,
+        "input_tokens": provider.input_tpm,
+        "output_tokens": provider.output_tpm,
+    }
 
 
 def _stretched_s(needed_s: float, provider: Provider) -> float:
@@ -73,3 +108,8 @@ def _factor(provider: Provider, at_s: float) -> float:
     """What share of its first limits the provider grants at an instant."""
     past = [change for change in provider.changes if change.at_s <= at_s]
     return max(past, key=lambda change: change.at_s).factor if past else 1.0
+
+
+def limit_at(provider: Provider, name: str, at_s: float) -> float:
+    """A limit per minute as it is at an instant; 0 where there is none."""
+    return _limits(provider)[name] * _factor(provider, at_s)

@@ -19,9 +19,6 @@ from headway.sim.provider import OUTPUT_STEPS, VirtualProvider
 from headway.sim.scenario import Scenario
 from headway.sim.workload import Truth, Workload
 
-#: A run that takes this many times its bound is stuck; the simulator says so instead of running on.
-STUCK = 60.0
-
 
 class Policy(Protocol):
     """What decides when a unit starts."""
@@ -31,19 +28,15 @@ class Policy(Protocol):
 
 
 class LaneLog:
-    """What happened in one lane, second by second."""
+    """When what happened in one lane: sends, admissions (with the unit), refusals, answers, units that ended."""
 
     def __init__(self) -> None:
         self.started: list[float] = []
+        self.admitted: list[tuple[float, int]] = []
         self.refused: list[float] = []
+        self.answered: list[float] = []
         self.finished: list[float] = []
         self.failed = 0
-        self.charged: list[tuple[float, float]] = []
-        self.longest_stall_s = 0.0
-
-    @property
-    def makespan_s(self) -> float:
-        return max(self.finished, default=0.0)
 
 
 class World:
@@ -60,6 +53,7 @@ class World:
         self._out: dict[int, int] = {}
         self._wake_at = float("inf")
         self._done = False
+        self.ended_at = 0.0
 
     def run(self, policy: Policy, most_s: float) -> None:
         """Until the policy is done, or the time is up."""
@@ -69,7 +63,7 @@ class World:
         while not self._done:
             at = min(agenda[0][0] if agenda else float("inf"), self._wake_at)
             if at > most_s:
-                return
+                break
             now = max(now, at)
             told: list[Event] = []
             while agenda and agenda[0][0] <= now:
@@ -80,6 +74,7 @@ class World:
             if told or self._wake_at <= now:
                 self._wake_at = float("inf")
                 self._obey(policy.handle(told, now), now)
+        self.ended_at = now
 
     def _later(self, at: float, what: str, unit: Unit, fact: object = None) -> None:
         self._seq += 1
@@ -143,6 +138,7 @@ class World:
     def _answer(self, unit: Unit, outcome: Outcome, now: float) -> Event | None:
         if self._out.pop(unit.index, None) is None:
             return None
+        self.logs[unit.lane].answered.append(now)
         if outcome.kind in (Kind.RATE, Kind.CONCURRENCY):
             self.logs[unit.lane].refused.append(now)
         return Finished(unit.index, outcome)
@@ -154,6 +150,7 @@ class World:
         if isinstance(answer, Outcome):
             self._later(now + back_s, "answer", unit, answer)
             return
+        self.logs[unit.lane].admitted.append((now, unit.index))
         first_at, end_at = now + truth.first_token_s, now + truth.service_s
         self._later(first_at, "first_token", unit)
         self._later(first_at + back_s, "headers", unit, answer.hint)

@@ -1,0 +1,226 @@
+"""Policies as people write them today, to stand beside the scheduler in the same table.
+
+Each is a fair version of a known design, told the truth where its design would know it, and none ever gives a
+unit up:
+
+- `GlobalPool`: a semaphore over everything and a retry that sleeps while it holds its slot.
+- `HalvingWindows`: one window a lane, halved on each 429, ×1.5 after five successes, lane closed until Retry-After.
+- `KnownRate`: one bucket a limit with a second's burst, told the true limits; estimates are never settled.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+
+from headway.core.commands import Command, Done, Finish, Start, Wake
+from headway.core.events import Event, Finished
+from headway.core.model import Kind, Outcome, Retry, Unit
+from headway.core.retry import backoff_s
+from headway.core.status import Status
+from headway.sim.bucket import Bucket
+from headway.sim.scenario import Provider, Scenario
+
+#: What promptfoo's scheduler waits where a 429 says nothing.
+SILENT_429_S = 60.0
+
+
+class Baseline(ABC):
+    """The plumbing that every baseline shares: retries, alarms, the end."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.left = len(units)
+        self.units = {unit.index: unit for unit in units}
+        self.tries: dict[int, int] = {}
+        self.alarms: list[tuple[float, int]] = []
+        self.commands: list[Command] = []
+
+    def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
+        """The scheduler's contract."""
+        self.commands = []
+        for event in happened:
+            if isinstance(event, Finished):
+                self._finished(self.units[event.index], event.outcome, now)
+        while self.alarms and self.alarms[0][0] <= now:
+            self.due(self.units[heappop(self.alarms)[1]])
+        self.advance(now)
+        if not self.left:
+            self.commands.append(Done("complete"))
+        elif (wake_at := self.next_at(now)) is not None:
+            self.commands.append(Wake(wake_at))
+        return self.commands
+
+    def _finished(self, unit: Unit, outcome: Outcome, now: float) -> None:
+        if outcome.kind is None:
+            self.left -= 1
+            self.commands.append(Finish(unit, Status.SUCCEEDED))
+            self.succeeded(unit, now)
+            return
+        tries = self.tries[unit.index] = self.tries.get(unit.index, 0) + 1
+        wait_s = outcome.hint.retry_after_s if outcome.hint is not None else None
+        if wait_s is None:
+            wait_s = backoff_s(Retry(), unit.index, tries - 1)
+        self.failed(unit, outcome, wait_s, now)
+
+    def start(self, unit: Unit) -> None:
+        """Send it."""
+        self.commands.append(Start(unit, self.tries.get(unit.index, 0) + 1))
+
+    def remind(self, unit: Unit, at: float) -> None:
+        """Call `due` for it at an instant."""
+        heappush(self.alarms, (at, unit.index))
+
+    def next_at(self, now: float) -> float | None:
+        """When to be called again."""
+        return self.alarms[0][0] if self.alarms else None
+
+    @abstractmethod
+    def advance(self, now: float) -> None:
+        """Start what may start."""
+
+    @abstractmethod
+    def succeeded(self, unit: Unit, now: float) -> None:
+        """An answer came."""
+
+    @abstractmethod
+    def failed(self, unit: Unit, outcome: Outcome, wait_s: float, now: float) -> None:
+        """It has to be tried again after `wait_s`."""
+
+    @abstractmethod
+    def due(self, unit: Unit) -> None:
+        """The wait of a failed unit is over."""
+
+
+class GlobalPool(Baseline):
+    """`size` slots for everything; whoever backs off keeps his slot."""
+
+    def __init__(self, units: Sequence[Unit], size: int) -> None:
+        super().__init__(units)
+        self.queue = deque(units)
+        self.free = size
+
+    def advance(self, now: float) -> None:
+        while self.free and self.queue:
+            self.free -= 1
+            self.start(self.queue.popleft())
+
+    def succeeded(self, unit: Unit, now: float) -> None:
+        self.free += 1
+
+    def failed(self, unit: Unit, outcome: Outcome, wait_s: float, now: float) -> None:
+        self.remind(unit, now + wait_s)
+
+    def due(self, unit: Unit) -> None:
+        self.start(unit)
+
+
+class _Gate:
+    """One lane of the baselines below."""
+
+    def __init__(self, size: int) -> None:
+        self.queue: deque[Unit] = deque()
+        self.in_flight = 0
+        self.size = size
+        self.most = size
+        self.successes = 0
+        self.closed_until = 0.0
+
+
+class LaneBaseline(Baseline):
+    """A queue and a window for each lane; what waits holds nothing."""
+
+    def __init__(self, units: Sequence[Unit], sizes: dict[str, int]) -> None:
+        super().__init__(units)
+        self.gates = {name: _Gate(size) for name, size in sizes.items()}
+        for unit in units:
+            self.gates[unit.lane].queue.append(unit)
+
+    def advance(self, now: float) -> None:
+        for name, gate in self.gates.items():
+            while gate.queue and gate.in_flight < gate.size and now >= self.open_at(name, gate.queue[0], now):
+                unit = gate.queue.popleft()
+                gate.in_flight += 1
+                self.charge(unit, now)
+                self.start(unit)
+
+    def next_at(self, now: float) -> float | None:
+        waits = [
+            self.open_at(name, gate.queue[0], now)
+            for name, gate in self.gates.items()
+            if gate.queue and gate.in_flight < gate.size
+        ]
+        if self.alarms:
+            waits.append(self.alarms[0][0])
+        return min(waits, default=None)
+
+    def succeeded(self, unit: Unit, now: float) -> None:
+        self.gates[unit.lane].in_flight -= 1
+
+    def failed(self, unit: Unit, outcome: Outcome, wait_s: float, now: float) -> None:
+        self.gates[unit.lane].in_flight -= 1
+        self.remind(unit, now + wait_s)
+
+    def due(self, unit: Unit) -> None:
+        self.gates[unit.lane].queue.append(unit)
+
+    def open_at(self, name: str, unit: Unit, now: float) -> float:
+        """When the lane lets this unit go."""
+        return self.gates[name].closed_until
+
+    def charge(self, unit: Unit, now: float) -> None:
+        """It goes."""
+
+
+class HalvingWindows(LaneBaseline):
+    """Halve on each 429, ×1.5 after five successes up to where it began; the lane waits for Retry-After."""
+
+    def __init__(self, units: Sequence[Unit], lanes: Iterable[str], size: int = 64) -> None:
+        super().__init__(units, dict.fromkeys(lanes, size))
+
+    def succeeded(self, unit: Unit, now: float) -> None:
+        super().succeeded(unit, now)
+        gate = self.gates[unit.lane]
+        gate.successes += 1
+        if gate.successes >= 5:
+            gate.successes = 0
+            gate.size = min(gate.most, -(-gate.size * 3 // 2))
+
+    def failed(self, unit: Unit, outcome: Outcome, wait_s: float, now: float) -> None:
+        super().failed(unit, outcome, wait_s, now)
+        if outcome.kind not in (Kind.RATE, Kind.CONCURRENCY, Kind.HOLD):
+            return
+        gate = self.gates[unit.lane]
+        gate.size = max(1, gate.size // 2)
+        gate.successes = 0
+        told = outcome.hint is not None and outcome.hint.retry_after_s is not None
+        gate.closed_until = max(gate.closed_until, now + (wait_s if told else SILENT_429_S))
+
+
+class KnownRate(LaneBaseline):
+    """Spacing at the true rate with a second's burst; nothing is settled, nothing learned."""
+
+    def __init__(self, units: Sequence[Unit], scenario: Scenario) -> None:
+        providers = {name: lane.provider for name, lane in scenario.lanes.items()}
+        super().__init__(units, {name: real.max_concurrency or 1 << 20 for name, real in providers.items()})
+        self.counting = {name: real.core_counting for name, real in providers.items()}
+        self.buckets = {name: _true_buckets(real) for name, real in providers.items()}
+
+    def open_at(self, name: str, unit: Unit, now: float) -> float:
+        costs = self.counting[name].reserved(unit.estimate)
+        waits = [
+            bucket.short_by(costs[place], now) / bucket.rate for place, bucket in self.buckets[name].items()
+        ]
+        return now + max(waits, default=0.0)
+
+    def charge(self, unit: Unit, now: float) -> None:
+        costs = self.counting[unit.lane].reserved(unit.estimate)
+        for place, bucket in self.buckets[unit.lane].items():
+            bucket.charge(costs[place], now)
+
+
+def _true_buckets(real: Provider) -> dict[int, Bucket]:
+    """A second-deep bucket for each limit, by its place among a unit's costs."""
+    limits = (real.rpm, real.tpm, real.input_tpm, real.output_tpm)
+    return {place: Bucket(limit / 60.0, 1.0) for place, limit in enumerate(limits) if limit}

@@ -1,0 +1,166 @@
+"""Runs a scenario under each policy and sums up what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from headway.core.model import LaneSpec, Settings, Unit
+from headway.core.scheduler import Scheduler
+from headway.core.source import ListSource
+from headway.errors import UsageError
+from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
+from headway.sim.bound import lane_bound_s, used_share
+from headway.sim.scenario import Provider, Scenario
+from headway.sim.workload import Truth, Workload, draw
+from headway.sim.world import Policy, World
+
+#: A run that takes this many times its bound is stuck; it is cut there and says so.
+STUCK: Final = 30.0
+#: A lane that has work and starts nothing for this long has stalled.
+STALL_S: Final = 3.0
+
+HEADWAY: Final = "headway"
+
+
+class LaneResult(msgspec.Struct, frozen=True):
+    """How one lane fared; over several seeds the worst of each figure, makespan and bound of the worst ratio."""
+
+    makespan_s: float
+    bound_s: float
+    ratio: float
+    rejected_per_1000: float
+    utilisation: float
+    stalls: int
+    stalled_s: float
+    failed: int
+    unfinished: int
+
+
+class PolicyResult(msgspec.Struct, frozen=True):
+    """How one policy fared, in all and lane by lane."""
+
+    makespan_s: float
+    bound_s: float
+    ratio: float
+    rejected_per_1000: float
+    lanes: dict[str, LaneResult]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What `headway simulate` found."""
+
+    scenario: str
+    about: str
+    seeds: tuple[int, ...]
+    policies: dict[str, PolicyResult]
+
+
+def _headway(scenario: Scenario, units: list[Unit]) -> Policy:
+    specs = [
+        LaneSpec(name, lane.limits, counting=lane.provider.core_counting, order=scenario.order)
+        for name, lane in scenario.lanes.items()
+    ]
+    return Scheduler(specs, ListSource(units), Settings(concurrency=scenario.concurrency))
+
+
+POLICIES: Final[Mapping[str, Callable[[Scenario, list[Unit]], Policy]]] = {
+    HEADWAY: _headway,
+    "known-rate": lambda scenario, units: KnownRate(units, scenario),
+    "halving": lambda scenario, units: HalvingWindows(units, scenario.lanes),
+    "pool-128": lambda scenario, units: GlobalPool(units, 128),
+    "pool-32": lambda scenario, units: GlobalPool(units, 32),
+}
+
+
+def simulate(
+    name: str,
+    scenario: Scenario,
+    policies: Iterable[str] = tuple(POLICIES),
+    *,
+    progress: Callable[[str, int], None] = lambda policy, seed: None,
+) -> Report:
+    """Run every policy over every seed of a scenario."""
+    results: dict[str, PolicyResult] = {}
+    for policy in policies:
+        runs = []
+        for seed in scenario.seeds:
+            progress(policy, seed)
+            workload = draw(scenario, seed)
+            runs.append(_sum_up(scenario, workload, run_once(scenario, workload, policy, seed)))
+        results[policy] = _worst_of(runs)
+    return Report(name, scenario.about, scenario.seeds, results)
+
+
+def run_once(scenario: Scenario, workload: Workload, policy: str, seed: int) -> World:
+    """One policy over one workload; the world afterwards knows all that happened."""
+    if policy not in POLICIES:
+        raise UsageError(f"there is no policy '{policy}'", hint=f"one of {', '.join(POLICIES)}")
+    world = World(scenario, workload, seed)
+    longest_s = max(bounds(scenario, workload).values())
+    world.run(POLICIES[policy](scenario, workload.units), most_s=STUCK * longest_s)
+    return world
+
+
+def bounds(scenario: Scenario, workload: Workload) -> dict[str, float]:
+    """The theoretical bound of each lane."""
+    return {name: lane_bound_s(lane.provider, workload.of(name)) for name, lane in scenario.lanes.items()}
+
+
+def _sum_up(scenario: Scenario, workload: Workload, world: World) -> PolicyResult:
+    lane_bounds = bounds(scenario, workload)
+    lanes = {
+        name: _sum_up_lane(lane.provider, world, name, workload.of(name), lane_bounds[name])
+        for name, lane in scenario.lanes.items()
+    }
+    makespan_s = max(lane.makespan_s for lane in lanes.values())
+    bound_s = max(lane_bounds.values())
+    refused = sum(len(log.refused) for log in world.logs.values())
+    return PolicyResult(
+        makespan_s, bound_s, makespan_s / bound_s, 1000.0 * refused / max(1, len(workload.units)), lanes
+    )
+
+
+def _sum_up_lane(
+    provider: Provider, world: World, name: str, truths: list[Truth], bound_s: float
+) -> LaneResult:
+    log = world.logs[name]
+    unfinished = len(truths) - len(log.finished)
+    makespan_s = max(log.finished) if not unfinished else world.ended_at
+    last_admission_s = log.admitted[-1][0] if log.admitted else makespan_s
+    gaps = [later - earlier for earlier, later in zip(log.started, log.started[1:], strict=False)]
+    stalls = [gap for gap in gaps if gap > STALL_S]
+    return LaneResult(
+        makespan_s=makespan_s,
+        bound_s=bound_s,
+        ratio=makespan_s / bound_s,
+        rejected_per_1000=1000.0 * len(log.refused) / max(1, len(truths)),
+        utilisation=used_share(provider, truths, last_admission_s, makespan_s),
+        stalls=len(stalls),
+        stalled_s=sum(stalls),
+        failed=log.failed,
+        unfinished=unfinished,
+    )
+
+
+def _worst_of(runs: list[PolicyResult]) -> PolicyResult:
+    worst = max(runs, key=lambda run: run.ratio)
+    lanes = {name: _worst_lane([run.lanes[name] for run in runs]) for name in worst.lanes}
+    return msgspec.structs.replace(
+        worst, rejected_per_1000=max(run.rejected_per_1000 for run in runs), lanes=lanes
+    )
+
+
+def _worst_lane(results: list[LaneResult]) -> LaneResult:
+    worst = max(results, key=lambda result: result.ratio)
+    return msgspec.structs.replace(
+        worst,
+        rejected_per_1000=max(result.rejected_per_1000 for result in results),
+        utilisation=min(result.utilisation for result in results),
+        stalls=max(result.stalls for result in results),
+        stalled_s=max(result.stalled_s for result in results),
+        failed=max(result.failed for result in results),
+        unfinished=max(result.unfinished for result in results),
+    )
