@@ -1,32 +1,39 @@
 """A lane that only fails is closed, probed now and then, reported, and in the end stopped with a reason.
 
-Closed → open after a run of failures without one success among them; while open, one probe at a time, each
-after a longer pause. A probe spends none of its unit's attempts: the lane is at fault. A success closes the
-breaker. A lane that has been open for `PATIENCE_S` stops for this run, so that a dead provider ends the run
-with one explanation instead of failing every unit or waiting for ever; its units stay pending.
+Closed → open after a run of failures that no success interrupts; while open, one probe at a time, each after a
+longer pause. A probe spends none of its unit's attempts: the lane is at fault. Its success closes the breaker.
+A lane that has been open for `PATIENCE_S` stops for this run, so that a dead provider ends the run with one
+explanation instead of failing every unit or waiting for ever; its units stay pending.
+
+Two things keep it honest. Answers that were on their way when the trouble began say nothing about now: only
+sends after the first failure of a run can end it. And failures come back sooner than answers do, so a run
+opens the breaker only when it is nearly everything that was sent since it began.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Failures in a row that open it. Five chance failures at a 5 % error rate come once in three million.
+#: Failures in a row that open it.
 OVERLOADS: Final = 5
-#: Refusals in a row without any success: a limit this tight is not one to wait out silently.
+#: Refusals in a row at the lane's floor: a limit this tight is not one to wait out silently.
 REFUSALS: Final = 12
+#: The share of all sends since the run began that must have failed.
+MOSTLY: Final = 0.8
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 15.0
 PATIENCE_S: Final = 900.0
 
 
 class Breaker:
-    """Counts failures in a row; knows when the next probe may go."""
+    """Counts failures in a row; knows when the next probe may go. Sends are told apart by their number in the lane."""
 
-    __slots__ = ("failures", "opened_at", "pause_s", "probe_at", "refusals")
+    __slots__ = ("failures", "opened_at", "pause_s", "probe_at", "refusals", "since_seq")
 
     def __init__(self) -> None:
         self.failures = 0
         self.refusals = 0
+        self.since_seq = 0
         self.opened_at: float | None = None
         self.probe_at = float("-inf")
         self.pause_s = FIRST_PAUSE_S
@@ -36,8 +43,15 @@ class Breaker:
         """Whether the lane is closed but for probes."""
         return self.opened_at is not None
 
-    def succeeded(self) -> bool:
-        """Any good answer closes it; returns whether it was open."""
+    @property
+    def troubled(self) -> bool:
+        """Whether a run of failures is under way."""
+        return self.failures > 0 or self.refusals > 0
+
+    def succeeded(self, seq: int) -> bool:
+        """Send number `seq` was answered well: the run is over if it went out after it began; returns whether that closed it."""
+        if seq <= self.since_seq:
+            return False
         was_open = self.opened_at is not None
         self.failures = self.refusals = 0
         self.opened_at = None
@@ -45,8 +59,8 @@ class Breaker:
         self.probe_at = float("-inf")
         return was_open
 
-    def failed(self, now: float, *, refused: bool, at_floor: bool, probe: bool) -> bool:
-        """One more failure; returns whether it opened the breaker.
+    def failed(self, now: float, *, refused: bool, at_floor: bool, probe: bool, sent: int) -> bool:
+        """One more failure, when the lane's last send was number `sent`; returns whether it opened the breaker.
 
         Refusals count only at the lane's floor. While it is open only the probe's own failure says something
         new; stragglers that were sent before do not.
@@ -56,11 +70,14 @@ class Breaker:
                 self.pause_s = min(self.pause_s * 2.0, LONGEST_PAUSE_S)
                 self.probe_at = now + self.pause_s
             return False
+        if not self.troubled:
+            self.since_seq = sent
         if refused:
             self.refusals += at_floor
         else:
             self.failures += 1
-        if self.failures < OVERLOADS and self.refusals < REFUSALS:
+        mostly = self.failures + self.refusals >= MOSTLY * (sent - self.since_seq)
+        if not mostly or (self.failures < OVERLOADS and self.refusals < REFUSALS):
             return False
         self.opened_at = now
         self.probe_at = now + self.pause_s

@@ -104,7 +104,7 @@ class Scheduler:
         lane.admitted(entry, event.hint, now, event.usage)
         if lane.meters is not meters:
             self._notice(lane, "limit", lane.told())
-        self._recover(lane)
+        self._recover(lane, entry)
         self._dirty[lane.key] = lane
 
     def _finished(self, event: events.Finished, now: float) -> None:
@@ -116,7 +116,7 @@ class Scheduler:
         if outcome.kind is None:
             lane.succeeded += 1
             lane.invalid_run = 0
-            self._recover(lane)
+            self._recover(lane, entry)
             self._end(entry, Move.SUCCEED)
         elif entry.fate:
             self._meet_fate(entry, now)
@@ -172,7 +172,8 @@ class Scheduler:
     def _count_failure(self, lane: Lane, kind: Kind, now: float, *, probe: bool) -> None:
         """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
         breaker = lane.breaker
-        if breaker.failed(now, refused=kind in THROTTLES, at_floor=lane.at_floor, probe=probe):
+        refused = kind in THROTTLES
+        if breaker.failed(now, refused=refused, at_floor=lane.at_floor, probe=probe, sent=lane.seq):
             text = f"{breaker.failures + breaker.refusals} failures in a row, the last: {kind}; probing from now on"
             self._notice(lane, "breaker_opened", text, breaker.probe_at)
         elif breaker.out_of_patience(now):
@@ -180,10 +181,10 @@ class Scheduler:
                 lane, f"nothing but failures for {now - (breaker.opened_at or now):.0f} s, the last: {kind}"
             )
 
-    def _recover(self, lane: Lane) -> None:
+    def _recover(self, lane: Lane, entry: Entry) -> None:
         """The lane answers: forget its failures."""
         breaker = lane.breaker
-        if (breaker.failures or breaker.refusals) and breaker.succeeded():
+        if breaker.troubled and breaker.succeeded(entry.seq):
             self._notice(lane, "breaker_closed", "the provider answers again")
 
     def _count_invalid(self, lane: Lane, message: str) -> None:
