@@ -73,6 +73,10 @@ def command(
     unknown = [name for name in policies if name not in POLICIES]
     if unknown:
         raise UsageError(f"there is no policy '{unknown[0]}'", hint=f"one of {', '.join(POLICIES)}")
+    if plot_to is not None:
+        from headway.sim.plot import check
+
+        check(plot_to)
     show = not (quiet or as_json) and sys.stderr.isatty()
     report = simulate(
         scenario.stem, chosen, policies or tuple(POLICIES), progress=_progress if show else _silent

@@ -1,7 +1,7 @@
 """The states of a unit and every move between them, in one table.
 
 A move that is not in `MOVES` is an error: that is the whole check. `docs/reference/states.md` is drawn
-from this table by `python -m docs.draw_states`, and a test keeps it current.
+from this table by `python tools/draw_states.py`, and a test keeps it current.
 """
 
 from __future__ import annotations

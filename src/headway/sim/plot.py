@@ -30,10 +30,17 @@ USED, LIMIT, REFUSED = "#0072B2", "#009E73", "#D55E00"
 FORMATS: Final = (".svg", ".png")
 
 
-def plot(path: Path, name: str, scenario: Scenario) -> None:
-    """Run the scheduler over the scenario's first seed and write the picture."""
+def check(path: Path) -> None:
+    """Say now, and not after a minute's work, that a picture cannot be made there."""
     if path.suffix not in FORMATS:
         raise UsageError(f"{path}: a plot is {' or '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: cannot be written: there is no directory {path.parent}")
+    _pyplot()
+
+
+def plot(path: Path, name: str, scenario: Scenario) -> None:
+    """Run the scheduler over the scenario's first seed and write the picture."""
     pyplot = _pyplot()
     workload = draw(scenario, scenario.seeds[0])
     world = run_once(scenario, workload, HEADWAY, scenario.seeds[0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -16,61 +16,63 @@ import yaml
 from headway.core.model import Counting, Limits
 from headway.errors import UsageError
 
-_STRICT = {"forbid_unknown_fields": True, "frozen": True}
+#: Quantities: never negative, and a share is a share.
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Spread(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A lognormal quantity: its mean, the sigma of its logarithm, and where it is cut."""
 
-    mean: float
-    sigma: float = 0.0
+    mean: Amount
+    sigma: Amount = 0.0
     max: float | None = None
 
 
 class Work(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What the units of a lane look like."""
 
-    units: int
+    units: Annotated[int, msgspec.Meta(ge=1)]
     input_tokens: Spread = Spread(400)
     output_tokens: Spread = Spread(200)
     max_tokens: float | None = None
     #: The share of each unit's input that the provider finds in its cache, even between 0 and twice this.
-    cached: float = 0.0
+    cached: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.0
 
 
 class Latency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How long an answer takes. The network is passed twice, each time with its own jitter."""
 
-    first_token_s: float = 0.4
-    per_token_s: float = 0.02
-    network_s: float = 0.03
-    jitter_s: float = 0.03
+    first_token_s: Amount = 0.4
+    per_token_s: Amount = 0.02
+    network_s: Amount = 0.03
+    jitter_s: Amount = 0.03
 
 
 class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Something that lasts from one instant to another; `share` of the requests meet it."""
 
-    from_s: float
-    until_s: float
-    share: float = 1.0
+    from_s: Amount
+    until_s: Amount
+    share: Share = 1.0
 
 
 class Change(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """From `at_s` on every limit is `factor` times what it was at the start."""
 
-    at_s: float
-    factor: float
+    at_s: Amount
+    factor: Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A provider as it really is."""
 
-    rpm: float = 0.0
-    tpm: float = 0.0
-    input_tpm: float = 0.0
-    output_tpm: float = 0.0
-    max_concurrency: int = 0
-    depth_s: float = 60.0
+    rpm: Amount = 0.0
+    tpm: Amount = 0.0
+    input_tpm: Amount = 0.0
+    output_tpm: Amount = 0.0
+    max_concurrency: Annotated[int, msgspec.Meta(ge=0)] = 0
+    depth_s: Amount = 60.0
     counting: Literal["reserved", "used"] = "reserved"
     headers: Literal["none", "openai", "anthropic"] = "none"
     #: Whether headers speak of a minute-deep bucket, whatever depth is enforced.
@@ -78,7 +80,7 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     retry_after: Literal["none", "exact", "integer", "date"] = "exact"
     latency: Latency = Latency()
     #: The share of admitted requests that end in a 500.
-    errors: float = 0.0
+    errors: Share = 0.0
     storms: tuple[Span, ...] = ()
     outages: tuple[Span, ...] = ()
     holds: tuple[Span, ...] = ()
@@ -100,7 +102,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     input_tpm: float | None = None
     output_tpm: float | None = None
     max_concurrency: int | None = None
-    min_gap_s: float = 0.0
+    min_gap_s: Amount = 0.0
     burst_s: float | None = None
 
     @property
@@ -139,17 +141,21 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     about: str = ""
     seeds: tuple[int, ...] = (1,)
     order: Literal["input", "longest"] = "input"
-    concurrency: int = 0
+    concurrency: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: How far estimates are off: the sigma of their logarithm.
-    estimate_noise: float = 0.15
+    estimate_noise: Amount = 0.15
 
 
 def load(path: Path) -> Scenario:
     """Read and check a scenario file; what is wrong is said in one line that names the key."""
     try:
-        return msgspec.convert(_read(path, seen=()), Scenario)
+        scenario = msgspec.convert(_read(path, seen=()), Scenario)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {_explain(str(error))}") from None
+    for key in ("lanes", "seeds"):
+        if not getattr(scenario, key):
+            raise UsageError(f"{path}: there are no {key}")
+    return scenario
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
@@ -193,10 +199,11 @@ def _explain(text: str) -> str:
     if not found:
         return text
     wrong = rest.split("`", 1)[0]
-    near = difflib.get_close_matches(wrong, _known_keys(), n=1)
+    near = difflib.get_close_matches(wrong, known_keys(), n=1)
     return text + (f"; did you mean '{near[0]}'?" if near else "")
 
 
-def _known_keys() -> list[str]:
+def known_keys() -> list[str]:
+    """Every key that may stand in a scenario, on any level."""
     kinds = (Scenario, SimLane, Work, Spread, Provider, Latency, Span, Change, Told)
     return sorted({field for kind in kinds for field in kind.__struct_fields__} | {"extends"})

@@ -1,0 +1,112 @@
+"""`headway simulate` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from headway.cli import COMMANDS, LazyGroup, main
+
+ROOT = Path(__file__).parents[2]
+DEMO = str(ROOT / "scenarios" / "demo.yaml")
+
+SMALL = """
+about: a small one
+seeds: [1, 2]
+lanes:
+  one: {work: {units: 30}, provider: {rpm: 600, depth_s: 1, headers: openai}}
+  two: {work: {units: 10}, provider: {max_concurrency: 2}, told: truth}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL, encoding="utf-8")
+    return str(path)
+
+
+def test_a_table_for_people(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", small]) == 0
+    out = capsys.readouterr().out
+    for word in ("small (worst of 2 seeds)", "headway", "halving", "pool-32", "÷ bound", "a small one"):
+        assert word in out
+
+
+def test_json_for_programs(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", small, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["scenario"] == "small"
+    assert set(result["policies"]) == {"headway", "known-rate", "halving", "pool-128", "pool-32"}
+    headway = result["policies"]["headway"]
+    for figures in (headway, *headway["lanes"].values()):
+        assert figures["ratio"] == pytest.approx(figures["makespan_s"] / figures["bound_s"])
+        assert figures["ratio"] >= 1.0
+        assert figures["rejected_per_1000"] >= 0.0
+    assert set(headway["lanes"]) == {"one", "two"}
+
+
+def test_flags_narrow_it(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--policy", "headway", "--lane", "two", "--seed", "5", "--order", "longest", "--json"]
+    assert main(["simulate", small, *flags]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert list(result["policies"]) == ["headway"]
+    assert list(result["policies"]["headway"]["lanes"]) == ["two"]
+    assert result["seeds"] == [5]
+
+
+def test_a_plot_is_written_and_said(small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "lanes.svg"
+    assert main(["simulate", small, "--policy", "headway", "--plot", str(path)]) == 0
+    assert path.stat().st_size > 1000
+    assert f"wrote {path}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--policy", "magic"], "no policy 'magic' — one of headway,"),
+        (["--lane", "three"], "no lane 'three' — one of one, two"),
+        (["--order", "random"], "'--order'"),
+        (["--plot", "lanes.gif"], "lanes.gif: a plot is .svg or .png"),
+        (["--plot", "nowhere/lanes.svg"], "nowhere/lanes.svg: cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    small: str, flags: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", small, *flags]) == 2
+    captured = capsys.readouterr()
+    assert complaint in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_missing_scenario_says_where_some_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "nowhere.yaml"]) == 2
+    assert capsys.readouterr().err == "headway: nowhere.yaml: no such file — scenarios ship in scenarios/\n"
+
+
+def test_the_demo_runs_as_a_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headway", "simulate", DEMO, "--policy", "headway"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert "moody" in done.stdout
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_loads_and_every_flag_is_documented(name: str) -> None:
+    command = LazyGroup().get_command(click.Context(click.Group()), name)
+    assert command is not None
+    assert command.epilog, "help wants an example"
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert f"headway {name}" in page
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert f"`{option.opts[-1]}" in page or f"`{option.opts[0]}" in page, option.opts

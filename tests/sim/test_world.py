@@ -1,0 +1,67 @@
+"""The simulated world itself: what it moves, and that every policy brings every unit home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headway.sim.runner import POLICIES, run_once, simulate
+from headway.sim.scenario import Provider, Scenario, SimLane, Span, Told, Work
+from headway.sim.workload import draw
+
+
+def scenario(**provider: object) -> Scenario:
+    return Scenario({"one": SimLane(Work(60), Provider(rpm=600, depth_s=1, **provider), Told())})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "provider",
+    [
+        {},
+        {"headers": "openai"},
+        {"errors": 0.2},
+        {"outages": (Span(2, 5),)},
+        {"holds": (Span(2, 90),)},
+        {"max_concurrency": 2},
+    ],
+    ids=lambda provider: next(iter(provider), "plain"),
+)
+def test_every_policy_brings_every_unit_home(policy: str, provider: dict[str, object]) -> None:
+    one = scenario(**provider)
+    world = run_once(one, draw(one, 1), policy, 1)
+    assert len(world.logs["one"].finished) == 60
+    assert world.providers["one"].in_flight == 0
+
+
+def test_the_world_does_the_same_again() -> None:
+    first, second = (simulate("s", scenario(errors=0.1)) for _ in range(2))
+    assert first == second
+
+
+def test_figures_are_the_worst_of_the_seeds() -> None:
+    several = Scenario(scenario(errors=0.1).lanes, seeds=(1, 2, 3))
+    worst = simulate("s", several, ("headway",)).policies["headway"].lanes["one"]
+    singles = [
+        simulate("s", Scenario(several.lanes, seeds=(seed,)), ("headway",)).policies["headway"].lanes["one"]
+        for seed in (1, 2, 3)
+    ]
+    assert worst.ratio == max(single.ratio for single in singles)
+    assert worst.rejected_per_1000 == max(single.rejected_per_1000 for single in singles)
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_a_plot_is_a_picture(tmp_path: Path, suffix: str) -> None:
+    from headway.sim.plot import plot
+
+    path = tmp_path / f"lanes.{suffix}"
+    plot(
+        path,
+        "s",
+        Scenario(
+            {**scenario(max_concurrency=0).lanes, "two": SimLane(Work(20), Provider(max_concurrency=2))}
+        ),
+    )
+    head = path.read_bytes()[:200]
+    assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
