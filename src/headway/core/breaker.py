@@ -6,7 +6,7 @@ A lane that has been open for `PATIENCE_S` stops for this run, so that a dead pr
 explanation instead of failing every unit or waiting for ever; its units stay pending.
 
 Two things keep it honest. Answers that were on their way when the trouble began say nothing about now: only
-sends after the first failure of a run can end it. And failures come back sooner than answers do, so a run
+sends after the first failure of a run can end it, by their first headers where no failure came later than those. And failures come back sooner than answers do, so a run
 opens the breaker only when it is nearly everything that was sent since it began.
 """
 
@@ -28,11 +28,12 @@ PATIENCE_S: Final = 900.0
 class Breaker:
     """Counts failures in a row; knows when the next probe may go. Sends are told apart by their number in the lane."""
 
-    __slots__ = ("failures", "opened_at", "pause_s", "probe_at", "refusals", "since_seq")
+    __slots__ = ("broke_off", "failures", "opened_at", "pause_s", "probe_at", "refusals", "since_seq")
 
     def __init__(self) -> None:
         self.failures = 0
         self.refusals = 0
+        self.broke_off = False
         self.since_seq = 0
         self.opened_at: float | None = None
         self.probe_at = float("-inf")
@@ -48,21 +49,28 @@ class Breaker:
         """Whether a run of failures is under way."""
         return self.failures > 0 or self.refusals > 0
 
+    def admitted(self, seq: int) -> bool:
+        """First headers came for send number `seq`: as good as an answer, unless answers are what breaks off."""
+        return not self.broke_off and self.succeeded(seq)
+
     def succeeded(self, seq: int) -> bool:
         """Send number `seq` was answered well: the run is over if it went out after it began; returns whether that closed it."""
         if seq <= self.since_seq:
             return False
         was_open = self.opened_at is not None
         self.failures = self.refusals = 0
+        self.broke_off = False
         self.opened_at = None
         self.pause_s = FIRST_PAUSE_S
         self.probe_at = float("-inf")
         return was_open
 
-    def failed(self, now: float, *, refused: bool, at_floor: bool, probe: bool, sent: int) -> bool:
+    def failed(
+        self, now: float, *, refused: bool, at_floor: bool, probe: bool, sent: int, admitted: bool = False
+    ) -> bool:
         """One more failure, when the lane's last send was number `sent`; returns whether it opened the breaker.
 
-        Refusals count only at the lane's floor. While it is open only the probe's own failure says something
+        `admitted`: it had been taken, and broke off later. Refusals count only at the lane's floor. While it is open only the probe's own failure says something
         new; stragglers that were sent before do not.
         """
         if self.opened_at is not None:
@@ -72,6 +80,7 @@ class Breaker:
             return False
         if not self.troubled:
             self.since_seq = sent
+        self.broke_off = self.broke_off or admitted
         if refused:
             self.refusals += at_floor
         else:

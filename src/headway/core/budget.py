@@ -43,11 +43,17 @@ class Budget:
         self.reserved_usd += estimate.cost_usd
         self.reserved_tokens += _tokens(estimate)
 
-    def settle(self, estimate: Estimate, usage: Usage | None) -> None:
-        """The attempt ended: what it used is spent, what was set aside for it is free again."""
+    def release(self, estimate: Estimate) -> None:
+        """The attempt ended: what was set aside for it is free again."""
         self.reserved_usd -= estimate.cost_usd
         self.reserved_tokens -= _tokens(estimate)
-        if usage is not None:
+
+    def spend(self, estimate: Estimate, usage: Usage | None) -> None:
+        """The provider did some work: what it used is spent, or what was estimated where it does not say."""
+        if usage is None:
+            self.spent_usd += estimate.cost_usd
+            self.spent_tokens += _tokens(estimate)
+        else:
             self.spent_usd += usage.cost_usd
             self.spent_tokens += usage.input_tokens + usage.output_tokens
 

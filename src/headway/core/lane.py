@@ -96,6 +96,7 @@ class Lane:
         self._configured: list[Meter] = []
         self._reported: dict[tuple[Dimension, float], Meter] = {}
         self.meters: tuple[Meter, ...] = ()
+        self.limits = spec.limits
         self.window = Window(spec.limits.max_concurrency, rate_known=spec.limits.known)
         self.configure(spec.limits, now)
 
@@ -105,10 +106,16 @@ class Lane:
         """Take configured limits, at the start or while running; levels carry over."""
         before = {meter.name: meter for meter in self._configured}
         self._configured = []
+        new_depth = limits.burst_s != self.limits.burst_s
         for wanted in _meters(limits, now):
             meter = before.get(wanted.name, wanted)
             meter.set_limit(wanted.limit, now)
+            if new_depth and meter.name != MINIMUM_GAP:
+                meter.redeepen(wanted)
             self._configured.append(meter)
+        for meter in self._reported.values():
+            if new_depth and meter.period_s < DAY_S:
+                meter.redeepen(Meter(meter.dimension, meter.limit, now=now, burst_s=limits.burst_s))
         self.limits = limits
         self.window.configure(limits.max_concurrency)
         if limits.known:
@@ -143,7 +150,7 @@ class Lane:
                 mark = entry.marks[entry.meters.index(meter)]
             except ValueError:
                 continue  # It was sent before this limit was known.
-            meter.sync(report, mark, entry.started_at, entry.seq)
+            meter.sync(report, mark, entry.started_at, entry.seq, entry.costs[meter.place])
 
     def _meet(self, entry: Entry, report: Report) -> None:
         """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""
@@ -155,11 +162,13 @@ class Lane:
             burst_s=self.limits.burst_s if report.period_s < DAY_S else None,
             reported=True,
         )
-        mark = meter.reserve(entry.costs[meter.place], entry.started_at)
-        meter.sync(report, mark, entry.started_at, entry.seq)
-        for other in self._out.values():
-            if other.lane is self and other.seq > entry.seq:
-                meter.reserve(other.costs[meter.place], other.started_at)
+        since = [other for other in self._out.values() if other.lane is self and other.seq > entry.seq]
+        for sent in (entry, *since):
+            mark = meter.reserve(sent.costs[meter.place], sent.started_at)
+            sent.meters = (*sent.meters, meter)
+            sent.marks.append(mark)
+            if sent is entry:
+                meter.sync(report, mark, entry.started_at, entry.seq, entry.costs[meter.place])
         self._reported[report.dimension, report.period_s] = meter
         self.window.throw_open()
         self._select()
@@ -203,7 +212,7 @@ class Lane:
         """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out."""
         shallow = False
         for meter in self.meters:
-            if meter.depth_s < NEARLY * meter.ceiling_s:
+            if meter.probed and meter.depth_s < NEARLY * meter.ceiling_s:
                 shallow = True
         if not shallow or self.probes_out >= self.probe_width:
             return NEVER
@@ -230,7 +239,7 @@ class Lane:
         """Why this unit can never fit, with the numbers; empty where it can."""
         for meter in self.meters:
             cost = entry.costs[meter.place]
-            if cost > meter.limit and meter.name != MINIMUM_GAP:
+            if cost > meter.limit and meter.dimension is not Dimension.REQUESTS:
                 what = meter.dimension.replace("_", " ")
                 return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
         return ""
@@ -297,7 +306,6 @@ class Lane:
 
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give the permit back and settle the meters, exactly once."""
-        self.in_flight -= 1
         hint = outcome.hint
         if outcome.kind is None:
             if not entry.accepted:
@@ -306,16 +314,17 @@ class Lane:
                 self.caution = CALM + (self.caution - CALM) * CAUTION_DECAY
         elif hint is not None and hint.reports:
             self.learn(entry, hint.reports, now)
+        self.in_flight -= 1
         if outcome.usage is not None:
             self._settle(entry, outcome.usage)
         elif outcome.kind in REFUSED:
             self._refund(entry)
 
     def _settle(self, entry: Entry, usage: Usage) -> None:
-        """Replace the reservation by what was really used. Reported meters take their level from headers alone."""
+        """Replace the reservation by what was really used. Reported levels have that already."""
         costs = None
         for meter in entry.meters:
-            if not meter.reported:
+            if not meter.levelled:
                 costs = costs or self.spec.counting.settled(entry.unit.estimate, usage)
                 more = costs[meter.place] - entry.charged[meter.place]
                 if more:
@@ -360,13 +369,20 @@ class Lane:
             self._refused_rate(entry, hint, now)
         elif outcome.kind is Kind.CONCURRENCY:
             self.window.refused(entry.epoch, self.in_flight + 1)
-        wait_s = hint.retry_after_s
-        if wait_s is None:
-            return ALWAYS
-        if outcome.kind is Kind.HOLD or wait_s > LONGEST_HINT_S:
-            self.hold(now + wait_s + self.spec.retry.hold_margin_s, outcome.message or "the provider said so")
-            return self.held_until
-        return now + wait_s
+        held_until = self.heed(outcome, now)
+        if held_until is not None:
+            return held_until
+        return ALWAYS if hint.retry_after_s is None else now + hint.retry_after_s
+
+    def heed(self, outcome: Outcome, now: float) -> float | None:
+        """Close the lane where the provider said to come back later than a unit alone should wait for."""
+        wait_s = outcome.hint.retry_after_s if outcome.hint is not None else None
+        if wait_s is None and outcome.kind is Kind.HOLD:
+            wait_s = self.spec.retry.default_wait_s
+        if wait_s is None or (outcome.kind is not Kind.HOLD and wait_s <= LONGEST_HINT_S):
+            return None
+        self.hold(now + wait_s + self.spec.retry.hold_margin_s, outcome.message or "the provider said so")
+        return self.held_until
 
     def _refused_rate(self, entry: Entry, hint: Hint, now: float) -> None:
         wait_s = hint.retry_after_s
@@ -375,11 +391,10 @@ class Lane:
         if entry.probe == "depth":
             self._overreached(entry, now)
             return
-        new_event = entry.epoch == self.window.epoch
-        if not self.meters:
+        if not any(_paces(meter) for meter in self.meters):
             self.window.refused(entry.epoch, self.in_flight + 1)
             return
-        if new_event:
+        if entry.epoch == self.window.epoch:
             self.window.epoch += 1
             self.caution = min(self.caution * CAUTION_GROWTH, ALARMED)
         told = {report.dimension: report.remaining for report in hint.reports}
@@ -398,11 +413,12 @@ class Lane:
 
     def _suspects(self, entry: Entry, dimension: Dimension | None) -> Iterator[Meter]:
         """The meters that a refusal speaks of: the dimension it names, otherwise the one nearest to its end."""
-        named = [meter for meter in self.meters if meter.dimension is dimension and meter.period_s < DAY_S]
+        pacing = [meter for meter in self.meters if _paces(meter)]
+        named = [meter for meter in pacing if meter.dimension is dimension]
         if named:
             yield from named
-        elif (tightest := self.binding(entry)) is not None:
-            yield tightest
+        else:
+            yield max(pacing, key=lambda meter: meter.ready_at(entry.costs[meter.place], self.caution))
 
     def _overreached(self, entry: Entry, now: float) -> None:
         """A probe found the bottom. That is no congestion; it only ends the probing for a while."""
@@ -459,7 +475,7 @@ class Lane:
 
     def reopen(self) -> None:
         """Lift hold, stop and breaker."""
-        self.held_until = self.paused_until = ALWAYS
+        self.held_until = self.paused_until = self.announced_until = ALWAYS
         self.hold_reason = self.stopped = ""
         self.parked = False
         self.breaker = Breaker()
@@ -467,6 +483,11 @@ class Lane:
 
 _NO_HINT: Final = Hint()
 _INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), DIMENSIONS.index(Dimension.INPUT))
+
+
+def _paces(meter: Meter) -> bool:
+    """Whether a refusal can be about this meter: a day's quota says so itself, and the gap is our own."""
+    return meter.period_s < DAY_S and meter.name != MINIMUM_GAP
 
 
 def _meters(limits: Limits, now: float) -> Iterator[Meter]:

@@ -45,7 +45,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         recorded_utc=utc,
         held_until_utc=utc + (lane.held_until - now) if held else None,
         hold_reason=lane.hold_reason if held else "",
-        window=None if lane.window.size >= lane.window.configured else lane.window.size,
+        window=lane.window.size if lane.window.learned else None,
         meters=tuple(
             MeterRecord(meter.dimension, meter.period_s, meter.limit, meter.depth_s, meter.reported)
             for meter in lane.meters

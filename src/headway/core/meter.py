@@ -80,7 +80,9 @@ class Meter:
         if burst_s is None and period_s >= DAY_S:
             burst_s = period_s  # A day's quota is there to be used, not to be spread over the day.
         self.probed = burst_s is None
-        self.ceiling_s = period_s if burst_s is None else burst_s
+        #: What the provider's bucket can hold at the most. A reported level is counted from there, whatever depth
+        #: of it somebody wants to be used.
+        self.ceiling_s = period_s if burst_s is None or reported else burst_s
         self.deepen(FIRST_DEPTH_S if burst_s is None else burst_s)
         self.implied = (0.0, self.ceiling_s * SANE_RESET)
         self.full_at = now
@@ -133,21 +135,30 @@ class Meter:
                 self.credits.popleft()
 
     def _crossed(self, mark: float, sent_at: float) -> float:
-        """How much more than the mark says the provider may have had left, for want of order on the network.
+        """How much more than the mark before a send says the provider may have had left, for want of order on the network.
 
         Sends of one burst arrive in any order, so those before this one may have come after it. And a refund
         that we learned of just after the send may have been in the bucket when it arrived.
         """
-        began = mark
+        crossed = 0.0
         for at, base in reversed(self.bursts):
             if at <= sent_at:
-                began = base
+                crossed = max(0.0, mark - base)
                 break
-        crossed = mark - began if mark > began else 0.0
         for at, moved in self.credits:
             if sent_at < at <= sent_at + CROSSING_S:
                 crossed += moved
         return crossed
+
+    def _owed_since(self, sent_at: float) -> float:
+        """The least `full_at` that later sends leave, even if the bucket was full before each of their bursts."""
+        least = float("-inf")
+        mark = self.full_at - self.shift
+        for at, base in reversed(self.bursts):
+            if at <= sent_at:
+                break
+            least = max(least, at + mark - base)
+        return least
 
     def level(self, now: float, depth_s: float | None = None) -> float:
         """How much is in the bucket; negative where settling charged more than there was."""
@@ -173,8 +184,8 @@ class Meter:
             self.full_at += moved
             self.shift += moved
 
-    def sync(self, report: Report, mark: float, sent_at: float, seq: int) -> None:
-        """Take the level that the response to send number `seq` reported; older news than known is ignored."""
+    def sync(self, report: Report, mark: float, sent_at: float, seq: int, cost: float = 0.0) -> None:
+        """Take the level that the response to a send reported; older news than known is ignored."""
         if report.remaining is None:
             return
         left_s = report.remaining / self.rate
@@ -183,14 +194,15 @@ class Meter:
             return
         self.synced_seq = seq
         self.synced = (mark, sent_at)
-        if self.probed and report.reset_s is not None:
+        if report.reset_s is not None:
             self._narrow_ceiling(left_s + report.reset_s, report)
         wrong_by = sent_at + self.ceiling_s - left_s - (mark + self.shift)
         blur_s = report.remaining_precision / self.rate
         if wrong_by > blur_s:
             wrong_by -= blur_s
         elif wrong_by < -blur_s:
-            wrong_by = min(0.0, wrong_by + blur_s + self._crossed(mark, sent_at))
+            wrong_by = min(0.0, wrong_by + blur_s + self._crossed(mark - cost / self.rate, sent_at))
+            wrong_by = max(wrong_by, self._owed_since(sent_at) - self.full_at)
         else:
             return
         self.full_at += wrong_by
@@ -223,8 +235,13 @@ class Meter:
 
     @property
     def shallow(self) -> bool:
-        """Whether the bucket may be deeper than is proven."""
-        return self.depth_s < NEARLY * self.ceiling_s
+        """Whether the bucket may be deeper than is proven, and that is worth a probe."""
+        return self.probed and self.depth_s < NEARLY * self.ceiling_s
+
+    @property
+    def levelled(self) -> bool:
+        """Whether levels are reported; usage then has nothing to add."""
+        return self.synced_seq >= 0
 
     def accepted(self, mark: float, sent_at: float, caution: float) -> None:
         """A probe was taken at the debt that `mark` stands for: the bucket is deeper by as much as it went beyond."""
@@ -237,6 +254,13 @@ class Meter:
         deep_s = mark + self.shift - sent_at - cost / self.rate
         if self.probed and deep_s < self.proven_s:
             self.deepen(max(deep_s, min(self.proven_s, FIRST_DEPTH_S)))
+
+    def redeepen(self, wanted: Meter) -> None:
+        """Take over another meter's settings of the depth."""
+        self.probed = wanted.probed
+        if not self.reported:
+            self.ceiling_s = wanted.ceiling_s
+        self.deepen(wanted.proven_s)
 
     def rebuild(self, starts: Iterable[tuple[float, float]]) -> None:
         """Restore the level from recorded starts `(at, cost)`, oldest first."""

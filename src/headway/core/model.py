@@ -199,7 +199,7 @@ class LaneSpec(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What holds for the whole run. 0 (or None) is no cap."""
+    """What holds for the whole run. 0 (or None) is no cap, but for `max_hold_s`: 0 waits for no hold at all."""
 
     concurrency: int = 0
     max_cost_usd: float = 0.0

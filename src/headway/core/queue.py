@@ -104,6 +104,11 @@ class Queue:
         """When the first delayed one is due."""
         return self.delayed[0][0] if self.delayed else NEVER
 
+    def counts(self) -> tuple[int, int]:
+        """How many may go, and how many wait for an instant."""
+        ready = sum(item[3].status is Status.PENDING for item in self.ready)
+        return ready, sum(item[2].status is Status.PENDING for item in self.delayed)
+
     def entries(self) -> Iterator[Entry]:
         """Everything that is still pending, in no order."""
         for item in self.ready:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush, merge
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from headway.core import commands, events
@@ -21,7 +22,7 @@ from headway.core.events import Event
 from headway.core.lane import Lane
 from headway.core.model import Kind, LaneSpec, Outcome, Settings, Unit
 from headway.core.queue import ALWAYS, NEVER, Entry
-from headway.core.retry import LANE_STOPPERS, THROTTLES
+from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES
 from headway.core.source import Source
 from headway.core.status import GOOD, MOVES, Move, Status, after
 from headway.core.verdict import judge
@@ -30,6 +31,7 @@ from headway.core.verdict import judge
 MOST_BLOCKED: Final = 10_000
 #: Ends that one call may report when a deadline closes a job of any size.
 EXPIRY_BATCH: Final = 10_000
+ANSWERS_AGAIN: Final = "the provider answers again"
 #: Instants closer than this are the same.
 EPSILON_S: Final = 1e-9
 
@@ -57,11 +59,12 @@ class Scheduler:
         self.input_open = self.settings.input_open
         self.done = False
         self._unwanted: set[int] = set()
+        self._news: deque[tuple[int, bool]] = deque()
         self._dirty: dict[str, Lane] = {}
         self._starved: dict[str, Lane] = {}
         self._broke: dict[str, Lane] = {}
         self._wakes: list[tuple[float, str]] = []
-        self._next_start_at = ALWAYS
+        self.next_start_at = ALWAYS
         self._expiring: Iterator[Unit | Entry] | None = None
         self._commands: list[Command] = []
         self._react: dict[type, Callable[[Any, float], None]] = {
@@ -104,7 +107,8 @@ class Scheduler:
         lane.admitted(entry, event.hint, now, event.usage)
         if lane.meters is not meters:
             self._notice(lane, "limit", lane.told())
-        self._recover(lane, entry)
+        if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
+            self._notice(lane, "breaker_closed", ANSWERS_AGAIN)
         self._dirty[lane.key] = lane
 
     def _finished(self, event: events.Finished, now: float) -> None:
@@ -132,10 +136,16 @@ class Scheduler:
     def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give back what the attempt held: its lane's permit, the global one, the budget set aside."""
         lane = entry.lane
+        meters = lane.meters
         lane.release(entry, outcome, now)
+        if lane.meters is not meters:
+            self._notice(lane, "limit", lane.told())
         self._dirty[lane.key] = lane
-        if self.budget.capped:
-            self.budget.settle(entry.unit.estimate, outcome.usage)
+        budget = self.budget
+        if outcome.usage is not None or outcome.kind not in REFUSED:
+            budget.spend(entry.unit.estimate, outcome.usage)
+        if budget.capped:
+            budget.release(entry.unit.estimate)
             self._dirty.update(self._broke)
             self._broke.clear()
 
@@ -152,7 +162,10 @@ class Scheduler:
     def _failed(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> None:
         """The lane learns, the unit's budget pays, and the unit goes back or ends."""
         lane = entry.lane
-        hinted_at = lane.throttled(entry, outcome, now) if kind in THROTTLES else ALWAYS
+        if kind in THROTTLES:
+            hinted_at = lane.throttled(entry, outcome, now)
+        else:
+            hinted_at = lane.heed(outcome, now) or ALWAYS
         verdict = judge(entry, outcome, hinted_at, now)
         probe = entry.probe
         lane.drop_probe(entry)
@@ -162,18 +175,27 @@ class Scheduler:
             self._end(entry, verdict.move, kind, verdict.message)
         if kind in LANE_STOPPERS:
             self._stop(lane, f"{kind}: {outcome.message}")
-        elif kind is Kind.INVALID:
-            self._count_invalid(lane, outcome.message)
+        elif kind in HOPELESS:
+            self._recover(lane, entry)
+            self._count_invalid(lane, kind, outcome.message)
         elif lane.held_until > now:
             self._announce_hold(lane, now)
-        elif kind not in (Kind.CRASH, Kind.TOO_LARGE):
-            self._count_failure(lane, kind, now, probe=probe == "breaker")
+        elif kind is not Kind.CRASH or probe == "breaker":
+            self._count_failure(entry, kind, now, probe=probe == "breaker")
 
-    def _count_failure(self, lane: Lane, kind: Kind, now: float, *, probe: bool) -> None:
+    def _count_failure(self, entry: Entry, kind: Kind, now: float, *, probe: bool) -> None:
         """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
+        lane = entry.lane
         breaker = lane.breaker
         refused = kind in THROTTLES
-        if breaker.failed(now, refused=refused, at_floor=lane.at_floor, probe=probe, sent=lane.seq):
+        if breaker.failed(
+            now,
+            refused=refused,
+            at_floor=lane.at_floor,
+            probe=probe,
+            sent=lane.seq,
+            admitted=entry.accepted,
+        ):
             text = f"{breaker.failures + breaker.refusals} failures in a row, the last: {kind}; probing from now on"
             self._notice(lane, "breaker_opened", text, breaker.probe_at)
         elif breaker.out_of_patience(now):
@@ -185,10 +207,12 @@ class Scheduler:
         """The lane answers: forget its failures."""
         breaker = lane.breaker
         if breaker.troubled and breaker.succeeded(entry.seq):
-            self._notice(lane, "breaker_closed", "the provider answers again")
+            self._notice(lane, "breaker_closed", ANSWERS_AGAIN)
 
-    def _count_invalid(self, lane: Lane, message: str) -> None:
+    def _count_invalid(self, lane: Lane, kind: Kind, message: str) -> None:
         """The same complaint again and again is about the lane's settings, not about the units."""
+        if kind is not Kind.INVALID or not self.settings.max_identical_invalid:
+            return
         lane.invalid_run = lane.invalid_run + 1 if message == lane.last_invalid else 1
         lane.last_invalid = message
         if lane.invalid_run >= self.settings.max_identical_invalid:
@@ -212,18 +236,28 @@ class Scheduler:
         self._commands.append(commands.Finish(unit, status, code, message))
         if move is not Move.SUCCEED:
             entry.lane.failed += 1
+        self.done = False
         if entry is self.serial:
             self.serial = None
         if unit.leads:
-            self._tell_followers(unit.index, good=status in GOOD)
+            self._news.append((unit.index, status in GOOD))
+            if len(self._news) == 1:
+                self._spread_news()
 
-    def _tell_followers(self, index: int, *, good: bool) -> None:
-        for follower in list(self.waiting.ended(index, good=good)):
-            if good:
-                follower.lane.queue.push(follower)
-                self._dirty[follower.lane.key] = follower.lane
-            else:
-                self._skip(follower, index)
+    def _spread_news(self) -> None:
+        """Tell those who wait, and whoever waits for those that are skipped now, in turn and not in depth.
+
+        After a deadline nobody is skipped: everything is reported by its index.
+        """
+        while self._news:
+            index, good = self._news[0]
+            for follower in self.waiting.ended(index, good=good):
+                if good:
+                    follower.lane.queue.push(follower)
+                    self._dirty[follower.lane.key] = follower.lane
+                elif self.mode != "deadline":
+                    self._skip(follower, index)
+            self._news.popleft()
 
     def _skip(self, entry: Entry, upstream: int) -> None:
         self._end(
@@ -234,19 +268,13 @@ class Scheduler:
 
     def _open_lane(self, event: events.OpenLane, now: float) -> None:
         lane = Lane(event.spec, now, self.out)
-        self.lanes[lane.key] = lane
-        self._touch(lane)
-
-    def _touch(self, lane: Lane) -> None:
-        """Look at this lane again, and at whether the run is over."""
-        self._dirty[lane.key] = lane
-        self.done = False
+        self.lanes[lane.key] = self._dirty[lane.key] = lane
 
     def _hold_lane(self, event: events.HoldLane, now: float) -> None:
         lane = self.lanes[event.lane]
         lane.hold(event.until, event.reason)
         self._announce_hold(lane, now)
-        self._touch(lane)
+        self._dirty[lane.key] = lane
 
     def _announce_hold(self, lane: Lane, now: float) -> None:
         """Say once that a lane is held; a hold longer than anyone wants to wait parks it."""
@@ -257,6 +285,14 @@ class Scheduler:
             lane.announced_until = lane.held_until
             self._notice(lane, "held", lane.hold_reason, lane.held_until)
 
+    def _mind_hold(self, lane: Lane, now: float) -> None:
+        """Announce a hold that came with a lane's memory, and the end of any."""
+        if lane.held_until > now:
+            self._announce_hold(lane, now)
+        elif lane.announced_until > ALWAYS:
+            lane.announced_until = lane.held_until = ALWAYS
+            self._notice(lane, "released", lane.hold_reason)
+
     def _stop_lane(self, event: events.StopLane, now: float) -> None:
         self._stop(self.lanes[event.lane], event.reason)
 
@@ -266,19 +302,19 @@ class Scheduler:
             lane.stopped = reason or "stopped"
             lane.parked = parked
             self._notice(lane, "stopped", lane.stopped, lane.held_until if parked else None)
-        self._touch(lane)
+        self._dirty[lane.key] = lane
 
     def _reopen_lane(self, event: events.ReopenLane, now: float) -> None:
         lane = self.lanes[event.lane]
         lane.reopen()
         self._notice(lane, "reopened", "as asked")
-        self._touch(lane)
+        self._dirty[lane.key] = lane
 
     def _set_limits(self, event: events.SetLimits, now: float) -> None:
         lane = self.lanes[event.lane]
         lane.configure(event.limits, now)
         self._notice(lane, "limit", "new configured limits")
-        self._touch(lane)
+        self._dirty[lane.key] = lane
 
     def _set_concurrency(self, event: events.SetConcurrency, now: float) -> None:
         self.concurrency = event.limit
@@ -287,7 +323,7 @@ class Scheduler:
     def _more_work(self, event: events.MoreWork, now: float) -> None:
         lane = self.lanes[event.lane]
         lane.exhausted = False
-        self._touch(lane)
+        self._dirty[lane.key] = lane
 
     def _input_closed(self, event: events.InputClosed, now: float) -> None:
         self.input_open = False
@@ -295,8 +331,9 @@ class Scheduler:
     def _cancel_unit(self, event: events.CancelUnit, now: float) -> None:
         entry = self.out.get(event.index)
         if entry is not None:
+            if not entry.fate:
+                self._commands.append(commands.CancelAttempt(entry.unit))
             entry.fate = "unwanted"
-            self._commands.append(commands.CancelAttempt(entry.unit))
             return
         entry = next((one for one in self.in_memory() if one.unit.index == event.index), None)
         if entry is None:
@@ -304,7 +341,7 @@ class Scheduler:
             return
         self.waiting.drop(entry)
         self._end(entry, Move.CANCEL, "interrupted", "cancelled")
-        self._touch(entry.lane)
+        self._dirty[entry.lane.key] = entry.lane
 
     def in_memory(self) -> Iterator[Entry]:
         """Every pending unit that has been taken from the source."""
@@ -339,10 +376,8 @@ class Scheduler:
     def _advance(self, now: float) -> None:
         """Start whatever may start now, then ask for the next call or report the end."""
         deadline_at = self.settings.deadline_at
-        if deadline_at is not None and now >= deadline_at and self.mode == "run":
-            self.mode = "deadline"
-            self._stop_flights("deadline")
-            self._expiring = self._unstarted()
+        if deadline_at is not None and now >= deadline_at:
+            self._meet_deadline()
         if self._expiring is not None:
             self._expire(self._expiring)
         self._ring_alarms(now)
@@ -357,6 +392,13 @@ class Scheduler:
             self._commands.append(commands.Wake(now))
         elif self.out or not self._finish_run():
             self._ask_for_wake()
+
+    def _meet_deadline(self) -> None:
+        """Nothing more starts, what is in flight is stopped; what an abort left pending stays so."""
+        if self.mode == "run":
+            self.mode = "deadline"
+            self._expiring = self._unstarted()
+        self._stop_flights("deadline")
 
     def _ring_alarms(self, now: float) -> None:
         wakes = self._wakes
@@ -385,7 +427,10 @@ class Scheduler:
         if self.concurrency:
             self._take_turns(now)
             return
-        for lane in tuple(self._dirty.values()):
+        lanes = tuple(self._dirty.values())
+        if self.settings.delay_s:
+            lanes = tuple(sorted(lanes, key=attrgetter("last_start_at")))
+        for lane in lanes:
             while self._step(lane, now):
                 pass
 
@@ -406,6 +451,8 @@ class Scheduler:
         if not lane.exhausted and len(queue.ready) < lane.low:
             self._refill(lane)
         entry = queue.head()
+        if lane.held_until > lane.announced_until or lane.announced_until > ALWAYS:
+            self._mind_hold(lane, now)
         if entry is None or lane.stopped:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
         if entry.fits is not lane.meters and not self._fit(entry, lane):
@@ -417,8 +464,8 @@ class Scheduler:
             at, probe = max(at, NEVER if lane.in_flight else lane.breaker.probe_at), "breaker"
         elif at > now + EPSILON_S:
             at, probe = lane.sooner(entry, at)
-        if self._next_start_at > at:
-            at = self._next_start_at
+        if self.next_start_at > at:
+            at = self.next_start_at
         if at > now + EPSILON_S:
             return self._sleep(lane, min(at, queue.next_at()))
         return self._start(entry, lane, probe, now)
@@ -432,11 +479,12 @@ class Scheduler:
                 return self._sleep(lane, NEVER)
             budget.reserve(entry.unit.estimate)
         if self.settings.delay_s:
-            self._next_start_at = now + self.settings.delay_s
+            self.next_start_at = now + self.settings.delay_s
         lane.queue.pop()
         lane.charge(entry, now, probe)
         entry.status = _STARTED[entry.status]
         self.out[entry.unit.index] = entry
+        self.done = False
         self._commands.append(commands.Start(entry.unit, entry.tries))
         return True
 
@@ -505,7 +553,9 @@ class Scheduler:
                 self._expiring = None
                 return
             entry = item if isinstance(item, Entry) else self._bare(item)
-            if entry.status is Status.PENDING:
+            if entry.unit.index in self._unwanted:
+                self._end(entry, Move.CANCEL, "interrupted", "cancelled")
+            elif entry.status is Status.PENDING:
                 self.waiting.drop(entry)
                 self._end(entry, Move.TIME_OUT, "deadline", "the run's deadline passed before it could start")
 
@@ -515,9 +565,13 @@ class Scheduler:
     def _finish_run(self) -> bool:
         """Report the end once nothing is in flight and nothing can start; returns whether it is the end."""
         if self.mode == "run":
-            if self.paused or self.serial_phase or self.input_open:
+            if self.paused or self.input_open:
                 return False
-            if not all(lane.idle or lane.key in self._broke for lane in self.lanes.values()):
+            if self.serial_phase and not (self.serial is not None and self.serial.lane.key in self._broke):
+                return False
+            if not self.serial_phase and not all(
+                lane.idle or lane.key in self._broke for lane in self.lanes.values()
+            ):
                 return False
             if self._broke:
                 self.mode = "budget"
@@ -540,7 +594,7 @@ class Scheduler:
         while wakes and self.lanes[wakes[0][1]].wake_at != wakes[0][0]:
             heappop(wakes)
         at = wakes[0][0] if wakes and self.mode == "run" and not self.paused else NEVER
-        if self.settings.deadline_at is not None and self.mode == "run":
+        if self.settings.deadline_at is not None and self.mode in ("run", "aborted"):
             at = min(at, self.settings.deadline_at)
         if at != NEVER:
             self._commands.append(commands.Wake(at))

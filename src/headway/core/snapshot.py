@@ -92,8 +92,7 @@ def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
 
 
 def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
-    queued = len(lane.queue.ready)
-    delayed = len(lane.queue.delayed)
+    queued, delayed = lane.queue.counts()
     remaining = queued + delayed + (0 if lane.exhausted else scheduler.source.remaining(lane.key))
     binding, used = _binding(lane, now)
     return LaneView(
@@ -117,7 +116,8 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
 
 
 def _meter_view(meter: Meter, now: float) -> MeterView:
-    return MeterView(meter.name, meter.limit, meter.level(now), meter.depth_s, meter.reported)
+    level = meter.level(now, meter.ceiling_s if meter.levelled else None)
+    return MeterView(meter.name, meter.limit, level, meter.depth_s, meter.reported)
 
 
 def _binding(lane: Lane, now: float) -> tuple[str, float]:
@@ -144,15 +144,17 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
     if entry is None:
         return _wait_of_empty(scheduler, lane)
     if lane.breaker.open:
-        return Wait(
-            "breaker: " + ("its probe" if lane.in_flight else "the next probe"), lane.breaker.probe_at
-        )
+        if lane.in_flight:
+            return Wait("breaker: its probe")
+        return Wait("breaker: the next probe", lane.breaker.probe_at)
     if lane.in_flight >= lane.window.size:
         return Wait(f"concurrency: {lane.window.size} in flight")
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
         return Wait(f"global cap: {scheduler.concurrency} in flight")
     if lane.paused_until > now:
         return Wait("retry-after", lane.paused_until)
+    if scheduler.next_start_at > now:
+        return Wait("the delay between starts", scheduler.next_start_at)
     if scheduler.budget.capped and not scheduler.budget.fits(entry.unit.estimate):
         return Wait("budget")
     meter = lane.binding(entry)
@@ -183,5 +185,6 @@ def _eta_s(lane: Lane, remaining: int, now: float) -> float | None:
     rate = lane.rate_at(now)
     if not by_limit and rate <= 0.0:
         return None
-    needed_s = max(by_limit) if by_limit else remaining / rate
+    window_binds = rate > 0.0 and lane.in_flight >= lane.window.size
+    needed_s = max([*by_limit, remaining / rate if window_binds or not by_limit else 0.0])
     return max(0.0, lane.held_until - now) + needed_s

@@ -38,6 +38,11 @@ class Window:
         """Whether nothing bounds what is in flight."""
         return self.size >= OPEN
 
+    @property
+    def learned(self) -> bool:
+        """Whether a refusal has shaped it."""
+        return not self.slow_start and self.size < self.configured
+
     def throw_open(self) -> None:
         """The lane's rate has become known before any refusal: meters pace it from here on."""
         if self.slow_start:
