@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.core.status import Status
-from headway.core.window import OPEN
 
 if TYPE_CHECKING:
     from headway.core.lane import Lane
@@ -64,9 +63,8 @@ def _check_budget(scheduler: Scheduler) -> None:
 
 def _check_lane(lane: Lane) -> None:
     assert lane.in_flight >= 0, f"lane {lane.key} has {lane.in_flight} in flight"
-    assert 1 <= lane.window.size <= max(OPEN, lane.window.configured), (
-        f"lane {lane.key}: window {lane.window.size}"
-    )
+    size, most = lane.window.size, lane.window.configured
+    assert 1 <= size <= most, f"lane {lane.key}: a window of {size}, {most} are configured"
     for meter in lane.meters:
         assert meter.rate > 0.0, f"lane {lane.key}: {meter.name} has no rate"
         assert meter.full_at == meter.full_at, f"lane {lane.key}: {meter.name} is not a number"

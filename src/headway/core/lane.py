@@ -85,6 +85,7 @@ class Lane:
         self.probe_width = 1
         self.probe_after = ALWAYS
         self.probe_pause_s = PROBE_PAUSE_S
+        self.first_start_at = NEVER
         self.last_start_at = ALWAYS
         self.last_invalid = ""
         self.invalid_run = 0
@@ -275,6 +276,8 @@ class Lane:
         self.tokens += tokens
         self.tokens_in += tokens_in
         self.tokens_out += tokens_out
+        if now < self.first_start_at:
+            self.first_start_at = now
         gap_s = now - self.last_start_at
         if gap_s > 0.0:
             self.rate *= max(0.0, 1.0 - gap_s / RATE_TAU_S)
@@ -454,7 +457,12 @@ class Lane:
 
     def rate_at(self, now: float) -> float:
         """Starts a second, lately."""
-        return self.rate * max(0.0, 1.0 - (now - self.last_start_at) / RATE_TAU_S) if self.started else 0.0
+        if not self.started:
+            return 0.0
+        elapsed_s = now - self.first_start_at
+        if elapsed_s < RATE_TAU_S:
+            return self.started / max(1.0, elapsed_s)
+        return self.rate * max(0.0, 1.0 - (now - self.last_start_at) / RATE_TAU_S)
 
     def mean_costs(self) -> Costs:
         """What a unit of this lane has reserved on average so far."""

@@ -267,8 +267,13 @@ class Scheduler:
     # -- what somebody asks for -------------------------------------------------------------------------
 
     def _open_lane(self, event: events.OpenLane, now: float) -> None:
-        lane = Lane(event.spec, now, self.out)
-        self.lanes[lane.key] = self._dirty[lane.key] = lane
+        """A lane that is there already takes the new limits and keeps everything else."""
+        lane = self.lanes.get(event.spec.key)
+        if lane is None:
+            lane = self.lanes[event.spec.key] = Lane(event.spec, now, self.out)
+        else:
+            lane.configure(event.spec.limits, now)
+        self._dirty[lane.key] = lane
 
     def _hold_lane(self, event: events.HoldLane, now: float) -> None:
         lane = self.lanes[event.lane]
@@ -420,7 +425,7 @@ class Scheduler:
                     return
                 entry = self._take_in(units[0])
                 self.serial = None if entry is None or entry.waits_for else entry
-            elif not self._step(self.serial.lane, now):
+            elif not self._step(self.serial.lane, now) and not self.serial.lane.stopped:
                 return
 
     def _advance_lanes(self, now: float) -> None:
