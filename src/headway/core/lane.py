@@ -7,7 +7,7 @@ commands and knows no other lane; `scheduler.py` does the rest. The policy, from
   stays in the bucket (×1.5, once per congestion event), and that decays with success.
 - Headers first. Where the provider reports levels they move the meters, and usage does not move them again.
 - Probes. While a bucket may be deeper than is proven, single requests go beyond the proven depth: one at a
-  time, after the first acceptance two, then four. A refused probe ends that for a minute, then two, …
+  time, after the first acceptance two, then more. A refused probe ends that for ten minutes, then twenty, …
 - A canary. Headers come only with requests. A lane that has work, nothing in flight and has sent nothing for
   three seconds, longer than its own pace explains, sends one and looks.
 """
@@ -15,6 +15,7 @@ commands and knows no other lane; `scheduler.py` does the rest. The policy, from
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import exp
 from typing import Final
 
 from headway.core.breaker import Breaker
@@ -280,7 +281,7 @@ class Lane:
             self.first_start_at = now
         gap_s = now - self.last_start_at
         if gap_s > 0.0:
-            self.rate *= max(0.0, 1.0 - gap_s / RATE_TAU_S)
+            self.rate *= exp(-gap_s / RATE_TAU_S)
             self.last_start_at = now
         self.rate += 1.0 / RATE_TAU_S
 
@@ -459,10 +460,8 @@ class Lane:
         """Starts a second, lately."""
         if not self.started:
             return 0.0
-        elapsed_s = now - self.first_start_at
-        if elapsed_s < RATE_TAU_S:
-            return self.started / max(1.0, elapsed_s)
-        return self.rate * max(0.0, 1.0 - (now - self.last_start_at) / RATE_TAU_S)
+        seen = 1.0 - exp(-max(1.0, now - self.first_start_at) / RATE_TAU_S)
+        return self.rate * exp(-(now - self.last_start_at) / RATE_TAU_S) / seen
 
     def mean_costs(self) -> Costs:
         """What a unit of this lane has reserved on average so far."""

@@ -164,6 +164,8 @@ class Scheduler:
         lane = entry.lane
         if kind in THROTTLES:
             hinted_at = lane.throttled(entry, outcome, now)
+        elif kind in LANE_STOPPERS or kind in HOPELESS:
+            hinted_at = ALWAYS
         else:
             hinted_at = lane.heed(outcome, now) or ALWAYS
         verdict = judge(entry, outcome, hinted_at, now)

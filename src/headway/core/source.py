@@ -14,7 +14,10 @@ class Source(Protocol):
     """The contract of whatever holds the units that have not been handed out yet."""
 
     def take(self, lane: str, n: int) -> Sequence[Unit]:
-        """Up to `n` further units of a lane, by priority, then index. Fewer than `n`: there are no more for now."""
+        """Up to `n` further units of a lane, by priority, then index. Fewer than `n`: there are no more for now.
+
+        `Unit.after` names only units that this run will end too: what succeeded earlier is left out of it.
+        """
 
     def take_serial(self, n: int) -> Sequence[Unit]:
         """Up to `n` further units of the serial phase, any lane, by index."""

@@ -1,0 +1,163 @@
+"""The breaker: opens after a run of failures, probes with growing pauses, closes on success, gives up in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.core.breaker import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    OVERLOADS,
+    PATIENCE_S,
+    REFUSALS,
+    Breaker,
+)
+
+
+class Sends:
+    """A breaker and the number of the lane's last send, which it tells old answers by."""
+
+    def __init__(self) -> None:
+        self.breaker = Breaker()
+        self.last = 0
+
+    def fail(self, now: float = 0.0, *, probe: bool = False) -> bool:
+        """One is sent, and fails."""
+        self.last += 1
+        return self.breaker.failed(now, refused=False, at_floor=False, probe=probe, sent=self.last)
+
+    def refuse(self, *, at_floor: bool) -> bool:
+        self.last += 1
+        return self.breaker.failed(0.0, refused=True, at_floor=at_floor, probe=False, sent=self.last)
+
+    def succeed(self) -> bool:
+        """One is sent, and is answered well."""
+        self.last += 1
+        return self.breaker.succeeded(self.last)
+
+
+def opened(now: float = 0.0) -> Sends:
+    sends = Sends()
+    for _ in range(OVERLOADS):
+        sends.fail(now)
+    return sends
+
+
+def test_it_opens_after_a_run_of_failures_and_says_so_once() -> None:
+    sends = Sends()
+    assert [sends.fail() for _ in range(OVERLOADS + 2)] == [False] * (OVERLOADS - 1) + [True, False, False]
+    assert sends.breaker.open
+
+
+def test_one_success_among_them_starts_the_count_anew() -> None:
+    sends = Sends()
+    for _ in range(OVERLOADS - 1):
+        sends.fail()
+    assert not sends.succeed()
+    for _ in range(OVERLOADS - 1):
+        sends.fail()
+    assert not sends.breaker.open
+
+
+def test_a_good_answer_to_what_was_sent_before_the_trouble_says_nothing_about_now() -> None:
+    breaker = Breaker()
+    for _ in range(OVERLOADS):
+        breaker.failed(0.0, refused=False, at_floor=False, probe=False, sent=100)
+    assert breaker.open
+    assert not breaker.succeeded(99)
+    assert breaker.open
+    assert breaker.succeeded(101)
+
+
+def test_it_stays_closed_while_most_of_what_was_sent_since_is_still_out() -> None:
+    breaker = Breaker()
+    for sent in range(0, 20 * OVERLOADS, 20):
+        breaker.failed(0.0, refused=False, at_floor=False, probe=False, sent=sent)
+    assert not breaker.open
+
+
+def test_refusals_open_it_only_where_the_lane_cannot_be_gentler() -> None:
+    gentle, at_floor = Sends(), Sends()
+    for _ in range(REFUSALS):
+        gentle.refuse(at_floor=False)
+        at_floor.refuse(at_floor=True)
+    assert not gentle.breaker.open
+    assert at_floor.breaker.open
+
+
+def test_the_first_probe_waits_a_little() -> None:
+    assert opened(10.0).breaker.probe_at == pytest.approx(10.0 + FIRST_PAUSE_S)
+
+
+def test_each_failed_probe_doubles_the_pause_up_to_the_longest() -> None:
+    sends, pauses = opened(), []
+    for _ in range(6):
+        now = sends.breaker.probe_at
+        sends.fail(now, probe=True)
+        pauses.append(sends.breaker.probe_at - now)
+    assert pauses == [2.0, 4.0, 8.0, LONGEST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
+
+
+def test_stragglers_sent_before_it_opened_change_nothing() -> None:
+    sends = opened(10.0)
+    sends.fail(10.5)
+    assert sends.breaker.probe_at == pytest.approx(10.0 + FIRST_PAUSE_S)
+
+
+def test_a_success_closes_it_and_says_so_once() -> None:
+    sends = opened()
+    assert sends.succeed()
+    assert not sends.breaker.open
+    assert not sends.succeed()
+
+
+def test_it_begins_again_with_the_shortest_pause_after_it_was_closed() -> None:
+    sends = opened()
+    for _ in range(4):
+        sends.fail(sends.breaker.probe_at, probe=True)
+    sends.succeed()
+    for _ in range(OVERLOADS):
+        sends.fail(100.0)
+    assert sends.breaker.probe_at == pytest.approx(100.0 + FIRST_PAUSE_S)
+
+
+def test_patience_ends_only_while_it_is_open() -> None:
+    sends = opened(10.0)
+    assert not sends.breaker.out_of_patience(10.0 + PATIENCE_S)
+    assert sends.breaker.out_of_patience(10.0 + PATIENCE_S + 1.0)
+    sends.succeed()
+    assert not sends.breaker.out_of_patience(10.0 + 2 * PATIENCE_S)
+
+
+def test_first_headers_are_as_good_as_an_answer() -> None:
+    sends = opened()
+    assert sends.breaker.admitted(sends.last + 1)
+    assert not sends.breaker.open
+
+
+def test_first_headers_say_nothing_while_answers_break_off() -> None:
+    breaker = Breaker()
+    for sent in range(1, OVERLOADS + 1):
+        breaker.failed(0.0, refused=False, at_floor=False, probe=False, sent=sent, admitted=True)
+        assert not breaker.admitted(sent + 1)
+    assert breaker.open
+    assert breaker.succeeded(OVERLOADS + 1)
+
+
+def test_after_a_good_answer_first_headers_count_again() -> None:
+    breaker = Breaker()
+    breaker.failed(0.0, refused=False, at_floor=False, probe=False, sent=1, admitted=True)
+    breaker.succeeded(2)
+    for _ in range(OVERLOADS):
+        breaker.failed(0.0, refused=False, at_floor=False, probe=False, sent=3)
+    assert breaker.admitted(4)
+
+
+def test_trouble_begins_with_the_first_failure_that_counts() -> None:
+    failing, refused, gentle = Sends(), Sends(), Sends()
+    failing.fail()
+    refused.refuse(at_floor=True)
+    gentle.refuse(at_floor=False)
+    assert failing.breaker.troubled
+    assert refused.breaker.troubled
+    assert not gentle.breaker.troubled

@@ -1,0 +1,629 @@
+"""One lane: which meters are in force, when a unit may start, and what is learned from each answer."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.drive import entry_of, one_lane
+
+from headway.core.lane import ALARMED, CALM, CANARY_S, CAUTION_GROWTH, PROBE_PAUSE_S, Lane
+from headway.core.meter import GUARD_S
+from headway.core.model import (
+    DAY_S,
+    NO_ESTIMATE,
+    Counting,
+    Dimension,
+    Estimate,
+    Hint,
+    Kind,
+    Limits,
+    Outcome,
+    Report,
+    Retry,
+    Unit,
+    Usage,
+)
+from headway.core.queue import ALWAYS, NEVER, Entry
+from headway.core.retry import LONGEST_HINT_S
+
+REQUESTS, TOKENS, INPUT = Dimension.REQUESTS, Dimension.TOKENS, Dimension.INPUT
+#: Sixty a minute out of a bucket of a minute.
+DEEP = Limits(rpm=60.0, burst_s=60.0)
+#: Counts the input at first and the output as it comes, gives cached input back.
+AS_IT_COMES = Counting(reserve_max_output=False, settle_output=True, cached_free=True)
+
+
+def sent(lane: Lane, now: float, estimate: Estimate = NO_ESTIMATE, probe: str = "") -> Entry:
+    """An attempt begins."""
+    entry = entry_of(lane, Unit(lane.started, lane.key, estimate))
+    lane.charge(entry, now, probe)
+    return entry
+
+
+def refused(lane: Lane, entry: Entry, now: float, kind: Kind = Kind.RATE, hint: Hint | None = None) -> float:
+    """The attempt comes back with a refusal; returns when its unit may try again."""
+    outcome = Outcome(kind, hint=hint)
+    lane.release(entry, outcome, now)
+    at = lane.throttled(entry, outcome, now)
+    lane.drop_probe(entry)
+    return at
+
+
+def succeeded(lane: Lane, entry: Entry, now: float, usage: Usage | None = None) -> None:
+    lane.release(entry, Outcome(usage=usage), now)
+
+
+def says(remaining: float | None = None, limit: float = 60.0, dimension: Dimension = REQUESTS) -> Hint:
+    """Exact headers."""
+    return Hint((Report(dimension, limit, remaining, remaining_precision=0.0),))
+
+
+def in_force(lane: Lane) -> list[tuple[str, float, bool]]:
+    return [(meter.name, meter.limit, meter.reported) for meter in lane.meters]
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+
+def test_every_configured_limit_is_a_meter() -> None:
+    lane = one_lane(Limits(rpm=1, tpm=2, input_tpm=3, output_tpm=4, rpd=5, tpd=6, min_gap_s=10.0))
+    assert in_force(lane) == [
+        ("requests per minute", 1, False),
+        ("tokens per minute", 2, False),
+        ("input tokens per minute", 3, False),
+        ("output tokens per minute", 4, False),
+        ("requests per day", 5, False),
+        ("tokens per day", 6, False),
+        ("minimum gap", 6.0, False),
+    ]
+
+
+def test_a_limit_of_zero_is_unlimited() -> None:
+    assert in_force(one_lane(Limits(rpm=0, tpm=100))) == [("tokens per minute", 100, False)]
+
+
+def test_a_lower_reported_limit_takes_the_place_of_the_configured_one() -> None:
+    lane = one_lane(DEEP)
+    lane.admitted(sent(lane, 0.0), says(10.0, limit=30.0), 0.1)
+    assert in_force(lane) == [("requests per minute", 30.0, True)]
+
+
+def test_a_higher_reported_limit_never_lifts_the_configured_one() -> None:
+    lane = one_lane(Limits(rpm=60.0, burst_s=0.0))
+    lane.admitted(sent(lane, 0.0), says(599.0, limit=600.0), 0.1)
+    assert ("requests per minute", 60.0, False) in in_force(lane)
+    assert lane.start_at(entry_of(lane)) == pytest.approx(1.0)
+
+
+def test_a_reported_limit_that_changes_is_followed() -> None:
+    lane = one_lane(Limits(burst_s=60.0))
+    lane.admitted(sent(lane, 0.0), says(10.0, limit=60.0), 0.1)
+    lane.admitted(sent(lane, 1.0), says(5.0, limit=30.0), 1.1)
+    assert in_force(lane) == [("requests per minute", 30.0, True)]
+
+
+def test_an_old_answer_does_not_bring_an_old_limit_back() -> None:
+    lane = one_lane(Limits(burst_s=60.0))
+    lane.admitted(sent(lane, 0.0), says(10.0, limit=60.0), 0.1)
+    old, new = sent(lane, 1.0), sent(lane, 2.0)
+    lane.admitted(new, says(5.0, limit=30.0), 2.1)
+    lane.admitted(old, says(5.0, limit=60.0), 2.2)
+    assert in_force(lane) == [("requests per minute", 30.0, True)]
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0])
+def test_a_reported_limit_of_nothing_is_unknown(limit: float) -> None:
+    lane = one_lane(Limits())
+    lane.admitted(sent(lane, 0.0), says(0.0, limit=limit), 0.1)
+    assert in_force(lane) == []
+
+
+def test_limits_a_minute_and_a_day_stand_beside_each_other() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    hint = Hint((Report(REQUESTS, 1000.0, 900.0, period_s=DAY_S),))
+    lane.admitted(sent(lane, 0.0), hint, 0.1)
+    assert in_force(lane) == [("requests per minute", 60.0, False), ("requests per day", 1000.0, True)]
+
+
+def test_a_first_report_counts_what_was_sent_since() -> None:
+    out: dict[int, Entry] = {}
+    lane = Lane(one_lane(Limits(burst_s=60.0)).spec, 0.0, out)
+    for index in range(3):
+        out[index] = sent(lane, 10.0 + index)
+    lane.admitted(out[0], says(20.0), 12.5)
+    assert lane.meters[0].level(12.0) == pytest.approx(20.0 + 2.0 - 2.0)
+
+
+def test_the_window_opens_once_a_limit_is_reported() -> None:
+    lane = one_lane(Limits())
+    assert not lane.window.open
+    lane.admitted(sent(lane, 0.0), says(20.0), 0.1)
+    assert lane.window.open
+
+
+def test_new_configured_limits_keep_what_is_owed() -> None:
+    lane = one_lane(DEEP)
+    for _ in range(30):
+        sent(lane, 0.0)
+    lane.configure(Limits(rpm=120.0, burst_s=60.0), 10.0)
+    meter = lane.meters[0]
+    assert meter.limit == 120.0
+    assert meter.depth_s * meter.rate - meter.level(10.0) == pytest.approx(20.0)
+
+
+def test_a_limit_no_longer_configured_no_longer_counts() -> None:
+    lane = one_lane(Limits(rpm=60.0, tpm=100.0))
+    lane.configure(Limits(tpm=100.0), 1.0)
+    assert in_force(lane) == [("tokens per minute", 100.0, False)]
+
+
+# -- when may it start --------------------------------------------------------------------------------
+
+
+def test_a_start_waits_for_the_latest_of_hold_pause_and_meters() -> None:
+    lane = one_lane(Limits(rpm=60.0, burst_s=0.0, min_gap_s=3.0))
+    assert lane.start_at(entry_of(lane)) <= 0.0
+    first = sent(lane, 0.0)
+    assert lane.start_at(entry_of(lane)) == pytest.approx(3.0)
+    refused(lane, first, 1.0, hint=Hint(retry_after_s=10.0))
+    assert lane.start_at(entry_of(lane)) == pytest.approx(11.0)
+    lane.hold(20.0, "until then")
+    assert lane.start_at(entry_of(lane)) == pytest.approx(20.0)
+
+
+def test_the_slowest_meter_decides() -> None:
+    lane = one_lane(Limits(rpm=60.0, tpm=600.0, burst_s=0.0))
+    unit = Estimate(input_tokens=50.0)
+    sent(lane, 0.0, unit)
+    assert lane.start_at(entry_of(lane, Unit(1, "a", unit))) == pytest.approx(5.0)
+    binding = lane.binding(entry_of(lane, Unit(1, "a", unit)))
+    assert binding is not None
+    assert binding.name == "tokens per minute"
+
+
+def test_a_minimum_gap_does_not_depend_on_the_size() -> None:
+    lane = one_lane(Limits(rpm=0, min_gap_s=2.0))
+    sent(lane, 0.0, Estimate(input_tokens=1e6))
+    assert lane.start_at(entry_of(lane, Unit(1, "a", Estimate(input_tokens=1e6)))) == pytest.approx(2.0)
+
+
+def test_a_shorter_hold_never_opens_a_longer_one() -> None:
+    lane = one_lane()
+    lane.hold(20.0, "long")
+    lane.hold(10.0, "short")
+    assert (lane.held_until, lane.hold_reason) == (20.0, "long")
+
+
+def test_a_unit_above_a_limit_can_never_fit_and_both_numbers_are_named() -> None:
+    lane = one_lane(Limits(tpm=8000.0))
+    problem = lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=10_098.0))))
+    assert "10,098 tokens" in problem
+    assert "8,000 tokens per minute" in problem
+
+
+def test_a_unit_above_the_depth_but_within_the_limit_fits() -> None:
+    lane = one_lane(Limits(tpm=8000.0, burst_s=1.0))
+    entry = entry_of(lane, Unit(0, "a", Estimate(input_tokens=7000.0)))
+    assert lane.too_large(entry) == ""
+    assert lane.start_at(entry) <= 0.0
+
+
+def test_a_long_minimum_gap_makes_no_unit_too_large() -> None:
+    lane = one_lane(Limits(rpm=0, min_gap_s=3600.0))
+    assert lane.too_large(entry_of(lane)) == ""
+
+
+# -- settling -----------------------------------------------------------------------------------------
+
+TOKEN_LANE = Limits(tpm=6000.0, burst_s=60.0)
+ESTIMATE = Estimate(input_tokens=1000.0, output_tokens=100.0, max_output_tokens=500.0)
+
+
+def left(lane: Lane, now: float) -> float:
+    return lane.meters[0].level(now)
+
+
+def test_a_reservation_is_replaced_by_what_was_used() -> None:
+    lane = one_lane(TOKEN_LANE, counting=Counting(settle_output=True))
+    entry = sent(lane, 0.0, ESTIMATE)
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 1500.0)
+    succeeded(lane, entry, 0.0, Usage(input_tokens=900.0, output_tokens=50.0))
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 950.0)
+
+
+def test_what_was_used_beyond_the_reservation_is_charged() -> None:
+    lane = one_lane(TOKEN_LANE, counting=AS_IT_COMES)
+    entry = sent(lane, 0.0, ESTIMATE)
+    succeeded(lane, entry, 0.0, Usage(input_tokens=1000.0, output_tokens=4000.0))
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 5000.0)
+
+
+@pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH, Kind.OVERLOAD, Kind.INVALID])
+def test_a_failure_that_reports_its_usage_is_settled_by_it(kind: Kind) -> None:
+    lane = one_lane(TOKEN_LANE, counting=Counting(settle_output=True))
+    entry = sent(lane, 0.0, ESTIMATE)
+    lane.release(entry, Outcome(kind, usage=Usage(input_tokens=1000.0, output_tokens=10.0)), 0.0)
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 1010.0)
+
+
+@pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH])
+def test_a_failure_after_some_work_stays_charged(kind: Kind) -> None:
+    lane = one_lane(TOKEN_LANE)
+    lane.release(sent(lane, 0.0, ESTIMATE), Outcome(kind), 0.0)
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 1500.0)
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOAD, Kind.QUOTA, Kind.AUTH, Kind.INVALID, Kind.CONCURRENCY])
+def test_a_refusal_before_any_work_is_refunded(kind: Kind) -> None:
+    lane = one_lane(TOKEN_LANE)
+    lane.release(sent(lane, 0.0, ESTIMATE), Outcome(kind), 0.0)
+    assert left(lane, 0.0) == pytest.approx(6000.0)
+
+
+def test_input_counted_early_and_usage_at_the_end_are_one_charge() -> None:
+    lane = one_lane(TOKEN_LANE, counting=AS_IT_COMES)
+    entry = sent(lane, 0.0, ESTIMATE)
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 1100.0)
+    usage = Usage(input_tokens=1200.0, cached_input_tokens=300.0)
+    lane.admitted(entry, None, 0.0, usage)
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 1200.0 + 300.0 - 100.0)
+    succeeded(lane, entry, 0.0, Usage(input_tokens=1200.0, output_tokens=40.0, cached_input_tokens=300.0))
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 1200.0 + 300.0 - 40.0)
+
+
+def test_early_input_is_counted_once_even_if_it_is_told_twice() -> None:
+    lane = one_lane(TOKEN_LANE, counting=AS_IT_COMES)
+    entry = sent(lane, 0.0, ESTIMATE)
+    usage = Usage(input_tokens=1200.0, cached_input_tokens=300.0)
+    lane.admitted(entry, None, 0.0, usage)
+    lane.admitted(entry, None, 0.0, usage)
+    assert left(lane, 0.0) == pytest.approx(6000.0 - 1200.0 + 300.0 - 100.0)
+
+
+def test_a_refusal_after_early_input_refunds_all_of_it() -> None:
+    lane = one_lane(TOKEN_LANE, counting=AS_IT_COMES)
+    entry = sent(lane, 0.0, ESTIMATE)
+    lane.admitted(entry, None, 0.0, Usage(input_tokens=1200.0, cached_input_tokens=300.0))
+    lane.release(entry, Outcome(Kind.OVERLOAD), 0.0)
+    assert left(lane, 0.0) == pytest.approx(6000.0)
+
+
+def test_a_reported_level_is_not_moved_by_usage_again() -> None:
+    lane = one_lane(Limits(burst_s=60.0), counting=Counting(settle_output=True))
+    entry = sent(lane, 0.0, ESTIMATE)
+    lane.admitted(entry, says(4000.0, 6000.0, TOKENS), 0.0)
+    succeeded(lane, entry, 0.0, Usage(input_tokens=900.0, output_tokens=50.0))
+    assert left(lane, 0.0) == pytest.approx(4000.0)
+
+
+def test_a_reported_limit_without_a_level_is_still_settled_by_usage() -> None:
+    lane = one_lane(Limits(burst_s=60.0), counting=Counting(settle_output=True))
+    hint = Hint((Report(Dimension.TOKENS, 6000.0),))
+    for index in range(2):
+        entry = entry_of(lane, Unit(index, "a", Estimate(100.0, 10.0, 2000.0)))
+        lane.charge(entry, 0.0)
+        lane.release(entry, Outcome(usage=Usage(100.0, 10.0), hint=hint), 0.0)
+    assert lane.meters[0].level(0.0) == pytest.approx(6000.0 - 220.0)
+
+
+def test_a_reported_level_has_the_early_input_right_already() -> None:
+    lane = one_lane(Limits(burst_s=60.0), counting=Counting(reserve_max_output=False))
+    lane.admitted(sent(lane, 0.0, ESTIMATE), says(5000.0, 6000.0, TOKENS), 0.0)
+    old, new = sent(lane, 0.0, ESTIMATE), sent(lane, 0.0, ESTIMATE)
+    lane.admitted(new, says(2500.0, 6000.0, TOKENS), 0.0)
+    lane.admitted(old, None, 0.0, Usage(input_tokens=1300.0))
+    assert left(lane, 0.0) == pytest.approx(2500.0)
+
+
+def test_a_refusal_with_a_level_is_not_refunded_on_top() -> None:
+    lane = one_lane(Limits(burst_s=60.0))
+    succeeded(lane, sent(lane, 0.0), 0.0)
+    lane.admitted(sent(lane, 0.0), says(30.0), 0.0)
+    refused(lane, sent(lane, 10.0), 10.0, hint=says(0.0))
+    assert left(lane, 10.0) == pytest.approx(0.0)
+
+
+# -- refusals -----------------------------------------------------------------------------------------
+
+
+def test_a_rate_refusal_empties_the_meter_and_leaves_the_rate_alone() -> None:
+    lane = one_lane(DEEP)
+    refused(lane, sent(lane, 0.0), 1.0)
+    assert left(lane, 1.0) == pytest.approx(0.0)
+    assert lane.meters[0].limit == 60.0
+
+
+def test_ten_refusals_of_one_burst_raise_the_reserve_once() -> None:
+    lane = one_lane(DEEP)
+    for entry in [sent(lane, 0.0) for _ in range(10)]:
+        refused(lane, entry, 1.0)
+    assert lane.caution == pytest.approx(CALM * CAUTION_GROWTH)
+    refused(lane, sent(lane, 2.0), 3.0)
+    assert lane.caution == pytest.approx(CALM * CAUTION_GROWTH**2)
+
+
+def test_the_reserve_has_an_end_and_that_is_the_lanes_floor() -> None:
+    lane = one_lane(DEEP)
+    assert not lane.at_floor
+    for second in range(20):
+        refused(lane, sent(lane, second), second + 0.5)
+    assert lane.caution == ALARMED
+    assert lane.at_floor
+
+
+def test_the_reserve_decays_with_success_and_never_below_calm() -> None:
+    lane = one_lane(DEEP)
+    refused(lane, sent(lane, 0.0), 1.0)
+    raised = lane.caution
+    for _ in range(350):
+        succeeded(lane, sent(lane, 2.0), 3.0)
+    assert lane.caution - CALM == pytest.approx((raised - CALM) / 2.0, rel=0.02)
+    for _ in range(10_000):
+        succeeded(lane, sent(lane, 2.0), 3.0)
+    assert lane.caution == pytest.approx(CALM)
+
+
+def test_a_refusal_that_names_a_dimension_empties_only_that() -> None:
+    lane = one_lane(Limits(rpm=60.0, tpm=6000.0, burst_s=60.0))
+    refused(lane, sent(lane, 0.0), 0.0, hint=Hint(dimension=TOKENS))
+    requests, tokens = lane.meters
+    assert tokens.level(0.0) == pytest.approx(0.0)
+    assert requests.level(0.0) == pytest.approx(60.0)
+
+
+def test_a_refusal_that_names_nothing_empties_the_meter_nearest_to_its_end() -> None:
+    lane = one_lane(Limits(rpm=60.0, tpm=6000.0, burst_s=60.0))
+    for _ in range(40):
+        succeeded(lane, sent(lane, 0.0), 0.0)
+    refused(lane, sent(lane, 0.0), 0.0)
+    requests, tokens = lane.meters
+    assert requests.level(0.0) == pytest.approx(0.0)
+    assert tokens.level(0.0) == pytest.approx(6000.0)
+
+
+def test_a_refusal_a_minute_long_leaves_the_days_quota_alone() -> None:
+    lane = one_lane(Limits(rpm=60.0, rpd=1000.0, burst_s=60.0))
+    refused(lane, sent(lane, 0.0), 0.0, hint=Hint(dimension=REQUESTS))
+    minute, day = lane.meters
+    assert minute.level(0.0) == pytest.approx(0.0)
+    assert day.level(0.0) == pytest.approx(1000.0)
+
+
+def test_a_refusal_never_empties_a_whole_days_quota() -> None:
+    lane = one_lane(Limits(rpd=10_000.0))
+    refused(lane, sent(lane, 0.0), 1.0)
+    assert left(lane, 1.0) > 9000.0
+
+
+def test_a_retry_after_pauses_the_whole_lane() -> None:
+    lane = one_lane(DEEP)
+    assert refused(lane, sent(lane, 0.0), 1.0, hint=Hint(retry_after_s=20.0)) == pytest.approx(21.0)
+    assert lane.start_at(entry_of(lane)) == pytest.approx(21.0)
+
+
+def test_a_retry_after_that_was_rounded_up_pauses_the_lane_no_longer_than_it_may_have_meant() -> None:
+    lane = one_lane(DEEP)
+    hint = Hint(retry_after_s=20.0, precision_s=1.0)
+    assert refused(lane, sent(lane, 0.0), 1.0, hint=hint) == pytest.approx(21.0)
+    assert lane.start_at(entry_of(lane)) == pytest.approx(20.0)
+
+
+def test_without_any_meter_a_rate_refusal_halves_the_window_once() -> None:
+    lane = one_lane(Limits(max_concurrency=10))
+    for entry in [sent(lane, 0.0) for _ in range(10)]:
+        refused(lane, entry, 1.0)
+    assert lane.window.size == 5
+
+
+def test_a_refusal_shrinks_the_window_of_a_lane_that_has_only_a_minimum_gap() -> None:
+    lane = one_lane(Limits(min_gap_s=0.01))
+    for entry in [sent(lane, 0.0) for _ in range(3)]:
+        refused(lane, entry, 1.0)
+    assert lane.window.size == 1
+
+
+def test_too_many_at_once_halves_the_window_once_and_leaves_the_meters_alone() -> None:
+    lane = one_lane(Limits(rpm=60.0, burst_s=60.0, max_concurrency=10))
+    for entry in [sent(lane, 0.0) for _ in range(10)]:
+        refused(lane, entry, 0.0, Kind.CONCURRENCY)
+    assert lane.window.size == 5
+    assert lane.caution == CALM
+    assert left(lane, 0.0) == pytest.approx(60.0)
+
+
+def test_an_open_window_is_cut_to_half_of_what_was_in_flight() -> None:
+    lane = one_lane(Limits(rpm=6000.0, burst_s=60.0))
+    for entry in [sent(lane, 0.0) for _ in range(40)]:
+        refused(lane, entry, 0.0, Kind.CONCURRENCY)
+    assert lane.window.size == 20
+
+
+@pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
+def test_a_hint_over_a_minute_is_a_hold_with_the_margin(kind: Kind) -> None:
+    lane = one_lane(DEEP, Retry(hold_margin_s=2.0))
+    at = refused(lane, sent(lane, 0.0), 1.0, kind, Hint(retry_after_s=LONGEST_HINT_S + 1.0))
+    assert at == lane.held_until == pytest.approx(1.0 + 61.0 + 2.0)
+
+
+@pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
+def test_a_hint_of_a_minute_is_none(kind: Kind) -> None:
+    lane = one_lane(DEEP)
+    assert refused(lane, sent(lane, 0.0), 1.0, kind, Hint(retry_after_s=60.0)) == pytest.approx(61.0)
+    assert lane.held_until == ALWAYS
+
+
+def test_a_hold_closes_the_lane_however_short_it_is() -> None:
+    lane = one_lane(DEEP, Retry(hold_margin_s=3.0))
+    refused(lane, sent(lane, 0.0), 1.0, Kind.HOLD, Hint(retry_after_s=5.0))
+    assert lane.held_until == pytest.approx(9.0)
+
+
+def test_reopening_lifts_hold_pause_and_stop() -> None:
+    lane = one_lane()
+    lane.hold(50.0, "x")
+    refused(lane, sent(lane, 0.0), 1.0, hint=Hint(retry_after_s=30.0))
+    lane.stopped = "quota"
+    lane.reopen()
+    assert lane.start_at(entry_of(lane)) == ALWAYS
+    assert not lane.stopped
+
+
+# -- probes and canaries ------------------------------------------------------------------------------
+
+
+def test_while_the_depth_is_unknown_one_probe_goes_beyond_it() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    sent(lane, 0.0)
+    waits_until = lane.start_at(entry_of(lane))
+    assert waits_until == pytest.approx(1.0)
+    at, probe = lane.sooner(entry_of(lane), waits_until)
+    assert at <= 0.0
+    assert probe == "depth"
+    sent(lane, 0.0, probe="depth")
+    assert lane.sooner(entry_of(lane), lane.start_at(entry_of(lane)))[1] == ""
+
+
+def test_an_accepted_probe_proves_the_depth_that_it_used() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    sent(lane, 0.0)
+    lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
+    assert lane.meters[0].depth_s == pytest.approx(2.0, abs=0.5)
+
+
+def test_each_accepted_probe_widens_what_may_be_probed_at_once() -> None:
+    lane = one_lane(Limits(rpm=6000.0))
+    widths = []
+    for _ in range(4):
+        lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
+        widths.append(lane.probe_width)
+    assert widths[0] == 2
+    assert widths == sorted(widths)
+    assert lane.probes_out == 0
+
+
+def test_a_refused_probe_ends_the_probing_for_a_while_and_is_no_congestion() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    sent(lane, 0.0)
+    refused(lane, sent(lane, 0.0, probe="depth"), 1.0)
+    assert lane.caution == CALM
+    assert lane.probe_at(entry_of(lane)) >= 1.0 + PROBE_PAUSE_S
+
+
+def test_each_refused_probe_doubles_the_pause() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    refused(lane, sent(lane, 0.0, probe="depth"), 1.0)
+    refused(lane, sent(lane, 5000.0, probe="depth"), 5001.0)
+    assert lane.probe_at(entry_of(lane)) == pytest.approx(5001.0 + 2.0 * PROBE_PAUSE_S)
+
+
+def test_a_configured_depth_is_never_probed() -> None:
+    lane = one_lane(DEEP)
+    for _ in range(59):
+        sent(lane, 0.0)
+    assert lane.probe_at(entry_of(lane)) == NEVER
+
+
+def test_a_silent_lane_with_headers_sends_a_canary() -> None:
+    lane = one_lane(Limits(burst_s=60.0), counting=Counting(reserve_max_output=False))
+    unit = Estimate(input_tokens=1.0)
+    first = sent(lane, 0.0, unit)
+    lane.admitted(first, says(50.0, 60.0, TOKENS), 0.1)
+    heavy = sent(lane, 1.0, unit)
+    lane.admitted(heavy, None, 1.1, Usage(input_tokens=600.0))
+    succeeded(lane, first, 2.0)
+    succeeded(lane, heavy, 2.0)
+    waits_until = lane.start_at(entry_of(lane, Unit(2, "a", unit)))
+    assert waits_until > 100.0
+    assert lane.sooner(entry_of(lane, Unit(2, "a", unit)), waits_until) == (1.0 + CANARY_S, "canary")
+
+
+def test_no_canary_where_nothing_is_reported_or_the_pace_explains_the_silence() -> None:
+    unreported = one_lane(Limits(tpm=60.0, burst_s=0.0))
+    unit = Unit(1, "a", Estimate(input_tokens=30.0))
+    succeeded(unreported, sent(unreported, 0.0, unit.estimate), 0.1)
+    assert unreported.sooner(entry_of(unreported, unit), 30.0) == (30.0, "")
+    slow = one_lane(Limits(burst_s=60.0))
+    first = sent(slow, 0.0, unit.estimate)
+    slow.admitted(first, says(0.0, 60.0, TOKENS), 0.1)
+    succeeded(slow, first, 0.2)
+    waits_until = slow.start_at(entry_of(slow, unit))
+    assert CANARY_S < waits_until < 60.0
+    assert slow.sooner(entry_of(slow, unit), waits_until) == (waits_until, "")
+
+
+def test_a_reserve_stays_in_the_bucket() -> None:
+    lane = one_lane(DEEP)
+    for _ in range(59):
+        sent(lane, 0.0)
+    assert lane.start_at(entry_of(lane)) == pytest.approx(CALM * GUARD_S)
+
+
+# -- what it did --------------------------------------------------------------------------------------
+
+
+def test_the_rate_is_what_was_started_lately() -> None:
+    lane = one_lane()
+    for tenth in range(1000):
+        sent(lane, tenth / 10.0)
+    assert lane.rate_at(100.0) == pytest.approx(10.0, rel=0.05)
+    assert lane.rate_at(200.0) < 0.1
+
+
+def test_mean_costs_are_those_of_what_was_started() -> None:
+    lane = one_lane(counting=Counting(reserve_max_output=False))
+    sent(lane, 0.0, Estimate(input_tokens=100.0, output_tokens=10.0))
+    sent(lane, 0.0, Estimate(input_tokens=300.0, output_tokens=30.0))
+    assert lane.mean_costs() == pytest.approx((1.0, 220.0, 200.0, 20.0))
+
+
+def test_the_limits_in_force_can_be_told() -> None:
+    assert (
+        one_lane(Limits(rpm=3000, tpm=200_000)).told()
+        == "3,000 requests per minute, 200,000 tokens per minute"
+    )
+
+
+def test_a_probe_that_was_accepted_and_failed_later_is_counted_once() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    first, second = (sent(lane, 0.0, probe="depth") for _ in range(2))
+    lane.admitted(first, None, 0.1)
+    lane.release(first, Outcome(Kind.TRANSIENT), 1.0)
+    lane.drop_probe(first)
+    assert lane.probes_out == 1
+    lane.drop_probe(second)
+    assert lane.probes_out == 0
+
+
+def test_no_more_probes_at_once_than_a_quarter_of_a_seconds_starts() -> None:
+    lane = one_lane(Limits(rpm=60_000.0))
+    for tenth in range(1000):
+        for _ in range(4):
+            lane.admitted(sent(lane, tenth / 10.0, probe="depth"), None, tenth / 10.0)
+    assert lane.rate_at(100.0) == pytest.approx(40.0, rel=0.1)
+    assert 9 <= lane.probe_width <= 10
+    slow = one_lane(Limits(rpm=60.0))
+    for second in range(20):
+        slow.admitted(sent(slow, float(second), probe="depth"), None, float(second))
+    assert slow.probe_width == 2
+
+
+def test_what_was_in_flight_when_a_limit_was_first_reported_reports_on_it_too() -> None:
+    out: dict[int, Entry] = {}
+    lane = Lane(one_lane(Limits(burst_s=60.0)).spec, 0.0, out)
+    for index in range(2):
+        out[index] = sent(lane, 10.0 + index)
+    lane.admitted(out[0], says(20.0), 11.5)
+    lane.admitted(out[1], says(5.0), 12.0)
+    assert lane.meters[0].level(11.0) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(("size", "at_floor"), [(1, True), (2, False)])
+def test_a_window_of_one_is_the_floor_too(size: int, at_floor: bool) -> None:
+    assert one_lane(Limits(max_concurrency=size)).at_floor is at_floor
+
+
+def test_a_new_depth_counts_for_reported_minutes_and_leaves_days_alone() -> None:
+    lane = one_lane(Limits())
+    day = Report(REQUESTS, 1000.0, 900.0, period_s=DAY_S)
+    lane.admitted(sent(lane, 0.0), Hint((*says(50.0).reports, day)), 0.1)
+    lane.configure(Limits(burst_s=7.0), 1.0)
+    assert [meter.depth_s for meter in lane.meters] == pytest.approx([7.0, DAY_S])

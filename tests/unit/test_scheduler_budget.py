@@ -1,0 +1,145 @@
+"""The budget: what is in flight never passes it, and what turns out cheaper makes room again."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
+
+from headway.core.model import Estimate, Kind, Limits, Settings, Unit, Usage
+
+DOLLAR = Estimate(cost_usd=1.0)
+HUNDRED = Estimate(input_tokens=60.0, max_output_tokens=40.0)
+
+
+def spending(usd: float) -> Usage:
+    return Usage(cost_usd=usd)
+
+
+def test_no_more_starts_than_the_money_may_pay_for() -> None:
+    run = Run(units(10, estimate=DOLLAR), settings=Settings(max_cost_usd=3.5))
+    step = run.at(0.0)
+    assert step.started == [0, 1, 2]
+    assert step.done is None
+
+
+def test_no_more_starts_than_the_tokens_allow() -> None:
+    run = Run(units(10, estimate=HUNDRED), settings=Settings(max_tokens=350.0))
+    assert run.at(0.0).started == [0, 1, 2]
+
+
+@pytest.mark.parametrize("actual", [0.1, 0.5, 1.0])
+def test_spent_and_in_flight_together_never_pass_the_cap(actual: float) -> None:
+    run = Run(units(100, estimate=DOLLAR), settings=Settings(max_cost_usd=10.0))
+    steps = play(
+        run, lambda start, now: (1.0 + start.unit.index / 100.0, ok(start.unit.index, spending(actual)))
+    )
+    spent, out = 0.0, 0
+    for _, step in steps:
+        spent += actual * len(step.finishes)
+        out += len(step.starts) - len(step.finishes)
+        assert spent + out <= 10.0 + 1e-6
+    assert steps[-1][1].done == "budget"
+    assert spent > 9.0
+
+
+def test_what_turns_out_cheaper_makes_room_for_more() -> None:
+    run = Run(units(10, estimate=DOLLAR), settings=Settings(max_cost_usd=3.0))
+    run.at(0.0)
+    assert run.at(1.0, ok(0, spending(0.1))).started == []
+    assert run.at(2.0, ok(1, spending(0.1))).started == [3]
+
+
+def test_room_made_by_one_lane_may_be_used_by_another() -> None:
+    run = Run(
+        [*units(1, "a", estimate=DOLLAR), *units(3, "b", first=1, estimate=DOLLAR)],
+        lane_spec("a"),
+        lane_spec("b"),
+        settings=Settings(max_cost_usd=2.0),
+    )
+    assert run.at(0.0).started == [0, 1]
+    assert run.at(1.0, ok(0, spending(0.0))).started == [2]
+
+
+def test_a_refused_attempt_costs_nothing() -> None:
+    run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.0))
+    assert run.at(0.0).started == [0]
+    assert run.at(1.0, failed(0, Kind.RATE, retry_after_s=9.0)).started == []
+    assert run.at(10.0).started == [0]
+
+
+def test_a_failed_attempt_costs_what_it_used() -> None:
+    run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.5))
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.TRANSIENT, usage=spending(0.9)))
+    assert step.started == []
+    assert step.done == "budget"
+
+
+def test_an_answer_without_usage_costs_what_was_estimated() -> None:
+    run = Run(
+        units(20, estimate=Estimate(cost_usd=1.0)),
+        lane_spec(limits=ONE_BY_ONE),
+        settings=Settings(max_cost_usd=3.0),
+    )
+    steps = play(run, good)
+    assert sum(len(step.starts) for _, step in steps) == 3
+
+
+def test_an_attempt_far_dearer_than_estimated_ends_the_starts() -> None:
+    run = Run(
+        units(3, estimate=DOLLAR),
+        lane_spec(limits=Limits(max_concurrency=1)),
+        settings=Settings(max_cost_usd=9.0),
+    )
+    run.at(0.0)
+    step = run.at(1.0, ok(0, spending(50.0)))
+    assert step.started == []
+    assert step.done == "budget"
+
+
+def test_it_waits_for_what_is_in_flight_before_it_gives_up() -> None:
+    run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.0))
+    assert run.at(0.0).done is None
+    step = run.at(1.0, ok(0, spending(1.0)))
+    assert step.ended == {0: "succeeded"}
+    assert step.done == "budget"
+
+
+def test_a_first_unit_beyond_the_whole_budget_ends_the_run() -> None:
+    run = Run([Unit(0, "a", Estimate(cost_usd=5.0))], settings=Settings(max_cost_usd=1.0))
+    step = run.at(0.0)
+    assert step.started == []
+    assert step.done == "budget"
+
+
+def test_a_budget_that_was_just_enough_ends_complete() -> None:
+    run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=3.0))
+    run.at(0.0)
+    assert run.at(1.0, *(ok(index, spending(1.0)) for index in range(3))).done == "complete"
+
+
+def test_units_that_cost_nothing_go_on_in_other_lanes() -> None:
+    run = Run(
+        [*units(3, "a", estimate=DOLLAR), *units(3, "b", first=3)],
+        lane_spec("a"),
+        lane_spec("b", Limits(max_concurrency=1)),
+        settings=Settings(max_cost_usd=0.5),
+    )
+    assert run.at(0.0).started == [3]
+    assert run.at(1.0, ok(3, spending(0.0))).started == [4]
+    assert run.at(2.0, ok(4, spending(0.0))).started == [5]
+    assert run.at(3.0, ok(5, spending(0.0))).done == "budget"
+
+
+def test_a_lane_waiting_for_the_budget_is_charged_nothing() -> None:
+    limits = Limits(rpm=60.0, burst_s=60.0)
+    run = Run(units(3, estimate=DOLLAR), lane_spec(limits=limits), settings=Settings(max_cost_usd=1.0))
+    run.at(0.0)
+    run.at(0.0)
+    assert run.lane().meters[0].level(0.0) == pytest.approx(59.0)
+
+
+def test_a_budget_used_up_by_serial_units_ends_the_run() -> None:
+    serial = [Unit(0, "a", Estimate(cost_usd=2.0))]
+    step = Run(units(1, first=1), serial=serial, settings=Settings(max_cost_usd=1.0)).at(0.0)
+    assert step.done == "budget"

@@ -1,0 +1,343 @@
+"""What each kind of failure does to the unit and to its lane."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, play, units
+
+from headway.core.breaker import OVERLOADS, PATIENCE_S
+from headway.core.events import Admitted, CancelUnit
+from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
+from headway.core.retry import backoff_s
+
+ONE_AT_A_TIME = lane_spec(limits=ONE_BY_ONE)
+
+
+# -- retries ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOAD, Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH])
+def test_a_failed_attempt_goes_back_with_an_instant_and_a_reason_and_holds_nothing(kind: Kind) -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    step = run.at(5.0, failed(0, kind, "what was said"))
+    requeue = step.requeues[0]
+    assert (requeue.unit.index, requeue.not_before, requeue.kind) == (0, 6.0, kind)
+    assert requeue.reason == "what was said"
+    assert run.out == []
+    assert run.lane().in_flight == 0
+    assert step.wake_at == 6.0
+    assert run.at(6.0).started == [0]
+
+
+def test_the_backoff_has_the_units_own_jitter() -> None:
+    retry = Retry(base_s=2.0, cap_s=60.0, jitter=0.2)
+    run = Run(units(8), lane_spec(limits=Limits(max_concurrency=8), retry=retry))
+    run.at(0.0)
+    step = run.at(10.0, failed(3, Kind.TRANSIENT))
+    assert step.requeues[0].not_before == pytest.approx(10.0 + backoff_s(retry, 3, 0))
+    assert 10.0 + 1.6 <= step.requeues[0].not_before <= 10.0 + 2.4
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(Kind.OVERLOAD, "failed"), (Kind.TRANSIENT, "failed"), (Kind.TIMEOUT, "timed_out")],
+)
+def test_the_last_attempt_ends_the_unit(kind: Kind, status: str) -> None:
+    run = Run(units(1), lane_spec(retry=Retry(max_attempts=3, jitter=0.0)))
+    run.at(0.0)
+    waits = []
+    for second in (10.0, 20.0):
+        step = run.at(second, failed(0, kind))
+        waits.append(step.requeues[0].not_before - second)
+        run.at(second + 9.0)
+    step = run.at(30.0, failed(0, kind, "enough"))
+    assert waits == [1.0, 2.0]
+    assert step.ended == {0: status}
+    assert (step.finish_of(0).code, step.finish_of(0).message) == (kind, "enough")
+
+
+@pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY, Kind.HOLD])
+def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
+    run = Run(units(1), lane_spec(retry=Retry(max_attempts=1, max_throttles=5)))
+    run.at(0.0)
+    for count in range(5):
+        step = run.at(100.0 * count + 50.0, failed(0, kind, retry_after_s=1.0))
+        assert step.requeues
+        assert run.at(100.0 * count + 99.0).started == [0]
+    assert run.at(600.0, ok(0)).ended == {0: "succeeded"}
+
+
+def test_throttled_too_often_it_fails_and_says_what_was_seen_and_what_to_do() -> None:
+    run = Run(units(1), lane_spec(retry=Retry(max_throttles=2, jitter=0.0)))
+    run.at(0.0)
+    for second in (10.0, 20.0):
+        run.at(second, failed(0, Kind.RATE, "Limit 500, used 500", retry_after_s=1.0))
+        run.at(second + 5.0)
+    end = run.at(30.0, failed(0, Kind.RATE, "Limit 500, used 500")).finish_of(0)
+    assert (end.status, end.code) == ("failed", "rate")
+    assert "Limit 500, used 500" in end.message
+    assert "reduce --concurrency or try again later" in end.message
+
+
+@pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
+def test_a_hint_is_when_the_unit_may_come_back(kind: Kind) -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    assert run.at(5.0, failed(0, kind, retry_after_s=20.0)).requeues[0].not_before == 25.0
+
+
+@pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
+def test_a_throttle_without_a_hint_backs_off(kind: Kind) -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    assert run.at(5.0, failed(0, kind)).requeues[0].not_before == 6.0
+
+
+def test_too_many_at_once_shrinks_the_window_once_for_the_whole_burst() -> None:
+    run = Run(units(100), lane_spec(limits=Limits(max_concurrency=16)))
+    run.at(0.0)
+    run.at(1.0, *(failed(index, Kind.CONCURRENCY) for index in range(10)))
+    assert run.view(1.0).window == 8
+
+
+# -- ends ---------------------------------------------------------------------------------------------
+
+
+def test_an_invalid_unit_fails_at_once_and_the_lane_goes_on() -> None:
+    run = Run(units(2), ONE_AT_A_TIME)
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.INVALID, "unknown field"))
+    assert step.finish_of(0).status == "failed"
+    assert (step.finish_of(0).code, step.finish_of(0).message) == ("invalid", "unknown field")
+    assert step.started == [1]
+
+
+def test_a_unit_that_the_provider_finds_too_large_fails_at_once() -> None:
+    run = Run(units(2), ONE_AT_A_TIME)
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.TOO_LARGE, "Limit 8000, requested 10098"))
+    assert step.finish_of(0).code == "too_large"
+    assert step.finish_of(0).message == "Limit 8000, requested 10098"
+    assert step.started == [1]
+
+
+def test_a_unit_larger_than_the_limit_fails_unsent_with_both_numbers() -> None:
+    large = Unit(0, "a", Estimate(input_tokens=10_098.0))
+    run = Run([large, *units(1, first=1)], lane_spec(limits=Limits(tpm=8000.0)))
+    step = run.at(0.0)
+    assert (step.finish_of(0).status, step.finish_of(0).code) == ("failed", "too_large")
+    assert "10,098" in step.finish_of(0).message
+    assert "8,000" in step.finish_of(0).message
+    assert step.started == [1]
+
+
+def test_a_unit_that_kills_its_worker_twice_is_quarantined() -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    assert run.at(1.0, failed(0, Kind.CRASH)).requeues
+    run.at(2.0)
+    end = run.at(3.0, failed(0, Kind.CRASH, "signal 9")).finish_of(0)
+    assert (end.status, end.code) == ("failed", "crash")
+    assert "quarantined" in end.message
+
+
+def test_a_late_answer_of_a_finished_unit_changes_nothing() -> None:
+    run = Run(units(2), ONE_AT_A_TIME)
+    run.at(0.0)
+    run.at(1.0, ok(0))
+    before = run.seen(2.0)
+    late = run.at(2.0, ok(0), failed(0, Kind.AUTH), Admitted(0))
+    assert late.finishes == []
+    assert late.notices == []
+    assert run.seen(2.0) == before
+
+
+def test_a_good_answer_of_an_attempt_being_cancelled_counts() -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    assert run.at(1.0, CancelUnit(0)).cancels == [0]
+    assert run.at(1.1, ok(0)).ended == {0: "succeeded"}
+
+
+# -- the lane stops -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Kind.QUOTA, Kind.AUTH])
+def test_out_of_credit_or_keys_the_lane_stops_with_one_notice_and_its_units_stay_pending(kind: Kind) -> None:
+    run = Run(units(100), lane_spec(limits=Limits(max_concurrency=4)))
+    run.at(0.0)
+    first = run.at(1.0, failed(0, kind, "spend limit reached"))
+    assert [(notice.lane, notice.what) for notice in first.notices] == [("a", "stopped")]
+    assert first.notices[0].text == f"{kind}: spend limit reached"
+    assert [requeue.unit.index for requeue in first.requeues] == [0]
+    rest = run.at(2.0, *(failed(index, kind, "spend limit reached") for index in (1, 2, 3)))
+    assert rest.notices == []
+    assert [requeue.unit.index for requeue in rest.requeues] == [1, 2, 3]
+    assert first.finishes == rest.finishes == []
+    assert first.started == rest.started == []
+    assert rest.done == "stopped"
+
+
+def test_what_is_in_flight_when_the_lane_stops_may_still_succeed() -> None:
+    run = Run(units(3), lane_spec(limits=Limits(max_concurrency=2)))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.QUOTA))
+    step = run.at(2.0, ok(1))
+    assert step.ended == {1: "succeeded"}
+    assert step.done == "stopped"
+
+
+def test_many_identical_invalid_answers_stop_the_lane() -> None:
+    run = Run(units(100), ONE_AT_A_TIME, settings=Settings(max_identical_invalid=4))
+    run.at(0.0)
+    steps = [run.at(1.0 + index, failed(index, Kind.INVALID, "unknown model")) for index in range(4)]
+    assert [step.told for step in steps] == [[], [], [], ["stopped"]]
+    assert "unknown model" in steps[-1].notices[0].text
+    assert steps[-1].done == "stopped"
+
+
+def test_different_invalid_answers_do_not_stop_the_lane() -> None:
+    run = Run(units(50), ONE_AT_A_TIME, settings=Settings(max_identical_invalid=4))
+    run.at(0.0)
+    for index in range(49):
+        assert run.at(1.0 + index, failed(index, Kind.INVALID, f"row {index}")).told == []
+
+
+def test_a_success_between_them_starts_the_count_of_invalid_ones_anew() -> None:
+    run = Run(units(50), ONE_AT_A_TIME, settings=Settings(max_identical_invalid=4))
+    run.at(0.0)
+    for index in range(40):
+        event = ok(index) if index % 4 == 3 else failed(index, Kind.INVALID, "the same")
+        assert run.at(1.0 + index, event).told == []
+
+
+def test_no_identical_invalid_answers_at_all_are_too_many_where_the_number_is_zero() -> None:
+    run = Run(units(9), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_identical_invalid=0))
+    run.at(0.0)
+    assert run.at(1.0, failed(0, Kind.INVALID, "bad")).told == []
+
+
+# -- the breaker --------------------------------------------------------------------------------------
+
+#: Enough attempts that units outlive the tests.
+PATIENT = lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=99, jitter=0.0))
+
+
+def broken(kind: Kind = Kind.OVERLOAD) -> tuple[Run, float]:
+    """A run whose lane has just failed so often that its breaker opened, and that instant."""
+    run = Run(units(1000), PATIENT)
+    run.at(0.0)
+    for index in range(OVERLOADS):
+        step = run.at(0.1 * (index + 1), failed(index, kind))
+    assert step.told == ["breaker_opened"]
+    return run, 0.1 * OVERLOADS
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOAD, Kind.TRANSIENT, Kind.TIMEOUT])
+def test_a_run_of_failures_opens_the_breaker_and_nothing_more_starts(kind: Kind) -> None:
+    run, opened_at = broken(kind)
+    assert run.out == []
+    assert run.at(opened_at + 0.5).started == []
+
+
+def test_probes_go_one_at_a_time() -> None:
+    run, opened_at = broken()
+    step = run.at(opened_at + 1.0)
+    assert len(step.started) == 1
+    assert run.at(opened_at + 50.0).started == []
+
+
+def test_probes_come_ever_later() -> None:
+    run, opened_at = broken()
+    now, gaps = opened_at, []
+    for _ in range(4):
+        wakes = now
+        while not (step := run.at(wakes)).started:
+            assert step.wake_at is not None
+            wakes = step.wake_at
+        gaps.append(wakes - now)
+        now = wakes
+        run.at(now, failed(step.started[0], Kind.OVERLOAD))
+    assert gaps == pytest.approx([1.0, 2.0, 4.0, 8.0])
+
+
+def test_a_probe_spends_none_of_its_units_attempts() -> None:
+    retry = Retry(max_attempts=2, jitter=0.0, base_s=0.01)
+    run = Run(units(1000), lane_spec(limits=ONE_BY_ONE, retry=retry))
+    run.at(0.0)
+    for index in range(OVERLOADS):
+        run.at(0.001 * (index + 1), failed(index, Kind.OVERLOAD))
+    now, ended = 0.0, 0
+    for _ in range(20):
+        now += 20.0
+        step = run.at(now)
+        ended += len(run.at(now, failed(step.started[0], Kind.OVERLOAD)).finishes)
+    assert ended == 0
+
+
+def test_a_successful_probe_closes_the_breaker_and_says_so() -> None:
+    run, opened_at = broken()
+    probe = run.at(opened_at + 1.0).started[0]
+    step = run.at(opened_at + 1.5, ok(probe))
+    assert step.told == ["breaker_closed"]
+    assert len(step.started) == 1
+    assert run.lane().in_flight == 1
+
+
+def test_the_notice_that_it_opened_says_why_and_when_the_next_probe_goes() -> None:
+    run = Run(units(10), PATIENT)
+    run.at(0.0)
+    for index in range(OVERLOADS):
+        step = run.at(1.0, failed(index, Kind.OVERLOAD))
+    notice = step.notices[0]
+    assert "overload" in notice.text
+    assert notice.until == pytest.approx(2.0)
+
+
+def test_a_lane_that_only_fails_is_stopped_in_the_end_and_its_units_stay_pending() -> None:
+    run = Run(units(100), PATIENT)
+    steps = play(run, lambda start, now: (0.1, failed(start.unit.index, Kind.OVERLOAD, "503")))
+    ended_at, last = steps[-1]
+    assert last.done == "stopped"
+    assert PATIENCE_S <= ended_at <= PATIENCE_S + 60.0
+    assert [told for _, step in steps for told in step.told] == ["breaker_opened", "stopped"]
+    assert [step.ended for _, step in steps if step.ended] == []
+
+
+def test_a_crash_is_the_units_fault_and_opens_no_breaker() -> None:
+    run = Run(units(100), ONE_AT_A_TIME)
+    run.at(0.0)
+    for index in range(3 * OVERLOADS):
+        step = run.at(0.01 * (index + 1), failed(index, Kind.CRASH))
+        assert step.told == []
+
+
+def test_a_provider_that_takes_requests_and_never_answers_opens_the_breaker() -> None:
+    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=2, jitter=0.0)))
+    index = run.at(0.0).started[0]
+    told: list[str] = []
+    for second in range(1, 40):
+        run.at(float(second), Admitted(index))
+        step = run.at(second + 0.5, failed(index, Kind.TRANSIENT, "stream broke off"))
+        told += step.told
+        if not step.started:
+            break
+        index = step.started[0]
+    assert told == ["breaker_opened"]
+
+
+def test_probes_of_a_broken_lane_that_crash_are_paused_too() -> None:
+    run = Run(units(999), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=9, jitter=0.0)))
+    run.at(0.0)
+    for index in range(OVERLOADS):
+        run.at(0.5, failed(index, Kind.OVERLOAD))
+    probe = run.at(1.5).started[0]
+    assert run.at(1.6, failed(probe, Kind.CRASH)).started == []
+
+
+@pytest.mark.parametrize("kind", [Kind.INVALID, Kind.TOO_LARGE])
+def test_a_probe_that_is_refused_as_wrong_shows_that_the_provider_answers(kind: Kind) -> None:
+    run, opened_at = broken()
+    probe = run.at(opened_at + 1.0).started[0]
+    assert run.at(opened_at + 1.5, failed(probe, kind, "bad row")).told == ["breaker_closed"]

@@ -1,0 +1,204 @@
+"""Holds: the lane closes until an instant, says so once, and parks where nobody wants to wait that long."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
+
+from headway.core.events import HoldLane, ReopenLane
+from headway.core.memory import LaneRecord, import_lane
+from headway.core.model import Kind, Limits, Retry, Settings
+
+
+def test_a_hold_closes_the_lane_until_the_hint_and_a_margin() -> None:
+    run = Run(units(5), lane_spec(limits=ONE_BY_ONE, retry=Retry(hold_margin_s=2.0)))
+    run.at(0.0)
+    step = run.at(10.0, failed(0, Kind.HOLD, "resets 4pm", retry_after_s=3600.0))
+    assert step.started == []
+    assert step.requeues[0].not_before == step.wake_at == 10.0 + 3600.0 + 2.0
+    assert run.at(3611.0).started == []
+    assert run.at(3612.0).started == [0]
+
+
+def test_a_hold_of_unknown_length_closes_the_lane_for_the_default_wait() -> None:
+    run = Run(units(9), lane_spec(limits=ONE_BY_ONE, retry=Retry(default_wait_s=60.0)))
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.HOLD, "You've hit your session limit"))
+    assert step.started == []
+    assert step.wake_at is not None
+    assert step.wake_at >= 61.0
+
+
+@pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
+def test_a_hint_over_a_minute_is_a_hold(kind: Kind) -> None:
+    run = Run(units(5), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0)
+    step = run.at(10.0, failed(0, kind, retry_after_s=61.0))
+    assert step.told == ["held"]
+    assert step.wake_at == 10.0 + 61.0 + 2.0
+
+
+@pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
+def test_a_hint_of_a_minute_is_no_hold(kind: Kind) -> None:
+    run = Run(units(5), lane_spec(limits=Limits(max_concurrency=2)))
+    run.at(0.0)
+    assert run.at(10.0, failed(0, kind, retry_after_s=60.0)).told == []
+
+
+@pytest.mark.parametrize("kind", [Kind.OVERLOAD, Kind.TRANSIENT])
+def test_a_long_hint_is_a_hold_whatever_the_kind(kind: Kind) -> None:
+    run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0)
+    step = run.at(1.0, failed(0, kind, retry_after_s=3600.0))
+    assert (step.told, step.started) == (["held"], [])
+
+
+def test_a_hold_is_announced_once_with_its_reason_and_its_end() -> None:
+    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=4)))
+    run.at(0.0)
+    step = run.at(1.0, *(failed(index, Kind.HOLD, "daily quota", retry_after_s=100.0) for index in range(4)))
+    notices = [(notice.what, notice.text, notice.until) for notice in step.notices]
+    assert notices == [("held", "daily quota", 103.0)]
+
+
+def test_a_hold_that_is_extended_is_announced_again() -> None:
+    run = Run(units(20))
+    assert run.at(0.0, HoldLane("a", 50.0, "first")).told == ["held"]
+    assert run.at(1.0, HoldLane("a", 50.0, "again")).told == []
+    assert run.at(2.0, HoldLane("a", 90.0, "longer")).told == ["held"]
+
+
+def test_the_end_of_a_hold_is_told() -> None:
+    run = Run(units(9))
+    run.at(0.0, HoldLane("a", 5.0, "closed"))
+    assert run.at(5.0).told == ["released"]
+
+
+def test_a_shorter_hold_opens_nothing() -> None:
+    run = Run(units(3))
+    run.at(0.0, HoldLane("a", 50.0, "long"))
+    assert run.at(1.0, HoldLane("a", 20.0, "short")).wake_at == 50.0
+    assert run.at(20.0).started == []
+
+
+def test_what_is_in_flight_goes_on_during_a_hold() -> None:
+    run = Run(units(2), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0)
+    run.at(1.0, HoldLane("a", 50.0, "closed"))
+    step = run.at(2.0, ok(0))
+    assert step.ended == {0: "succeeded"}
+    assert step.started == []
+
+
+def test_a_retry_due_during_a_hold_waits_for_its_end() -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.TRANSIENT), HoldLane("a", 50.0, "closed"))
+    assert run.at(2.0).started == []
+    assert run.at(50.0).started == [0]
+
+
+def test_failures_during_a_hold_open_no_breaker() -> None:
+    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=20)))
+    run.at(0.0)
+    run.at(1.0, HoldLane("a", 50.0, "closed"))
+    step = run.at(2.0, *(failed(index, Kind.OVERLOAD) for index in range(20)))
+    assert step.told == []
+
+
+def test_a_hold_spends_none_of_the_units_attempts() -> None:
+    run = Run(units(1), lane_spec(retry=Retry(max_attempts=1)))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.HOLD, retry_after_s=10.0))
+    assert run.at(13.0).started == [0]
+    assert run.at(14.0, ok(0)).done == "complete"
+
+
+def test_reopening_lifts_a_hold() -> None:
+    run = Run(units(1))
+    run.at(0.0, HoldLane("a", 500.0, "closed"))
+    step = run.at(1.0, ReopenLane("a"))
+    assert step.started == [0]
+    assert step.told == ["reopened"]
+
+
+def test_a_hold_longer_than_anyone_wants_to_wait_parks_the_lane() -> None:
+    run = Run(units(3), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_hold_s=600.0))
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.HOLD, "resets tomorrow", retry_after_s=3600.0))
+    assert [(notice.what, notice.text) for notice in step.notices] == [("stopped", "resets tomorrow")]
+    assert step.notices[0].until == pytest.approx(1.0 + 3600.0 + 2.0)
+    assert step.finishes == []
+    assert step.done == "parked"
+
+
+def test_a_hold_within_what_one_waits_for_parks_nothing() -> None:
+    run = Run(units(3), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_hold_s=600.0))
+    run.at(0.0)
+    step = run.at(1.0, failed(0, Kind.HOLD, retry_after_s=500.0))
+    assert step.told == ["held"]
+    assert step.done is None
+
+
+def test_the_other_lanes_finish_before_a_run_is_parked() -> None:
+    run = Run(
+        [*units(2, "a"), *units(2, "b", first=2)],
+        lane_spec("a"),
+        lane_spec("b"),
+        settings=Settings(max_hold_s=60.0),
+    )
+    step = run.at(0.0, HoldLane("a", 1000.0, "closed"))
+    assert step.started == [2, 3]
+    assert step.done is None
+    assert run.at(1.0, ok(2), ok(3)).done == "parked"
+
+
+def test_a_parked_lane_that_had_nothing_left_does_not_park_the_run() -> None:
+    run = Run(units(1), settings=Settings(max_hold_s=60.0))
+    run.at(0.0)
+    run.at(1.0, HoldLane("a", 1000.0, "closed"))
+    assert run.at(2.0, ok(0)).done == "complete"
+
+
+def test_a_hold_remembered_from_an_earlier_run_is_kept() -> None:
+    run = Run(units(1))
+    import_lane(run.lane(), LaneRecord("a", 1000.0, 1090.0, "resets at four"), 0.0, 1030.0)
+    step = run.at(0.0)
+    assert (step.started, step.wake_at) == ([], 60.0)
+    assert run.at(60.0).started == [0]
+
+
+def test_a_hold_remembered_beyond_what_one_waits_for_parks_the_run() -> None:
+    run = Run(units(1), settings=Settings(max_hold_s=60.0))
+    import_lane(run.lane(), LaneRecord("a", 0.0, 36_000.0, "resets at four"), 0.0, 0.0)
+    assert run.at(0.0).done == "parked"
+
+
+def test_a_whole_run_goes_on_by_itself_after_a_hold() -> None:
+    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=3)))
+    steps = play(run, good, HoldLane("a", 3600.0, "closed"))
+    assert steps[-1][1].done == "complete"
+    assert 3600.0 < steps[-1][0] < 3610.0
+
+
+def test_the_end_of_a_hold_is_told_once() -> None:
+    run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0, HoldLane("a", 5.0, "closed"))
+    assert run.at(5.0).told == ["released"]
+    assert run.at(6.0, ok(0)).told == []
+
+
+def test_a_remembered_hold_is_announced() -> None:
+    run = Run(units(1))
+    import_lane(run.lane(), LaneRecord("a", 1000.0, 1090.0, "resets at four"), 0.0, 1030.0)
+    notices = run.at(0.0).notices
+    assert [(notice.what, notice.text, notice.until) for notice in notices] == [
+        ("held", "resets at four", 60.0)
+    ]
+
+
+def test_the_same_hold_after_a_reopening_is_announced_again() -> None:
+    run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0, HoldLane("a", 50.0, "closed"))
+    run.at(1.0, ReopenLane("a"))
+    assert run.at(2.0, HoldLane("a", 50.0, "closed")).told == ["held"]

@@ -1,0 +1,425 @@
+"""A look at a run: counts, levels, what each lane waits for and until when, which limit binds, and when it ends."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
+
+from headway.core.breaker import OVERLOADS
+from headway.core.commands import Start
+from headway.core.events import (
+    Abort,
+    Admitted,
+    CancelUnit,
+    Event,
+    Finished,
+    HoldLane,
+    Pause,
+    SetConcurrency,
+    StopLane,
+)
+from headway.core.meter import GUARD_S
+from headway.core.model import (
+    Dimension,
+    Estimate,
+    Hint,
+    Kind,
+    Limits,
+    Report,
+    Retry,
+    Settings,
+    Unit,
+    Usage,
+)
+from headway.core.snapshot import Wait
+
+TWO = (lane_spec("a"), lane_spec("b"))
+
+
+# -- counts -------------------------------------------------------------------------------------------
+
+
+def test_a_lane_counts_what_happened_to_its_units() -> None:
+    run = Run(units(300), lane_spec(limits=Limits(max_concurrency=4)))
+    run.at(0.0)
+    run.at(1.0, failed(2, Kind.CONCURRENCY, retry_after_s=9.0), ok(0), failed(1, Kind.INVALID))
+    view = run.view(1.0)
+    assert (view.started, view.succeeded, view.failed, view.refused) == (5, 1, 1, 1)
+    assert view.in_flight == 2
+    assert view.delayed == 1
+    assert view.remaining == 300 - 2 - 2
+
+
+def test_a_total_is_the_sum_over_lanes() -> None:
+    run = Run(
+        [*units(5, "a"), *units(5, "b", first=5)], lane_spec("a", ONE_BY_ONE), lane_spec("b", ONE_BY_ONE)
+    )
+    run.at(0.0)
+    run.at(1.0, ok(0), failed(5, Kind.INVALID))
+    seen = run.seen(1.0)
+    assert (seen.started, seen.succeeded, seen.failed, seen.refused) == (4, 1, 1, 0)
+    assert seen.in_flight == 2
+    assert seen.remaining == 6
+    assert [view.key for view in seen.lanes] == ["a", "b"]
+
+
+def test_the_sum_of_all_places_never_jumps() -> None:
+    chain = [Unit(500 + index, "b", after=(499 + index,) if index else (), leads=True) for index in range(5)]
+    run = Run([*units(300, "a"), *chain], lane_spec("a", Limits(max_concurrency=7)), lane_spec("b"))
+
+    def total(now: float) -> int:
+        seen = run.seen(now)
+        return seen.remaining + seen.waiting_for_others + seen.in_flight + seen.succeeded + seen.failed
+
+    assert total(0.0) == 305
+    step = run.at(0.0)
+    for second in range(1, 40):
+        out = run.out
+        kinds = [Kind.TRANSIENT if index % 5 == 0 and second < 5 else None for index in out]
+        events = [
+            ok(index) if kind is None else failed(index, kind) for index, kind in zip(out, kinds, strict=True)
+        ]
+        step = run.at(float(second), *events)
+        assert total(float(second)) == 305
+        if step.done:
+            break
+
+
+def test_a_unit_that_waits_for_others_is_counted_apart() -> None:
+    run = Run([Unit(0, "a", leads=True), Unit(1, "a", after=(0,))])
+    run.at(0.0)
+    assert run.seen(0.0).waiting_for_others == 1
+
+
+def test_a_cancelled_unit_is_not_counted_as_queued() -> None:
+    run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0)
+    run.at(1.0, CancelUnit(2))
+    assert (run.view(1.0).queued, run.view(1.0).remaining) == (1, 1)
+
+
+def test_looking_changes_nothing() -> None:
+    run, twin = (Run(units(50), lane_spec(limits=Limits(rpm=60.0, max_concurrency=3))) for _ in range(2))
+    run.at(0.0)
+    twin.at(0.0)
+    assert run.seen(0.5) == run.seen(0.5)
+    assert run.at(1.0, ok(0)).commands == twin.at(1.0, ok(0)).commands
+
+
+def test_money_spent_is_shown_under_a_cap() -> None:
+    run = Run(units(2, estimate=Estimate(cost_usd=1.0)), settings=Settings(max_cost_usd=9.0))
+    run.at(0.0)
+    run.at(1.0, ok(0, Usage(cost_usd=0.4)))
+    assert run.seen(1.0).spent_usd == pytest.approx(0.4)
+
+
+def test_money_spent_is_shown_without_a_cap_too() -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    run.at(1.0, ok(0, Usage(cost_usd=0.4)))
+    assert run.seen(1.0).spent_usd == pytest.approx(0.4)
+
+
+# -- meters and window --------------------------------------------------------------------------------
+
+
+def test_a_meter_shows_its_limit_and_what_is_left() -> None:
+    run = Run(units(9), lane_spec(limits=Limits(rpm=60.0, burst_s=30.0, max_concurrency=4)))
+    run.at(0.0)
+    meter = run.view(2.0).meters[0]
+    assert (meter.name, meter.limit, meter.reported) == ("requests per minute", 60.0, False)
+    assert meter.level == pytest.approx(30.0 - 4.0 + 2.0)
+    assert meter.depth_s == 30.0
+
+
+def test_a_reported_limit_is_marked_as_such() -> None:
+    run = Run(units(9), lane_spec(limits=Limits(burst_s=60.0)))
+    run.at(0.0)
+    run.at(0.1, Admitted(0, Hint((Report(Dimension.REQUESTS, 60.0, 50.0),))))
+    assert [(meter.limit, meter.reported) for meter in run.view(0.2).meters] == [(60.0, True)]
+
+
+def test_the_level_shown_is_what_the_provider_said_is_left() -> None:
+    run = Run(units(1), lane_spec(limits=Limits()))
+    run.at(0.0)
+    run.at(0.0, ok(0, hint=Hint((Report(Dimension.REQUESTS, 60.0, 10.0, 50.0),))))
+    assert run.view(0.0).meters[0].level == pytest.approx(10.0, abs=1.0)
+
+
+def test_the_window_is_shown_unless_it_is_open() -> None:
+    assert Run(units(1), lane_spec(limits=Limits(max_concurrency=4))).view(0.0).window == 4
+    assert Run(units(1), lane_spec(limits=Limits(rpm=60.0))).view(0.0).window is None
+
+
+def test_the_rate_is_what_was_started_lately_and_fades() -> None:
+    run = Run(units(400), lane_spec(limits=Limits(rpm=240.0, burst_s=0.0)))
+    play(run, good, until=60.0)
+    assert run.view(60.0).rate_per_s == pytest.approx(4.0, rel=0.1)
+    assert run.view(100.0).rate_per_s < 0.6
+
+
+@pytest.mark.parametrize("second", [19.0, 21.0, 30.0])
+def test_the_rate_shown_does_not_fall_while_the_pace_is_steady(second: float) -> None:
+    """From the 20th second on the moving average is shown, which stands at 63 % of the truth then."""
+    run = Run(units(200), lane_spec(limits=ONE_BY_ONE))
+    play(run, good, until=second)
+    assert run.view(second).rate_per_s == pytest.approx(2.0, rel=0.2)
+
+
+# -- which limit binds --------------------------------------------------------------------------------
+
+
+def test_the_binding_limit_is_the_one_used_most() -> None:
+    work = units(400, estimate=Estimate(input_tokens=100.0))
+    limits = Limits(rpm=600.0, tpm=12_000.0, burst_s=1.0, max_concurrency=50)
+    run = Run(work, lane_spec(limits=limits))
+    play(run, good, until=60.0)
+    view = run.view(60.0)
+    assert view.binding == "tokens per minute"
+    assert view.used_of_binding == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_full_window_binds_where_nothing_else_does() -> None:
+    run = Run(units(400), lane_spec(limits=Limits(rpm=60_000.0, burst_s=1.0, max_concurrency=2)))
+    run.at(0.0)
+    view = run.view(0.0)
+    assert (view.binding, view.used_of_binding) == ("concurrency", 1.0)
+
+
+def test_an_idle_lane_is_bound_by_nothing() -> None:
+    run = Run([], lane_spec(limits=Limits(rpm=60.0, max_concurrency=4)))
+    run.at(0.0)
+    assert run.view(0.0).binding == ""
+
+
+# -- every wait has a name ----------------------------------------------------------------------------
+
+
+def test_no_wait_where_there_is_nothing_left_to_start() -> None:
+    run = Run(units(3))
+    run.at(0.0)
+    assert run.view(0.0).wait is None
+
+
+def test_a_stopped_lane_says_why() -> None:
+    run = Run(units(3))
+    run.at(0.0, StopLane("a", "quota: no money"))
+    assert run.view(0.0).wait == Wait("stopped: quota: no money")
+
+
+def test_a_paused_run_says_so() -> None:
+    run = Run(units(3))
+    run.at(0.0, Pause())
+    assert run.view(0.0).wait == Wait("paused")
+
+
+def test_an_aborted_run_says_so() -> None:
+    run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0)
+    run.at(1.0, Abort("drain"))
+    assert run.view(1.0).wait == Wait("aborted")
+
+
+def test_a_held_lane_says_why_and_until_when() -> None:
+    run = Run(units(3))
+    run.at(0.0, HoldLane("a", 50.0, "resets 4pm"))
+    assert run.view(1.0).wait == Wait("hold: resets 4pm", 50.0)
+
+
+def test_a_hold_that_is_over_is_no_wait() -> None:
+    run = Run(units(3))
+    run.at(0.0, HoldLane("a", 50.0, "resets 4pm"))
+    assert run.view(50.0).wait is None
+
+
+def test_a_full_window_is_named_with_its_size() -> None:
+    run = Run(units(9), lane_spec(limits=Limits(max_concurrency=2)))
+    run.at(0.0)
+    assert run.view(0.0).wait == Wait("concurrency: 2 in flight")
+
+
+def test_the_global_cap_is_named_with_its_size() -> None:
+    run = Run([*units(5, "a"), *units(5, "b", first=5)], *TWO, settings=Settings(concurrency=2))
+    run.at(0.0)
+    assert run.view(0.0, "b").wait == Wait("global cap: 2 in flight")
+    run.at(1.0, SetConcurrency(0))
+    assert run.view(1.0, "b").wait is None
+
+
+def test_a_retry_after_is_named_with_its_end() -> None:
+    run = Run(units(9), lane_spec(limits=Limits(rpm=600.0, burst_s=1.0, max_concurrency=2)))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.RATE, retry_after_s=20.0))
+    assert run.view(2.0).wait == Wait("retry-after", 21.0)
+
+
+def test_a_meter_is_named_with_the_instant_at_which_the_next_fits() -> None:
+    run = Run(units(9), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
+    step = run.at(0.0)
+    assert run.view(0.5).wait == Wait("requests per minute", step.wake_at)
+
+
+def test_the_meter_named_is_the_one_that_takes_longest() -> None:
+    work = units(9, estimate=Estimate(input_tokens=50.0))
+    run = Run(work, lane_spec(limits=Limits(rpm=60.0, tpm=600.0, burst_s=0.0)))
+    run.at(0.0)
+    assert run.view(0.5).wait == Wait("tokens per minute", 5.0)
+
+
+def test_a_minimum_gap_is_named() -> None:
+    run = Run(units(9), lane_spec(limits=Limits(rpm=0, min_gap_s=4.0)))
+    run.at(0.0)
+    assert run.view(0.5).wait == Wait("minimum gap", 4.0)
+
+
+def test_a_delay_between_all_starts_is_a_wait_with_a_name() -> None:
+    run = Run(units(2), settings=Settings(delay_s=5.0))
+    run.at(0.0)
+    wait = run.view(1.0).wait
+    assert wait is not None
+    assert wait.until == 5.0
+
+
+def test_a_reserve_that_must_stay_in_the_bucket_is_part_of_the_wait() -> None:
+    run = Run(units(99), lane_spec(limits=Limits(rpm=60.0, burst_s=20.0)))
+    run.at(0.0)
+    wait = run.view(0.0).wait
+    assert wait is not None
+    assert wait.until == pytest.approx(GUARD_S)
+
+
+def test_a_backoff_is_named_with_its_reason_and_its_end() -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.OVERLOAD))
+    assert run.view(1.5).wait == Wait("backoff: overload", 2.0)
+
+
+def test_a_broken_lane_names_its_next_probe() -> None:
+    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=9, base_s=60.0, jitter=0.0)))
+    run.at(0.0)
+    for index in range(OVERLOADS):
+        run.at(1.0, failed(index, Kind.OVERLOAD))
+    assert run.view(1.5).wait == Wait("breaker: the next probe", 2.0)
+
+
+def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
+    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=9, jitter=0.0)))
+    run.at(0.0)
+    for index in range(OVERLOADS):
+        run.at(1.0, failed(index, Kind.OVERLOAD))
+    run.at(2.0)
+    assert run.view(5.0).wait == Wait("breaker: its probe")
+
+
+def test_a_lane_that_the_budget_stops_says_so() -> None:
+    run = Run(units(9, estimate=Estimate(cost_usd=1.0)), settings=Settings(max_cost_usd=1.0))
+    run.at(0.0)
+    assert run.view(0.0).wait == Wait("budget")
+
+
+def test_a_lane_behind_serial_units_says_so() -> None:
+    run = Run(units(3, "b", first=1), *TWO, serial=[Unit(0, "a")])
+    run.at(0.0)
+    assert run.view(0.0, "b").wait == Wait("serial units first")
+
+
+def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:
+    run = Run([Unit(0, "a", leads=True), Unit(1, "b", after=(0,))], *TWO)
+    run.at(0.0)
+    assert run.view(0.0, "b").wait == Wait("other units")
+    assert run.view(0.0, "a").wait is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "first", "then"),
+    [
+        (Limits(rpm=60.0, burst_s=0.0), (), ()),
+        (Limits(rpm=0, min_gap_s=4.0), (), ()),
+        (Limits(rpm=0), (HoldLane("a", 50.0, "x"),), ()),
+        (Limits(rpm=600.0, burst_s=0.0), (), (failed(0, Kind.RATE, retry_after_s=20.0),)),
+        (Limits(max_concurrency=1), (), (failed(0, Kind.TRANSIENT), CancelUnit(1))),
+    ],
+)
+def test_the_instant_that_is_shown_is_the_one_to_wake_up_at(
+    limits: Limits, first: tuple[Event, ...], then: tuple[Event, ...]
+) -> None:
+    run = Run(units(2), lane_spec(limits=limits))
+    run.at(0.0, *first)
+    step = run.at(0.01, *then)
+    wait = run.view(0.01).wait
+    assert wait is not None
+    assert step.wake_at is not None
+    assert wait.until == pytest.approx(step.wake_at)
+
+
+# -- when it ends -------------------------------------------------------------------------------------
+
+
+def test_what_is_left_over_its_limit_is_the_time_it_takes() -> None:
+    run = Run(units(130), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
+    play(run, good, until=9.0)
+    view = run.view(9.0)
+    assert view.remaining == 120
+    assert view.eta_s == pytest.approx(120.0)
+
+
+def test_tokens_count_by_what_units_took_so_far() -> None:
+    work = units(104, estimate=Estimate(input_tokens=50.0))
+    run = Run(work, lane_spec(limits=Limits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
+    play(run, good, until=15.0)
+    assert run.view(15.0).eta_s == pytest.approx(100 * 5.0)
+
+
+def test_a_hold_is_added() -> None:
+    run = Run(units(60), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
+    run.at(0.0, HoldLane("a", 500.0, "closed"))
+    assert run.view(100.0).eta_s == pytest.approx(400.0 + 60.0)
+
+
+def test_without_a_limit_the_rate_achieved_decides() -> None:
+    run = Run(units(200), lane_spec(limits=ONE_BY_ONE))
+    play(run, good, until=50.0)
+    view = run.view(50.0)
+    assert view.eta_s == pytest.approx(view.remaining / 2.0, rel=0.1)
+
+
+def test_the_time_left_is_not_less_than_what_a_full_window_allows() -> None:
+    def slow(start: Start, now: float) -> tuple[float, Finished]:
+        return 1.0, ok(start.unit.index)
+
+    run = Run(units(100), lane_spec(limits=Limits(rpm=6000.0, burst_s=1.0, max_concurrency=1)))
+    play(run, slow, until=40.0)
+    eta_s = run.view(40.0).eta_s
+    assert eta_s is not None
+    assert eta_s > 50.0
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    run = Run([*units(9, "a"), *units(9, "b", first=9)], lane_spec("a"), lane_spec("b", Limits(rpm=60.0)))
+    assert run.view(0.0, "a").eta_s is None
+    assert run.seen(0.0).eta_s is None
+
+
+def test_a_lane_with_nothing_left_or_stopped_takes_no_time() -> None:
+    run = Run(units(2))
+    run.at(0.0)
+    assert run.view(0.0).eta_s == 0.0
+    stopped = Run(units(2))
+    stopped.at(0.0, StopLane("a", "x"))
+    assert stopped.view(0.0).eta_s == 0.0
+
+
+def test_the_run_takes_as_long_as_its_slowest_lane() -> None:
+    run = Run(
+        [*units(60, "a"), *units(60, "b", first=60)],
+        lane_spec("a", Limits(rpm=60.0, burst_s=0.0)),
+        lane_spec("b", Limits(rpm=600.0, burst_s=0.0)),
+    )
+    assert run.seen(0.0).eta_s == pytest.approx(60.0)
+
+
+def test_the_rate_shown_is_right_from_the_first_seconds_on() -> None:
+    run = Run(units(200), lane_spec(limits=ONE_BY_ONE))
+    play(run, good, until=5.0)
+    assert run.view(5.0).rate_per_s == pytest.approx(2.0, rel=0.3)

@@ -1,0 +1,128 @@
+"""What a failed attempt means for its unit."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.drive import UNLIMITED, entry_of, one_lane
+
+from headway.core.model import Hint, Kind, Outcome, Retry
+from headway.core.queue import ALWAYS, Entry
+from headway.core.status import Move
+from headway.core.verdict import GIVE_UP, Verdict, judge
+
+SPENDING = [Kind.OVERLOAD, Kind.TRANSIENT, Kind.TIMEOUT]
+THROTTLING = [Kind.RATE, Kind.CONCURRENCY, Kind.HOLD]
+
+
+def entry(retry: Retry | None = None) -> Entry:
+    """A unit whose attempt is out."""
+    lane = one_lane(UNLIMITED, retry or Retry(jitter=0.0))
+    unit = entry_of(lane)
+    lane.charge(unit, 0.0)
+    return unit
+
+
+def told(
+    unit: Entry, kind: Kind, message: str = "", *, hinted_at: float = ALWAYS, now: float = 0.0
+) -> Verdict:
+    return judge(unit, Outcome(kind, message=message), hinted_at, now)
+
+
+@pytest.mark.parametrize("kind", SPENDING)
+def test_an_attempt_that_failed_is_tried_again_with_growing_waits(kind: Kind) -> None:
+    unit = entry(Retry(max_attempts=5, jitter=0.0))
+    verdicts = [told(unit, kind, now=100.0) for _ in range(4)]
+    assert [verdict.move for verdict in verdicts] == [Move.RETRY] * 4
+    assert [verdict.not_before for verdict in verdicts] == [101.0, 102.0, 104.0, 108.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"), [(Kind.OVERLOAD, Move.FAIL), (Kind.TRANSIENT, Move.FAIL), (Kind.TIMEOUT, Move.TIME_OUT)]
+)
+def test_the_last_attempt_ends_the_unit_with_what_was_said(kind: Kind, end: Move) -> None:
+    unit = entry(Retry(max_attempts=3))
+    verdicts = [told(unit, kind, "no luck") for _ in range(3)]
+    assert verdicts[-1] == Verdict(end, message="no luck")
+
+
+@pytest.mark.parametrize("kind", SPENDING)
+def test_a_hint_longer_than_the_backoff_is_heeded(kind: Kind) -> None:
+    verdict = judge(entry(), Outcome(kind, hint=Hint(retry_after_s=20.0)), ALWAYS, 100.0)
+    assert verdict.not_before == 120.0
+
+
+def test_a_hint_shorter_than_the_backoff_does_not_shorten_it() -> None:
+    verdict = judge(entry(), Outcome(Kind.OVERLOAD, hint=Hint(retry_after_s=0.1)), ALWAYS, 100.0)
+    assert verdict.not_before == 101.0
+
+
+@pytest.mark.parametrize("kind", THROTTLING)
+def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
+    unit = entry(Retry(max_attempts=1, max_throttles=50))
+    for _ in range(50):
+        assert told(unit, kind, hinted_at=5.0).move is Move.RETRY
+    assert unit.attempts == 0
+
+
+@pytest.mark.parametrize("kind", THROTTLING)
+def test_one_throttle_too_many_says_what_was_seen_and_what_to_do(kind: Kind) -> None:
+    unit = entry(Retry(max_throttles=2))
+    told(unit, kind)
+    told(unit, kind)
+    verdict = told(unit, kind, "slow down please")
+    assert verdict.move is Move.FAIL
+    assert "slow down please" in verdict.message
+    assert "3 times" in verdict.message
+    assert verdict.message.endswith("reduce --concurrency or try again later")
+    assert GIVE_UP in verdict.message
+
+
+def test_a_throttle_without_words_names_its_kind_in_the_end() -> None:
+    assert "rate" in told(entry(Retry(max_throttles=0)), Kind.RATE).message
+
+
+@pytest.mark.parametrize("kind", THROTTLING)
+def test_a_throttle_waits_for_the_instant_that_was_hinted(kind: Kind) -> None:
+    assert told(entry(), kind, hinted_at=7.5, now=5.0).not_before == 7.5
+
+
+@pytest.mark.parametrize("kind", THROTTLING)
+def test_a_throttle_without_a_hint_backs_off(kind: Kind) -> None:
+    unit = entry()
+    waits = [told(unit, kind, now=5.0).not_before for _ in range(3)]
+    assert waits == [6.0, 7.0, 9.0]
+
+
+@pytest.mark.parametrize("kind", [Kind.QUOTA, Kind.AUTH])
+def test_a_stopped_lane_costs_its_unit_nothing(kind: Kind) -> None:
+    unit = entry(Retry(max_attempts=1, max_throttles=0))
+    assert told(unit, kind, now=3.0) == Verdict(Move.RETRY, 3.0)
+    assert (unit.attempts, unit.throttles) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", [Kind.TOO_LARGE, Kind.INVALID])
+def test_a_unit_at_fault_fails_at_once_with_what_was_said(kind: Kind) -> None:
+    assert told(entry(), kind, "bad schema") == Verdict(Move.FAIL, message="bad schema")
+
+
+def test_a_crash_is_tried_again_once() -> None:
+    unit = entry()
+    assert told(unit, Kind.CRASH, now=10.0) == Verdict(Move.RETRY, 11.0)
+
+
+def test_a_unit_that_kills_twice_is_quarantined() -> None:
+    unit = entry()
+    told(unit, Kind.CRASH)
+    told(unit, Kind.TRANSIENT)
+    verdict = told(unit, Kind.CRASH, "signal 11")
+    assert verdict.move is Move.FAIL
+    assert "quarantined" in verdict.message
+    assert "signal 11" in verdict.message
+
+
+def test_a_probe_of_a_broken_lane_spends_no_attempt() -> None:
+    lane = one_lane(UNLIMITED, Retry(max_attempts=1, jitter=0.0))
+    unit = entry_of(lane)
+    lane.charge(unit, 0.0, "breaker")
+    assert told(unit, Kind.OVERLOAD, now=10.0) == Verdict(Move.RETRY, 11.0)
+    assert unit.attempts == 0

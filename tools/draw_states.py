@@ -1,0 +1,103 @@
+"""Draws docs/reference/states.md from the table of a unit's states in headway.core.status.
+
+python tools/draw_states.py           writes the page
+python tools/draw_states.py --check   exits 1 where the page is not what it would write
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from headway.core.status import ENDED, GOOD, MOVES, Move, Status
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "reference" / "states.md"
+COMMAND = "python tools/draw_states.py"
+
+HEAD = f"""\
+# The states of a unit
+
+Drawn from `MOVES` in `src/headway/core/status.py` by `{COMMAND}`; a test fails when this page is stale.
+A move that is not here is an error.
+"""
+ONE_RUN = """\
+## In one run
+
+A unit goes back to `pending` on every retry, and when its lane or the run stops before it has ended.
+"""
+LATER_RUN = """\
+## In a later run
+
+What succeeded stays; everything else is runnable again.
+"""
+ALL_MOVES = """\
+## Every move
+
+`·` is a move that cannot be.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    resumed = {key: target for key, target in MOVES.items() if key[1] is Move.RESUME}
+    in_one_run = {key: target for key, target in MOVES.items() if key not in resumed}
+    parts = (
+        HEAD,
+        ONE_RUN,
+        "\n".join(_diagram(in_one_run, ends=True)),
+        "",
+        LATER_RUN,
+        "\n".join(_diagram(resumed, ends=False)),
+        "",
+        ALL_MOVES,
+        "\n".join(_table()),
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _diagram(moves: dict[tuple[Status, Move], Status], *, ends: bool) -> Iterator[str]:
+    yield "```mermaid"
+    yield "stateDiagram-v2"
+    if ends:
+        yield f"    [*] --> {Status.PENDING}"
+    for (origin, move), target in moves.items():
+        yield f"    {origin} --> {target}: {move}"
+    if ends:
+        yield from (f"    {status} --> [*]" for status in Status if status in ENDED)
+    yield "```"
+
+
+def _table() -> Iterator[str]:
+    """A row for each state, a column for each move."""
+    yield f"| state | end | {' | '.join(f'`{move}`' for move in Move)} |"
+    yield f"|---|---|{'---|' * len(Move)}"
+    for status in Status:
+        targets = (MOVES.get((status, move), "·") for move in Move)
+        yield f"| `{status}` | {_end(status)} | {' | '.join(targets)} |"
+
+
+def _end(status: Status) -> str:
+    if status in GOOD:
+        return "good"
+    return "yes" if status in ENDED else ""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check it."""
+    if arguments not in ([], ["--check"]):
+        sys.stderr.write(__doc__ or "")
+        return 2
+    drawn = page()
+    if not arguments:
+        PAGE.parent.mkdir(parents=True, exist_ok=True)
+        PAGE.write_text(drawn, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != drawn:
+        sys.stderr.write(f"{PAGE.relative_to(ROOT)} is stale: run `{COMMAND}`\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
