@@ -58,8 +58,7 @@ def one_lane(limits: Limits = UNLIMITED, retry: Retry = STEADY, counting: Counti
 
 def entry_of(lane: Lane, unit: Unit | None = None) -> Entry:
     """A unit as the lane's queue holds it."""
-    unit = unit or Unit(0, lane.key)
-    return Entry(unit, lane, lane.spec.counting.reserved(unit.estimate))
+    return lane.entry(unit or Unit(0, lane.key))
 
 
 def ok(index: int, usage: Usage | None = None, hint: Hint | None = None) -> Finished:

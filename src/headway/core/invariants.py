@@ -55,13 +55,14 @@ def _check_places(scheduler: Scheduler) -> None:
 def _check_budget(scheduler: Scheduler) -> None:
     budget = scheduler.budget
     if budget.capped:
-        reserved = sum(entry.unit.estimate.cost_usd for entry in scheduler.out.values())
+        reserved = sum(entry.estimate.cost_usd for entry in scheduler.out.values())
         assert abs(budget.reserved_usd - reserved) < DRIFT, (
             f"{budget.reserved_usd} reserved, {reserved} in flight"
         )
 
 
 def _check_lane(lane: Lane) -> None:
+    assert 0 <= lane.unanswered <= lane.in_flight, f"lane {lane.key}: {lane.unanswered} without a word"
     assert lane.in_flight >= 0, f"lane {lane.key} has {lane.in_flight} in flight"
     size, most = lane.window.size, lane.window.configured
     assert 1 <= size <= most, f"lane {lane.key}: a window of {size}, {most} are configured"

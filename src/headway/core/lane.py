@@ -14,24 +14,31 @@ commands and knows no other lane; `scheduler.py` does the rest. The policy, from
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from math import exp
 from typing import Final
 
 from headway.core.breaker import Breaker
+from headway.core.estimate import Estimator
+from headway.core.finder import LEARNED, Finder
+from headway.core.gauge import Gauge
 from headway.core.meter import NEARLY, Meter
 from headway.core.model import (
     DAY_S,
     DIMENSIONS,
     MINUTE_S,
     Costs,
+    Counting,
     Dimension,
     Hint,
     Kind,
     LaneSpec,
     Limits,
     Outcome,
+    Ramp,
     Report,
+    Unit,
     Usage,
 )
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
@@ -49,8 +56,13 @@ PROBE_SHARE_S: Final = 0.25
 LEAST_WIDEST_PROBE: Final = 2
 #: The pause after a refused probe; doubles with each.
 PROBE_PAUSE_S: Final = 600.0
+#: A refusal further below the suspected number in flight than this share of it (or two) is about something else.
+NEAR: Final = 0.02
+#: So many refusals at nearly the same number in flight make that number a suspect.
+ALWAYS_AT: Final = 4
 #: Silence after which a canary goes (providers.md §4.5).
 CANARY_S: Final = 3.0
+RAMP_CAP: Final = "acceleration"
 MINIMUM_GAP: Final = "minimum gap"
 #: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
 #: choose from many; input order needs only as many as may start before the next call.
@@ -73,6 +85,7 @@ class Lane:
         self.batch, self.low = (LONGEST_BATCH, LONGEST_LOW) if longest else (BATCH, LOW)
         self.exhausted = False
         self.in_flight = 0
+        self.unanswered = 0
         self.seq = 0
         self.held_until = ALWAYS
         self.announced_until = ALWAYS
@@ -99,8 +112,23 @@ class Lane:
         self._reported: dict[tuple[Dimension, float], Meter] = {}
         self.meters: tuple[Meter, ...] = ()
         self.limits = spec.limits
-        self.window = Window(spec.limits.max_concurrency, rate_known=spec.limits.known)
+        self._ramp = None if spec.ramp is None else _ramp_meter(spec.ramp, now)
+        self._ramped_at = NEVER
+        self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
+        self.gauge = Gauge()
+        self.estimator = Estimator()
+        self._refused_at: deque[int] = deque(maxlen=ALWAYS_AT)
+        self.window = Window(spec.limits.max_concurrency, rate_known=True)
         self.configure(spec.limits, now)
+
+    def entry(self, unit: Unit) -> Entry:
+        """A unit as the scheduler keeps it, with what it is expected to cost here."""
+        estimate = unit.estimate
+        if unit.chars:
+            estimate = self.estimator.estimate(
+                unit.chars, estimate.max_output_tokens, unit.family, estimate.cost_usd
+            )
+        return Entry(unit, self, estimate, self.spec.counting.reserved(estimate))
 
     # -- limits ------------------------------------------------------------------------------------
 
@@ -121,6 +149,7 @@ class Lane:
         self.limits = limits
         self.window.configure(limits.max_concurrency)
         if limits.known:
+            self.finder = None
             self.window.throw_open()
         self._select()
 
@@ -134,7 +163,9 @@ class Lane:
             if meter.name == MINIMUM_GAP
             or meter.limit < reported.get((meter.dimension, meter.period_s), loose)
         )
-        self.meters = (*configured, *self._reported.values())
+        learned = () if self.finder is None else (self.finder.meter,)
+        ramp = () if self._ramp is None else (self._ramp,)
+        self.meters = (*configured, *self._reported.values(), *learned, *ramp)
 
     def learn(self, entry: Entry, reports: tuple[Report, ...], now: float) -> None:
         """Take the limits and levels that the response to this attempt reported."""
@@ -172,6 +203,7 @@ class Lane:
             if sent is entry:
                 meter.sync(report, mark, entry.started_at, entry.seq, entry.costs[meter.place])
         self._reported[report.dimension, report.period_s] = meter
+        self.finder = None
         self.window.throw_open()
         self._select()
 
@@ -190,13 +222,38 @@ class Lane:
             burst_s = self.limits.burst_s if period_s < DAY_S else None
             meter = Meter(dimension, limit, period_s, now, burst_s=burst_s, reported=True)
             self._reported[dimension, period_s] = meter
+            self.finder = None
             self.window.throw_open()
             self._select()
         for meter in (*self._configured, *self._reported.values()):
             if meter.probed and (meter.dimension, meter.period_s) == (dimension, period_s):
                 meter.deepen(depth_s)
 
+    def recall_found(
+        self, rates: tuple[float, ...], dimension: Dimension, depth_s: float, evidence_s: float, now: float
+    ) -> None:
+        """Go on with a rate that an earlier run found by itself."""
+        if self.finder is not None:
+            self.finder.recall(rates, DIMENSIONS.index(dimension), depth_s, evidence_s, now)
+            self._select()
+
     # -- when may it start ---------------------------------------------------------------------------
+
+    def permit_at(self) -> float:
+        """When there is a place in the window: ALWAYS or NEVER, or when one beyond it may go to test a suspicion."""
+        window = self.window
+        if self.finder is not None and self.unanswered >= self.finder.most_unanswered:
+            return NEVER
+        if self.in_flight < window.size:
+            return ALWAYS
+        return window.probe_at if self.in_flight == window.size else NEVER
+
+    @property
+    def full(self) -> bool:
+        """Whether as many are out as may be."""
+        if self.in_flight >= self.window.size:
+            return True
+        return self.finder is not None and self.unanswered >= self.finder.most_unanswered
 
     def start_at(self, entry: Entry) -> float:
         """The earliest instant for this unit as far as hold, pause and meters go."""
@@ -241,7 +298,8 @@ class Lane:
         """Why this unit can never fit, with the numbers; empty where it can."""
         for meter in self.meters:
             cost = entry.costs[meter.place]
-            if cost > meter.limit and meter.dimension is not Dimension.REQUESTS:
+            learned = meter.name == LEARNED
+            if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not learned:
                 what = meter.dimension.replace("_", " ")
                 return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
         return ""
@@ -258,9 +316,15 @@ class Lane:
 
     def charge(self, entry: Entry, now: float, probe: str = "") -> None:
         """Take the permit and charge the meters: the attempt begins."""
+        if self.finder is not None:
+            self._pace_blind(self.finder, now)
+        if self._ramp is not None:
+            self._ease(self._ramp, now)
         self.seq += 1
         self.in_flight += 1
         self.started += 1
+        self.unanswered += 1
+        entry.flight = self.in_flight
         entry.seq = self.seq
         entry.started_at = now
         entry.epoch = self.window.epoch
@@ -270,6 +334,8 @@ class Lane:
         entry.probe = probe
         if probe == "depth":
             self.probes_out += 1
+        if self.finder is not None:
+            self.finder.sent(entry.costs)
         costs = entry.charged = entry.costs
         meters = entry.meters = self.meters
         entry.marks = [meter.reserve(costs[meter.place], now) for meter in meters]
@@ -294,11 +360,23 @@ class Lane:
         if entry.accepted:
             return
         entry.accepted = True
+        self.unanswered -= 1
         self.window.succeeded(self.in_flight, first_try=entry.tries == 1)
         if entry.probe == "depth":
             self._probe_accepted(entry)
+        elif entry.probe == "window":
+            self.window.doubt(now)
         if usage is not None and self.spec.counting.cached_free:
             self._credit_cached(entry, usage.cached_input_tokens, now)
+        if self.finder is not None:
+            self.finder.accepted(now)
+
+    def first_words(self, entry: Entry, now: float) -> None:
+        """The first headers of an attempt are here before its answer: a blind lane hears from them of a queue."""
+        if self.finder is not None and not entry.accepted:
+            size = self.gauge.observe(now - entry.started_at, self.in_flight, self.window.size)
+            if size is not None:
+                self.window.gauge(size)
 
     def _probe_accepted(self, entry: Entry) -> None:
         entry.probe = ""
@@ -319,8 +397,12 @@ class Lane:
         elif hint is not None and hint.reports:
             self.learn(entry, hint.reports, now)
         self.in_flight -= 1
+        if not entry.accepted:
+            self.unanswered -= 1
         if outcome.usage is not None:
             self._settle(entry, outcome.usage)
+            if entry.unit.chars:
+                self.estimator.learn(entry.unit.chars, entry.unit.family, outcome.usage)
         elif outcome.kind in REFUSED:
             self._refund(entry)
 
@@ -329,17 +411,21 @@ class Lane:
         costs = None
         for meter in entry.meters:
             if not meter.levelled:
-                costs = costs or self.spec.counting.settled(entry.unit.estimate, usage)
+                costs = costs or self.spec.counting.settled(entry.estimate, usage)
                 more = costs[meter.place] - entry.charged[meter.place]
                 if more:
                     meter.adjust(more)
+        if self.finder is not None and costs is not None:
+            before = entry.charged
+            grown = (0.0, costs[1] - before[1], costs[2] - before[2], costs[3] - before[3])
+            self.finder.settled(grown, entry.started_at)
 
     def _correct_input(self, entry: Entry, usage: Usage) -> None:
         """The input is counted before the output is there: put right what was estimated for it.
 
         A level that was reported since then has it right already.
         """
-        more = usage.input_tokens - entry.unit.estimate.input_tokens
+        more = usage.input_tokens - entry.estimate.input_tokens
         self._recharge(entry, more)
         for meter in entry.meters:
             if meter.place in _INPUT_PLACES and meter.synced_seq < entry.seq:
@@ -356,12 +442,16 @@ class Lane:
         """Note that the meters hold `more` input for this attempt than they did."""
         requests, tokens, tokens_in, tokens_out = entry.charged
         entry.charged = (requests, tokens + more, tokens_in + more, tokens_out)
+        if self.finder is not None:
+            self.finder.settled((0.0, more, more, 0.0), entry.started_at)
 
     def _refund(self, entry: Entry) -> None:
         """The provider did nothing for this attempt; a level reported since then knows that already."""
         for meter in entry.meters:
             if meter.synced_seq < entry.seq:
                 meter.adjust(-entry.charged[meter.place])
+        if self.finder is not None:
+            self.finder.turned_back(entry.charged, entry.started_at)
 
     # -- refusals ---------------------------------------------------------------------------------------
 
@@ -394,6 +484,9 @@ class Lane:
             self.paused_until = max(self.paused_until, now + wait_s - hint.precision_s)
         if entry.probe == "depth":
             self._overreached(entry, now)
+        if self.finder is not None:
+            self._refused_blind(entry, self.finder, now)
+        if self.finder is not None or entry.probe == "depth":
             return
         if not any(_paces(meter) for meter in self.meters):
             self.window.refused(entry.epoch, self.in_flight + 1)
@@ -414,6 +507,58 @@ class Lane:
             meter.overreached(entry.marks[entry.meters.index(meter)], entry.started_at, cost)
         if left is None:
             meter.empty(now)
+
+    def _refused_blind(self, entry: Entry, finder: Finder, now: float) -> None:
+        """Nobody says what was too much: a rate, or too many at once?
+
+        The first time it may be either. Later a refusal well below what was accepted before is about a rate, and
+        one just above the window's ceiling is about the number in flight.
+        """
+        if entry.probe == "window":
+            self.window.confirm()
+        elif entry.epoch == self.window.epoch:
+            self._judge_blind(entry.flight, entry.started_at, finder, now)
+        finder.meter.empty(now)
+
+    def _judge_blind(self, flight: int, sent_at: float, finder: Finder, now: float) -> None:
+        window = self.window
+        if flight > window.ceiling and window.size > window.ceiling:
+            window.refused(window.epoch, flight)
+            return
+        window.epoch += 1
+        if finder.mode == "ramp" or flight >= window.ceiling - max(2.0, NEAR * window.ceiling):
+            window.suspect(flight - 1, now)
+            if finder.mode != "ramp" and not finder.too_soon(sent_at):
+                return
+        elif self._always_at(flight):
+            window.suspect(min(self._refused_at) - 1, now)
+        else:
+            window.clear()
+        since = [
+            other.charged for other in self._out.values() if other.lane is self and other.started_at > sent_at
+        ]
+        finder.refused(sent_at, since, self.mean_costs(), now)
+        self._select()
+
+    def _always_at(self, flight: int) -> bool:
+        """Whether refusals keep coming at the same number in flight."""
+        self._refused_at.append(flight)
+        lowest, highest = min(self._refused_at), max(self._refused_at)
+        return len(self._refused_at) == ALWAYS_AT and highest - lowest <= max(1, highest // 20)
+
+    def _pace_blind(self, finder: Finder, now: float) -> None:
+        meter = finder.meter
+        finder.advance(now)
+        if finder.meter is not meter:
+            self._select()
+
+    def _ease(self, meter: Meter, now: float) -> None:
+        """A cap on acceleration rises from the moment that it first binds."""
+        ramp = self.spec.ramp
+        assert ramp is not None
+        if self._ramped_at == NEVER and meter.full_at > now:
+            self._ramped_at = now
+        meter.set_limit(ramp.limit(now - min(now, self._ramped_at)), now)
 
     def _suspects(self, entry: Entry, dimension: Dimension | None) -> Iterator[Meter]:
         """The meters that a refusal speaks of: the dimension it names, otherwise the one nearest to its end."""
@@ -490,6 +635,15 @@ class Lane:
 
 _NO_HINT: Final = Hint()
 _INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), DIMENSIONS.index(Dimension.INPUT))
+
+
+def _limited_first(counting: Counting) -> Dimension:
+    """The dimension that a provider which counts like this most likely limits, until measurements tell."""
+    return Dimension.TOKENS if counting.reserve_max_output else Dimension.INPUT
+
+
+def _ramp_meter(ramp: Ramp, now: float) -> Meter:
+    return Meter(ramp.dimension, ramp.free_per_minute, now=now, burst_s=1.0, name=RAMP_CAP)
 
 
 def _paces(meter: Meter) -> bool:

@@ -8,12 +8,18 @@ crash cannot lose.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
+from headway.core.estimate import EstimatorRecord
+from headway.core.finder import LEARNED, Finder
 from headway.core.lane import Lane
-from headway.core.model import Costs, Dimension
+from headway.core.model import DIMENSIONS, Costs, Dimension
 from headway.core.queue import ALWAYS
+
+#: After this long nothing that was found counts as evidence any more.
+FORGOTTEN_S: Final = 7 * 86_400.0
 
 
 class MeterRecord(msgspec.Struct, frozen=True):
@@ -26,6 +32,15 @@ class MeterRecord(msgspec.Struct, frozen=True):
     reported: bool
 
 
+class FoundRecord(msgspec.Struct, frozen=True):
+    """A rate that was found without being told: by dimension, a second; and what it rests on."""
+
+    rates: tuple[float, ...]
+    dimension: Dimension
+    depth_s: float
+    evidence_s: float
+
+
 class LaneRecord(msgspec.Struct, frozen=True):
     """What a lane takes along into its next life."""
 
@@ -35,6 +50,8 @@ class LaneRecord(msgspec.Struct, frozen=True):
     hold_reason: str = ""
     window: int | None = None
     meters: tuple[MeterRecord, ...] = ()
+    found: FoundRecord | None = None
+    estimates: EstimatorRecord | None = None
 
 
 def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
@@ -49,9 +66,17 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         meters=tuple(
             MeterRecord(meter.dimension, meter.period_s, meter.limit, meter.depth_s, meter.reported)
             for meter in lane.meters
-            if meter.probed or meter.reported
+            if meter.name != LEARNED and (meter.probed or meter.reported)
         ),
+        found=_export_finder(lane.finder),
+        estimates=lane.estimator.export() if lane.estimator.reports else None,
     )
+
+
+def _export_finder(finder: Finder | None) -> FoundRecord | None:
+    if finder is None or not finder.found:
+        return None
+    return FoundRecord(tuple(finder.rates), DIMENSIONS[finder.place], finder.depth_s, finder.evidence_s)
 
 
 def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
@@ -60,10 +85,23 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
         lane.hold(now + (record.held_until_utc - utc), record.hold_reason)
     if record.window is not None:
         lane.window.resume(record.window)
+    if record.estimates is not None:
+        lane.estimator.recall(record.estimates)
+    if record.found is not None and lane.finder is not None:
+        lane.recall_found(
+            record.found.rates, record.found.dimension, record.found.depth_s, _trust(record, utc), now
+        )
     for meter in record.meters:
         lane.recall(
             meter.dimension, meter.period_s, meter.limit, meter.depth_s, reported=meter.reported, now=now
         )
+
+
+def _trust(record: LaneRecord, utc: float) -> float:
+    """The evidence that is left of what was found: less the older it is, and after a week only a start."""
+    assert record.found is not None
+    age_s = max(0.0, utc - record.recorded_utc)
+    return record.found.evidence_s * max(0.0, 1.0 - age_s / FORGOTTEN_S)
 
 
 def rebuild_levels(lane: Lane, starts: Iterable[tuple[float, Costs]]) -> None:

@@ -88,6 +88,9 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     expected_s: float = 0.0
     after: tuple[int, ...] = ()
     leads: bool = False
+    #: The length of its input, where its lane is to estimate the tokens, and the prompt that it shares with others.
+    chars: int = 0
+    family: str = ""
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
@@ -188,6 +191,22 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     default_wait_s: float = 60.0
 
 
+class Ramp(msgspec.Struct, frozen=True, gc=False):
+    """A cap on acceleration: so much a minute is free, beyond it the rate may grow by a factor a period.
+
+    OpenAI documents +50 % per 15 minutes above about a million input tokens a minute.
+    """
+
+    dimension: Dimension
+    free_per_minute: float
+    growth: float = 1.5
+    period_s: float = 900.0
+
+    def limit(self, elapsed_s: float) -> float:
+        """What is allowed a minute, so long after the lane first used what is free."""
+        return float(self.free_per_minute * self.growth ** (max(0.0, elapsed_s) / self.period_s))
+
+
 class LaneSpec(msgspec.Struct, frozen=True):
     """What the outside tells the scheduler about a lane before it starts."""
 
@@ -196,6 +215,7 @@ class LaneSpec(msgspec.Struct, frozen=True):
     retry: Retry = Retry()
     counting: Counting = Counting()
     order: Literal["input", "longest"] = "input"
+    ramp: Ramp | None = None
 
 
 class Settings(msgspec.Struct, frozen=True):

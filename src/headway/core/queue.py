@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from headway.core.model import Costs, Unit
+from headway.core.model import Costs, Estimate, Unit
 from headway.core.status import Status
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Entry:
     """A unit inside the scheduler: its budget so far and, while it is out, the attempt's facts."""
 
     __slots__ = (
-        "accepted", "attempts", "charged", "costs", "crashes", "epoch", "fate", "fits", "lane", "marks", "meters", "not_before",
+        "accepted", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "lane", "marks", "meters", "not_before",
         "probe", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
     )  # fmt: skip
 
@@ -31,6 +31,8 @@ class Entry:
     charged: Costs
     epoch: int
     seq: int
+    #: How many of the lane were in flight when it was sent, itself included.
+    flight: int
     accepted: bool
     #: What else the attempt is for: "depth", "canary", "breaker" or nothing.
     probe: str
@@ -42,9 +44,10 @@ class Entry:
     #: The lane's meters when this unit was last found to fit them.
     fits: tuple[Meter, ...] | None
 
-    def __init__(self, unit: Unit, lane: Lane, costs: Costs) -> None:
+    def __init__(self, unit: Unit, lane: Lane, estimate: Estimate, costs: Costs) -> None:
         self.unit = unit
         self.lane = lane
+        self.estimate = estimate
         self.costs = costs
         self.status = Status.PENDING
         self.tries = 0
@@ -72,7 +75,10 @@ class Queue:
     def push(self, entry: Entry) -> None:
         """Add one that may go now. Indices differ, so entries themselves are never compared."""
         unit = entry.unit
-        heappush(self.ready, (-unit.priority, -unit.expected_s if self.longest else 0.0, unit.index, entry))
+        expected = 0.0
+        if self.longest:
+            expected = unit.expected_s or entry.estimate.output_tokens
+        heappush(self.ready, (-unit.priority, -expected, unit.index, entry))
 
     def delay(self, entry: Entry) -> None:
         """Add one that waits for its `not_before`. It holds nothing meanwhile."""

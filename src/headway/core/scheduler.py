@@ -104,6 +104,7 @@ class Scheduler:
             return
         lane = entry.lane
         meters = lane.meters
+        lane.first_words(entry, now)
         lane.admitted(entry, event.hint, now, event.usage)
         if lane.meters is not meters:
             self._notice(lane, "limit", lane.told())
@@ -143,9 +144,9 @@ class Scheduler:
         self._dirty[lane.key] = lane
         budget = self.budget
         if outcome.usage is not None or outcome.kind not in REFUSED:
-            budget.spend(entry.unit.estimate, outcome.usage)
+            budget.spend(entry.estimate, outcome.usage)
         if budget.capped:
-            budget.release(entry.unit.estimate)
+            budget.release(entry.estimate)
             self._dirty.update(self._broke)
             self._broke.clear()
 
@@ -464,12 +465,12 @@ class Scheduler:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
         if entry.fits is not lane.meters and not self._fit(entry, lane):
             return True
-        if lane.in_flight >= lane.window.size:
-            return self._sleep(lane, queue.next_at())
         at, probe = lane.start_at(entry), ""
+        if lane.full:
+            at, probe = max(at, lane.permit_at()), "window"
         if lane.breaker.opened_at is not None:
             at, probe = max(at, NEVER if lane.in_flight else lane.breaker.probe_at), "breaker"
-        elif at > now + EPSILON_S:
+        elif at > now + EPSILON_S and not probe:
             at, probe = lane.sooner(entry, at)
         if self.next_start_at > at:
             at = self.next_start_at
@@ -481,10 +482,10 @@ class Scheduler:
         """Take all permits together and charge everything, or nothing."""
         budget = self.budget
         if budget.capped:
-            if not budget.fits(entry.unit.estimate):
+            if not budget.fits(entry.estimate):
                 self._broke[lane.key] = lane  # What is in flight may turn out cheaper than it was thought.
                 return self._sleep(lane, NEVER)
-            budget.reserve(entry.unit.estimate)
+            budget.reserve(entry.estimate)
         if self.settings.delay_s:
             self.next_start_at = now + self.settings.delay_s
         lane.queue.pop()
@@ -527,7 +528,7 @@ class Scheduler:
     def _take_in(self, unit: Unit) -> Entry | None:
         """Make room for a unit: in its lane's queue, or among those that wait for others."""
         lane = self.lanes[unit.lane]
-        entry = Entry(unit, lane, lane.spec.counting.reserved(unit.estimate))
+        entry = lane.entry(unit)
         if self._unwanted and unit.index in self._unwanted:
             self._end(entry, Move.CANCEL, "interrupted", "cancelled")
             return None
@@ -567,7 +568,7 @@ class Scheduler:
                 self._end(entry, Move.TIME_OUT, "deadline", "the run's deadline passed before it could start")
 
     def _bare(self, unit: Unit) -> Entry:
-        return Entry(unit, self.lanes[unit.lane], (0.0, 0.0, 0.0, 0.0))
+        return self.lanes[unit.lane].entry(unit)
 
     def _finish_run(self) -> bool:
         """Report the end once nothing is in flight and nothing can start; returns whether it is the end."""

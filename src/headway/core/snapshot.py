@@ -155,7 +155,7 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait("retry-after", lane.paused_until)
     if scheduler.next_start_at > now:
         return Wait("the delay between starts", scheduler.next_start_at)
-    if scheduler.budget.capped and not scheduler.budget.fits(entry.unit.estimate):
+    if scheduler.budget.capped and not scheduler.budget.fits(entry.estimate):
         return Wait("budget")
     meter = lane.binding(entry)
     if meter is not None:

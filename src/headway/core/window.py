@@ -5,6 +5,10 @@ A window that was configured starts at its maximum. One that was not is open whe
 refusal. Ten refusals from one burst are one event: every attempt remembers the *epoch* it started in, a cut
 begins a new one, and only refusals of the current epoch may cut. A success after a retry says nothing about
 the present window, nor does one while the window was not really used; neither makes it grow.
+
+What was refused is remembered as a *ceiling*. Growing back to it takes one round a step; beyond it the window goes
+only after longer and longer patience, and a refusal there is no news: it goes back to the ceiling, not to half.
+Without that memory a window would saw between half and full for ever.
 """
 
 from __future__ import annotations
@@ -17,6 +21,14 @@ FIRST_WINDOW: Final = 3
 #: A window counts as used from this share on (inspect_ai and providers.md §4.9 agree on it).
 USED_SHARE: Final = 0.8
 
+#: Rounds of success at the ceiling before the window tries one more; doubles with each refusal there.
+FIRST_PATIENCE: Final = 4
+
+#: After so long at a quarter of its pace a bucket has something in it again, and a refusal is not about the rate.
+QUIET_S: Final = 1.0
+
+NEVER: Final = float("inf")
+
 #: An open window: more than any engine will have in flight.
 OPEN: Final = 1 << 30
 
@@ -24,7 +36,17 @@ OPEN: Final = 1 << 30
 class Window:
     """The adaptive number of permits of one lane."""
 
-    __slots__ = ("configured", "credit", "epoch", "size", "slow_start")
+    __slots__ = (
+        "ceiling",
+        "configured",
+        "credit",
+        "enough",
+        "epoch",
+        "patience",
+        "probe_at",
+        "size",
+        "slow_start",
+    )
 
     def __init__(self, configured: int | None, *, rate_known: bool) -> None:
         self.configured = configured or OPEN
@@ -32,6 +54,10 @@ class Window:
         self.size = FIRST_WINDOW if self.slow_start else self.configured
         self.epoch = 0
         self.credit = 0
+        self.ceiling = OPEN
+        self.patience = FIRST_PATIENCE
+        self.probe_at = NEVER
+        self.enough = 0
 
     @property
     def open(self) -> bool:
@@ -46,8 +72,14 @@ class Window:
     def throw_open(self) -> None:
         """The lane's rate has become known before any refusal: meters pace it from here on."""
         if self.slow_start:
-            self.slow_start = False
-            self.size = self.configured
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget what was suspected: the number in flight is not what is limited."""
+        self.slow_start = False
+        self.size = self.configured
+        self.ceiling = OPEN
+        self.probe_at = NEVER
 
     def configure(self, configured: int | None) -> None:
         """A new maximum. What was learned below it stays; an unlearned window moves with it."""
@@ -58,7 +90,7 @@ class Window:
     def resume(self, size: int) -> None:
         """Go on at a size that an earlier run had found."""
         self.slow_start = False
-        self.size = max(1, min(size, self.configured))
+        self.size = self.ceiling = max(1, min(size, self.configured))
 
     def succeeded(self, in_flight: int, *, first_try: bool) -> None:
         """An attempt went well while `in_flight` (itself included) were out."""
@@ -66,9 +98,13 @@ class Window:
         if size >= self.configured or not first_try or in_flight < size * USED_SHARE:
             return
         self.credit += 1
-        if self.slow_start or self.credit >= size:
-            self.size = size + 1
-            self.credit = 0
+        if not self.slow_start and self.credit < size * (self.patience if size >= self.ceiling else 1):
+            return
+        if size > self.ceiling:  # A whole patience long nobody minded: the ceiling has risen.
+            self.ceiling = size
+            self.patience = FIRST_PATIENCE
+        self.size = size + 1
+        self.credit = 0
 
     def refused(self, epoch: int, in_flight: int) -> bool:
         """An attempt of `epoch` was refused; returns whether that was a new congestion event, and cuts if so."""
@@ -76,6 +112,38 @@ class Window:
             return False
         self.epoch += 1
         self.slow_start = False
-        self.size = max(1, min(self.size, in_flight) // 2)
         self.credit = 0
+        if self.size > self.ceiling:
+            self.size = self.ceiling
+            self.patience *= 2
+            return True
+        size = min(self.size, in_flight)
+        self.ceiling = max(1, size - 1)
+        self.size = max(1, size // 2)
+        self.patience = FIRST_PATIENCE
         return True
+
+    def gauge(self, size: int) -> None:
+        """The server's answers ask for this size: it queues instead of refusing."""
+        self.size = max(1, min(size, self.configured))
+        self.ceiling = OPEN
+        self.credit = 0
+
+    def suspect(self, most: int, now: float) -> None:
+        """A refusal that may be about this number or about a rate: stay below it until one beyond has told."""
+        self.ceiling = self.size = max(1, min(most, self.configured))
+        self.patience = FIRST_PATIENCE
+        self.credit = 0
+        self.probe_at = now + QUIET_S
+        self.enough = int(self.size * 1.1) + 3
+
+    def doubt(self, now: float) -> None:
+        """One beyond was accepted. A few more, and it was not about the number in flight."""
+        self.size = self.ceiling = self.size + 1
+        self.probe_at = now
+        if self.size >= self.enough:
+            self.clear()
+
+    def confirm(self) -> None:
+        """One beyond was refused though the lane had been quiet: it is the number in flight."""
+        self.probe_at = NEVER

@@ -35,6 +35,8 @@ def lane_bound_s(provider: Provider, truths: Sequence[Truth]) -> float:
         if limit:
             admitted_s = meter_bound_s((cost[name] for cost in costs), limit / 60.0, provider.depth_s)
             bounds.append(_stretched_s(admitted_s, provider) + shortest_s)
+    if provider.rpd:
+        bounds.append((len(truths) - 1) // provider.rpd * provider.day_s + shortest_s)
     if provider.max_concurrency:
         bounds.append(in_flight_bound_s([truth.duration_s for truth in truths], provider.max_concurrency))
     return max(bounds)

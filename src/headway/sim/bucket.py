@@ -30,6 +30,10 @@ class Bucket:
         self.refill(now)
         return max(0.0, min(cost, self.capacity) - self.level)
 
+    def wait_s(self, cost: float, now: float) -> float:
+        """How long until `cost` fits, if nothing else comes."""
+        return self.short_by(cost, now) / self.rate
+
     def charge(self, cost: float, now: float) -> None:
         """Take `cost` out; a negative one is a refund, which a full bucket cannot hold."""
         self.refill(now)
@@ -46,3 +50,24 @@ class Bucket:
     def full_in_s(self) -> float:
         """How long until it is full, if nothing more comes."""
         return (self.capacity - self.level) / self.rate
+
+
+class FixedWindow(Bucket):
+    """A whole allowance at the start of every window of `depth_s` seconds, and nothing in between."""
+
+    __slots__ = ("length_s",)
+
+    def __init__(self, rate: float, depth_s: float, now: float = 0.0) -> None:
+        super().__init__(rate, depth_s, now)
+        self.length_s = depth_s
+
+    def refill(self, now: float) -> None:
+        if now // self.length_s > self.updated_at // self.length_s:
+            self.level = self.capacity
+        self.updated_at = max(now, self.updated_at)
+
+    def wait_s(self, cost: float, now: float) -> float:
+        return self.full_in_s() if self.short_by(cost, now) > 0.0 else 0.0
+
+    def full_in_s(self) -> float:
+        return self.length_s - self.updated_at % self.length_s

@@ -6,13 +6,14 @@ headers and bodies: a kind, a hint, the usage.
 
 from __future__ import annotations
 
+from collections import deque
 from math import ceil, floor
 from random import Random
 
 import msgspec
 
 from headway.core.model import Dimension, Hint, Kind, Outcome, Report
-from headway.sim.bucket import Bucket
+from headway.sim.bucket import Bucket, FixedWindow
 from headway.sim.scenario import Provider, Span
 from headway.sim.workload import Truth
 
@@ -44,11 +45,18 @@ class VirtualProvider:
         self.in_flight = 0
         self.admitted = 0
         self.refused = 0
+        self._day = 0.0
+        self._before_today = 0
+        self.waiting: deque[int] = deque()
+        self.longest_queue = 0
         self._random = Random(seed)
         self._rates = {
             dimension: getattr(spec, name) / 60.0 for dimension, name in _LIMITS if getattr(spec, name)
         }
-        self.buckets = {dimension: Bucket(rate, spec.depth_s) for dimension, rate in self._rates.items()}
+        kind = FixedWindow if spec.fixed_windows else Bucket
+        self.buckets: dict[Dimension, Bucket] = {
+            dimension: kind(rate, spec.depth_s) for dimension, rate in self._rates.items()
+        }
         self._shadows = self.buckets
         if spec.headers_say_minute:
             self._shadows = {dimension: Bucket(rate, 60.0) for dimension, rate in self._rates.items()}
@@ -79,6 +87,14 @@ class VirtualProvider:
         if self.spec.counting == "used":
             step = truth.usage.output_tokens / OUTPUT_STEPS
             self._charge({Dimension.OUTPUT: step, Dimension.TOKENS: step}, now)
+
+    def must_wait(self, index: int) -> bool:
+        """Whether an arriving request has to wait in the queue; it is put there."""
+        if not self.spec.queues or self.in_flight < self.spec.max_concurrency:
+            return False
+        self.waiting.append(index)
+        self.longest_queue = max(self.longest_queue, len(self.waiting))
+        return True
 
     def leave(self) -> None:
         """A request is over, or its client has gone."""
@@ -116,11 +132,20 @@ class VirtualProvider:
             return Outcome(kind=Kind.TRANSIENT, message="connection refused")
         if self._meets(self.spec.storms, now):
             return Outcome(kind=Kind.OVERLOAD, message="overloaded")
+        if self.spec.rpd and self._admitted_today(now) >= self.spec.rpd:
+            hint = Hint(retry_after_s=self.spec.day_s - now % self.spec.day_s)
+            return Outcome(kind=Kind.HOLD, hint=hint, message="the day's requests are used up")
         hold = self._meets(self.spec.holds, now)
         if hold is not None:
             hint = Hint(retry_after_s=hold.until_s - now)
             return Outcome(kind=Kind.HOLD, hint=hint, message="quota used up until the reset")
         return None
+
+    def _admitted_today(self, now: float) -> int:
+        if now // self.spec.day_s > self._day:
+            self._day = now // self.spec.day_s
+            self._before_today = self.admitted
+        return self.admitted - self._before_today
 
     def _meets(self, spans: tuple[Span, ...], now: float) -> Span | None:
         for span in spans:
@@ -132,17 +157,19 @@ class VirtualProvider:
 
     def _refusal(self, truth: Truth, now: float) -> Outcome | None:
         cap = self.spec.max_concurrency
-        if cap and self.in_flight >= cap:
-            return Outcome(kind=Kind.CONCURRENCY, message="too many requests at once")
+        if cap and self.in_flight >= cap and not self.spec.queues:
+            if self.spec.says_which:
+                return Outcome(kind=Kind.CONCURRENCY, message="too many requests at once")
+            return Outcome(kind=Kind.RATE, message="too many requests")
         waits = {}
         costs = self._reservation(truth)
         for dimension, bucket in self.buckets.items():
             cost = max(
                 costs[dimension], 1.0
             )  # Output that is counted as produced still needs a level above 0.
-            missing = bucket.short_by(cost, now)
-            if missing > 0.0:
-                waits[dimension] = missing / bucket.rate
+            wait_s = bucket.wait_s(cost, now)
+            if wait_s > 0.0:
+                waits[dimension] = wait_s
         if not waits:
             return None
         worst = max(waits, key=lambda dimension: waits[dimension])
@@ -155,13 +182,14 @@ class VirtualProvider:
     def _retry_hint(self, wait_s: float, dimension: Dimension, now: float) -> Hint:
         headers = self._headers(now)
         reports = headers.reports if headers else ()
+        named = dimension if self.spec.says_which else None
         style = self.spec.retry_after
         if style == "none":
-            return Hint(reports, dimension=dimension)
+            return Hint(reports, dimension=named)
         if style == "exact":
-            return Hint(reports, wait_s, dimension=dimension)
+            return Hint(reports, wait_s, dimension=named)
         whole_s = ceil(wait_s) if style == "integer" else ceil(now + wait_s) - now
-        return Hint(reports, float(whole_s), precision_s=1.0, dimension=dimension)
+        return Hint(reports, float(whole_s), precision_s=1.0, dimension=named)
 
     def _headers(self, now: float) -> Hint | None:
         style = self.spec.headers

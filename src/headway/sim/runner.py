@@ -7,12 +7,14 @@ from typing import Final
 
 import msgspec
 
+from headway.core.memory import LaneRecord, export_lane, import_lane
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
 from headway.core.source import ListSource
 from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, used_share
+from headway.sim.crowd import Crowd
 from headway.sim.scenario import Provider, Scenario
 from headway.sim.workload import Truth, Workload, draw
 from headway.sim.world import Policy, World
@@ -23,6 +25,8 @@ STUCK: Final = 30.0
 STALL_S: Final = 3.0
 
 HEADWAY: Final = "headway"
+#: The seed of the run that teaches a warm start.
+WARMING_SEED: Final = 1000
 
 
 class LaneResult(msgspec.Struct, frozen=True):
@@ -37,6 +41,7 @@ class LaneResult(msgspec.Struct, frozen=True):
     stalled_s: float
     failed: int
     unfinished: int
+    longest_queue: int = 0
 
 
 class PolicyResult(msgspec.Struct, frozen=True):
@@ -58,16 +63,38 @@ class Report(msgspec.Struct, frozen=True):
     policies: dict[str, PolicyResult]
 
 
-def _headway(scenario: Scenario, units: list[Unit]) -> Policy:
+def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord] = ()) -> Scheduler:
     specs = [
         LaneSpec(name, lane.limits, counting=lane.provider.core_counting, order=scenario.order)
         for name, lane in scenario.lanes.items()
     ]
-    return Scheduler(specs, ListSource(units), Settings(concurrency=scenario.concurrency))
+    scheduler = Scheduler(specs, ListSource(units), Settings(concurrency=scenario.concurrency))
+    for record in records:
+        import_lane(scheduler.lanes[record.lane], record, 0.0, record.recorded_utc)
+    return scheduler
+
+
+def _warmed(scenario: Scenario, units: list[Unit]) -> Policy:
+    """The scheduler with what an earlier run over other work of the same kind taught it."""
+    earlier = draw(scenario, WARMING_SEED)
+    teacher = _headway(scenario, earlier.units)
+    world = World(scenario, earlier, WARMING_SEED)
+    world.run(teacher, most_s=STUCK * max(bounds(scenario, earlier).values()))
+    records = [export_lane(lane, world.ended_at, 0.0) for lane in teacher.lanes.values()]
+    return _headway(scenario, units, records)
+
+
+def _clients(scenario: Scenario, units: list[Unit]) -> Policy:
+    make = _warmed if scenario.warm_start else _headway
+    if scenario.clients == 1:
+        return make(scenario, units)
+    return Crowd(
+        [make(scenario, units[place :: scenario.clients]) for place in range(scenario.clients)], units
+    )
 
 
 POLICIES: Final[Mapping[str, Callable[[Scenario, list[Unit]], Policy]]] = {
-    HEADWAY: _headway,
+    HEADWAY: _clients,
     "known-rate": lambda scenario, units: KnownRate(units, scenario),
     "halving": lambda scenario, units: HalvingWindows(units, scenario.lanes),
     "pool-128": lambda scenario, units: GlobalPool(units, 128),
@@ -142,6 +169,7 @@ def _sum_up_lane(
         stalled_s=sum(stalls),
         failed=log.failed,
         unfinished=unfinished,
+        longest_queue=world.providers[name].longest_queue,
     )
 
 
@@ -163,4 +191,5 @@ def _worst_lane(results: list[LaneResult]) -> LaneResult:
         stalled_s=max(result.stalled_s for result in results),
         failed=max(result.failed for result in results),
         unfinished=max(result.unfinished for result in results),
+        longest_queue=max(result.longest_queue for result in results),
     )

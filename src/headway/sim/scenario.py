@@ -36,6 +36,8 @@ class Work(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     input_tokens: Spread = Spread(400)
     output_tokens: Spread = Spread(200)
     max_tokens: float | None = None
+    #: Where given, Headway is told characters instead of tokens, and estimates for itself.
+    chars_per_token: float | None = None
     #: The share of each unit's input that the provider finds in its cache, even between 0 and twice this.
     cached: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.0
 
@@ -72,11 +74,20 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     input_tpm: Amount = 0.0
     output_tpm: Amount = 0.0
     max_concurrency: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: Requests a day, and how long a day is here; used up, the account closes until the next one.
+    rpd: Annotated[int, msgspec.Meta(ge=0)] = 0
+    day_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
+    #: Whether it lets requests beyond `max_concurrency` wait instead of refusing them.
+    queues: bool = False
     depth_s: Amount = 60.0
+    #: Whether the whole allowance of `depth_s` seconds comes at once, at the start of each such window.
+    fixed_windows: bool = False
     counting: Literal["reserved", "used"] = "reserved"
     headers: Literal["none", "openai", "anthropic"] = "none"
     #: Whether headers speak of a minute-deep bucket, whatever depth is enforced.
     headers_say_minute: bool = False
+    #: Whether a 429 says which limit it is about.
+    says_which: bool = True
     retry_after: Literal["none", "exact", "integer", "date"] = "exact"
     latency: Latency = Latency()
     #: The share of admitted requests that end in a 500.
@@ -142,6 +153,10 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     seeds: tuple[int, ...] = (1,)
     order: Literal["input", "longest"] = "input"
     concurrency: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: Whether what an identical earlier run learned is known at the start.
+    warm_start: bool = False
+    #: Clients that share the work and the accounts and do not know of each other.
+    clients: Annotated[int, msgspec.Meta(ge=1)] = 1
     #: How far estimates are off: the sigma of their logarithm.
     estimate_noise: Amount = 0.15
 

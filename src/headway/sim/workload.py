@@ -41,6 +41,7 @@ class Workload(msgspec.Struct, frozen=True):
 def draw(scenario: Scenario, seed: int) -> Workload:
     """The workload of one seed. Lanes are mixed evenly over the indices; each lane has its own stream of chance."""
     rows: list[tuple[float, str, Truth, Estimate]] = []
+    ratios = {name: lane.work.chars_per_token for name, lane in scenario.lanes.items()}
     for name, lane in scenario.lanes.items():
         random = Random(f"{seed}/{name}")
         count = lane.work.units
@@ -51,10 +52,18 @@ def draw(scenario: Scenario, seed: int) -> Workload:
             )
     rows.sort(key=lambda row: row[0])
     units = [
-        Unit(index, name, estimate, expected_s=_expected_s(estimate, scenario.lanes[name].provider.latency))
+        _unit(index, name, estimate, ratios[name], scenario.lanes[name].provider.latency)
         for index, (_, name, _, estimate) in enumerate(rows)
     ]
     return Workload(units, [row[2] for row in rows])
+
+
+def _unit(index: int, lane: str, estimate: Estimate, ratio: float | None, latency: Latency) -> Unit:
+    """A unit with its estimate, or with its length alone."""
+    if ratio is None:
+        return Unit(index, lane, estimate, expected_s=_expected_s(estimate, latency))
+    unknown = Estimate(max_output_tokens=estimate.max_output_tokens)
+    return Unit(index, lane, unknown, chars=round(estimate.input_tokens * ratio), family=lane)
 
 
 def _truth(lane: SimLane, random: Random) -> Truth:

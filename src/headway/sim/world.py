@@ -118,7 +118,7 @@ class World:
         elif what == "produced":
             self.providers[unit.lane].produced(self._truth(unit), now)
         elif what == "leave":
-            self.providers[unit.lane].leave()
+            self._leave(self.providers[unit.lane], now)
         elif what == "headers":
             return self._headers(unit, fact)  # type: ignore[arg-type]
         elif what == "answer":
@@ -126,6 +126,12 @@ class World:
         elif what == "gone":
             return Cancelled(unit.index)
         return None
+
+    def _leave(self, provider: VirtualProvider, now: float) -> None:
+        """A request is over; the first that waits takes its place."""
+        provider.leave()
+        if provider.waiting:
+            self._arrive(self.workload.units[provider.waiting.popleft()], now)
 
     def _headers(self, unit: Unit, hint: Hint | None) -> Event:
         """First headers, and with Anthropic's the count of the input."""
@@ -145,6 +151,8 @@ class World:
 
     def _arrive(self, unit: Unit, now: float) -> None:
         truth = self._truth(unit)
+        if self.providers[unit.lane].must_wait(unit.index):
+            return
         answer = self.providers[unit.lane].arrive(truth, now)
         back_s = truth.from_server_s
         if isinstance(answer, Outcome):

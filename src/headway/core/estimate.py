@@ -1,0 +1,124 @@
+"""What a unit will take, from its length and from what units like it took before.
+
+Tokens are characters divided by a ratio, four to begin with and then whatever the reported usage says. The output
+to be expected is the median of what units of the same *family* (the same prompt with other contents) produced, or
+of the whole lane while a family is new. The most to be expected is a high quantile: it stands in for `max_tokens`
+where none is sent. Both feed the reservation, and the expected output orders longest-first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from headway.core.model import Estimate, Usage
+
+#: Characters a token before anything was reported: English prose and code are between 3 and 5.
+FIRST_RATIO: Final = 4.0
+#: How much one report moves the ratio, once there have been a few; the first ones count in full.
+SMOOTHING: Final = 0.05
+#: Outputs that are remembered a family, and how many it takes before a family speaks for itself.
+KEPT: Final = 256
+ENOUGH: Final = 8
+#: Expected output before anything was seen, as a share of `max_tokens`, or this many tokens.
+FIRST_SHARE: Final = 0.25
+FIRST_OUTPUT: Final = 256.0
+#: The quantile that stands in for a missing `max_tokens`.
+HIGH: Final = 0.95
+#: Families beyond this many share the lane's memory: a family a row would be no family.
+MOST_FAMILIES: Final = 1000
+
+
+class Outputs:
+    """The last outputs of one family, sorted."""
+
+    __slots__ = ("_recent", "_sorted")
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def add(self, tokens: float) -> None:
+        """One more; the oldest is forgotten."""
+        if len(self._recent) == KEPT:
+            del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
+        self._recent.append(tokens)
+        insort(self._sorted, tokens)
+
+    def quantile(self, share: float) -> float:
+        """The value that this share of them stays below."""
+        return self._sorted[min(len(self._sorted) - 1, int(share * len(self._sorted)))]
+
+
+class EstimatorRecord(msgspec.Struct, frozen=True):
+    """What an estimator takes along: the ratio, and a few quantiles a family."""
+
+    chars_per_token: float
+    reports: int
+    outputs: dict[str, tuple[float, ...]]
+
+
+class Estimator:
+    """Learns one lane's ratio and outputs."""
+
+    def __init__(self) -> None:
+        self.chars_per_token = FIRST_RATIO
+        self.reports = 0
+        self._all = Outputs()
+        self._families: dict[str, Outputs] = {}
+
+    def estimate(self, chars: int, max_tokens: float = 0.0, family: str = "", usd: float = 0.0) -> Estimate:
+        """What a unit of this length and family is expected to take."""
+        outputs = self._outputs(family)
+        if outputs is None:
+            expected = max_tokens * FIRST_SHARE if max_tokens else FIRST_OUTPUT
+            most = max_tokens or FIRST_OUTPUT
+        else:
+            expected = outputs.quantile(0.5)
+            most = max_tokens or outputs.quantile(HIGH)
+        if max_tokens:
+            expected = min(expected, max_tokens)
+        return Estimate(chars / self.chars_per_token, expected, most, usd)
+
+    def learn(self, chars: int, family: str, usage: Usage) -> None:
+        """An attempt of this length and family really took so much."""
+        if usage.input_tokens > 0.0 and chars > 0:
+            self.reports += 1
+            weight = max(SMOOTHING, 1.0 / self.reports)
+            self.chars_per_token += weight * (chars / usage.input_tokens - self.chars_per_token)
+        if usage.output_tokens > 0.0:
+            self._all.add(usage.output_tokens)
+            if family and (family in self._families or len(self._families) < MOST_FAMILIES):
+                self._families.setdefault(family, Outputs()).add(usage.output_tokens)
+
+    def _outputs(self, family: str) -> Outputs | None:
+        own = self._families.get(family)
+        if own is not None and len(own) >= ENOUGH:
+            return own
+        return self._all if len(self._all) >= ENOUGH else None
+
+    def export(self) -> EstimatorRecord:
+        """As a plain record: nine quantiles a family say enough."""
+        known = {"": self._all, **self._families}
+        shares = [place / 10.0 for place in range(1, 10)]
+        outputs = {
+            family: tuple(one.quantile(share) for share in shares)
+            for family, one in known.items()
+            if len(one) >= ENOUGH
+        }
+        return EstimatorRecord(self.chars_per_token, self.reports, outputs)
+
+    def recall(self, record: EstimatorRecord) -> None:
+        """Go on from an earlier run's record; what is seen now soon outweighs it."""
+        self.chars_per_token = record.chars_per_token
+        self.reports = min(record.reports, int(1.0 / SMOOTHING))
+        for family, quantiles in record.outputs.items():
+            outputs = self._families.setdefault(family, Outputs()) if family else self._all
+            for tokens in quantiles:
+                outputs.add(tokens)

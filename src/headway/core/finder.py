@@ -1,0 +1,260 @@
+"""Finds a rate that nobody tells, from refusals alone.
+
+A bucket is empty at the moment of a refusal. Between two such moments whatever was accepted is what flowed in:
+accepted cost ÷ elapsed time is the rate, whatever the depth. So:
+
+- **Ramp** to the first refusal: ten a second, then in proportion to what was accepted, so that the overshoot stays
+  a small share of it. What was accepted by then, less the refill, is the depth.
+- **Climb** to the next: from a quarter of the pace, doubling every two seconds; a refusal at once is another quarter.
+- **Hold** just below the estimate, and let the pace grow the slower the longer the evidence it rests on. The next
+  refusal, some time later, is the next measurement. A limit that fell refuses at once again, and is climbed to
+  anew. One that rose shows as an overdraft that should have been refused, and is climbed to as well.
+
+Which dimension is limited is not told either. All are measured at once; the one whose measurements agree best with
+each other is the one to pace by.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Final, Literal
+
+from headway.core.meter import Meter
+from headway.core.model import DIMENSIONS, MINUTE_S, Costs, Dimension
+
+#: Starts a second before anything is known (providers.md §4.8).
+FIRST_RATE: Final = 10.0
+#: The ramp's pace is what was accepted so far, spent over this time, so that the overshoot is a small share of it;
+#: and up to a pace whose overshoot is a handful at any rate, over a shorter one.
+RAMP_S: Final = 2.5
+FAST_RAMP_S: Final = 0.7
+FAST_RATE: Final = 50.0
+#: Attempts without a first word during a ramp, to begin with and as a share of those that had one.
+FIRST_UNANSWERED: Final = 20.0
+UNANSWERED_SHARE: Final = 0.5
+#: What is left of the pace after a refusal that came too soon to measure anything: while searching, and later.
+SEARCH_DROP: Final = 0.25
+HOLD_DROP: Final = 0.5
+#: A climb doubles the pace in this time; one after an overdraft takes twice as long.
+CLIMB_S: Final = 2.0
+#: Less than this between two refusals, or fewer acceptances, is no measurement.
+LEAST_EVIDENCE_S: Final = 1.0
+LEAST_ACCEPTED: Final = 8
+#: Just below the estimate, doubling in so many times the evidence (providers.md §4.8).
+HOLD_AT: Final = 1.0
+GROWTH: Final = 4.0
+GROWTH_S: Final = 60.0
+STEADY_S: Final = 65.0
+STEADY_SHARE: Final = 0.5
+MOST_EVIDENCE_S: Final = 140.0
+#: Measurements whose logarithms differ by more than this are of two different limits.
+SAME: Final = 0.2
+#: Seconds of refill beyond the estimate without a refusal: the estimate is too low.
+OVERDRAFT_S: Final = 2.0
+#: Measurements that are compared to tell which dimension is limited, and how many it takes.
+KEPT: Final = 8
+TELLING: Final = 3
+
+LEARNED: Final = "learned pace"
+
+_PLACES: Final = range(len(DIMENSIONS))
+
+
+class Finder:
+    """Paces one lane by one learned meter, and learns its rate."""
+
+    def __init__(self, now: float, prefer: Dimension) -> None:
+        self.mode: Literal["ramp", "climb", "hold"] = "ramp"
+        self.meter = Meter(Dimension.REQUESTS, FIRST_RATE * MINUTE_S, now=now, burst_s=1.0, name=LEARNED)
+        self.place = DIMENSIONS.index(prefer)
+        #: The rate that each dimension had when last measured, and the factor of it that is the pace.
+        self.rates = [0.0, 0.0, 0.0, 0.0]
+        self.factor = 1.0
+        self.evidence_s = 0.0
+        self.depth_s = 1.0
+        self.began_at = self.empty_at = self._paced_at = now
+        self._doubling_s = CLIMB_S
+        self._regaining = False
+        self._accepted = 0
+        self._count = 0
+        self._sums = [0.0, 0.0, 0.0, 0.0]
+        self._ramp: tuple[float, list[float]] = (0.0, self._sums)
+        self._measured: list[list[float]] = []
+        #: Set while the bucket has not been empty yet since an earlier run's knowledge was taken up.
+        self._unproven = False
+
+    def recall(
+        self, rates: tuple[float, ...], place: int, depth_s: float, evidence_s: float, now: float
+    ) -> None:
+        """Go on with what an earlier run found. The bucket is full again; its depth is proven anew by probes."""
+        self.mode = "hold"
+        self.rates, self.place = list(rates), place
+        self.depth_s, self.evidence_s = depth_s, max(LEAST_EVIDENCE_S, evidence_s)
+        self.factor = HOLD_AT
+        self._unproven = True
+        limit = rates[place] * HOLD_AT * MINUTE_S
+        self.meter = Meter(DIMENSIONS[place], limit, now=now, name=LEARNED)
+        self.meter.ceiling_s = max(1.0, depth_s)
+
+    @property
+    def found(self) -> bool:
+        """Whether there is something to remember."""
+        return self.mode == "hold" or self.evidence_s > 0.0
+
+    # -- what happens --------------------------------------------------------------------------------
+
+    def sent(self, costs: Costs) -> None:
+        """An attempt goes out; it counts as accepted until it turns out otherwise."""
+        self._count += 1
+        for place in _PLACES:
+            self._sums[place] += costs[place]
+
+    def accepted(self, now: float) -> None:
+        """An attempt was taken: a ramp goes on."""
+        self._accepted += 1
+        if self.mode == "ramp":
+            fast = min(FAST_RATE, self._accepted / FAST_RAMP_S)
+            self.meter.set_limit(max(FIRST_RATE, fast, self._accepted / RAMP_S) * MINUTE_S, now)
+
+    @property
+    def most_unanswered(self) -> float:
+        """How many may be out without a first word while the ramp goes on: a server may queue instead of refusing."""
+        return (
+            max(FIRST_UNANSWERED, UNANSWERED_SHARE * self._accepted) if self.mode == "ramp" else float("inf")
+        )
+
+    def settled(self, more: Costs, sent_at: float) -> None:
+        """An attempt turns out to have cost so much more."""
+        if sent_at > self.empty_at:
+            for place in _PLACES:
+                self._sums[place] += more[place]
+
+    def turned_back(self, costs: Costs, sent_at: float) -> None:
+        """An attempt was not accepted after all."""
+        if sent_at > self.empty_at:
+            self._count -= 1
+            for place in _PLACES:
+                self._sums[place] -= costs[place]
+
+    def refused(self, sent_at: float, since: list[Costs], mean: Costs, now: float) -> None:
+        """A new refusal, not one of a burst: the bucket was empty when this was sent.
+
+        `since` is what has been sent after it, `mean` what a unit costs on average.
+        """
+        if self.mode == "ramp":
+            self._end_ramp(mean, sent_at)
+            self._restart(sent_at, since)
+        elif self._unproven:
+            self._restart(sent_at, since)  # The first time that it is empty: nothing to measure from.
+            self.meter.redeepen(Meter(self.meter.dimension, self.meter.limit, burst_s=1.0))
+        elif self._regaining:
+            self.factor *= HOLD_DROP  # What was accepted since the last empty is of two different limits.
+            self._climb(CLIMB_S)
+            self._restart(sent_at, since)
+        elif self.too_soon(sent_at):
+            self.factor *= HOLD_DROP if self.mode == "hold" else SEARCH_DROP
+            self._climb(CLIMB_S)
+        else:
+            self._measure(sent_at - self.empty_at, since)
+            self._restart(sent_at, since)
+        self._paced_at = now
+        self._set_pace(now)
+
+    def too_soon(self, now: float) -> bool:
+        """Whether too little has happened since the bucket was empty to measure anything."""
+        little = now - self.empty_at < LEAST_EVIDENCE_S or self._count < LEAST_ACCEPTED
+        return little or self._sums[self.place] <= 0.0
+
+    def advance(self, now: float) -> None:
+        """Time has passed: the pace grows if it was really used."""
+        used_s = min(now, self.meter.full_at) - self._paced_at
+        self._paced_at = now
+        if self.mode == "ramp" or used_s <= 0.0:
+            return
+        if self.mode == "climb":
+            self.factor *= 2.0 ** (used_s / self._doubling_s)
+        elif not self._unproven and now - self.empty_at > min(STEADY_S, STEADY_SHARE * self.evidence_s):
+            self.factor *= 2.0 ** (used_s / min(GROWTH_S, GROWTH * self.evidence_s))
+        if self.mode == "hold" and self._overdrawn(now):
+            self._climb(2.0 * CLIMB_S, regaining=True)
+        self._set_pace(now)
+
+    # -- what is learned -------------------------------------------------------------------------------
+
+    def _end_ramp(self, mean: Costs, sent_at: float) -> None:
+        """The first refusal: the bucket is drained. The ramp's pace says little; it is only a place to start from."""
+        self._ramp = (sent_at - self.began_at, self._sums)
+        self.rates = [self.meter.rate * cost for cost in mean]
+        self.factor = SEARCH_DROP
+        self._climb(CLIMB_S)
+
+    def _climb(self, doubling_s: float, *, regaining: bool = False) -> None:
+        self.mode = "climb"
+        self._doubling_s = doubling_s
+        self._regaining = regaining
+
+    def _restart(self, empty_at: float, since: list[Costs]) -> None:
+        """Count anew from an empty bucket."""
+        self.empty_at = empty_at
+        self._unproven = False
+        self._count = 0
+        self._sums = [0.0, 0.0, 0.0, 0.0]
+        for costs in since:
+            self.sent(costs)
+
+    def _measure(self, elapsed_s: float, since: list[Costs]) -> None:
+        """Between two empties: what was accepted is what flowed in."""
+        sent_since = [sum(costs[place] for costs in since) for place in _PLACES]
+        found = [max(0.0, self._sums[place] - sent_since[place]) / elapsed_s for place in _PLACES]
+        place = self.place
+        if found[place] <= 0.0:
+            return
+        same = self.mode == "hold" and abs(log(found[place] / self.rates[place])) < SAME
+        if same:
+            weight = elapsed_s / (elapsed_s + self.evidence_s)
+            self.rates = [old + weight * (new - old) for old, new in zip(self.rates, found, strict=True)]
+            self.evidence_s = min(MOST_EVIDENCE_S, self.evidence_s + elapsed_s)
+        else:
+            self.rates = found
+            self.evidence_s = elapsed_s
+            self._measured.clear()
+        self.mode = "hold"
+        self.factor = HOLD_AT
+        self._measured = [*self._measured[1 - KEPT :], found]
+        self._choose_dimension()
+        self._measure_depth()
+
+    def _choose_dimension(self) -> None:
+        """Pace by the dimension whose measurements agree best; the present one wins where it is close."""
+        if len(self._measured) < TELLING:
+            return
+        spreads = {place: self._spread(place) for place in _PLACES if self.rates[place] > 0.0}
+        best = min(spreads, key=lambda place: spreads[place])
+        if spreads[best] < 0.7 * spreads[self.place]:
+            self.place = best
+
+    def _spread(self, place: int) -> float:
+        logs = [log(found[place]) for found in self._measured if found[place] > 0.0]
+        mean = sum(logs) / len(logs)
+        return sum((one - mean) ** 2 for one in logs)
+
+    def _measure_depth(self) -> None:
+        """What the ramp took, less what flowed in meanwhile, was in the bucket."""
+        ramp_s, sums = self._ramp
+        self.depth_s = max(1.0, sums[self.place] / self.rates[self.place] - ramp_s)
+
+    def _overdrawn(self, now: float) -> bool:
+        """More was accepted than the estimate can explain."""
+        rate = self.rates[self.place]
+        explained = rate * (now - self.empty_at + OVERDRAFT_S + (self.depth_s if self._unproven else 0.0))
+        return self._count >= LEAST_ACCEPTED and self._sums[self.place] > explained
+
+    def _set_pace(self, now: float) -> None:
+        """The meter follows; in another dimension it is another meter that owes as long."""
+        limit = self.rates[self.place] * self.factor * MINUTE_S
+        if self.meter.place == self.place:
+            self.meter.set_limit(limit, now)
+            return
+        owes_until = self.meter.full_at
+        self.meter = Meter(DIMENSIONS[self.place], limit, now=now, burst_s=1.0, name=LEARNED)
+        self.meter.full_at = owes_until
