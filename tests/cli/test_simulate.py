@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -89,7 +91,9 @@ def test_a_mistake_is_one_line(
 
 def test_a_missing_scenario_says_where_some_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "nowhere.yaml"]) == 2
-    assert capsys.readouterr().err == "headway: nowhere.yaml: no such file — scenarios ship in scenarios/\n"
+    assert (
+        capsys.readouterr().err == "headway: nowhere.yaml: no such file — a checkout has some in scenarios/\n"
+    )
 
 
 def test_the_demo_runs_as_a_command(tmp_path: Path) -> None:
@@ -98,6 +102,41 @@ def test_the_demo_runs_as_a_command(tmp_path: Path) -> None:
     assert "moody" in done.stdout
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(small: str) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    command = [sys.executable, "-m", "headway", "simulate", small, "--policy", "headway", "--json"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "cannot be written" in done.stderr
+
+
+def test_a_terminal_without_the_signs_gets_others(small: str) -> None:
+    command = [sys.executable, "-m", "headway", "simulate", small, "--policy", "headway"]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=env, capture_output=True, timeout=60, check=True)
+    assert b"? bound" in done.stdout
+
+
+def test_a_narrow_terminal_keeps_the_names_whole() -> None:
+    from rich.console import Console
+
+    from headway.sim.runner import simulate
+    from headway.sim.scenario import load
+    from headway.sim.table import table
+
+    report = simulate("demo", load(Path(DEMO)), ("headway", "pool-128"))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(table(report, console.width))
+    text = console.export_text()
+    assert "pool-128" in text
+    assert "…" not in text
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -37,7 +37,10 @@ def test_every_shipped_scenario_loads_and_says_what_it_is_about(path: Path) -> N
     ("text", "complaint"),
     [
         ("lanes: {one: {work: {units: 3}, provider: {rmp: 60}}}", "did you mean 'rpm'?"),
-        ("lanes: {one: {work: {units: 3}, provider: {rpm: fast}}}", "$.lanes[...].provider.rpm"),
+        (
+            "lanes: {one: {work: {units: 3}, provider: {rpm: fast}}}",
+            "lanes.one.provider.rpm: Expected `float`, got `str`",
+        ),
         ("lanes: {one: {provider: {rpm: 60}}}", "missing required field `work`"),
         ("lanes: [", "s.yaml:1: not YAML"),
         ("- a\n- b\n", "a mapping with a key 'lanes'"),
@@ -46,6 +49,16 @@ def test_every_shipped_scenario_loads_and_says_what_it_is_about(path: Path) -> N
         ("extends: nowhere.yaml\n", "nowhere.yaml: no such file"),
         ("lanes: {}", "no lanes"),
         ("seeds: []\n" + GOOD, "no seeds"),
+        ("lanes: {one: {work: {units: 3}, provider: {headers: opneai}}}", "did you mean 'openai'?"),
+        (
+            "lanes: {one: {work: {units: 3}, provider: {holds: [{from_s: 9, until_s: 5}]}}}",
+            "a span ends after it begins",
+        ),
+        ("lanes: {one: {work: {units: 3}, provider: {}, told: {rpm: -5}}}", "lanes.one.told"),
+        ("lanes: {one: {work: {units: 3}, provider: {}, told: {burst_s: -1}}}", "lanes.one.told"),
+        ("lanes: {one: {work: {units: 3}, provider: {rpm: .inf}}}", "lanes.one.provider.rpm"),
+        ("lanes: {one: {work: {units: 3}, provider: {depth_s: 0}}}", "lanes.one.provider.depth_s"),
+        ("about: a\nabout: b\n" + GOOD, "'about' stands twice"),
         ("lanes: {one: {work: {units: 0}, provider: {rpm: 60}}}", "units"),
         ("lanes: {one: {work: {units: 3}, provider: {rpm: -1}}}", "rpm"),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headway.sim.runner import POLICIES, run_once, simulate
-from headway.sim.scenario import Provider, Scenario, SimLane, Span, Told, Work
+from headway.sim.scenario import Provider, Scenario, SimLane, Span, Spread, Told, Work
 from headway.sim.workload import draw
 
 
@@ -49,6 +49,19 @@ def test_figures_are_the_worst_of_the_seeds() -> None:
     ]
     assert worst.ratio == max(single.ratio for single in singles)
     assert worst.rejected_per_1000 == max(single.rejected_per_1000 for single in singles)
+
+
+def test_units_that_can_never_fit_fail_and_leave_no_bound_to_beat() -> None:
+    huge = Scenario({"one": SimLane(Work(5, input_tokens=Spread(9000)), Provider(tpm=6000), told="truth")})
+    result = simulate("s", huge, ("headway",)).policies["headway"].lanes["one"]
+    assert (result.failed, result.unfinished, result.ratio) == (5, 0, 0.0)
+
+
+def test_the_binding_limit_is_named() -> None:
+    both = Scenario(
+        {"one": SimLane(Work(200, input_tokens=Spread(500)), Provider(rpm=600, tpm=6000, depth_s=1))}
+    )
+    assert simulate("s", both, ("headway",)).policies["headway"].lanes["one"].binds == "tokens/min"
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])

@@ -7,7 +7,10 @@ stderr, with the exit code of its kind. It must never import a command, nor what
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
+import sys
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -98,6 +101,9 @@ def cli() -> None:
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line (the process's own by default) and return its exit code."""
     session = Session()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # A terminal that has no ÷ gets a ?, not a traceback.
     try:
         result = cli.main(args, prog_name="headway", standalone_mode=False, obj=session)
     except HeadwayError as error:
@@ -111,6 +117,10 @@ def main(args: Sequence[str] | None = None) -> int:
         return _fail(_one_line_of(error), error.exit_code)
     except click.Abort:
         return _fail("interrupted", INTERRUPTED)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return _fail(f"the output cannot be written: {(error.strerror or str(error)).lower()}", 1)
     return result if isinstance(result, int) else 0  # a command returns its exit code, or nothing
 
 

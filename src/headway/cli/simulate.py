@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "plot_to",
     type=click.Path(path_type=Path),
     metavar="FILE.svg|png",
-    help="Draw each lane's use of its limit.",
+    help="Draw each lane's use of its limit under the first policy.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
@@ -61,12 +61,12 @@ def command(
     quiet: bool,
 ) -> None:
     """Run the real scheduler in virtual time against the providers that SCENARIO (a YAML file) describes,
-    next to the policies that people write by hand. No key, no network; an hour takes a second.
+    next to the policies that people write by hand. No key, no network; ten minutes take about a second a policy.
 
     For each lane it shows the makespan over its theoretical bound, the 429s per 1000 units, how much of the
     binding limit was used, and stalls. Over several seeds each figure is the worst.
     """
-    from headway.sim.runner import POLICIES, simulate
+    from headway.sim.runner import HEADWAY, POLICIES, simulate
     from headway.sim.scenario import load
 
     chosen = _narrowed(load(scenario), lanes, seeds, order)
@@ -90,12 +90,14 @@ def command(
 
         from headway.sim.table import table
 
-        Console(width=None if sys.stdout.isatty() else 120).print(table(report))
+        console = Console(width=None if sys.stdout.isatty() else 120)
+        console.print(table(report, console.width))
     if plot_to is not None:
         from headway.sim.plot import plot
 
-        plot(plot_to, scenario.stem, chosen)
-        click.echo(f"wrote {plot_to}", err=as_json)
+        plot(plot_to, scenario.stem, chosen, policies[0] if policies else HEADWAY)
+        if not quiet:
+            click.echo(f"wrote {plot_to}", err=as_json)
 
 
 def _narrowed(

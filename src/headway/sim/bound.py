@@ -25,21 +25,27 @@ def in_flight_bound_s(durations: Sequence[float], slots: int) -> float:
 
 
 def lane_bound_s(provider: Provider, truths: Sequence[Truth]) -> float:
-    """The bound of one lane whose limits stay as they are."""
+    """The bound of one lane."""
+    return max(lane_bounds(provider, truths).values())
+
+
+def lane_bounds(provider: Provider, truths: Sequence[Truth]) -> dict[str, float]:
+    """What each of a lane's limits makes the shortest time, by name."""
     if not truths:
-        return 0.0
+        return {"nothing": 0.0}
     costs = [settled_costs(provider, truth) for truth in truths]
     shortest_s = min(truth.duration_s for truth in truths)
-    bounds = [max(truth.duration_s for truth in truths)]
+    bounds = {"latency": max(truth.duration_s for truth in truths)}
     for name, limit in _limits(provider).items():
         if limit:
             admitted_s = meter_bound_s((cost[name] for cost in costs), limit / 60.0, provider.depth_s)
-            bounds.append(_stretched_s(admitted_s, provider) + shortest_s)
+            bounds[f"{name.replace('_', ' ')}/min"] = _stretched_s(admitted_s, provider) + shortest_s
     if provider.rpd:
-        bounds.append((len(truths) - 1) // provider.rpd * provider.day_s + shortest_s)
+        bounds["requests/day"] = (len(truths) - 1) // provider.rpd * provider.day_s + shortest_s
     if provider.max_concurrency:
-        bounds.append(in_flight_bound_s([truth.duration_s for truth in truths], provider.max_concurrency))
-    return max(bounds)
+        durations = [truth.duration_s for truth in truths]
+        bounds["concurrency"] = in_flight_bound_s(durations, provider.max_concurrency)
+    return bounds
 
 
 def granted_s(provider: Provider, until_s: float) -> float:
@@ -68,7 +74,7 @@ def used_share(provider: Provider, truths: Sequence[Truth], admitted_by_s: float
         for name, limit in _limits(provider).items()
         if limit
     ]
-    if provider.max_concurrency:
+    if provider.max_concurrency and makespan_s:
         shares.append(sum(truth.duration_s for truth in truths) / (provider.max_concurrency * makespan_s))
     return max(shares, default=0.0)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 from bisect import bisect_right
 from pathlib import Path
 from types import ModuleType
@@ -36,14 +37,17 @@ def check(path: Path) -> None:
         raise UsageError(f"{path}: a plot is {' or '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: cannot be written: there is no directory {path.parent}")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{path}: cannot be written", hint="name a file in a directory of yours")
     _pyplot()
 
 
-def plot(path: Path, name: str, scenario: Scenario) -> None:
-    """Run the scheduler over the scenario's first seed and write the picture."""
+def plot(path: Path, name: str, scenario: Scenario, policy: str = HEADWAY) -> None:
+    """Run one policy over the scenario's first seed and write the picture."""
     pyplot = _pyplot()
-    workload = draw(scenario, scenario.seeds[0])
-    world = run_once(scenario, workload, HEADWAY, scenario.seeds[0])
+    seed = scenario.seeds[0]
+    workload = draw(scenario, seed)
+    world = run_once(scenario, workload, policy, seed)
     until_s = world.ended_at or 1.0
     lane_bounds = bounds(scenario, workload)
     figure, axes = pyplot.subplots(
@@ -52,9 +56,9 @@ def plot(path: Path, name: str, scenario: Scenario) -> None:
     for ax, (key, lane) in zip(axes[:, 0], scenario.lanes.items(), strict=True):
         _draw_lane(ax, key, lane.provider, world.logs[key], workload, until_s)
         ax.axvline(lane_bounds[key], color="0.6", linewidth=1.0, linestyle=":", label="bound")
-        ax.legend(loc="lower right", fontsize=8, ncols=4)
+        ax.legend(loc="upper left", bbox_to_anchor=(0.0, 1.18), fontsize=8, ncols=4, frameon=False)
     axes[-1, 0].set_xlabel("seconds (virtual)")
-    figure.suptitle(f"{name}: use of each lane's limit, refusals marked", fontsize=11)
+    figure.suptitle(f"{name}, {policy}, seed {seed}: use of each lane's limit, refusals marked", fontsize=11)
     figure.tight_layout()
     try:
         figure.savefig(path, dpi=110)
@@ -69,7 +73,9 @@ def _pyplot() -> ModuleType:
     try:
         import matplotlib
     except ImportError:
-        raise UsageError("plots need matplotlib", hint="pip install 'headway[plot]'") from None
+        raise UsageError(
+            "plots need matplotlib", hint="pip install 'headway[plot]', or make setup in a checkout"
+        ) from None
     matplotlib.use("Agg")
     return importlib.import_module("matplotlib.pyplot")
 

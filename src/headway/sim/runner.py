@@ -13,10 +13,10 @@ from headway.core.scheduler import Scheduler
 from headway.core.source import ListSource
 from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
-from headway.sim.bound import lane_bound_s, used_share
+from headway.sim.bound import lane_bound_s, lane_bounds, used_share
 from headway.sim.crowd import Crowd
 from headway.sim.scenario import Provider, Scenario
-from headway.sim.workload import Truth, Workload, draw
+from headway.sim.workload import Workload, draw
 from headway.sim.world import Policy, World
 
 #: A run that takes this many times its bound is stuck; it is cut there and says so.
@@ -30,11 +30,15 @@ WARMING_SEED: Final = 1000
 
 
 class LaneResult(msgspec.Struct, frozen=True):
-    """How one lane fared; over several seeds the worst of each figure, makespan and bound of the worst ratio."""
+    """How one lane fared; over several seeds the worst of each figure, makespan and bound of the worst ratio.
+
+    The bound is that of the units which succeeded, and `binds` the limit that makes it.
+    """
 
     makespan_s: float
     bound_s: float
     ratio: float
+    binds: str
     rejected_per_1000: float
     utilisation: float
     stalls: int
@@ -137,33 +141,42 @@ def bounds(scenario: Scenario, workload: Workload) -> dict[str, float]:
 
 
 def _sum_up(scenario: Scenario, workload: Workload, world: World) -> PolicyResult:
-    lane_bounds = bounds(scenario, workload)
     lanes = {
-        name: _sum_up_lane(lane.provider, world, name, workload.of(name), lane_bounds[name])
-        for name, lane in scenario.lanes.items()
+        name: _sum_up_lane(lane.provider, world, name, workload) for name, lane in scenario.lanes.items()
     }
     makespan_s = max(lane.makespan_s for lane in lanes.values())
-    bound_s = max(lane_bounds.values())
+    bound_s = max(lane.bound_s for lane in lanes.values())
     refused = sum(len(log.refused) for log in world.logs.values())
     return PolicyResult(
-        makespan_s, bound_s, makespan_s / bound_s, 1000.0 * refused / max(1, len(workload.units)), lanes
+        makespan_s,
+        bound_s,
+        _ratio(makespan_s, bound_s),
+        1000.0 * refused / max(1, len(workload.units)),
+        lanes,
     )
 
 
-def _sum_up_lane(
-    provider: Provider, world: World, name: str, truths: list[Truth], bound_s: float
-) -> LaneResult:
+def _ratio(makespan_s: float, bound_s: float) -> float:
+    return makespan_s / bound_s if bound_s else 0.0
+
+
+def _sum_up_lane(provider: Provider, world: World, name: str, workload: Workload) -> LaneResult:
     log = world.logs[name]
-    unfinished = len(truths) - len(log.finished)
-    makespan_s = max(log.finished) if not unfinished else world.ended_at
+    truths = [workload.truths[index] for index in log.succeeded]
+    by_limit = lane_bounds(provider, truths)
+    binds = max(by_limit, key=lambda limit: by_limit[limit])
+    units = sum(unit.lane == name for unit in workload.units)
+    unfinished = units - len(log.finished)
+    makespan_s = max(log.finished, default=0.0) if not unfinished else world.ended_at
     last_admission_s = log.admitted[-1][0] if log.admitted else makespan_s
     gaps = [later - earlier for earlier, later in zip(log.started, log.started[1:], strict=False)]
     stalls = [gap for gap in gaps if gap > STALL_S]
     return LaneResult(
         makespan_s=makespan_s,
-        bound_s=bound_s,
-        ratio=makespan_s / bound_s,
-        rejected_per_1000=1000.0 * len(log.refused) / max(1, len(truths)),
+        bound_s=by_limit[binds],
+        ratio=_ratio(makespan_s, by_limit[binds]),
+        binds=binds,
+        rejected_per_1000=1000.0 * len(log.refused) / max(1, units),
         utilisation=used_share(provider, truths, last_admission_s, makespan_s),
         stalls=len(stalls),
         stalled_s=sum(stalls),

@@ -17,7 +17,8 @@ from headway.core.model import Counting, Limits
 from headway.errors import UsageError
 
 #: Quantities: never negative, and a share is a share.
-Amount = Annotated[float, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -35,9 +36,9 @@ class Work(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     units: Annotated[int, msgspec.Meta(ge=1)]
     input_tokens: Spread = Spread(400)
     output_tokens: Spread = Spread(200)
-    max_tokens: float | None = None
+    max_tokens: Positive | None = None
     #: Where given, Headway is told characters instead of tokens, and estimates for itself.
-    chars_per_token: float | None = None
+    chars_per_token: Positive | None = None
     #: The share of each unit's input that the provider finds in its cache, even between 0 and twice this.
     cached: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.0
 
@@ -57,6 +58,12 @@ class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     from_s: Amount
     until_s: Amount
     share: Share = 1.0
+
+    def __post_init__(self) -> None:
+        if self.until_s <= self.from_s:
+            raise ValueError(
+                f"a span ends after it begins, not from {self.from_s:g} s until {self.until_s:g} s"
+            )
 
 
 class Change(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -79,7 +86,7 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     day_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
     #: Whether it lets requests beyond `max_concurrency` wait instead of refusing them.
     queues: bool = False
-    depth_s: Amount = 60.0
+    depth_s: Positive = 60.0
     #: Whether the whole allowance of `depth_s` seconds comes at once, at the start of each such window.
     fixed_windows: bool = False
     counting: Literal["reserved", "used"] = "reserved"
@@ -108,13 +115,13 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Told(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What Headway is told about a lane's limits: all keys as in headway.toml, all optional."""
 
-    rpm: float | None = None
-    tpm: float | None = None
-    input_tpm: float | None = None
-    output_tpm: float | None = None
-    max_concurrency: int | None = None
+    rpm: Amount | None = None
+    tpm: Amount | None = None
+    input_tpm: Amount | None = None
+    output_tpm: Amount | None = None
+    max_concurrency: Annotated[int, msgspec.Meta(ge=0)] | None = None
     min_gap_s: Amount = 0.0
-    burst_s: float | None = None
+    burst_s: Amount | None = None
 
     @property
     def limits(self) -> Limits:
@@ -164,28 +171,41 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 def load(path: Path) -> Scenario:
     """Read and check a scenario file; what is wrong is said in one line that names the key."""
     try:
-        scenario = msgspec.convert(_read(path, seen=()), Scenario)
+        data = _read(path, seen=())
+        where = ""
+        lanes = data.get("lanes")
+        if isinstance(lanes, dict):
+            for name, lane in lanes.items():
+                where = f"lanes.{name}"
+                msgspec.convert(lane, SimLane)
+        where = ""
+        scenario = msgspec.convert(data, Scenario)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {_explain(str(error))}") from None
+        raise UsageError(f"{path}: {_explain(str(error), where)}") from None
     for key in ("lanes", "seeds"):
         if not getattr(scenario, key):
-            raise UsageError(f"{path}: there are no {key}")
+            raise UsageError(f"{path}: there are no {key}", hint="docs/reference/scenarios.md has an example")
     return scenario
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file", hint="scenarios ship in scenarios/") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from None
+        raise UsageError(f"{path}: no such file", hint="a checkout has some in scenarios/") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not a text file", hint="a scenario is a YAML file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f":{where.line + 1}" if where else ""
         raise UsageError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from None
     if not isinstance(data, dict):
-        raise UsageError(f"{path}: a scenario is a mapping with a key 'lanes'")
+        raise UsageError(
+            f"{path}: a scenario is a mapping with a key 'lanes'",
+            hint="docs/reference/scenarios.md has an example",
+        )
     base = data.pop("extends", None)
     if base is None:
         return data
@@ -208,14 +228,47 @@ def _overlay(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _explain(text: str) -> str:
-    """msgspec's words, with the nearest known key where one is unknown."""
-    _, found, rest = text.partition("unknown field `")
-    if not found:
-        return text
-    wrong = rest.split("`", 1)[0]
-    near = difflib.get_close_matches(wrong, known_keys(), n=1)
-    return text + (f"; did you mean '{near[0]}'?" if near else "")
+class _Loader(yaml.SafeLoader):
+    """YAML as it is, but a key that stands twice is a mistake and not the second one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"'{key_node.value}' stands twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def _explain(text: str, lane: str) -> str:
+    """msgspec's words with the place in front, and the nearest known word where one is unknown."""
+    what, _, place = text.partition(" - at `$")
+    place = (lane + place.rstrip("`")).lstrip(".")
+    said = f"{place}: {what}" if place else what
+    for unknown, known in (("unknown field `", known_keys()), ("Invalid enum value '", _known_values())):
+        _, found, rest = what.partition(unknown)
+        if found:
+            near = difflib.get_close_matches(rest.rstrip("`'"), known, n=1)
+            said += f"; did you mean '{near[0]}'?" if near else ""
+    return said
+
+
+def _known_values() -> list[str]:
+    return [
+        "input",
+        "longest",
+        "reserved",
+        "used",
+        "none",
+        "openai",
+        "anthropic",
+        "exact",
+        "integer",
+        "date",
+        "truth",
+    ]
 
 
 def known_keys() -> list[str]:

@@ -36,6 +36,7 @@ class LaneLog:
         self.refused: list[float] = []
         self.answered: list[float] = []
         self.finished: list[float] = []
+        self.succeeded: list[int] = []
         self.failed = 0
 
 
@@ -107,7 +108,10 @@ class World:
     def _finish(self, command: Finish, now: float) -> None:
         log = self.logs[command.unit.lane]
         log.finished.append(now)
-        log.failed += command.status not in GOOD
+        if command.status in GOOD:
+            log.succeeded.append(command.unit.index)
+        else:
+            log.failed += 1
 
     def _happen(self, what: str, unit: Unit, fact: object, now: float) -> Event | None:
         """One thing from the agenda comes to pass; what the client notices of it is the event."""
