@@ -1,0 +1,13 @@
+"""Providers: what they say, and what it means. `understand` turns an answer into facts; profiles are the data behind it.
+
+Nothing here talks to the network; adapters do, one file an API or agent CLI.
+"""
+
+from __future__ import annotations
+
+from headway.providers.hints import understand
+from headway.providers.profile import Gauge, Profile, Session
+from headway.providers.profiles import GENERIC, PROFILES, profile_for
+from headway.providers.seen import Facts, Seen
+
+__all__ = ["GENERIC", "PROFILES", "Facts", "Gauge", "Profile", "Seen", "Session", "profile_for", "understand"]

@@ -1,0 +1,241 @@
+"""An error's body → what it says: a message, codes, a status, waits, quotas. Nothing here decides what that means.
+
+Providers wrap the same four facts differently (`error.message`, `message`, `detail`, a list, JSON inside a string),
+gateways put HTML in front, and a body may be cut off. Whole JSON is read by its structure. What is not whole, and
+what an exception prints in Python's notation, is searched for the same keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+#: Error bodies are short. More than this is an HTML page, a stack trace or garbage.
+LONGEST_BODY: Final = 65_536
+LONGEST_CODE: Final = 80
+#: JSON inside JSON: gateways wrap what they were told once, agents once more.
+DEEPEST: Final = 3
+_ERROR_STATUSES: Final = range(400, 600)
+
+_CODE_KEYS: Final = (
+    "code", "type", "status", "error_type", "error_code", "reason", "__type", "limit_source", "provider_error_code",
+)  # fmt: skip
+_STATUS_KEYS: Final = ("code", "status", "status_code", "http_status", "raw_status_code", "api_error_status")
+_WAIT_KEYS: Final = (
+    "retryDelay",
+    "retry_after",
+    "retry_after_seconds",
+    "resets_in_seconds",
+    "resets_at",
+    "resetsAt",
+)
+_MESSAGE_KEYS: Final = ("message", "detail", "msg", "error_message", "error_description")
+#: Structures around errors, in which codes and waits stand too.
+_INNER_KEYS: Final = ("details", "metadata", "errors", "error_info")
+_WRAPPERS: Final = frozenset({"error", "errors"})
+
+_LOOSE: Final = re.compile(
+    r"""['"](code|type|status|reason|message|retryDelay|error_code|quotaId|quotaValue)['"]\s{0,4}:\s{0,4}"""
+    r"""(?:"((?:[^"\\]|\\.){0,4000})"|'((?:[^'\\]|\\.){0,4000})'|(\d{1,15}))"""
+)
+_LOOSE_MOST: Final = 60
+_TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
+_EVENT_DATA: Final = re.compile(r"^data:\s?(?=[\[{])", re.MULTILINE)
+
+
+class Said(msgspec.Struct):
+    """What an error says about itself."""
+
+    message: str = ""
+    codes: list[str] = []
+    status: int | None = None
+    #: Waits and instants as they were written.
+    waits: list[str] = []
+    #: Google's quotas: (id, value).
+    quotas: list[tuple[str, str]] = []
+    #: Headers that a gateway passes on inside the body.
+    headers: dict[str, str] = {}
+
+
+def read(body: bytes | str | None) -> Said:
+    """Read a body, whatever it is."""
+    text = as_text(body).strip()
+    if not text:
+        return Said()
+    found = _EVENT_DATA.search(text) if text.startswith(("data:", "event:", ":")) else None
+    parsed = parse(text[found.end() :].splitlines()[0] if found is not None else text)
+    if parsed is None:
+        return loose(text)
+    said = Said()
+    collect(parsed, said)
+    return said
+
+
+def as_text(body: bytes | str | None) -> str:
+    """The beginning of a body as text."""
+    if body is None:
+        return ""
+    if isinstance(body, str):
+        return body[:LONGEST_BODY]
+    return bytes(body[:LONGEST_BODY]).decode("utf-8", errors="replace")
+
+
+def parse(text: str) -> Any:
+    """JSON objects and lists; None for everything else."""
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ValueError):
+        return None
+
+
+def collect(node: Any, said: Said, depth: int = 0) -> None:
+    """Gather from a parsed body into `said`: the innermost error first, since it is the most specific."""
+    if depth > DEEPEST:
+        return
+    if isinstance(node, list):
+        for item in node[:4]:
+            collect(item, said, depth + 1)
+        return
+    if not isinstance(node, dict):
+        return
+    for inner in _wrapped(node):
+        collect(inner, said, depth + 1)
+    _take_inner(node, said)
+    _take_message(node, said, depth)
+    _take_codes(node, said)
+    _take_waits(node, said)
+
+
+def _wrapped(node: dict[str, Any]) -> Iterator[Any]:
+    """What stands for the error inside its wrapper: an object under `error`, also in a failed response."""
+    for wrapper in (node, node.get("response")):
+        error = wrapper.get("error") if isinstance(wrapper, dict) else None
+        if isinstance(error, dict | list):
+            yield error
+
+
+def _take_inner(node: dict[str, Any], said: Said) -> None:
+    for key in _INNER_KEYS:
+        inner = node.get(key)
+        if isinstance(inner, dict | list):
+            _take_details(inner, said)
+
+
+def _take_details(details: Any, said: Said) -> None:
+    for detail in (details if isinstance(details, list) else [details])[:8]:
+        if not isinstance(detail, dict):
+            continue
+        _take_codes(detail, said)
+        _take_waits(detail, said)
+        _take_quotas(detail.get("violations"), said)
+        _take_headers(detail.get("headers"), said)
+
+
+def _take_quotas(violations: Any, said: Said) -> None:
+    for violation in violations[:8] if isinstance(violations, list) else ():
+        if isinstance(violation, dict) and isinstance(violation.get("quotaId"), str):
+            said.quotas.append((written(violation["quotaId"]), written(violation.get("quotaValue"))))
+
+
+def _take_headers(headers: Any, said: Said) -> None:
+    if isinstance(headers, dict):
+        for name, value in list(headers.items())[:40]:
+            said.headers[name] = written(value)
+
+
+def _take_message(node: dict[str, Any], said: Said, depth: int) -> None:
+    if said.message:
+        return
+    text = _message(node)
+    inner = Said()
+    collect(parse(text.strip()), inner, depth + 1)
+    said.message = inner.message or text
+    said.codes += (code for code in inner.codes if code not in said.codes)
+    said.status = said.status if said.status is not None else inner.status
+    said.waits += inner.waits
+    said.quotas += inner.quotas
+
+
+def _message(node: Mapping[str, Any]) -> str:
+    if isinstance(node.get("error"), str):
+        return str(node["error"])
+    for key in _MESSAGE_KEYS:
+        text = node.get(key)
+        if isinstance(text, list) and text and isinstance(text[0], dict):
+            text = text[0].get("msg")  # Pydantic's list of what is wrong with a request.
+        elif isinstance(text, dict):
+            text = text.get("message") or text.get("error")
+        if isinstance(text, str) and text.strip():
+            return text
+    return ""
+
+
+def _take_codes(node: Mapping[str, Any], said: Said) -> None:
+    for key in _CODE_KEYS:
+        _take_code(node.get(key), said)
+    for key in _STATUS_KEYS:
+        status = node.get(key)
+        if said.status is None and type(status) is int and status in _ERROR_STATUSES:
+            said.status = status
+
+
+def _take_code(code: Any, said: Said) -> None:
+    if not isinstance(code, str) or not 0 < len(code) <= LONGEST_CODE or code in _WRAPPERS:
+        return
+    code = code.rpartition("#")[2]  # AWS: "com.amazon.coral.availability#ThrottlingException"
+    if code.isdecimal() and code.isascii():
+        if said.status is None and int(code) in _ERROR_STATUSES:
+            said.status = int(code)
+    elif code not in said.codes:
+        said.codes.append(code)
+
+
+def _take_waits(node: Mapping[str, Any], said: Said) -> None:
+    said.waits += filter(None, (written(node.get(key)) for key in _WAIT_KEYS))
+    milliseconds = written(node.get("retry_after_ms"))
+    if milliseconds.isdecimal():
+        said.waits.append(f"{milliseconds}ms")
+
+
+def written(value: Any) -> str:
+    """A short string or a number as it was written; nothing for anything else."""
+    if isinstance(value, str):
+        return value[:LONGEST_CODE]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e18 < value < 1e18:
+        return ""
+    return str(value)
+
+
+def loose(text: str) -> Said:
+    """The same keys, searched in what is no JSON: cut off, wrapped in words, in Python's notation, or HTML."""
+    said = Said()
+    for place, found in enumerate(_LOOSE.finditer(text)):
+        if place >= _LOOSE_MOST:
+            break
+        key, double, single, figure = found.groups()
+        value = double or single or figure or ""
+        if key == "message":
+            said.message = said.message or value
+        elif key == "quotaId":
+            said.quotas.append((value[:LONGEST_CODE], ""))
+        elif key == "quotaValue" and said.quotas:
+            said.quotas[-1] = (said.quotas[-1][0], value[:20])
+        elif key == "retryDelay":
+            said.waits.append(value[:40])
+        else:
+            _take_code(value, said)
+    said.message = said.message or _plain(text)
+    return said
+
+
+def _plain(text: str) -> str:
+    """The text itself; of a page its title."""
+    if text.startswith("<"):
+        title = _TITLE.search(text)
+        return title[1].strip() if title is not None else ""
+    return text

@@ -1,0 +1,29 @@
+"""An error's message as people get to see it: one short line without secrets."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+#: Long enough for the longest sentence with its numbers; a store keeps one for every attempt.
+LONGEST: Final = 500
+
+#: Keys and tokens that providers and clients are known to quote. What is left shows which one it was.
+_SECRETS: Final = (
+    re.compile(r"\b((?:sk-|gsk_|xai-|fw_)[A-Za-z0-9]{0,4})[\w\-*.]{8,200}"),
+    re.compile(r"\b(AIza|AKIA|ASIA|ya29\.|eyJ)[\w\-.]{8,2000}"),
+    re.compile(
+        r"(?i)\b(bearer |(?:api[-_]?key|access[-_]?token|authorization|[?&]key)['\"]?[=:] ?['\"]?)[\w\-./+]{8,2000}"
+    ),
+)
+_SPACE: Final = re.compile(r"\s+")
+
+
+def shown(message: str, *, otherwise: str = "") -> str:
+    """The message in one line, cut to a length, with keys blotted out."""
+    message = _SPACE.sub(" ", message[: 4 * LONGEST]).strip()
+    for secret in _SECRETS:
+        message = secret.sub(r"\1…", message)
+    if len(message) > LONGEST:
+        message = message[: LONGEST - 1] + "…"
+    return message or otherwise

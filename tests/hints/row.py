@@ -1,0 +1,59 @@
+"""One row of the table: what was seen, and every fact that must come out of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from headway.core.model import DAY_S, MINUTE_S, Dimension, Kind, Report
+from headway.providers import Seen
+
+#: A Sunday morning in Europe, midnight on the American west coast.
+NOW: Final = datetime(2026, 11, 15, 8, 0, 0, tzinfo=UTC).timestamp()
+DATE: Final = "Sun, 15 Nov 2026 08:00:00 GMT"
+
+REQUESTS, TOKENS, INPUT, OUTPUT = Dimension.REQUESTS, Dimension.TOKENS, Dimension.INPUT, Dimension.OUTPUT
+MINUTE, DAY = MINUTE_S, DAY_S
+
+
+class Row(NamedTuple):
+    """Facts that are left out must not come out: no wait, no dimension, no reports. `code` None is not compared."""
+
+    name: str
+    profile: str
+    seen: Seen
+    kind: Kind | None
+    wait: float | None = None
+    dimension: Dimension | None = None
+    reports: tuple[Report, ...] = ()
+    code: str | None = None
+    step: float | None = None
+
+
+def http(status: int, body: Any = None, **headers: str) -> Seen:
+    """A response; header names are written with underscores."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Seen(status, named, body if isinstance(body, str | bytes | None) else json.dumps(body))
+
+
+def cli(*events: Any, text: str = "", status: int | None = None) -> Seen:
+    """The structured output of an agent, and what it wrote besides."""
+    body = "\n".join(event if isinstance(event, str) else json.dumps(event) for event in events)
+    return Seen(status, body=body or None, text=text, origin="cli")
+
+
+def raised(text: str, status: int | None = None, body: Any = None, **headers: str) -> Seen:
+    """An exception."""
+    seen = http(status or 0, body, **headers)
+    return Seen(status, seen.headers, seen.body, text, "exception")
+
+
+def told(dimension: Dimension, limit: float, left: float | None, period_s: float = MINUTE_S) -> Report:
+    """A limit that only a message told."""
+    return Report(dimension, limit, left, None, period_s)
+
+
+def midstream(body: Any) -> Seen:
+    """An error in the middle of a stream, which has no status of its own."""
+    return Seen(body=body if isinstance(body, str | bytes) else json.dumps(body))

@@ -1,0 +1,46 @@
+"""What must hold of all facts, whatever went in."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from headway.core.meter import SANE_RESET
+from headway.core.model import Dimension, Hint, Kind, Report
+from headway.providers import Facts
+from headway.providers.durations import LARGEST, LONGEST_S
+from headway.providers.messages import LONGEST as LONGEST_MESSAGE
+
+
+def check(facts: Facts) -> None:
+    """Raise AssertionError where a fact cannot be meant."""
+    assert facts.kind is None or isinstance(facts.kind, Kind)
+    assert facts.kind is not Kind.CRASH
+    assert isinstance(facts.message, str)
+    assert len(facts.message) <= LONGEST_MESSAGE
+    assert isinstance(facts.code, str)
+    assert len(facts.code) <= 100
+    _check_hint(facts.hint)
+
+
+def _check_hint(hint: Hint) -> None:
+    assert hint.retry_after_s is None or _within(hint.retry_after_s, LONGEST_S)
+    assert _within(hint.precision_s, LONGEST_S)
+    assert hint.dimension is None or isinstance(hint.dimension, Dimension)
+    keys = [(report.dimension, report.period_s) for report in hint.reports]
+    assert len(keys) == len(set(keys)), "two reports on one limit"
+    for report in hint.reports:
+        _check_report(report)
+
+
+def _check_report(report: Report) -> None:
+    assert isinstance(report.dimension, Dimension)
+    assert 0.0 < report.limit < LARGEST
+    assert report.remaining is None or _within(report.remaining, report.limit)
+    assert 0.0 < report.period_s <= LONGEST_S
+    assert report.reset_s is None or _within(report.reset_s, max(60.0, SANE_RESET * report.period_s))
+    assert _within(report.reset_precision_s, LONGEST_S)
+    assert _within(report.remaining_precision, LARGEST)
+
+
+def _within(value: float, largest: float) -> bool:
+    return isfinite(value) and 0.0 <= value <= largest

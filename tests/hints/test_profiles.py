@@ -1,0 +1,149 @@
+"""Profiles are data that fits together, and an address leads to the right one."""
+
+from __future__ import annotations
+
+import pytest
+from tests.hints.row import NOW, http
+
+from headway.core.model import Counting, Kind
+from headway.providers import GENERIC, PROFILES, Profile, profile_for, understand
+from headway.providers.kinds import folded
+from headway.providers.messages import LONGEST, shown
+
+NAMES = (
+    "openai anthropic azure bedrock gemini vertex groq mistral together openrouter cohere deepseek vllm xai fireworks "
+    "ollama llamacpp claude codex gemini-cli generic"
+)
+
+
+def test_every_provider_has_one() -> None:
+    assert set(PROFILES) == set(NAMES.split())
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://api.openai.com/v1", "openai"),
+        ("https://eu.api.openai.com", "openai"),
+        ("api.openai.com", "openai"),
+        ("HTTPS://API.OPENAI.COM/v1/", "openai"),
+        ("https://api.anthropic.com", "anthropic"),
+        ("https://mine.openai.azure.com/openai/v1", "azure"),
+        ("https://mine.services.ai.azure.com", "azure"),
+        ("https://bedrock-runtime.us-east-1.amazonaws.com", "bedrock"),
+        ("https://generativelanguage.googleapis.com/v1beta", "gemini"),
+        ("https://us-central1-aiplatform.googleapis.com/v1", "vertex"),
+        ("https://aiplatform.googleapis.com/v1", "vertex"),
+        ("https://api.groq.com/openai/v1", "groq"),
+        ("https://api.mistral.ai/v1", "mistral"),
+        ("https://api.together.xyz/v1", "together"),
+        ("https://openrouter.ai/api/v1", "openrouter"),
+        ("https://api.cohere.com/v2", "cohere"),
+        ("https://api.deepseek.com", "deepseek"),
+        ("https://api.x.ai/v1", "xai"),
+        ("https://api.fireworks.ai/inference/v1", "fireworks"),
+        ("https://ollama.com/v1", "ollama"),
+        ("http://localhost:11434/v1", "ollama"),
+        ("http://user:secret@api.groq.com:443/openai", "groq"),
+        ("http://127.0.0.1:8900/v1", "generic"),
+        ("https://api.openai.com.evil.example/v1", "generic"),
+        ("https://notopenrouter.ai", "generic"),
+        ("claude", "claude"),
+        ("Gemini-CLI", "gemini-cli"),
+        ("command", "generic"),
+        ("", "generic"),
+        ("://", "generic"),
+        ("http://[", "generic"),
+    ],
+)
+def test_an_address_or_a_kind_leads_to_its_profile(address: str, name: str) -> None:
+    assert profile_for(address).name == name
+
+
+def test_the_address_comes_before_the_kind() -> None:
+    assert profile_for("https://api.groq.com/openai/v1", "openai").name == "groq"
+    assert profile_for("http://127.0.0.1:8900/v1", "openai").name == "openai"
+    assert profile_for("http://127.0.0.1:8900/v1", "command") is GENERIC
+    assert profile_for() is GENERIC
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_tables_are_spelled_as_they_are_looked_up(profile: Profile) -> None:
+    codes = (*profile.all_codes, *profile.all_soft, *profile.ramps)
+    assert [code for code in codes if folded(code) != code] == []
+    assert [name for name in profile.places if name != name.lower()] == []
+    assert set(profile.all_codes).isdisjoint(set(profile.soft_codes))
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_every_gauge_is_read(profile: Profile) -> None:
+    for gauge in profile.gauges:
+        headers = {gauge.limit: "1000", **({gauge.remaining: "900"} if gauge.remaining else {})}
+        facts = understand(
+            http(200, "", **{name.replace("-", "_"): value for name, value in headers.items()}),
+            profile,
+            now_utc=NOW,
+        )
+        (report,) = facts.hint.reports
+        assert (report.dimension, report.limit, report.remaining) == (
+            gauge.dimension,
+            1000.0,
+            900.0 if gauge.remaining else None,
+        )
+        assert report.remaining_precision == gauge.remaining_precision
+        assert report.period_s == (gauge.period_s or 60.0)
+
+
+def test_ramp_caps_are_codes_that_facts_can_carry() -> None:
+    assert {name: set(profile.ramps) for name, profile in PROFILES.items() if profile.ramps} == {
+        "openai": {"slow_down"},
+        "azure": {"slow_down"},
+        "codex": {"slow_down"},
+        "anthropic": {"acceleration_limit"},
+        "claude": {"acceleration_limit"},
+    }
+
+
+def test_how_tokens_are_counted() -> None:
+    assert PROFILES["openai"].counting == Counting(
+        reserve_max_output=True, settle_output=False, cached_free=False
+    )
+    assert PROFILES["anthropic"].counting == Counting(
+        reserve_max_output=False, settle_output=True, cached_free=True
+    )
+    assert PROFILES["bedrock"].counting == Counting(
+        reserve_max_output=True, settle_output=True, cached_free=True
+    )
+    assert PROFILES["groq"].counting.cached_free
+
+
+def test_a_profile_of_ones_own_is_a_few_lines() -> None:
+    mine = Profile(
+        "mine", statuses={420: Kind.RATE}, codes={"calm": Kind.CONCURRENCY}, wait_headers=("x-wait",)
+    )
+    assert understand(http(420, "", x_wait="5"), mine, now_utc=NOW).hint.retry_after_s == 5.0
+    assert understand(http(420, {"error": {"code": "calm"}}), mine, now_utc=NOW).kind is Kind.CONCURRENCY
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("two\n  lines\t here ", "two lines here"),
+        ("Incorrect API key provided: sk-proj-abcdefgh12345678ABCD.", "Incorrect API key provided: sk-proj…"),
+        (
+            "https://x/v1beta/models?key=AIzaSyA1234567890abcdef failed",
+            "https://x/v1beta/models?key=AIza… failed",
+        ),
+        ("Authorization: Bearer abcdef0123456789", "Authorization: Bearer …"),
+        ("api_key='0123456789abcdef' is wrong", "api_key='…' is wrong"),
+        ("key_model_access_denied", "key_model_access_denied"),
+        ("on requests per min (RPM): Limit 3, Used 3", "on requests per min (RPM): Limit 3, Used 3"),
+    ],
+)
+def test_messages_are_one_line_without_secrets(message: str, line: str) -> None:
+    assert shown(message) == line
+
+
+def test_messages_are_short() -> None:
+    assert len(shown("x" * 10_000)) == LONGEST
+    assert understand(http(418, ""), GENERIC, now_utc=NOW).message == "HTTP 418"

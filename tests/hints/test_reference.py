@@ -1,0 +1,27 @@
+"""The reference page says what the profiles say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from headway.providers import PROFILES
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_what_the_profiles_draw() -> None:
+    drawn = subprocess.run(
+        [sys.executable, "tools/draw_hints.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (drawn.returncode, drawn.stderr) == (0, "")
+
+
+def test_the_page_names_every_provider() -> None:
+    page = (ROOT / "docs" / "reference" / "hints.md").read_text(encoding="utf-8")
+    assert [name for name in PROFILES if f"| {name} |" not in page] == []
