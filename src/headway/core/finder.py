@@ -44,9 +44,9 @@ LEAST_ACCEPTED: Final = 8
 HOLD_AT: Final = 1.0
 GROWTH: Final = 4.0
 GROWTH_S: Final = 60.0
-STEADY_S: Final = 65.0
+STEADY_S: Final = 72.0
 STEADY_SHARE: Final = 0.5
-MOST_EVIDENCE_S: Final = 140.0
+MOST_EVIDENCE_S: Final = 150.0
 #: Measurements whose logarithms differ by more than this are of two different limits.
 SAME: Final = 0.2
 #: Seconds of refill beyond the estimate without a refusal: the estimate is too low.
@@ -54,6 +54,12 @@ OVERDRAFT_S: Final = 2.0
 #: Measurements that are compared to tell which dimension is limited, and how many it takes.
 KEPT: Final = 8
 TELLING: Final = 3
+#: What is sent before the first refusal is known counts as depth too, so a found depth is some way above the truth.
+DEPTH_TRUST: Final = 0.97
+DEPTH_BLUR_S: Final = 0.5
+#: Measurements that vary by less than 3 % leave no doubt; another dimension must be this much clearer to be taken.
+DOUBTFUL: Final = 0.03**2
+CLEARER: Final = 0.5
 
 LEARNED: Final = "learned pace"
 
@@ -147,6 +153,7 @@ class Finder:
         elif self._unproven:
             self._restart(sent_at, since)  # The first time that it is empty: nothing to measure from.
             self.meter.redeepen(Meter(self.meter.dimension, self.meter.limit, burst_s=1.0))
+            self.meter.full_at = now + self.meter.depth_s
         elif self._regaining:
             self.factor *= HOLD_DROP  # What was accepted since the last empty is of two different limits.
             self._climb(CLIMB_S)
@@ -230,18 +237,21 @@ class Finder:
             return
         spreads = {place: self._spread(place) for place in _PLACES if self.rates[place] > 0.0}
         best = min(spreads, key=lambda place: spreads[place])
-        if spreads[best] < 0.7 * spreads[self.place]:
+        present = spreads[self.place]
+        if present > DOUBTFUL and spreads[best] < CLEARER * present:
             self.place = best
 
     def _spread(self, place: int) -> float:
+        """The variance of what was measured, as a share of it."""
         logs = [log(found[place]) for found in self._measured if found[place] > 0.0]
         mean = sum(logs) / len(logs)
-        return sum((one - mean) ** 2 for one in logs)
+        return sum((one - mean) ** 2 for one in logs) / len(logs)
 
     def _measure_depth(self) -> None:
         """What the ramp took, less what flowed in meanwhile, was in the bucket."""
         ramp_s, sums = self._ramp
-        self.depth_s = max(1.0, sums[self.place] / self.rates[self.place] - ramp_s)
+        found_s = sums[self.place] / self.rates[self.place] - ramp_s
+        self.depth_s = max(1.0, found_s * DEPTH_TRUST - DEPTH_BLUR_S)
 
     def _overdrawn(self, now: float) -> bool:
         """More was accepted than the estimate can explain."""

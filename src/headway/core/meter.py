@@ -272,4 +272,5 @@ class Meter:
 
 def _name(dimension: Dimension, period_s: float) -> str:
     """As people say it: "input tokens per minute"."""
-    return f"{dimension.replace('_', ' ')} per {'day' if period_s >= DAY_S else 'minute'}"
+    span = {DAY_S: "day", MINUTE_S: "minute", 1.0: "second"}.get(period_s, f"{period_s:g} s")
+    return f"{dimension.replace('_', ' ')} per {span}"

@@ -13,6 +13,7 @@ from random import Random
 import msgspec
 
 from headway.core.model import Dimension, Hint, Kind, Outcome, Report
+from headway.providers import Seen, profile_for, understand
 from headway.sim.bucket import Bucket, FixedWindow
 from headway.sim.scenario import Provider, Span
 from headway.sim.workload import Truth
@@ -186,10 +187,20 @@ class VirtualProvider:
         style = self.spec.retry_after
         if style == "none":
             return Hint(reports, dimension=named)
+        if style == "text":
+            return self._in_words(wait_s, dimension, now)
         if style == "exact":
             return Hint(reports, wait_s, dimension=named)
         whole_s = ceil(wait_s) if style == "integer" else ceil(now + wait_s) - now
         return Hint(reports, float(whole_s), precision_s=1.0, dimension=named)
+
+    def _in_words(self, wait_s: float, dimension: Dimension, now: float) -> Hint:
+        """What OpenAI writes into the body of a 429, read as the real thing will be."""
+        unit = "requests per min (RPM)" if dimension is Dimension.REQUESTS else "tokens per min (TPM)"
+        limit = self.buckets[dimension].rate * 60.0
+        words = f"Rate limit reached for gpt-x on {unit}: Limit {limit:.0f}. Please try again in {wait_s * 1000:.0f}ms."
+        body = msgspec.json.encode({"error": {"message": words, "code": "rate_limit_exceeded"}})
+        return understand(Seen(status=429, body=body), profile_for("openai"), now_utc=now).hint
 
     def _headers(self, now: float) -> Hint | None:
         style = self.spec.headers

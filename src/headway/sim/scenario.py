@@ -95,7 +95,7 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     headers_say_minute: bool = False
     #: Whether a 429 says which limit it is about.
     says_which: bool = True
-    retry_after: Literal["none", "exact", "integer", "date"] = "exact"
+    retry_after: Literal["none", "exact", "integer", "date", "text"] = "exact"
     latency: Latency = Latency()
     #: The share of admitted requests that end in a 500.
     errors: Share = 0.0
@@ -267,6 +267,7 @@ def _known_values() -> list[str]:
         "exact",
         "integer",
         "date",
+        "text",
         "truth",
     ]
 
