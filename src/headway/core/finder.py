@@ -51,6 +51,8 @@ MOST_EVIDENCE_S: Final = 150.0
 SAME: Final = 0.2
 #: Seconds of refill beyond the estimate without a refusal: the estimate is too low.
 OVERDRAFT_S: Final = 2.0
+#: Longer than this between two starts is waiting for a debt, not working at the pace.
+LONGEST_STEP_S: Final = 5.0
 #: Measurements that are compared to tell which dimension is limited, and how many it takes.
 KEPT: Final = 8
 TELLING: Final = 3
@@ -174,7 +176,7 @@ class Finder:
 
     def advance(self, now: float) -> None:
         """Time has passed: the pace grows if it was really used."""
-        used_s = min(now, self.meter.full_at) - self._paced_at
+        used_s = min(now, self.meter.full_at, self._paced_at + LONGEST_STEP_S) - self._paced_at
         self._paced_at = now
         if self.mode == "ramp" or used_s <= 0.0:
             return
@@ -191,6 +193,10 @@ class Finder:
     def _end_ramp(self, mean: Costs, sent_at: float) -> None:
         """The first refusal: the bucket is drained. The ramp's pace says little; it is only a place to start from."""
         self._ramp = (sent_at - self.began_at, self._sums)
+        if mean[self.place] <= 0.0:
+            self.place = DIMENSIONS.index(
+                Dimension.REQUESTS
+            )  # Units without estimates are at least requests.
         self.rates = [self.meter.rate * cost for cost in mean]
         self.factor = SEARCH_DROP
         self._climb(CLIMB_S)

@@ -448,7 +448,7 @@ class Lane:
     def _refund(self, entry: Entry) -> None:
         """The provider did nothing for this attempt; a level reported since then knows that already."""
         for meter in entry.meters:
-            if meter.synced_seq < entry.seq:
+            if meter.synced_seq < entry.seq and meter.name != MINIMUM_GAP:
                 meter.adjust(-entry.charged[meter.place])
         if self.finder is not None:
             self.finder.turned_back(entry.charged, entry.started_at)
@@ -526,9 +526,14 @@ class Lane:
             window.refused(window.epoch, flight)
             return
         window.epoch += 1
-        if finder.mode == "ramp" or flight >= window.ceiling - max(2.0, NEAR * window.ceiling):
+        ramping = finder.mode == "ramp"
+        if ramping and 2 * flight > self.in_flight:
+            window.suspect(
+                flight - 1, now
+            )  # With many more in flight by now it cannot be about their number.
+        elif not ramping and flight >= window.ceiling - max(2.0, NEAR * window.ceiling):
             window.suspect(flight - 1, now)
-            if finder.mode != "ramp" and not finder.too_soon(sent_at):
+            if not finder.too_soon(sent_at):
                 return
         elif self._always_at(flight):
             window.suspect(min(self._refused_at) - 1, now)

@@ -191,6 +191,10 @@ class Retry(msgspec.Struct, frozen=True, gc=False):
     default_wait_s: float = 60.0
 
 
+#: After so many periods of growth nothing is left of a cap on acceleration.
+MOST_RAMP_PERIODS: Final = 50.0
+
+
 class Ramp(msgspec.Struct, frozen=True, gc=False):
     """A cap on acceleration: so much a minute is free, beyond it the rate may grow by a factor a period.
 
@@ -204,7 +208,8 @@ class Ramp(msgspec.Struct, frozen=True, gc=False):
 
     def limit(self, elapsed_s: float) -> float:
         """What is allowed a minute, so long after the lane first used what is free."""
-        return float(self.free_per_minute * self.growth ** (max(0.0, elapsed_s) / self.period_s))
+        periods = min(max(0.0, elapsed_s) / self.period_s, MOST_RAMP_PERIODS)
+        return float(self.free_per_minute * self.growth**periods)
 
 
 class LaneSpec(msgspec.Struct, frozen=True):

@@ -399,7 +399,8 @@ class Scheduler:
         if self._expiring is not None:
             self._commands.append(commands.Wake(now))
         elif self.out or not self._finish_run():
-            self._ask_for_wake()
+            self.done = False
+            self._ask_for_wake(now)
 
     def _meet_deadline(self) -> None:
         """Nothing more starts, what is in flight is stopped; what an abort left pending stays so."""
@@ -459,6 +460,11 @@ class Scheduler:
         if not lane.exhausted and len(queue.ready) < lane.low:
             self._refill(lane)
         entry = queue.head()
+        if entry is None and not lane.exhausted:
+            self._refill(lane)  # What was queued has been cancelled meanwhile.
+            entry = queue.head()
+        if self._broke:
+            self._broke.pop(lane.key, None)
         if lane.held_until > lane.announced_until or lane.announced_until > ALWAYS:
             self._mind_hold(lane, now)
         if entry is None or lane.stopped:
@@ -484,7 +490,7 @@ class Scheduler:
         if budget.capped:
             if not budget.fits(entry.estimate):
                 self._broke[lane.key] = lane  # What is in flight may turn out cheaper than it was thought.
-                return self._sleep(lane, NEVER)
+                return self._sleep(lane, lane.queue.next_at())
             budget.reserve(entry.estimate)
         if self.settings.delay_s:
             self.next_start_at = now + self.settings.delay_s
@@ -561,9 +567,11 @@ class Scheduler:
                 self._expiring = None
                 return
             entry = item if isinstance(item, Entry) else self._bare(item)
+            if entry.status is not Status.PENDING:
+                continue
             if entry.unit.index in self._unwanted:
                 self._end(entry, Move.CANCEL, "interrupted", "cancelled")
-            elif entry.status is Status.PENDING:
+            else:
                 self.waiting.drop(entry)
                 self._end(entry, Move.TIME_OUT, "deadline", "the run's deadline passed before it could start")
 
@@ -578,7 +586,7 @@ class Scheduler:
             if self.serial_phase and not (self.serial is not None and self.serial.lane.key in self._broke):
                 return False
             if not self.serial_phase and not all(
-                lane.idle or lane.key in self._broke for lane in self.lanes.values()
+                lane.idle or self._is_broke(lane) for lane in self.lanes.values()
             ):
                 return False
             if self._broke:
@@ -588,6 +596,11 @@ class Scheduler:
             self._commands.append(commands.Done(self._why_done()))
         return True
 
+    def _is_broke(self, lane: Lane) -> bool:
+        """Whether only more money could start anything in this lane."""
+        fits = self.budget.fits
+        return lane.key in self._broke and not any(fits(item[2].estimate) for item in lane.queue.delayed)
+
     def _why_done(self) -> Literal["complete", "stopped", "parked", "deadline", "budget", "aborted"]:
         if self.mode != "run":
             return self.mode
@@ -596,14 +609,15 @@ class Scheduler:
             return "parked"
         return "stopped" if stopped or self.waiting.count else "complete"
 
-    def _ask_for_wake(self) -> None:
+    def _ask_for_wake(self, now: float) -> None:
         """One wake-up: the first lane's, or the deadline."""
         wakes = self._wakes
         while wakes and self.lanes[wakes[0][1]].wake_at != wakes[0][0]:
             heappop(wakes)
         at = wakes[0][0] if wakes and self.mode == "run" and not self.paused else NEVER
-        if self.settings.deadline_at is not None and self.mode in ("run", "aborted"):
-            at = min(at, self.settings.deadline_at)
+        deadline_at = self.settings.deadline_at
+        if deadline_at is not None and deadline_at > now:
+            at = min(at, deadline_at)
         if at != NEVER:
             self._commands.append(commands.Wake(at))
 

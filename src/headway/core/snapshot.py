@@ -171,6 +171,8 @@ def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
         return Wait(f"backoff: {lane.queue.delayed[0][2].why}", due_at)
     if scheduler.serial_phase and not lane.exhausted:
         return Wait("serial units first")
+    if not lane.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
+        return Wait(f"global cap: {scheduler.concurrency} in flight")
     if scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries()):
         return Wait("other units")
     return None

@@ -86,6 +86,7 @@ class Window:
         was_at_top = self.size >= self.configured
         self.configured = configured or OPEN
         self.size = self.configured if was_at_top else min(self.size, self.configured)
+        self.probe_at = NEVER
 
     def resume(self, size: int) -> None:
         """Go on at a size that an earlier run had found."""
@@ -139,7 +140,7 @@ class Window:
 
     def doubt(self, now: float) -> None:
         """One beyond was accepted. A few more, and it was not about the number in flight."""
-        self.size = self.ceiling = self.size + 1
+        self.size = self.ceiling = min(self.size + 1, self.configured)
         self.probe_at = now
         if self.size >= self.enough:
             self.clear()
