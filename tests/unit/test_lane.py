@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import entry_of, one_lane
 
+from headway.core.finder import FIRST_RATE, LEARNED
 from headway.core.lane import ALARMED, CALM, CANARY_S, CAUTION_GROWTH, PROBE_PAUSE_S, Lane
 from headway.core.meter import GUARD_S
 from headway.core.model import (
     DAY_S,
+    MINUTE_S,
     NO_ESTIMATE,
     Counting,
     Dimension,
@@ -114,7 +116,7 @@ def test_an_old_answer_does_not_bring_an_old_limit_back() -> None:
 def test_a_reported_limit_of_nothing_is_unknown(limit: float) -> None:
     lane = one_lane(Limits())
     lane.admitted(sent(lane, 0.0), says(0.0, limit=limit), 0.1)
-    assert in_force(lane) == []
+    assert in_force(lane) == [(LEARNED, FIRST_RATE * MINUTE_S, False)]
 
 
 def test_limits_a_minute_and_a_day_stand_beside_each_other() -> None:
@@ -133,11 +135,18 @@ def test_a_first_report_counts_what_was_sent_since() -> None:
     assert lane.meters[0].level(12.0) == pytest.approx(20.0 + 2.0 - 2.0)
 
 
-def test_the_window_opens_once_a_limit_is_reported() -> None:
+def test_the_first_report_takes_the_place_of_the_search() -> None:
     lane = one_lane(Limits())
-    assert not lane.window.open
+    assert in_force(lane) == [(LEARNED, FIRST_RATE * MINUTE_S, False)]
     lane.admitted(sent(lane, 0.0), says(20.0), 0.1)
+    assert in_force(lane) == [("requests per minute", 60.0, True)]
     assert lane.window.open
+
+
+def test_a_configured_limit_takes_the_place_of_the_search() -> None:
+    lane = one_lane(Limits())
+    lane.configure(Limits(rpm=30.0), 1.0)
+    assert in_force(lane) == [("requests per minute", 30.0, False)]
 
 
 def test_new_configured_limits_keep_what_is_owed() -> None:
@@ -414,11 +423,12 @@ def test_without_any_meter_a_rate_refusal_halves_the_window_once() -> None:
     assert lane.window.size == 5
 
 
-def test_a_refusal_shrinks_the_window_of_a_lane_that_has_only_a_minimum_gap() -> None:
+def test_a_refusal_slows_a_lane_that_has_only_a_minimum_gap() -> None:
     lane = one_lane(Limits(min_gap_s=0.01))
-    for entry in [sent(lane, 0.0) for _ in range(3)]:
-        refused(lane, entry, 1.0)
-    assert lane.window.size == 1
+    entries = [sent(lane, 0.0) for _ in range(3)]
+    before = lane.start_at(entry_of(lane))
+    refused(lane, entries[-1], 1.0)
+    assert lane.start_at(entry_of(lane)) > max(1.0, before)
 
 
 def test_too_many_at_once_halves_the_window_once_and_leaves_the_meters_alone() -> None:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.drive import entry_of, one_lane
+from tests.unit.drive import Run, entry_of, good, lane_spec, one_lane, play, started_at, units
 
+from headway.core.estimate import ENOUGH
+from headway.core.finder import LEARNED, LEAST_EVIDENCE_S, Finder
 from headway.core.lane import Lane
-from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
-from headway.core.model import DAY_S, Costs, Dimension, Hint, Kind, Limits, Outcome, Report
+from headway.core.memory import FORGOTTEN_S, FoundRecord, LaneRecord, export_lane, import_lane, rebuild_levels
+from headway.core.model import (
+    DAY_S,
+    Costs,
+    Dimension,
+    Estimate,
+    Hint,
+    Kind,
+    Limits,
+    Outcome,
+    Report,
+    Unit,
+    Usage,
+)
 from headway.core.queue import ALWAYS
-from headway.core.window import Window
 
 #: The engine's clock and the wall's in the first life and in the second.
 NOW, UTC = 100.0, 1_800_000_000.0
@@ -124,17 +137,15 @@ def test_a_window_that_learned_nothing_follows_the_new_configuration() -> None:
 
 
 def test_a_warm_start_is_no_slower_than_a_cold_one() -> None:
-    def after_rounds(window: Window, rounds: int) -> int:
-        for _ in range(rounds):
-            for _ in range(window.size):
-                window.succeeded(window.size, first_try=True)
-        return window.size
+    def starts_by(run: Run, until: float) -> int:
+        return len(started_at(play(run, good, until=until)))
 
-    cold = one_lane(Limits())
-    after_rounds(cold.window, 1)
-    warm = Lane(cold.spec, 0.0, {})
-    import_lane(warm, export_lane(cold, 0.0, 0.0), 0.0, 0.0)
-    assert after_rounds(warm.window, 4) >= after_rounds(one_lane(Limits()).window, 4)
+    spec = lane_spec(limits=Limits())
+    cold = Run(units(2000), spec)
+    starts_by(cold, 2.0)
+    warm = Run(units(2000), spec)
+    import_lane(warm.lane(), export_lane(cold.lane(), 2.0, UTC), 0.0, UTC)
+    assert starts_by(warm, 5.0) >= starts_by(Run(units(2000), spec), 5.0)
 
 
 def test_levels_are_rebuilt_from_the_starts_of_the_earlier_life() -> None:
@@ -157,3 +168,84 @@ def test_no_starts_leave_full_buckets() -> None:
     lane = Lane(one_lane(Limits(rpm=60.0, burst_s=60.0)).spec, LATER, {})
     rebuild_levels(lane, [])
     assert lane.meters[0].level(LATER) == pytest.approx(60.0)
+
+
+# -- what was found without being told ------------------------------------------------------------------
+
+FOUND = FoundRecord((10.0, 1000.0, 800.0, 200.0), Dimension.TOKENS, 12.0, 100.0)
+
+
+def finder_after(record: LaneRecord, age_s: float) -> Finder:
+    """What a new lane makes of a record of this age."""
+    lane = one_lane(Limits())
+    import_lane(lane, record, 0.0, UTC + age_s)
+    assert lane.finder is not None
+    return lane.finder
+
+
+def test_a_found_rate_survives() -> None:
+    lane = one_lane(Limits())
+    import_lane(lane, LaneRecord("a", UTC, found=FOUND), 0.0, UTC)
+    new = reborn(lane)
+    assert new.finder is not None
+    assert new.finder.rates == pytest.approx(FOUND.rates)
+    assert new.finder.depth_s == pytest.approx(FOUND.depth_s)
+    assert [(meter.name, meter.dimension, meter.rate) for meter in new.meters] == [
+        (LEARNED, Dimension.TOKENS, 1000.0)
+    ]
+
+
+def test_a_lane_that_found_nothing_yet_remembers_nothing() -> None:
+    assert export_lane(one_lane(Limits()), NOW, UTC).found is None
+
+
+def test_a_found_rate_is_of_no_use_where_a_limit_is_configured() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    import_lane(lane, LaneRecord("a", UTC, found=FOUND), 0.0, UTC)
+    assert [meter.name for meter in lane.meters] == ["requests per minute"]
+
+
+def test_a_report_is_stronger_than_a_found_rate() -> None:
+    lane = one_lane(Limits())
+    import_lane(lane, LaneRecord("a", UTC, found=FOUND), 0.0, UTC)
+    entry = entry_of(lane)
+    lane.charge(entry, 0.0)
+    lane.admitted(entry, Hint((Report(Dimension.REQUESTS, 500.0, 400.0),)), 0.1)
+    assert [meter.name for meter in lane.meters] == ["requests per minute"]
+
+
+@pytest.mark.parametrize(
+    ("age_s", "left_s"),
+    [
+        (-60.0, 100.0),
+        (0.0, 100.0),
+        (0.25 * FORGOTTEN_S, 75.0),
+        (0.5 * FORGOTTEN_S, 50.0),
+        (FORGOTTEN_S, LEAST_EVIDENCE_S),
+        (9.0 * FORGOTTEN_S, LEAST_EVIDENCE_S),
+    ],
+)
+def test_trust_in_a_found_rate_shrinks_with_age_and_is_gone_after_a_week(age_s: float, left_s: float) -> None:
+    finder = finder_after(LaneRecord("a", UTC, found=FOUND), age_s)
+    assert finder.evidence_s == pytest.approx(left_s)
+
+
+def test_however_old_it_is_a_found_rate_is_the_one_to_start_with() -> None:
+    finder = finder_after(LaneRecord("a", UTC, found=FOUND), 9.0 * FORGOTTEN_S)
+    assert finder.meter.rate == pytest.approx(1000.0)
+
+
+def test_what_units_took_survives() -> None:
+    lane = one_lane()
+    for index in range(ENOUGH):
+        entry = entry_of(lane, Unit(index, "a", chars=900, family="prompt"))
+        lane.charge(entry, 0.0)
+        lane.release(entry, Outcome(usage=Usage(input_tokens=300.0, output_tokens=70.0)), 1.0)
+    unit = Unit(99, "a", chars=1200, family="prompt")
+    assert (
+        entry_of(reborn(lane), unit).estimate == entry_of(lane, unit).estimate == Estimate(400.0, 70.0, 70.0)
+    )
+
+
+def test_a_lane_without_usage_remembers_no_estimates() -> None:
+    assert export_lane(one_lane(), NOW, UTC).estimates is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.unit.drive import (
     ONE_BY_ONE,
@@ -17,12 +19,18 @@ from tests.unit.drive import (
     units,
 )
 
-from headway.core.events import Event, HoldLane, StopLane
+from headway.core.commands import Start
+from headway.core.events import Event, Finished, HoldLane, StopLane
 from headway.core.lane import BATCH, LOW
 from headway.core.model import Estimate, Kind, LaneSpec, Limits, Settings, Unit
 
 #: One a second, no burst.
 SPACED = Limits(rpm=60.0, burst_s=0.0)
+
+
+def in_an_hour(start: Start, now: float) -> tuple[float, Finished]:
+    """No attempt is answered in time for anything."""
+    return 3600.0, ok(start.unit.index)
 
 
 def order_of(run: Run) -> list[int]:
@@ -113,7 +121,34 @@ def test_a_window_lets_as_many_out_as_it_is_wide() -> None:
 
 
 def test_an_unknown_lane_begins_with_a_handful() -> None:
-    assert Run(units(9), lane_spec(limits=Limits())).at(0.0).started == [0, 1, 2]
+    assert 3 <= len(Run(units(99), lane_spec(limits=Limits())).at(0.0).started) <= 10
+
+
+def test_an_unknown_lane_that_hears_nothing_starts_ten_a_second_and_then_waits() -> None:
+    run = Run(units(99), lane_spec(limits=Limits()))
+    starts = [at for at, _ in started_at(play(run, in_an_hour, until=100.0))]
+    gaps = [after - before for before, after in pairwise(starts) if after > before]
+    assert gaps[0] <= 0.1 + 1e-9
+    assert gaps[1:] == pytest.approx([0.1] * len(gaps[1:]))
+    assert len(starts) == 20
+
+
+def test_an_unknown_lane_grows_with_what_is_accepted() -> None:
+    starts = [at for at, _ in started_at(play(Run(units(2000), lane_spec(limits=Limits())), good))]
+    in_second = [sum(second <= at < second + 1 for at in starts) for second in range(6)]
+    assert in_second[0] <= 25
+    assert in_second[0] < in_second[2] < in_second[4] < in_second[5]
+    assert in_second[5] > 5 * in_second[0]
+
+
+def test_no_more_than_twenty_or_half_of_those_answered_are_unanswered_on_an_unknown_lane() -> None:
+    run = Run(units(2000), lane_spec(limits=Limits()))
+    started = answered = 0
+    for _, step in play(run, good):
+        started += len(step.started)
+        answered += len(step.finishes)
+        assert started - answered <= max(20, answered / 2 + 1)
+    assert answered == 2000
 
 
 def test_virtual_time_is_charged_only_when_a_unit_starts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.window import FIRST_WINDOW, USED_SHARE, Window
+from headway.core.window import FIRST_PATIENCE, FIRST_WINDOW, NEVER, QUIET_S, USED_SHARE, Window
 
 
 def full_round(window: Window) -> None:
@@ -195,3 +195,149 @@ def test_an_opened_window_no_longer_doubles_after_a_cut() -> None:
     cut(window, 20)
     full_round(window)
     assert window.size == 11
+
+
+# -- the ceiling --------------------------------------------------------------------------------------
+
+
+def at_ceiling(ceiling: int = 9) -> Window:
+    """A window that was refused just above this number and has grown back to it."""
+    window = Window(64, rate_known=True)
+    cut(window, ceiling + 1)
+    while window.size < ceiling:
+        full_round(window)
+    return window
+
+
+def rounds_until_more(window: Window) -> int:
+    """Full rounds of success until it goes beyond its present size."""
+    size = window.size
+    for rounds in range(1, 1000):
+        full_round(window)
+        if window.size > size:
+            return rounds
+    raise AssertionError("it never grows")
+
+
+def test_what_was_refused_is_remembered_as_a_ceiling() -> None:
+    window = Window(64, rate_known=True)
+    cut(window, 10)
+    assert (window.size, window.ceiling) == (5, 9)
+
+
+def test_growing_back_to_the_ceiling_takes_a_round_a_step_and_beyond_it_patience() -> None:
+    window = Window(64, rate_known=True)
+    cut(window, 10)
+    assert [rounds_until_more(window) for _ in range(4)] == [1, 1, 1, 1]
+    assert rounds_until_more(window) == FIRST_PATIENCE
+
+
+def test_a_refusal_beyond_the_ceiling_goes_back_to_it_and_not_to_half() -> None:
+    window = at_ceiling()
+    rounds_until_more(window)
+    assert cut(window, 10)
+    assert (window.size, window.ceiling) == (9, 9)
+
+
+def test_each_refusal_beyond_the_ceiling_doubles_the_patience() -> None:
+    window = at_ceiling()
+    patience = []
+    for _ in range(3):
+        patience.append(rounds_until_more(window))
+        cut(window, 10)
+    assert patience == [FIRST_PATIENCE, 2 * FIRST_PATIENCE, 4 * FIRST_PATIENCE]
+
+
+def test_a_ceiling_that_nobody_minds_any_more_rises() -> None:
+    window = at_ceiling()
+    rounds_until_more(window)
+    rounds_until_more(window)
+    assert (window.size, window.ceiling) == (11, 10)
+
+
+def test_a_refusal_at_the_ceiling_halves_and_lowers_it() -> None:
+    window = at_ceiling()
+    cut(window, 9)
+    assert (window.size, window.ceiling) == (4, 8)
+
+
+# -- a suspicion --------------------------------------------------------------------------------------
+
+
+def test_a_suspected_number_bounds_the_window_until_a_quiet_second_has_passed() -> None:
+    window = Window(None, rate_known=True)
+    window.suspect(20, 100.0)
+    assert (window.size, window.probe_at) == (20, 100.0 + QUIET_S)
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_suspicion_leaves_one_in_flight(most: int) -> None:
+    window = Window(None, rate_known=True)
+    window.suspect(most, 0.0)
+    assert window.size == 1
+
+
+def test_one_accepted_beyond_allows_another_at_once() -> None:
+    window = Window(None, rate_known=True)
+    window.suspect(20, 100.0)
+    window.doubt(101.2)
+    assert (window.size, window.probe_at) == (21, 101.2)
+
+
+@pytest.mark.parametrize(("suspected", "probes"), [(1, 3), (20, 5), (100, 13)])
+def test_a_tenth_more_accepted_beyond_opens_it(suspected: int, probes: int) -> None:
+    window = Window(None, rate_known=True)
+    window.suspect(suspected, 100.0)
+    opened = []
+    for _ in range(probes):
+        window.doubt(102.0)
+        opened.append(window.open)
+    assert opened == [False] * (probes - 1) + [True]
+    assert window.probe_at == NEVER
+
+
+def test_one_refused_beyond_confirms_the_number_and_ends_the_probing() -> None:
+    window = Window(None, rate_known=True)
+    window.suspect(20, 100.0)
+    window.confirm()
+    assert (window.size, window.ceiling, window.probe_at) == (20, 20, NEVER)
+
+
+def test_a_confirmed_number_is_exceeded_only_after_patience() -> None:
+    window = Window(None, rate_known=True)
+    window.suspect(20, 100.0)
+    window.confirm()
+    assert rounds_until_more(window) == FIRST_PATIENCE
+
+
+def test_clearing_forgets_suspicion_and_ceiling() -> None:
+    window = Window(None, rate_known=True)
+    window.suspect(20, 100.0)
+    window.clear()
+    assert window.open
+    assert window.probe_at == NEVER
+    assert cut(window, 50)
+    assert window.size == 25
+
+
+def test_clearing_never_opens_more_than_is_configured() -> None:
+    window = Window(8, rate_known=True)
+    cut(window, 8)
+    window.clear()
+    assert window.size == 8
+
+
+# -- what the gauge asks for --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "size"), [(12, 12), (0, 1), (99, 64)])
+def test_the_size_that_answers_ask_for_is_taken_within_bounds(asked: int, size: int) -> None:
+    window = Window(64, rate_known=True)
+    window.gauge(asked)
+    assert window.size == size
+
+
+def test_a_size_that_answers_asked_for_grows_a_round_a_step() -> None:
+    window = at_ceiling()
+    window.gauge(7)
+    assert [rounds_until_more(window) for _ in range(4)] == [1, 1, 1, 1]

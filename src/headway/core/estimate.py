@@ -104,9 +104,9 @@ class Estimator:
         return self._all if len(self._all) >= ENOUGH else None
 
     def export(self) -> EstimatorRecord:
-        """As a plain record: nine quantiles a family say enough."""
+        """As a plain record: eleven quantiles a family say enough."""
         known = {"": self._all, **self._families}
-        shares = [place / 10.0 for place in range(1, 10)]
+        shares = [1.0 - HIGH, *(place / 10.0 for place in range(1, 10)), HIGH]
         outputs = {
             family: tuple(one.quantile(share) for share in shares)
             for family, one in known.items()

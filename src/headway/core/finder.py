@@ -24,11 +24,13 @@ from headway.core.model import DIMENSIONS, MINUTE_S, Costs, Dimension
 
 #: Starts a second before anything is known (providers.md §4.8).
 FIRST_RATE: Final = 10.0
+#: A handful at once, not a trickle (providers.md §4.7).
+FIRST_BURST_S: Final = 0.6
 #: The ramp's pace is what was accepted so far, spent over this time, so that the overshoot is a small share of it;
 #: and up to a pace whose overshoot is a handful at any rate, over a shorter one.
-RAMP_S: Final = 2.5
-FAST_RAMP_S: Final = 0.7
-FAST_RATE: Final = 50.0
+RAMP_S: Final = 2.3
+FAST_RAMP_S: Final = 0.5
+FAST_RATE: Final = 60.0
 #: Attempts without a first word during a ramp, to begin with and as a share of those that had one.
 FIRST_UNANSWERED: Final = 20.0
 UNANSWERED_SHARE: Final = 0.5
@@ -40,11 +42,14 @@ CLIMB_S: Final = 2.0
 #: Less than this between two refusals, or fewer acceptances, is no measurement.
 LEAST_EVIDENCE_S: Final = 1.0
 LEAST_ACCEPTED: Final = 8
+#: After this long a few are enough: slow limits have no more to show.
+LONG_ENOUGH_S: Final = 4.0
+FEWEST_ACCEPTED: Final = 3
 #: Just below the estimate, doubling in so many times the evidence (providers.md §4.8).
 HOLD_AT: Final = 1.0
 GROWTH: Final = 4.0
 GROWTH_S: Final = 60.0
-STEADY_S: Final = 72.0
+STEADY_S: Final = 66.0
 STEADY_SHARE: Final = 0.5
 MOST_EVIDENCE_S: Final = 150.0
 #: Measurements whose logarithms differ by more than this are of two different limits.
@@ -73,7 +78,9 @@ class Finder:
 
     def __init__(self, now: float, prefer: Dimension) -> None:
         self.mode: Literal["ramp", "climb", "hold"] = "ramp"
-        self.meter = Meter(Dimension.REQUESTS, FIRST_RATE * MINUTE_S, now=now, burst_s=1.0, name=LEARNED)
+        self.meter = Meter(
+            Dimension.REQUESTS, FIRST_RATE * MINUTE_S, now=now, burst_s=FIRST_BURST_S, name=LEARNED
+        )
         self.place = DIMENSIONS.index(prefer)
         #: The rate that each dimension had when last measured, and the factor of it that is the pace.
         self.rates = [0.0, 0.0, 0.0, 0.0]
@@ -84,6 +91,7 @@ class Finder:
         self._doubling_s = CLIMB_S
         self._regaining = False
         self._accepted = 0
+        self._empty_seq = 0
         self._count = 0
         self._sums = [0.0, 0.0, 0.0, 0.0]
         self._ramp: tuple[float, list[float]] = (0.0, self._sums)
@@ -131,24 +139,25 @@ class Finder:
             max(FIRST_UNANSWERED, UNANSWERED_SHARE * self._accepted) if self.mode == "ramp" else float("inf")
         )
 
-    def settled(self, more: Costs, sent_at: float) -> None:
-        """An attempt turns out to have cost so much more."""
-        if sent_at > self.empty_at:
+    def settled(self, more: Costs, seq: int) -> None:
+        """Send number `seq` of the lane turns out to have cost so much more."""
+        if seq > self._empty_seq:
             for place in _PLACES:
                 self._sums[place] += more[place]
 
-    def turned_back(self, costs: Costs, sent_at: float) -> None:
-        """An attempt was not accepted after all."""
-        if sent_at > self.empty_at:
+    def turned_back(self, costs: Costs, seq: int) -> None:
+        """Send number `seq` was not accepted after all."""
+        if seq > self._empty_seq:
             self._count -= 1
             for place in _PLACES:
                 self._sums[place] -= costs[place]
 
-    def refused(self, sent_at: float, since: list[Costs], mean: Costs, now: float) -> None:
-        """A new refusal, not one of a burst: the bucket was empty when this was sent.
+    def refused(self, sent_at: float, seq: int, since: list[Costs], mean: Costs, now: float) -> None:
+        """A new refusal, not one of a burst: the bucket was empty when send number `seq` went out.
 
         `since` is what has been sent after it, `mean` what a unit costs on average.
         """
+        self._empty_seq = seq if self.mode == "ramp" or not self.too_soon(sent_at) else self._empty_seq
         if self.mode == "ramp":
             self._end_ramp(mean, sent_at)
             self._restart(sent_at, since)
@@ -171,8 +180,9 @@ class Finder:
 
     def too_soon(self, now: float) -> bool:
         """Whether too little has happened since the bucket was empty to measure anything."""
-        little = now - self.empty_at < LEAST_EVIDENCE_S or self._count < LEAST_ACCEPTED
-        return little or self._sums[self.place] <= 0.0
+        elapsed_s = now - self.empty_at
+        enough = LEAST_ACCEPTED if elapsed_s < LONG_ENOUGH_S else FEWEST_ACCEPTED
+        return elapsed_s < LEAST_EVIDENCE_S or self._count < enough or self._sums[self.place] <= 0.0
 
     def advance(self, now: float) -> None:
         """Time has passed: the pace grows if it was really used."""

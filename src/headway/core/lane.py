@@ -58,11 +58,16 @@ LEAST_WIDEST_PROBE: Final = 2
 PROBE_PAUSE_S: Final = 600.0
 #: A refusal further below the suspected number in flight than this share of it (or two) is about something else.
 NEAR: Final = 0.02
+#: With so few in flight a refusal is about a rate; up to so many it may be about either, and is taken for both.
+FEW: Final = 3
+MANY: Final = 8
 #: So many refusals at nearly the same number in flight make that number a suspect.
 ALWAYS_AT: Final = 4
 #: Silence after which a canary goes (providers.md §4.5).
 CANARY_S: Final = 3.0
 RAMP_CAP: Final = "acceleration"
+#: A cap on acceleration binds once this share of its second is used up.
+RAMP_BINDS: Final = 0.5
 MINIMUM_GAP: Final = "minimum gap"
 #: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
 #: choose from many; input order needs only as many as may start before the next call.
@@ -298,8 +303,8 @@ class Lane:
         """Why this unit can never fit, with the numbers; empty where it can."""
         for meter in self.meters:
             cost = entry.costs[meter.place]
-            learned = meter.name == LEARNED
-            if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not learned:
+            passing = meter.name in (LEARNED, RAMP_CAP)
+            if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
                 what = meter.dimension.replace("_", " ")
                 return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
         return ""
@@ -418,7 +423,7 @@ class Lane:
         if self.finder is not None and costs is not None:
             before = entry.charged
             grown = (0.0, costs[1] - before[1], costs[2] - before[2], costs[3] - before[3])
-            self.finder.settled(grown, entry.started_at)
+            self.finder.settled(grown, entry.seq)
 
     def _correct_input(self, entry: Entry, usage: Usage) -> None:
         """The input is counted before the output is there: put right what was estimated for it.
@@ -443,7 +448,7 @@ class Lane:
         requests, tokens, tokens_in, tokens_out = entry.charged
         entry.charged = (requests, tokens + more, tokens_in + more, tokens_out)
         if self.finder is not None:
-            self.finder.settled((0.0, more, more, 0.0), entry.started_at)
+            self.finder.settled((0.0, more, more, 0.0), entry.seq)
 
     def _refund(self, entry: Entry) -> None:
         """The provider did nothing for this attempt; a level reported since then knows that already."""
@@ -451,7 +456,7 @@ class Lane:
             if meter.synced_seq < entry.seq and meter.name != MINIMUM_GAP:
                 meter.adjust(-entry.charged[meter.place])
         if self.finder is not None:
-            self.finder.turned_back(entry.charged, entry.started_at)
+            self.finder.turned_back(entry.charged, entry.seq)
 
     # -- refusals ---------------------------------------------------------------------------------------
 
@@ -517,32 +522,35 @@ class Lane:
         if entry.probe == "window":
             self.window.confirm()
         elif entry.epoch == self.window.epoch:
-            self._judge_blind(entry.flight, entry.started_at, finder, now)
+            self._judge_blind(entry, finder, now)
         finder.meter.empty(now)
 
-    def _judge_blind(self, flight: int, sent_at: float, finder: Finder, now: float) -> None:
-        window = self.window
+    def _judge_blind(self, entry: Entry, finder: Finder, now: float) -> None:
+        window, flight = self.window, entry.flight
         if flight > window.ceiling and window.size > window.ceiling:
             window.refused(window.epoch, flight)
             return
         window.epoch += 1
         ramping = finder.mode == "ramp"
-        if ramping and 2 * flight > self.in_flight:
+        near = flight >= window.ceiling - max(2.0, NEAR * window.ceiling)
+        if flight <= FEW:
+            window.clear()
+        elif ramping and 2 * flight > self.in_flight:
             window.suspect(
                 flight - 1, now
             )  # With many more in flight by now it cannot be about their number.
-        elif not ramping and flight >= window.ceiling - max(2.0, NEAR * window.ceiling):
+        elif not ramping and near:
             window.suspect(flight - 1, now)
-            if not finder.too_soon(sent_at):
+            if flight > MANY and not finder.too_soon(entry.started_at):
                 return
-        elif self._always_at(flight):
+        elif not ramping and self._always_at(flight):
             window.suspect(min(self._refused_at) - 1, now)
         else:
             window.clear()
         since = [
-            other.charged for other in self._out.values() if other.lane is self and other.started_at > sent_at
+            other.charged for other in self._out.values() if other.lane is self and other.seq > entry.seq
         ]
-        finder.refused(sent_at, since, self.mean_costs(), now)
+        finder.refused(entry.started_at, entry.seq, since, self.mean_costs(), now)
         self._select()
 
     def _always_at(self, flight: int) -> bool:
@@ -561,7 +569,7 @@ class Lane:
         """A cap on acceleration rises from the moment that it first binds."""
         ramp = self.spec.ramp
         assert ramp is not None
-        if self._ramped_at == NEVER and meter.full_at > now:
+        if self._ramped_at == NEVER and meter.full_at - now > RAMP_BINDS * meter.depth_s:
             self._ramped_at = now
         meter.set_limit(ramp.limit(now - min(now, self._ramped_at)), now)
 

@@ -157,7 +157,9 @@ class Meter:
         for at, base in reversed(self.bursts):
             if at <= sent_at:
                 break
-            least = max(least, at + mark - base)
+            owed = at + mark - base
+            if owed > least:
+                least = owed
         return least
 
     def level(self, now: float, depth_s: float | None = None) -> float:
@@ -201,7 +203,9 @@ class Meter:
         if wrong_by > blur_s:
             wrong_by -= blur_s
         elif wrong_by < -blur_s:
-            wrong_by = min(0.0, wrong_by + blur_s + self._crossed(mark - cost / self.rate, sent_at))
+            wrong_by += blur_s + self._crossed(mark - cost / self.rate, sent_at)
+            if wrong_by >= 0.0:
+                return
             wrong_by = max(wrong_by, self._owed_since(sent_at) - self.full_at)
         else:
             return
@@ -227,8 +231,11 @@ class Meter:
             return
         blur_s = report.remaining_precision / self.rate
         low, high = implied_s - report.reset_precision_s - blur_s, implied_s + blur_s
-        if low <= self.implied[1] and high >= self.implied[0]:
-            low, high = max(low, self.implied[0]), min(high, self.implied[1])
+        known_low, known_high = self.implied
+        if low <= known_low and high >= known_high:
+            return
+        if low <= known_high and high >= known_low:
+            low, high = max(low, known_low), min(high, known_high)
         self.implied = (low, high)  # Where a report agrees with none before, the provider has changed.
         self.ceiling_s = max(SHALLOWEST_S, (low + high) / 2.0)
         self.deepen(self.proven_s)

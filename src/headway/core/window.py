@@ -66,8 +66,8 @@ class Window:
 
     @property
     def learned(self) -> bool:
-        """Whether a refusal has shaped it."""
-        return not self.slow_start and self.size < self.configured
+        """Whether a refusal has shaped it, beyond mere suspicion."""
+        return not self.slow_start and self.size < self.configured and self.probe_at == NEVER
 
     def throw_open(self) -> None:
         """The lane's rate has become known before any refusal: meters pace it from here on."""
@@ -114,6 +114,7 @@ class Window:
         self.epoch += 1
         self.slow_start = False
         self.credit = 0
+        self.probe_at = NEVER
         if self.size > self.ceiling:
             self.size = self.ceiling
             self.patience *= 2
