@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drive import entry_of, one_lane
 
 from headway.core.finder import FIRST_RATE, LEARNED
-from headway.core.lane import ALARMED, CALM, CANARY_S, CAUTION_GROWTH, PROBE_PAUSE_S, Lane
+from headway.core.lane import CALM, CANARY_S, PROBE_PAUSE_S, Lane
 from headway.core.meter import GUARD_S
 from headway.core.model import (
     DAY_S,
@@ -25,6 +25,7 @@ from headway.core.model import (
     Usage,
 )
 from headway.core.queue import ALWAYS, NEVER, Entry
+from headway.core.refusals import ALARMED, CAUTION_GROWTH
 from headway.core.retry import LONGEST_HINT_S
 
 REQUESTS, TOKENS, INPUT = Dimension.REQUESTS, Dimension.TOKENS, Dimension.INPUT

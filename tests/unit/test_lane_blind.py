@@ -8,9 +8,10 @@ from tests.unit.drive import Run, Step, entry_of, failed, lane_spec, ok, one_lan
 
 from headway.core.events import Admitted, SetLimits
 from headway.core.finder import FIRST_UNANSWERED
-from headway.core.lane import ALWAYS_AT, Lane
+from headway.core.lane import Lane
 from headway.core.model import Dimension, Estimate, Kind, Limits, Outcome, Unit, Usage
 from headway.core.queue import ALWAYS, NEVER, Entry
+from headway.core.refusals import ALWAYS_AT
 from headway.core.window import QUIET_S
 
 

@@ -19,11 +19,12 @@ from collections.abc import Iterator, Mapping
 from math import exp
 from typing import Final
 
+from headway.core import refusals
 from headway.core.breaker import Breaker
 from headway.core.estimate import Estimator
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
-from headway.core.meter import NEARLY, Meter
+from headway.core.meter import MINIMUM_GAP, NEARLY, Meter
 from headway.core.model import (
     DAY_S,
     DIMENSIONS,
@@ -45,30 +46,20 @@ from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.retry import LONGEST_HINT_S, REFUSED
 from headway.core.window import Window
 
-#: The reserve is this many times a meter's guard: once to begin with, half as much again for each congestion
-#: event, and what one success leaves of the excess (half is gone after some 350).
+#: The reserve is this many times a meter's guard to begin with; what one success leaves of what refusals added (half
+#: is gone after some 350).
 CALM: Final = 1.0
-ALARMED: Final = 8.0
-CAUTION_GROWTH: Final = 1.5
 CAUTION_DECAY: Final = 0.998
 #: Unanswered probes: one, doubling with each accepted one up to a quarter of a second's starts.
 PROBE_SHARE_S: Final = 0.25
 LEAST_WIDEST_PROBE: Final = 2
 #: The pause after a refused probe; doubles with each.
 PROBE_PAUSE_S: Final = 600.0
-#: A refusal further below the suspected number in flight than this share of it (or two) is about something else.
-NEAR: Final = 0.02
-#: With so few in flight a refusal is about a rate; up to so many it may be about either, and is taken for both.
-FEW: Final = 3
-MANY: Final = 8
-#: So many refusals at nearly the same number in flight make that number a suspect.
-ALWAYS_AT: Final = 4
 #: Silence after which a canary goes (providers.md §4.5).
 CANARY_S: Final = 3.0
 RAMP_CAP: Final = "acceleration"
 #: A cap on acceleration binds once this share of its second is used up.
 RAMP_BINDS: Final = 0.5
-MINIMUM_GAP: Final = "minimum gap"
 #: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
 #: choose from many; input order needs only as many as may start before the next call.
 BATCH: Final = 128
@@ -122,7 +113,8 @@ class Lane:
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
         self.gauge = Gauge()
         self.estimator = Estimator()
-        self._refused_at: deque[int] = deque(maxlen=ALWAYS_AT)
+        #: How many were in flight at the latest refusals of a blind lane.
+        self.refused_at: deque[int] = deque(maxlen=refusals.ALWAYS_AT)
         self.window = Window(spec.limits.max_concurrency, rate_known=True)
         self.configure(spec.limits, now)
 
@@ -156,9 +148,9 @@ class Lane:
         if limits.known:
             self.finder = None
             self.window.throw_open()
-        self._select()
+        self.select()
 
-    def _select(self) -> None:
+    def select(self) -> None:
         """The meters in force: all reported ones, and configured ones where nothing as tight is reported."""
         loose = float("inf")
         reported = {key: meter.limit for key, meter in self._reported.items()}
@@ -183,7 +175,7 @@ class Lane:
                 continue
             if report.limit != meter.limit and entry.seq > meter.synced_seq:
                 meter.set_limit(report.limit, now)
-                self._select()
+                self.select()
             try:
                 mark = entry.marks[entry.meters.index(meter)]
             except ValueError:
@@ -210,7 +202,7 @@ class Lane:
         self._reported[report.dimension, report.period_s] = meter
         self.finder = None
         self.window.throw_open()
-        self._select()
+        self.select()
 
     def recall(
         self,
@@ -229,7 +221,7 @@ class Lane:
             self._reported[dimension, period_s] = meter
             self.finder = None
             self.window.throw_open()
-            self._select()
+            self.select()
         for meter in (*self._configured, *self._reported.values()):
             if meter.probed and (meter.dimension, meter.period_s) == (dimension, period_s):
                 meter.deepen(depth_s)
@@ -240,7 +232,7 @@ class Lane:
         """Go on with a rate that an earlier run found by itself."""
         if self.finder is not None:
             self.finder.recall(rates, DIMENSIONS.index(dimension), depth_s, evidence_s, now)
-            self._select()
+            self.select()
 
     # -- when may it start ---------------------------------------------------------------------------
 
@@ -465,7 +457,7 @@ class Lane:
         self.refused += 1
         hint = outcome.hint or _NO_HINT
         if outcome.kind is Kind.RATE:
-            self._refused_rate(entry, hint, now)
+            refusals.of_rate(self, entry, hint, now)
         elif outcome.kind is Kind.CONCURRENCY:
             self.window.refused(entry.epoch, self.in_flight + 1)
         held_until = self.heed(outcome, now)
@@ -483,87 +475,15 @@ class Lane:
         self.hold(now + wait_s + self.spec.retry.hold_margin_s, outcome.message or "the provider said so")
         return self.held_until
 
-    def _refused_rate(self, entry: Entry, hint: Hint, now: float) -> None:
-        wait_s = hint.retry_after_s
-        if wait_s is not None and wait_s <= LONGEST_HINT_S:
-            self.paused_until = max(self.paused_until, now + wait_s - hint.precision_s)
-        if entry.probe == "depth":
-            self._overreached(entry, now)
-        if self.finder is not None:
-            self._refused_blind(entry, self.finder, now)
-        if self.finder is not None or entry.probe == "depth":
-            return
-        if not any(_paces(meter) for meter in self.meters):
-            self.window.refused(entry.epoch, self.in_flight + 1)
-            return
-        if entry.epoch == self.window.epoch:
-            self.window.epoch += 1
-            self.caution = min(self.caution * CAUTION_GROWTH, ALARMED)
-        told = {report.dimension: report.remaining for report in hint.reports}
-        for meter in self._suspects(entry, hint.dimension):
-            self._found_bottom(entry, meter, told.get(meter.dimension), now)
-
-    def _found_bottom(self, entry: Entry, meter: Meter, left: float | None, now: float) -> None:
-        """A refusal at a debt that was thought to be fine, with what the provider says is left, if it says so."""
-        cost = entry.costs[meter.place]
-        if left is not None and left <= cost:
-            return  # As reported: the level has been put right, and the depth is not in doubt.
-        if meter in entry.meters:
-            meter.overreached(entry.marks[entry.meters.index(meter)], entry.started_at, cost)
-        if left is None:
-            meter.empty(now)
-
-    def _refused_blind(self, entry: Entry, finder: Finder, now: float) -> None:
-        """Nobody says what was too much: a rate, or too many at once?
-
-        The first time it may be either. Later a refusal well below what was accepted before is about a rate, and
-        one just above the window's ceiling is about the number in flight.
-        """
-        if entry.probe == "window":
-            self.window.confirm()
-        elif entry.epoch == self.window.epoch:
-            self._judge_blind(entry, finder, now)
-        finder.meter.empty(now)
-
-    def _judge_blind(self, entry: Entry, finder: Finder, now: float) -> None:
-        window, flight = self.window, entry.flight
-        if flight > window.ceiling and window.size > window.ceiling:
-            window.refused(window.epoch, flight)
-            return
-        window.epoch += 1
-        ramping = finder.mode == "ramp"
-        near = flight >= window.ceiling - max(2.0, NEAR * window.ceiling)
-        if flight <= FEW:
-            window.clear()
-        elif ramping and 2 * flight > self.in_flight:
-            window.suspect(
-                flight - 1, now
-            )  # With many more in flight by now it cannot be about their number.
-        elif not ramping and near:
-            window.suspect(flight - 1, now)
-            if flight > MANY and not finder.too_soon(entry.started_at):
-                return
-        elif not ramping and self._always_at(flight):
-            window.suspect(min(self._refused_at) - 1, now)
-        else:
-            window.clear()
-        since = [
-            other.charged for other in self._out.values() if other.lane is self and other.seq > entry.seq
-        ]
-        finder.refused(entry.started_at, entry.seq, since, self.mean_costs(), now)
-        self._select()
-
-    def _always_at(self, flight: int) -> bool:
-        """Whether refusals keep coming at the same number in flight."""
-        self._refused_at.append(flight)
-        lowest, highest = min(self._refused_at), max(self._refused_at)
-        return len(self._refused_at) == ALWAYS_AT and highest - lowest <= max(1, highest // 20)
+    def charged_after(self, entry: Entry) -> list[Costs]:
+        """What is in flight here and was sent after this attempt."""
+        return [other.charged for other in self._out.values() if other.lane is self and other.seq > entry.seq]
 
     def _pace_blind(self, finder: Finder, now: float) -> None:
         meter = finder.meter
         finder.advance(now)
         if finder.meter is not meter:
-            self._select()
+            self.select()
 
     def _ease(self, meter: Meter, now: float) -> None:
         """A cap on acceleration rises from the moment that it first binds."""
@@ -572,24 +492,6 @@ class Lane:
         if self._ramped_at == NEVER and meter.full_at - now > RAMP_BINDS * meter.depth_s:
             self._ramped_at = now
         meter.set_limit(ramp.limit(now - min(now, self._ramped_at)), now)
-
-    def _suspects(self, entry: Entry, dimension: Dimension | None) -> Iterator[Meter]:
-        """The meters that a refusal speaks of: the dimension it names, otherwise the one nearest to its end."""
-        pacing = [meter for meter in self.meters if _paces(meter)]
-        named = [meter for meter in pacing if meter.dimension is dimension]
-        if named:
-            yield from named
-        else:
-            yield max(pacing, key=lambda meter: meter.ready_at(entry.costs[meter.place], self.caution))
-
-    def _overreached(self, entry: Entry, now: float) -> None:
-        """A probe found the bottom. That is no congestion; it only ends the probing for a while."""
-        for meter in entry.meters:
-            if meter.shallow:
-                self._found_bottom(entry, meter, None if not meter.reported else NEVER, now)
-        self.probe_width = 1
-        self.probe_after = now + self.probe_pause_s
-        self.probe_pause_s *= 2.0
 
     def drop_probe(self, entry: Entry) -> None:
         """An attempt ended without telling anything about the depth."""
@@ -600,7 +502,7 @@ class Lane:
     @property
     def at_floor(self) -> bool:
         """Whether the lane has no way left to be gentler."""
-        return self.window.size <= 1 or self.caution >= ALARMED
+        return self.window.size <= 1 or self.caution >= refusals.ALARMED
 
     # -- what is left to do -----------------------------------------------------------------------------
 
@@ -657,11 +559,6 @@ def _limited_first(counting: Counting) -> Dimension:
 
 def _ramp_meter(ramp: Ramp, now: float) -> Meter:
     return Meter(ramp.dimension, ramp.free_per_minute, now=now, burst_s=1.0, name=RAMP_CAP)
-
-
-def _paces(meter: Meter) -> bool:
-    """Whether a refusal can be about this meter: a day's quota says so itself, and the gap is our own."""
-    return meter.period_s < DAY_S and meter.name != MINIMUM_GAP
 
 
 def _meters(limits: Limits, now: float) -> Iterator[Meter]:

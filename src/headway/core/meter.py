@@ -32,6 +32,8 @@ TOKEN_SAFETY: Final = 1.15
 GUARD_S: Final = 0.75
 GUARD_SHARE: Final = 0.3
 
+MINIMUM_GAP: Final = "minimum gap"
+
 #: A bucket proven to this share of what it can be is not worth a probe.
 NEARLY: Final = 0.97
 

@@ -1,0 +1,132 @@
+"""What a lane learns from a refusal that says "too fast", told or untold.
+
+Where limits are known the level was misjudged: the reserve grows, once for one congestion event, and the meter that
+the refusal speaks of is put right. Where nobody tells anything it may be about a rate or about the number in flight;
+`_judge` weighs that, and the finder measures the rate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headway.core.meter import MINIMUM_GAP, Meter
+from headway.core.model import DAY_S, Dimension, Hint
+from headway.core.queue import NEVER, Entry
+from headway.core.retry import LONGEST_HINT_S
+
+if TYPE_CHECKING:
+    from headway.core.finder import Finder
+    from headway.core.lane import Lane
+
+#: The reserve is at most this many times a meter's guard, and grows by this for each congestion event.
+ALARMED: Final = 8.0
+CAUTION_GROWTH: Final = 1.5
+#: A refusal further below the suspected number in flight than this share of it (or two) is about something else.
+NEAR: Final = 0.02
+#: With so few in flight a refusal is about a rate; up to so many it may be about either, and is taken for both.
+FEW: Final = 3
+MANY: Final = 8
+#: So many refusals at nearly the same number in flight make that number a suspect.
+ALWAYS_AT: Final = 4
+
+
+def of_rate(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
+    """The provider said that this attempt came too soon."""
+    wait_s = hint.retry_after_s
+    if wait_s is not None and wait_s <= LONGEST_HINT_S:
+        lane.paused_until = max(lane.paused_until, now + wait_s - hint.precision_s)
+    if entry.probe == "depth":
+        _overreached(lane, entry, now)
+    if lane.finder is not None:
+        _of_unknown(lane, lane.finder, entry, now)
+    elif entry.probe != "depth":
+        _of_known(lane, entry, hint, now)
+
+
+def _of_known(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
+    if not any(_paces(meter) for meter in lane.meters):
+        lane.window.refused(entry.epoch, lane.in_flight + 1)
+        return
+    if entry.epoch == lane.window.epoch:
+        lane.window.epoch += 1
+        lane.caution = min(lane.caution * CAUTION_GROWTH, ALARMED)
+    told = {report.dimension: report.remaining for report in hint.reports}
+    for meter in _suspects(lane, entry, hint.dimension):
+        _found_bottom(entry, meter, told.get(meter.dimension), now)
+
+
+def _paces(meter: Meter) -> bool:
+    """Whether a refusal can be about this meter: a day's quota says so itself, and the gap is our own."""
+    return meter.period_s < DAY_S and meter.name != MINIMUM_GAP
+
+
+def _suspects(lane: Lane, entry: Entry, dimension: Dimension | None) -> list[Meter]:
+    """The meters that a refusal speaks of: the dimension it names, otherwise the one nearest to its end."""
+    pacing = [meter for meter in lane.meters if _paces(meter)]
+    named = [meter for meter in pacing if meter.dimension is dimension]
+    return named or [max(pacing, key=lambda meter: meter.ready_at(entry.costs[meter.place], lane.caution))]
+
+
+def _found_bottom(entry: Entry, meter: Meter, left: float | None, now: float) -> None:
+    """A refusal at a debt that was thought to be fine, with what the provider says is left, if it says so."""
+    cost = entry.costs[meter.place]
+    if left is not None and left <= cost:
+        return  # As reported: the level has been put right, and the depth is not in doubt.
+    if meter in entry.meters:
+        meter.overreached(entry.marks[entry.meters.index(meter)], entry.started_at, cost)
+    if left is None:
+        meter.empty(now)
+
+
+def _overreached(lane: Lane, entry: Entry, now: float) -> None:
+    """A probe found the bottom. That is no congestion; it only ends the probing for a while."""
+    for meter in entry.meters:
+        if meter.shallow:
+            _found_bottom(entry, meter, NEVER if meter.reported else None, now)
+    lane.probe_width = 1
+    lane.probe_after = now + lane.probe_pause_s
+    lane.probe_pause_s *= 2.0
+
+
+def _of_unknown(lane: Lane, finder: Finder, entry: Entry, now: float) -> None:
+    if entry.probe == "window":
+        lane.window.confirm()
+    elif entry.epoch == lane.window.epoch:
+        _judge(lane, finder, entry, now)
+    finder.meter.empty(now)
+
+
+def _judge(lane: Lane, finder: Finder, entry: Entry, now: float) -> None:
+    """Was it a rate, or too many at once?
+
+    The first time it may be either. Later a refusal well below what was accepted before is about a rate, and one
+    just above the window's ceiling is about the number in flight.
+    """
+    window, flight = lane.window, entry.flight
+    if flight > window.ceiling and window.size > window.ceiling:
+        window.refused(window.epoch, flight)
+        return
+    window.epoch += 1
+    ramping = finder.mode == "ramp"
+    if flight <= FEW:
+        window.clear()
+    elif ramping and 2 * flight > lane.in_flight:
+        # With many more in flight by now it cannot be about their number.
+        window.suspect(flight - 1, now)
+    elif not ramping and flight >= window.ceiling - max(2.0, NEAR * window.ceiling):
+        window.suspect(flight - 1, now)
+        if flight > MANY and not finder.too_soon(entry.started_at):
+            return
+    elif not ramping and _always_at(lane, flight):
+        window.suspect(min(lane.refused_at) - 1, now)
+    else:
+        window.clear()
+    finder.refused(entry.started_at, entry.seq, lane.charged_after(entry), lane.mean_costs(), now)
+    lane.select()
+
+
+def _always_at(lane: Lane, flight: int) -> bool:
+    """Whether refusals keep coming at the same number in flight."""
+    lane.refused_at.append(flight)
+    lowest, highest = min(lane.refused_at), max(lane.refused_at)
+    return len(lane.refused_at) == ALWAYS_AT and highest - lowest <= max(1, highest // 20)
