@@ -102,6 +102,16 @@ class Queue:
             heappop(ready)
         return None
 
+    def peek(self) -> Entry | None:
+        """The same without touching anything, for those who only look."""
+        alive = (item for item in self.ready if item[3].status is Status.PENDING)
+        first = (
+            next(alive, None)
+            if self.ready and self.ready[0][3].status is Status.PENDING
+            else min(alive, default=None)
+        )
+        return None if first is None else first[3]
+
     def pop(self) -> None:
         """Take the head off."""
         heappop(self.ready)

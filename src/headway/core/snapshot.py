@@ -140,7 +140,7 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait(scheduler.mode)
     if lane.held_until > now:
         return Wait(f"hold: {lane.hold_reason}", lane.held_until)
-    entry = lane.queue.head()
+    entry = lane.queue.peek()
     if entry is None:
         return _wait_of_empty(scheduler, lane)
     if lane.breaker.open:
