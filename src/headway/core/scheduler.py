@@ -456,7 +456,7 @@ class Scheduler:
         """Start the lane's next unit if it may start now; otherwise note when to look again."""
         queue = lane.queue
         if queue.delayed:
-            queue.ripen(now)
+            queue.ripen(now + EPSILON_S)
         if not lane.exhausted and len(queue.ready) < lane.low:
             self._refill(lane)
         entry = queue.head()
@@ -472,7 +472,7 @@ class Scheduler:
         if entry.fits is not lane.meters and not self._fit(entry, lane):
             return True
         at, probe = lane.start_at(entry), ""
-        if lane.full:
+        if lane.in_flight >= lane.window.size or (lane.finder is not None and lane.full):
             at, probe = max(at, lane.permit_at()), "window"
         if lane.breaker.opened_at is not None:
             at, probe = max(at, NEVER if lane.in_flight else lane.breaker.probe_at), "breaker"

@@ -1,0 +1,565 @@
+"""An onlooker's books of a whole run, kept from the events that went in and the commands that came out.
+
+`Books.follow` takes one call of the scheduler and raises `Violation` at the first property that does not hold:
+
+- *lost*, *twice*, *after end*: each unit is in exactly one place, and an answered one goes back or ends;
+- *held lane*, *closed lane*, *pause*, *not before*, *paused*, *over*, *deadline*, *delay*: nothing starts too early;
+- *lane cap*, *window*, *global cap*, *bucket*, *min gap*, *budget*, *breaker*: nothing starts that does not fit;
+- *dependency*, *serial*, *order*: nothing starts out of turn;
+- *retries*, *hint*, *cancel*, *status*: what becomes of an answer is what the rules say;
+- *wake*, *done*, *liveness*: the run never falls asleep, and ends once.
+
+It never reads the scheduler; what the source handed out it learns from a source that takes notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from headway.core import commands, events
+from headway.core.model import Estimate, Kind, LaneSpec, Outcome, Settings, Unit
+from headway.core.source import ListSource
+from headway.core.status import GOOD, Status
+
+from .bucket import slack_s
+from .lanebook import ALWAYS, HOPELESS, STOPPERS, THROTTLES, UNCHARGED, Flight, LaneBook, Violation, require
+
+FATAL_CRASHES = 2
+ROUNDING = 1e-6
+
+
+class NotingSource(ListSource):
+    """A source that notes what it handed out, each unit once."""
+
+    def __init__(self, units: Iterable[Unit], *, serial: Iterable[Unit] = ()) -> None:
+        super().__init__(units, serial=serial)
+        self.taken: set[int] = set()
+        self.drained: set[int] = set()
+
+    def take(self, lane: str, n: int) -> Sequence[Unit]:
+        return self._note(super().take(lane, n), self.taken)
+
+    def take_serial(self, n: int) -> Sequence[Unit]:
+        return self._note(super().take_serial(n), self.taken)
+
+    def drain(self, n: int) -> Sequence[Unit]:
+        return self._note(super().drain(n), self.drained)
+
+    def _note(self, units: Sequence[Unit], notes: set[int]) -> Sequence[Unit]:
+        notes.update(unit.index for unit in units)
+        return units
+
+
+@dataclass
+class Fortune:
+    """What has become of a unit so far."""
+
+    tries: int = 0
+    spent: int = 0
+    throttles: int = 0
+    crashes: int = 0
+    not_before: float = ALWAYS
+
+
+@dataclass
+class Due:
+    """What must become of an answered unit: one of these ends, or another try no earlier than `earliest`."""
+
+    ends: frozenset[Status] = frozenset()
+    again: bool = False
+    earliest: float = ALWAYS
+    latest: float = float("inf")
+
+
+def again(earliest: float, latest: float = float("inf")) -> Due:
+    return Due(again=True, earliest=earliest, latest=latest)
+
+
+def ends(*statuses: Status) -> Due:
+    return Due(ends=frozenset(statuses))
+
+
+@dataclass
+class Books:
+    """One run, as seen from outside."""
+
+    settings: Settings
+    source: NotingSource
+    units: dict[int, Unit]
+    serial: frozenset[int]
+    lanes: dict[str, LaneBook] = field(default_factory=dict)
+    flights: dict[int, Flight] = field(default_factory=dict)
+    landed: dict[int, Flight] = field(default_factory=dict)
+    fortunes: dict[int, Fortune] = field(default_factory=dict)
+    ended: dict[int, Status] = field(default_factory=dict)
+    due: dict[int, Due] = field(default_factory=dict)
+    unwanted: set[int] = field(default_factory=set)
+    mode: str = "run"
+    paused: bool = False
+    done: bool = False
+    revived: bool = False
+    may_repeat: bool = False
+    reason: str = ""
+    wake_at: float | None = None
+    last_start_at: float = ALWAYS
+    spent_usd: float = 0.0
+    spent_tokens: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.concurrency = self.settings.concurrency
+        self.input_open = self.settings.input_open
+        self.taken_before: set[int] = set()
+
+    def open_lane(self, spec: LaneSpec, now: float) -> None:
+        self.lanes[spec.key] = LaneBook(spec, now)
+
+    def add(self, unit: Unit) -> None:
+        self.units[unit.index] = unit
+
+    def follow(self, happened: Sequence[events.Event], told: Sequence[commands.Command], now: float) -> None:
+        """One call of the scheduler: what went in, what came out."""
+        self.landed.clear()
+        for event in happened:
+            self._tell(event, now)
+        self._pass_deadline(now)
+        self._obey(told, now)
+        self._close(now)
+        self.taken_before = set(self.source.taken)
+
+    # -- what went in ---------------------------------------------------------------------------------------
+
+    def _tell(self, event: events.Event, now: float) -> None:
+        match event:
+            case events.Admitted() | events.Finished() | events.Cancelled():
+                self._tell_answer(event, now)
+            case events.CancelUnit(index):
+                self._tell_unwanted(index)
+            case events.Pause():
+                self.paused = True
+                self.may_repeat = self.done  # Paused is not at its end, so it may be reported once more.
+            case events.Resume():
+                self.paused = False
+            case events.Abort(mode):
+                self._tell_abort(mode)
+            case events.SetConcurrency(limit):
+                self.concurrency = limit
+            case events.InputClosed():
+                self.input_open = False
+            case _:
+                self._tell_lane(event, now)
+
+    def _tell_lane(self, event: events.Event, now: float) -> None:
+        match event:
+            case events.HoldLane(key, until):
+                self.lanes[key].hold(until, now, self.settings.max_hold_s)
+            case events.StopLane(key):
+                self.lanes[key].stop()
+            case events.SetLimits(key, limits):
+                self.lanes[key].configure(limits, now)
+            case events.ReopenLane(key):
+                self.lanes[key].reopen()
+                self.revived = True
+            case events.OpenLane(spec) if spec.key in self.lanes:
+                self.lanes[spec.key].configure(spec.limits, now)
+            case events.OpenLane(spec):
+                self.open_lane(spec, now)
+                self.revived = True
+            case _:
+                assert isinstance(event, events.MoreWork)
+                self.revived = True
+
+    def _tell_abort(self, mode: str) -> None:
+        if self.mode == "run":
+            self.mode = "aborted"
+        if mode == "cancel":
+            self._doom("aborted")
+
+    def _doom(self, fate: str) -> None:
+        for flight in self.flights.values():
+            flight.fate = flight.fate or fate
+
+    def _tell_unwanted(self, index: int) -> None:
+        if index in self.flights:
+            self.flights[index].fate = "unwanted"
+        elif index not in self.ended:
+            self.unwanted.add(index)
+
+    def _tell_answer(self, event: events.Admitted | events.Finished | events.Cancelled, now: float) -> None:
+        flight = self.flights.get(event.index)
+        if flight is None:
+            return
+        lane = self.lanes[flight.unit.lane]
+        if isinstance(event, events.Admitted):
+            lane.reported = lane.reported or bool(event.hint and event.hint.reports)
+            lane.accept(flight, event.usage)
+        elif isinstance(event, events.Finished):
+            self._tell_finished(flight, lane, event.outcome, now)
+        else:
+            self._land(flight, lane)
+            self._spend_estimate(flight.unit.estimate)
+            self.due[event.index] = self._by_fate(flight, now)
+
+    def _land(self, flight: Flight, lane: LaneBook) -> None:
+        self.landed[flight.unit.index] = self.flights.pop(flight.unit.index)
+        lane.flights -= 1
+
+    def _tell_finished(self, flight: Flight, lane: LaneBook, outcome: Outcome, now: float) -> None:
+        self._land(flight, lane)
+        lane.reported = lane.reported or bool(outcome.hint and outcome.hint.reports)
+        if outcome.kind is None:
+            lane.accept(flight, None)
+        lane.settle(flight, outcome)
+        if outcome.usage is not None:
+            self.spent_usd += outcome.usage.cost_usd
+            self.spent_tokens += outcome.usage.input_tokens + outcome.usage.output_tokens
+        elif outcome.kind not in UNCHARGED:
+            self._spend_estimate(flight.unit.estimate)
+        self.due[flight.unit.index] = self._judge_answer(flight, lane, outcome, now)
+
+    def _spend_estimate(self, estimate: Estimate) -> None:
+        """The provider may have done the work, and did not say what it came to."""
+        self.spent_usd += estimate.cost_usd
+        self.spent_tokens += _tokens(estimate)
+
+    # -- what must become of an answer ----------------------------------------------------------------------
+
+    def _by_fate(self, flight: Flight, now: float) -> Due:
+        if flight.fate == "unwanted":
+            return ends(Status.CANCELLED)
+        return ends(Status.TIMED_OUT) if flight.fate == "deadline" else again(now, now)
+
+    def _judge_answer(self, flight: Flight, lane: LaneBook, outcome: Outcome, now: float) -> Due:
+        """The table of DESIGN §2, as seen from outside."""
+        kind = outcome.kind
+        if kind is None:
+            return ends(Status.SUCCEEDED)
+        if flight.fate:
+            return self._by_fate(flight, now)
+        lane.heed(flight, outcome, kind, now, self.settings.max_hold_s)
+        if kind in STOPPERS:
+            return again(now)
+        if kind in HOPELESS:
+            return ends(Status.FAILED)
+        fortune = self.fortunes[flight.unit.index]
+        if kind in THROTTLES:
+            return self._judge_throttled(fortune, lane, outcome, now)
+        return self._judge_failed(fortune, lane, outcome, kind, now)
+
+    def _judge_throttled(self, fortune: Fortune, lane: LaneBook, outcome: Outcome, now: float) -> Due:
+        fortune.throttles += 1
+        if fortune.throttles > lane.spec.retry.max_throttles:
+            return ends(Status.FAILED)
+        return self._after_wait(lane, outcome, now)
+
+    def _judge_failed(
+        self, fortune: Fortune, lane: LaneBook, outcome: Outcome, kind: Kind, now: float
+    ) -> Due:
+        """Given up only when the attempts are used up; a probe of a broken lane may be one more."""
+        fortune.spent += 1
+        fortune.crashes += kind is Kind.CRASH
+        if kind is Kind.CRASH and fortune.crashes >= FATAL_CRASHES:
+            return ends(Status.FAILED)
+        due = self._after_wait(lane, outcome, now)
+        if fortune.spent >= lane.spec.retry.max_attempts:
+            due.ends = frozenset({Status.TIMED_OUT if kind is Kind.TIMEOUT else Status.FAILED})
+            due.again = lane.breaker_seen
+        return due
+
+    def _after_wait(self, lane: LaneBook, outcome: Outcome, now: float) -> Due:
+        """No earlier than the hint says; where there is none no later than any setting says."""
+        wait_s = outcome.hint.retry_after_s if outcome.hint else None
+        if wait_s is not None:
+            return again(now + wait_s)
+        retry = lane.spec.retry
+        longest_s = max(retry.cap_s * (1.0 + retry.jitter), retry.default_wait_s + retry.hold_margin_s)
+        return again(now, max(now + longest_s, lane.held_until))
+
+    # -- what came out --------------------------------------------------------------------------------------
+
+    def _pass_deadline(self, now: float) -> None:
+        deadline_at = self.settings.deadline_at
+        if deadline_at is not None and now >= deadline_at:
+            self.mode = "deadline" if self.mode == "run" else self.mode
+            self._doom("deadline")
+
+    def _obey(self, told: Sequence[commands.Command], now: float) -> None:
+        wakes = [command.at for command in told if isinstance(command, commands.Wake)]
+        require(len(wakes) <= 1, "wake", f"{len(wakes)} wake-ups at {now}")
+        self.wake_at = wakes[0] if wakes else None
+        if wakes:
+            self.done = False  # It waits for something again, and will have to say so when it no longer does.
+        for command in told:
+            match command:
+                case commands.Start(unit, attempt):
+                    self._started(unit, attempt, now)
+                case commands.Requeue(unit, not_before):
+                    self._requeued(unit, not_before, now)
+                case commands.Finish(unit, status, code):
+                    self._finished(unit, status, code, now)
+                case commands.CancelAttempt(unit):
+                    self._asked(unit)
+                case commands.Notice(key, what, _, until):
+                    self.lanes[key].notice(what, until)
+                case commands.Done(reason):
+                    self._ended(reason, now)
+
+    def _asked(self, unit: Unit) -> None:
+        """An attempt is stopped for a reason; its answer may have come within the same call."""
+        flight = self.flights.get(unit.index) or self.landed.get(unit.index)
+        doomed = flight is not None and bool(flight.fate)
+        require(doomed, "cancel", f"nobody asked to stop unit {unit.index}")
+        if flight is not None:
+            flight.asked = True
+
+    def _requeued(self, unit: Unit, not_before: float, now: float) -> None:
+        index, slack = unit.index, slack_s(now)
+        due = self.due.pop(index, None)
+        require(due is not None, "lost", f"unit {index} went back without an answer")
+        assert due is not None
+        require(due.again, "retries", f"unit {index} went back, due was {due}")
+        require(not_before >= due.earliest - slack, "hint", f"unit {index} may go at {not_before}: {due}")
+        require(not_before <= due.latest + slack, "hint", f"unit {index} waits until {not_before}: {due}")
+        self.fortunes[index].not_before = not_before
+
+    def _finished(self, unit: Unit, status: Status, code: str, now: float) -> None:
+        index = unit.index
+        require(index not in self.ended, "after end", f"unit {index} ended twice")
+        require(index not in self.flights, "lost", f"unit {index} ended while it was in flight")
+        due = self.due.pop(index, None)
+        if due is None:
+            self._judge_unanswered(unit, status, code)
+        else:
+            require(status in due.ends, "retries", f"unit {index} {status} ({code}), due was {due}")
+        self.ended[index] = status
+        self.done = False
+
+    def _judge_unanswered(self, unit: Unit, status: Status, code: str) -> None:
+        """Ends without an attempt need a reason that can be seen from outside."""
+        reasons = {
+            Status.CANCELLED: unit.index in self.unwanted,
+            Status.SKIPPED: any(self.ended.get(index, Status.SUCCEEDED) not in GOOD for index in unit.after),
+            Status.TIMED_OUT: self.mode == "deadline",
+            Status.FAILED: code == Kind.TOO_LARGE and self._too_large(unit),
+        }
+        require(reasons.get(status, False), "status", f"unit {unit.index} {status} ({code}) for no reason")
+
+    def _too_large(self, unit: Unit) -> bool:
+        lane = self.lanes[unit.lane]
+        limits, costs = lane.limits, lane.spec.counting.reserved(unit.estimate)
+        configured = (limits.rpm, limits.tpm, limits.input_tpm, limits.output_tpm, limits.rpd, limits.tpd)
+        over = (limit and cost > limit for limit, cost in zip(configured, (*costs, *costs[:2]), strict=True))
+        return lane.reported or any(over)
+
+    # -- starts -----------------------------------------------------------------------------------------------
+
+    def _started(self, unit: Unit, attempt: int, now: float) -> None:
+        index = unit.index
+        fortune = self.fortunes.setdefault(index, Fortune())
+        self._judge_place(unit, now)
+        self._judge_run(index, now)
+        self._judge_turn(unit, fortune, now)
+        self._judge_budget(unit)
+        require(
+            attempt == fortune.tries + 1, "retries", f"try {attempt} of unit {index}, was {fortune.tries}"
+        )
+        lane = self.lanes[unit.lane]
+        lane.judge(unit, now)
+        fortune.tries = attempt
+        self.flights[index] = lane.start(unit, now)
+        self.last_start_at = now
+        self.done = False
+
+    def _judge_place(self, unit: Unit, now: float) -> None:
+        index = unit.index
+        require(self.units.get(index) == unit, "lost", f"unit {index} is not one that was given")
+        require(index not in self.ended, "after end", f"unit {index} started after it had ended")
+        require(
+            index not in self.flights and index not in self.due, "twice", f"unit {index} is in flight twice"
+        )
+        require(index in self.source.taken, "lost", f"unit {index} was never handed out")
+
+    def _judge_run(self, index: int, now: float) -> None:
+        """The whole run lets something start now."""
+        require(not self.paused, "paused", f"unit {index} started at {now}")
+        require(
+            self.mode == "run", "deadline" if self.mode == "deadline" else "over", f"unit {index} started"
+        )
+        require(not self.done or self.revived, "over", f"unit {index} started after the end was reported")
+        out, cap = len(self.flights), self.concurrency
+        require(
+            not cap or out < cap, "global cap", f"unit {index} started beside {out} others, {cap} allowed"
+        )
+        gap_s, delay_s = now - self.last_start_at, self.settings.delay_s
+        require(gap_s >= delay_s - slack_s(now), "delay", f"unit {index} started {gap_s} s after another")
+
+    def _judge_turn(self, unit: Unit, fortune: Fortune, now: float) -> None:
+        index = unit.index
+        early = now < fortune.not_before - slack_s(now)
+        require(not early, "not before", f"unit {index} started at {now}, before {fortune.not_before}")
+        waits = [one for one in unit.after if self.ended.get(one) not in GOOD]
+        require(not waits, "dependency", f"unit {index} started before {waits} succeeded")
+        self._judge_serial(unit)
+        self._judge_order(unit, now)
+
+    def _judge_serial(self, unit: Unit) -> None:
+        """Serial units go first, alone and by index, but for those whose lane was stopped or that wait for others."""
+        phase = {index for index in self.serial if self._in_serial_phase(index)}
+        if unit.index in phase:
+            first = min(phase)
+            require(not self.flights, "serial", f"unit {unit.index} is serial and started beside others")
+            require(unit.index == first, "serial", f"serial unit {unit.index} started before {first}")
+        elif unit.index not in self.serial:
+            require(not phase, "serial", f"unit {unit.index} started before the serial {phase}")
+
+    def _in_serial_phase(self, index: int) -> bool:
+        unit = self.units[index]
+        return index not in self.ended and not unit.after and not self.lanes[unit.lane].ever_stopped
+
+    def _judge_order(self, unit: Unit, now: float) -> None:
+        """Nothing of this lane that was there before and might have gone stands higher."""
+        for index in self.taken_before - self.ended.keys() - self.flights.keys():
+            other = self.units[index]
+            if other.lane == unit.lane and self._rank(other) < self._rank(unit):
+                ripe = self.fortunes.get(index, Fortune()).not_before < now
+                require(not ripe or self._waits(other), "order", f"unit {unit.index} started before {index}")
+
+    def _rank(self, unit: Unit) -> tuple[int, float, int]:
+        longest = self.lanes[unit.lane].spec.order == "longest"
+        expected = unit.expected_s or unit.estimate.output_tokens
+        return (-unit.priority, -expected if longest else 0.0, unit.index)
+
+    def _waits(self, unit: Unit) -> bool:
+        return any(self.ended.get(one) not in GOOD for one in unit.after)
+
+    # -- the budget ---------------------------------------------------------------------------------------------
+
+    def fits_budget(self, unit: Unit) -> bool:
+        """Whether what was spent, what is in flight and this stay within the caps."""
+        out = [flight.unit.estimate for flight in self.flights.values()] + [unit.estimate]
+        usd = self.spent_usd + sum(estimate.cost_usd for estimate in out)
+        tokens = self.spent_tokens + sum(map(_tokens, out))
+        most_usd, most_tokens = self.settings.max_cost_usd, self.settings.max_tokens
+        return (not most_usd or usd <= most_usd + ROUNDING) and (
+            not most_tokens or tokens <= most_tokens + ROUNDING
+        )
+
+    @property
+    def capped(self) -> bool:
+        return bool(self.settings.max_cost_usd or self.settings.max_tokens)
+
+    def _judge_budget(self, unit: Unit) -> None:
+        require(self.fits_budget(unit), "budget", f"unit {unit.index} started beyond it")
+
+    # -- between two calls ----------------------------------------------------------------------------------------
+
+    def pending(self) -> set[int]:
+        """The units that the scheduler must have in memory."""
+        return self.source.taken - self.ended.keys() - self.flights.keys()
+
+    def _close(self, now: float) -> None:
+        require(not self.due, "lost", f"units {sorted(self.due)} were answered and are nowhere")
+        forgotten = self.unwanted & self.pending()
+        require(not forgotten or self.expiring, "cancel", f"units {sorted(forgotten)} are still there")
+        unasked = [index for index, flight in self.flights.items() if flight.fate and not flight.asked]
+        require(not unasked, "cancel", f"nobody stopped {unasked}")
+        self._judge_wake(now)
+
+    @property
+    def expiring(self) -> bool:
+        """Whether a deadline is being reported, a portion a call: some units are then between two places."""
+        return self.mode == "deadline" and self.wake_at is not None
+
+    def _judge_wake(self, now: float) -> None:
+        wake_at, deadline_at = self.wake_at, self.settings.deadline_at
+        if wake_at is not None:
+            lawful = wake_at > now or self.mode == "deadline"
+            require(lawful, "wake", f"wake-up at {wake_at}, it is {now}")
+        ticking = self.mode == "run" or (self.mode == "aborted" and self.flights)
+        if ticking and deadline_at is not None and not self.done:
+            timely = wake_at is not None and wake_at <= max(deadline_at, now)
+            require(timely, "liveness", "the deadline has no wake-up")
+        if wake_at is None and not (self.paused and self.mode == "run"):
+            self._judge_silence(now)
+
+    def _judge_silence(self, now: float) -> None:
+        """Without a wake-up only an answer or further input may be awaited."""
+        if not self.flights and not self.done:
+            waits_for_input = self.input_open and self.mode == "run"
+            require(waits_for_input, "liveness", f"nothing in flight, no wake-up, no end at {now}")
+        if self.mode == "run" and self.done and not self.flights and self._late_work_is_too_dear():
+            self.mode = "budget"  # The end had been reported before.
+        if self._free_for_all():
+            stranded = [key for key, lane in self.lanes.items() if self._stranded(lane)]
+            require(not stranded, "liveness", f"lanes {stranded} have work and no wake-up at {now}")
+
+    def _late_work_is_too_dear(self) -> bool:
+        """Whether something that came or was reopened after the end can only be waiting for money."""
+        waits = any(self.runnable(unit) and not self.lanes[unit.lane].closed for unit in self.units.values())
+        return self.revived and self.capped and not self.paused and waits
+
+    def _free_for_all(self) -> bool:
+        """Whether nothing that lanes share keeps any of them back."""
+        full = self.concurrency and len(self.flights) >= self.concurrency
+        serial = any(index not in self.ended for index in self.serial)
+        return self.mode == "run" and not self.paused and not full and not self.capped and not serial
+
+    def _stranded(self, lane: LaneBook) -> bool:
+        return not lane.closed and not lane.flights and any(map(self.runnable, self._of(lane)))
+
+    def _of(self, lane: LaneBook) -> list[Unit]:
+        return [unit for unit in self.units.values() if unit.lane == lane.spec.key]
+
+    def waiting(self, unit: Unit) -> bool:
+        """It has neither ended nor is it in flight."""
+        return unit.index not in self.ended and unit.index not in self.flights
+
+    def runnable(self, unit: Unit) -> bool:
+        """It waits for nothing but time and room."""
+        return self.waiting(unit) and not self._waits(unit)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _ended(self, reason: str, now: float) -> None:
+        require(not self.done or self.may_repeat, "done", f"the end was reported twice, now as {reason}")
+        require(not self.flights, "done", f"{sorted(self.flights)} are in flight at the end")
+        require(self.wake_at is None, "done", "the end and a wake-up")
+        self.done, self.revived, self.may_repeat, self.reason = True, False, False, reason
+        left = [unit for index, unit in self.units.items() if index not in self.ended]
+        require(self._reasons(left).get(reason, False), "done", f"{reason} at {now}, left {_indices(left)}")
+        if reason == "budget":
+            self.mode = "budget"
+
+    def _reasons(self, left: list[Unit]) -> dict[str, bool]:
+        """Which ends can be told apart from outside."""
+        ran = self.mode == "run" and not self.input_open and not self.paused
+        held_back = bool(left) and any(self.lanes[unit.lane].closed for unit in left)
+        return {
+            "complete": ran and not left,
+            "stopped": ran and held_back,
+            "parked": ran and held_back and self.settings.max_hold_s is not None,
+            "budget": self.mode == "budget" or (ran and self._broke(left)),
+            "aborted": self.mode == "aborted",
+            "deadline": self.mode == "deadline"
+            and not self.pending() | self.source.drained - self.ended.keys(),
+        }
+
+    def _broke(self, left: list[Unit]) -> bool:
+        """Whether what stands first in each lane that has anything left does not fit the budget."""
+        if any(unit.index in self.serial and not self.fits_budget(unit) for unit in left):
+            return True  # It stands before everything else.
+        taken = [unit for unit in left if unit.index in self.source.taken]
+        ready = [unit for unit in taken if self.runnable(unit) and not self.lanes[unit.lane].closed]
+        firsts = {unit.lane: unit for unit in sorted(ready, key=self._rank, reverse=True)}
+        return bool(firsts) and not any(map(self.fits_budget, firsts.values()))
+
+
+def _tokens(estimate: Estimate) -> float:
+    return estimate.input_tokens + (estimate.max_output_tokens or estimate.output_tokens)
+
+
+def _indices(units: Iterable[Unit]) -> list[int]:
+    return [unit.index for unit in units]
+
+
+__all__ = ["Books", "NotingSource", "Violation"]

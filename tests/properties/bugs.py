@@ -1,0 +1,367 @@
+"""Bugs to plant: each a small change to one core class, of the kind that a hurried edit makes.
+
+Each says which properties must be the ones to notice it; `test_seeded_bugs.py` lets the properties loose on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from headway.core import commands, memory, retry, verdict
+from headway.core import scheduler as scheduler_module
+from headway.core.breaker import Breaker
+from headway.core.budget import Budget
+from headway.core.dependencies import Dependencies
+from headway.core.lane import Lane
+from headway.core.meter import Meter
+from headway.core.model import Dimension, Kind
+from headway.core.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.scheduler import Scheduler
+from headway.core.window import Window
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Bug:
+    """How to plant it, and the names of the properties that catch it."""
+
+    plant: Callable[[Patch], None]
+    caught_by: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__.replace("_", "-")
+
+
+BUGS: list[Bug] = []
+
+
+def bug(*caught_by: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def register(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        BUGS.append(Bug(plant, frozenset(caught_by)))
+        return plant
+
+    return register
+
+
+# -- permits, meters, windows --------------------------------------------------------------------------------
+
+
+@bug("invariant")
+def permit_kept_after_a_failure(patch: Patch) -> None:
+    right = Lane.release
+
+    def wrong(self: Lane, entry: Entry, outcome: Any, now: float) -> None:
+        right(self, entry, outcome, now)
+        self.in_flight += outcome.kind is not None
+
+    patch.setattr(Lane, "release", wrong)
+
+
+@bug("held lane")
+def hold_ignored_by_start_at(patch: Patch) -> None:
+    right = Lane.start_at
+
+    def wrong(self: Lane, entry: Entry) -> float:
+        held_until, self.held_until = self.held_until, ALWAYS
+        at = right(self, entry)
+        self.held_until = held_until
+        return at
+
+    patch.setattr(Lane, "start_at", wrong)
+
+
+@bug("bucket")
+def tokens_not_reserved(patch: Patch) -> None:
+    right = Meter.reserve
+
+    def wrong(self: Meter, cost: float, now: float) -> float:
+        return right(self, 0.0 if self.dimension is Dimension.TOKENS else cost, now)
+
+    patch.setattr(Meter, "reserve", wrong)
+
+
+@bug("bucket")
+def success_refunded_like_a_refusal(patch: Patch) -> None:
+    right = Lane.release
+
+    def wrong(self: Lane, entry: Entry, outcome: Any, now: float) -> None:
+        right(self, entry, outcome, now)
+        if outcome.kind is None and outcome.usage is None:
+            self._refund(entry)
+
+    patch.setattr(Lane, "release", wrong)
+
+
+@bug("window")
+def window_not_cut(patch: Patch) -> None:
+    def wrong(self: Window, epoch: int, in_flight: int) -> bool:
+        self.epoch += epoch == self.epoch
+        return True
+
+    patch.setattr(Window, "refused", wrong)
+
+
+@bug("lane cap", "invariant")
+def window_grows_past_its_maximum(patch: Patch) -> None:
+    right = Window.succeeded
+
+    def wrong(self: Window, in_flight: int, *, first_try: bool) -> None:
+        right(self, in_flight, first_try=first_try)
+        self.size += self.size == in_flight
+
+    patch.setattr(Window, "succeeded", wrong)
+
+
+@bug("global cap")
+def global_cap_off_by_one(patch: Patch) -> None:
+    right = Scheduler._take_turns
+
+    def wrong(self: Scheduler, now: float) -> None:
+        self.concurrency += 1
+        right(self, now)
+        self.concurrency -= 1
+
+    patch.setattr(Scheduler, "_take_turns", wrong)
+
+
+@bug("breaker")
+def breaker_announced_and_left_closed(patch: Patch) -> None:
+    right = Breaker.failed
+
+    def wrong(self: Breaker, now: float, **facts: Any) -> bool:
+        opened = right(self, now, **facts)
+        self.opened_at = None
+        return opened
+
+    patch.setattr(Breaker, "failed", wrong)
+
+
+# -- the budget ------------------------------------------------------------------------------------------------
+
+
+@bug("budget", "invariant")
+def budget_not_reserved(patch: Patch) -> None:
+    patch.setattr(Budget, "reserve", lambda self, estimate: None)
+    patch.setattr(Budget, "release", lambda self, estimate: None)
+
+
+@bug("budget")
+def tokens_of_the_budget_forgotten(patch: Patch) -> None:
+    right = Budget.spend
+
+    def wrong(self: Budget, estimate: Any, usage: Any) -> None:
+        before = self.spent_tokens
+        right(self, estimate, usage)
+        self.spent_tokens = before
+
+    patch.setattr(Budget, "spend", wrong)
+
+
+# -- where a unit goes -------------------------------------------------------------------------------------------
+
+
+@bug("invariant", "twice")
+def unit_requeued_twice(patch: Patch) -> None:
+    right = Queue.delay
+
+    def wrong(self: Queue, entry: Entry) -> None:
+        right(self, entry)
+        self.push(entry)
+
+    patch.setattr(Queue, "delay", wrong)
+
+
+@bug("lost")
+def unit_dropped_when_its_lane_stops(patch: Patch) -> None:
+    right = Scheduler._put_back
+
+    def wrong(self: Scheduler, entry: Entry, move: Any, at: float, kind: Kind | None, reason: str) -> None:
+        right(self, entry, move, at, kind, reason)
+        if kind in (Kind.QUOTA, Kind.AUTH):
+            entry.lane.queue.delayed.clear()
+
+    patch.setattr(Scheduler, "_put_back", wrong)
+
+
+@bug("not before")
+def not_before_ignored(patch: Patch) -> None:
+    patch.setattr(Queue, "delay", Queue.push)
+
+
+@bug("hint")
+def hint_ignored_by_the_backoff(patch: Patch) -> None:
+    right = verdict.judge
+
+    def wrong(entry: Entry, outcome: Any, hinted_at: float, now: float) -> Any:
+        return right(entry, outcome, ALWAYS, now)
+
+    patch.setattr(scheduler_module, "judge", wrong)
+
+
+@bug("retries")
+def attempt_counted_twice(patch: Patch) -> None:
+    right = verdict.judge
+
+    def wrong(entry: Entry, outcome: Any, hinted_at: float, now: float) -> Any:
+        entry.attempts += 1
+        return right(entry, outcome, hinted_at, now)
+
+    patch.setattr(scheduler_module, "judge", wrong)
+
+
+@bug("after end")
+def late_result_counted_again(patch: Patch) -> None:
+    right, ended = Scheduler._finished, Scheduler._end
+
+    def noting(self: Any, entry: Entry, move: Any, code: str = "", message: str = "") -> None:
+        ended(self, entry, move, code, message)
+        self.__dict__.setdefault("ended", {})[entry.unit.index] = entry
+
+    def wrong(self: Any, event: Any, now: float) -> None:
+        entry = self.__dict__.get("ended", {}).get(event.index)
+        if entry is not None:
+            self._commands.append(commands.Finish(entry.unit, entry.status))
+        right(self, event, now)
+
+    patch.setattr(Scheduler, "_end", noting)
+    patch.setattr(Scheduler, "_finished", wrong)
+
+
+@bug("retries")
+def cancelled_attempt_goes_back(patch: Patch) -> None:
+    right = Scheduler._meet_fate
+
+    def wrong(self: Scheduler, entry: Entry, now: float) -> None:
+        entry.fate = "aborted"
+        right(self, entry, now)
+
+    patch.setattr(Scheduler, "_meet_fate", wrong)
+
+
+@bug("cancel")
+def cancelled_unit_runs_if_it_was_not_read_yet(patch: Patch) -> None:
+    right = Scheduler._take_in
+
+    def wrong(self: Scheduler, unit: Any) -> Entry | None:
+        self._unwanted.clear()
+        return right(self, unit)
+
+    patch.setattr(Scheduler, "_take_in", wrong)
+
+
+# -- whose turn it is ----------------------------------------------------------------------------------------------
+
+
+@bug("dependency")
+def dependency_released_by_a_failure(patch: Patch) -> None:
+    right = Dependencies.ended
+
+    def wrong(self: Dependencies, index: int, *, good: bool) -> Iterator[Entry]:
+        return right(self, index, good=True)
+
+    def queue_all(self: Scheduler, entry: Entry, upstream: int) -> None:
+        entry.lane.queue.push(entry)
+        self._dirty[entry.lane.key] = entry.lane
+
+    patch.setattr(Dependencies, "ended", wrong)
+    patch.setattr(Scheduler, "_skip", queue_all)
+
+
+@bug("order")
+def priority_ignored(patch: Patch) -> None:
+    right = Queue.push
+
+    def wrong(self: Queue, entry: Entry) -> None:
+        right(self, entry)
+        key, item = self.ready, (0, 0.0, entry.unit.index, entry)
+        key[:] = sorted([(0, 0.0, one[2], one[3]) for one in key if one[3] is not entry] + [item])
+
+    patch.setattr(Queue, "push", wrong)
+
+
+@bug("serial")
+def serial_units_not_awaited(patch: Patch) -> None:
+    right = Scheduler._advance_serial
+
+    def wrong(self: Scheduler, now: float) -> None:
+        right(self, now)
+        if self.out:
+            self.serial_phase = False
+            self._dirty.update(self.lanes)
+
+    patch.setattr(Scheduler, "_advance_serial", wrong)
+
+
+# -- the run ---------------------------------------------------------------------------------------------------------
+
+
+@bug("paused", "done")
+def pause_forgotten(patch: Patch) -> None:
+    patch.setattr(Scheduler, "_pause", lambda self, event, now: None)
+
+
+@bug("closed lane")
+def stop_forgotten(patch: Patch) -> None:
+    right = Scheduler._stop
+
+    def wrong(self: Scheduler, lane: Lane, reason: str, *, parked: bool = False) -> None:
+        right(self, lane, reason, parked=parked)
+        lane.stopped = ""
+
+    patch.setattr(Scheduler, "_stop", wrong)
+
+
+@bug("liveness")
+def wake_lost_when_it_moves(patch: Patch) -> None:
+    right = Scheduler._sleep
+
+    def wrong(self: Scheduler, lane: Lane, at: float) -> bool:
+        if lane.wake_at != NEVER:
+            lane.wake_at = at
+            return False
+        return right(self, lane, at)
+
+    patch.setattr(Scheduler, "_sleep", wrong)
+
+
+@bug("done")
+def end_reported_while_units_wait(patch: Patch) -> None:
+    patch.setattr(Lane, "spent", property(lambda self: self.exhausted and not self.queue.ready))
+
+
+# -- for the other properties ----------------------------------------------------------------------------------------
+
+
+def one_lane_pauses_all(patch: Patch) -> None:
+    """Caught by independence: a Retry-After of one lane slows down the others."""
+    right = Scheduler._failed
+
+    def wrong(self: Scheduler, entry: Entry, outcome: Any, kind: Kind, now: float) -> None:
+        right(self, entry, outcome, kind, now)
+        for lane in self.lanes.values():
+            lane.paused_until = max(lane.paused_until, entry.lane.paused_until)
+
+    patch.setattr(Scheduler, "_failed", wrong)
+
+
+def jitter_from_a_counter(patch: Patch) -> None:
+    """Caught by replay: the wait depends on how often it was asked for, not on the unit."""
+    right, asked = retry.backoff_s, [0]
+
+    def wrong(how: Any, index: int, attempt: int) -> float:
+        asked[0] += 1
+        return right(how, index + asked[0], attempt)
+
+    patch.setattr(verdict, "backoff_s", wrong)
+
+
+def hold_not_imported(lane: Lane, record: Any, now: float, utc: float) -> None:
+    """Caught by the record's property: the next life of a lane knows no hold."""
+    memory.import_lane(lane, record, now, utc)
+    lane.held_until = ALWAYS

@@ -1,0 +1,354 @@
+"""A Hypothesis machine that drives a scheduler as a malicious but lawful engine would.
+
+Lawful: time never runs backwards, an attempt gets one answer, `Cancelled` only comes where `CancelAttempt` was
+asked for, a lane is opened once and before its units come. Malicious: everything else. After each call `Books`
+judges what came out and `invariants.check` what is inside; at the end everything is answered with success and
+the clock follows the wake-ups, and then no unit may be left without a reason that can be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from headway.core import events
+from headway.core import lane as lane_module
+from headway.core import scheduler as scheduler_module
+from headway.core.commands import Command
+from headway.core.events import Event
+from headway.core.gates import Gates
+from headway.core.invariants import check
+from headway.core.model import SUCCESS, Hint, Kind, LaneSpec, Limits, Outcome, Unit, Usage
+from headway.core.scheduler import Scheduler
+
+from . import strategies as make
+from .books import Books, NotingSource
+from .lanebook import Violation, require
+from .strategies import Jump, Row, Scenario, Tuning
+
+#: Calls in which the end must be reached once all goes well: far more than any run here needs.
+PATIENCE = 3000
+MOST_LANES = 5
+
+numbers = st.integers(0, 40)
+flush = make.pick([True, True, False])
+bursts = st.one_of(
+    st.just(SUCCESS),
+    make.outcomes(None, Kind.CONCURRENCY, Kind.RATE),
+    make.outcomes(Kind.TRANSIENT, Kind.OVERLOAD, Kind.TIMEOUT, Kind.CRASH, Kind.INVALID),
+)
+
+
+def tune(tuning: Tuning) -> pytest.MonkeyPatch:
+    """Make the core read in small portions; undone at the end."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(lane_module, "BATCH", tuning.batch)
+    patch.setattr(lane_module, "LOW", tuning.low)
+    patch.setattr(lane_module, "LONGEST_BATCH", tuning.batch)
+    patch.setattr(lane_module, "LONGEST_LOW", tuning.low)
+    patch.setattr(scheduler_module, "MOST_BLOCKED", tuning.most_blocked)
+    patch.setattr(scheduler_module, "EXPIRY_BATCH", tuning.expiry_batch)
+    return patch
+
+
+class Run:
+    """A scheduler, its books, and the story of what it was told and answered."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.now = scenario.start
+        self.gates = Gates()
+        keys = [spec.key for spec in scenario.specs]
+        units = [make.unit_of(row, index, keys, self.gates) for index, row in enumerate(scenario.rows)]
+        self.serial = [unit for unit, row in zip(units, scenario.rows, strict=True) if row.serial]
+        self.others = [unit for unit, row in zip(units, scenario.rows, strict=True) if not row.serial]
+        self.keys = keys
+        self.batch: list[Event] = []
+        self.story: list[tuple[tuple[Event, ...], tuple[Unit, ...], float, list[Command]]] = []
+        self.added: list[Unit] = []
+        self.source = NotingSource(self.others, serial=self.serial)
+        self.books = Books(
+            scenario.settings,
+            self.source,
+            {unit.index: unit for unit in units},
+            frozenset(unit.index for unit in self.serial),
+        )
+        for spec in scenario.specs:
+            self.books.open_lane(spec, self.now)
+        self.scheduler = Scheduler(scenario.specs, self.source, scenario.settings, self.now)
+
+    def step(self) -> None:
+        """Hand over what has happened, and judge what comes back."""
+        happened, self.batch = tuple(self.batch), []
+        told = self.scheduler.handle(happened, self.now)
+        self.story.append((happened, tuple(self.added), self.now, list(told)))
+        self.added = []
+        self.books.follow(happened, told, self.now)
+        self._look_inside()
+
+    def _look_inside(self) -> None:
+        try:
+            check(self.scheduler)
+        except AssertionError as problem:
+            raise Violation("invariant", str(problem)) from problem
+        kept, due = {entry.unit.index for entry in self.scheduler.in_memory()}, self.books.pending()
+        require(kept >= due or self.books.expiring, "lost", f"units {sorted(due - kept)} are nowhere")
+        require(kept <= due, "twice", f"units {sorted(kept - due)} should not be pending")
+        require(set(self.scheduler.out) == set(self.books.flights), "lost", "other attempts are out")
+
+    def add(self, row: Row) -> Unit:
+        """One more unit of input."""
+        unit = make.unit_of(row, len(self.books.units), self.keys, self.gates)
+        self.source.add(unit)
+        self.books.add(unit)
+        self.added.append(unit)
+        return unit
+
+    # -- all goes well from here on ---------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Answer everything, follow every wake-up, then reopen what is closed and do so again."""
+        self.batch += [events.Resume(), events.InputClosed()]
+        self.step()
+        self._to_the_end()
+        closed = [key for key, lane in self.books.lanes.items() if lane.closed]
+        if closed:
+            self.batch += [events.ReopenLane(key) for key in closed]
+            self.step()
+            self._to_the_end()
+
+    def _to_the_end(self) -> None:
+        books = self.books
+        for _ in range(PATIENCE):
+            if books.flights:
+                self.now += 0.25
+                self.batch = [_good_end(index, flight.asked) for index, flight in books.flights.items()]
+            elif books.wake_at is not None:
+                self.now = max(self.now, books.wake_at)
+            else:
+                break
+            self.step()
+        require(books.done, "liveness", f"not done after {PATIENCE} calls")
+
+    def judge_end(self) -> None:
+        """Nobody is left without a reason: the run was aborted, its budget or its time was up."""
+        books = self.books
+        left = books.units.keys() - books.ended.keys()
+        late = books.mode == "deadline" and not left & (self.source.taken | self.source.drained)
+        excused = books.mode in ("aborted", "budget") or late
+        require(excused or not left, "lost", f"units {sorted(left)} never ended: {books.reason}")
+
+
+def _good_end(index: int, asked: bool) -> Event:
+    return events.Cancelled(index) if asked else events.Finished(index, SUCCESS)
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    """Rules that post events. A batch goes to the scheduler when a rule says so or the clock moves."""
+
+    run: Run
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+        self.patch: pytest.MonkeyPatch | None = None
+
+    @initialize(scenario=make.scenarios())
+    def begin(self, scenario: Scenario) -> None:
+        self.patch = tune(scenario.tuning)
+        self.run = self.make_run(scenario)
+        self._guarded(self.run.step)
+
+    def make_run(self, scenario: Scenario) -> Run:
+        return Run(scenario)
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except BaseException:
+            self.broken = True
+            raise
+
+    def post(self, event: Event, now: bool) -> None:
+        self.run.batch.append(event)
+        if now:
+            self._guarded(self.run.step)
+
+    def chosen(self, number: int) -> int:
+        """One of the attempts in flight."""
+        flights = sorted(self.run.books.flights)
+        return flights[number % len(flights)]
+
+    def lane(self, number: int) -> str:
+        return self.run.keys[number % len(self.run.keys)]
+
+    def has_flights(self) -> bool:
+        return bool(self.run.books.flights)
+
+    # -- time -------------------------------------------------------------------------------------------
+
+    @rule(jump=make.jumps)
+    def advance(self, jump: Jump) -> None:
+        self.run.now = make.landing(jump, self.run.now, self.run.books.wake_at)
+        self._guarded(self.run.step)
+
+    @rule(times=st.integers(2, 6))
+    def follow_wakes(self, times: int) -> None:
+        for _ in range(times):
+            self.advance("wake")
+
+    # -- answers ----------------------------------------------------------------------------------------
+
+    @precondition(has_flights)
+    @rule(number=numbers, usage=st.one_of(st.none(), make.usages), now=flush)
+    def admit(self, number: int, usage: Usage | None, now: bool) -> None:
+        self.post(events.Admitted(self.chosen(number), None, usage), now)
+
+    @precondition(has_flights)
+    @rule(number=numbers, hint=make.hints(reporting=True), now=flush)
+    def admit_with_reports(self, number: int, hint: Hint, now: bool) -> None:
+        self.post(events.Admitted(self.chosen(number), hint), now)
+
+    @precondition(has_flights)
+    @rule(number=numbers, usage=st.one_of(st.none(), make.usages), now=flush)
+    def succeed(self, number: int, usage: Usage | None, now: bool) -> None:
+        self.post(events.Finished(self.chosen(number), Outcome(usage=usage)), now)
+
+    @precondition(has_flights)
+    @rule(number=numbers, outcome=make.outcomes(Kind.RATE, Kind.CONCURRENCY, Kind.HOLD), now=flush)
+    def throttle(self, number: int, outcome: Outcome, now: bool) -> None:
+        self.post(events.Finished(self.chosen(number), outcome), now)
+
+    @precondition(has_flights)
+    @rule(
+        number=numbers,
+        outcome=make.outcomes(Kind.TRANSIENT, Kind.OVERLOAD, Kind.TIMEOUT, Kind.CRASH),
+        now=flush,
+    )
+    def fail(self, number: int, outcome: Outcome, now: bool) -> None:
+        self.post(events.Finished(self.chosen(number), outcome), now)
+
+    @precondition(has_flights)
+    @rule(number=numbers, outcome=make.outcomes(Kind.INVALID, Kind.TOO_LARGE), now=flush)
+    def refuse_unit(self, number: int, outcome: Outcome, now: bool) -> None:
+        self.post(events.Finished(self.chosen(number), outcome), now)
+
+    @precondition(has_flights)
+    @rule(number=numbers, outcome=make.outcomes(Kind.QUOTA, Kind.AUTH), now=flush)
+    def refuse_lane(self, number: int, outcome: Outcome, now: bool) -> None:
+        self.post(events.Finished(self.chosen(number), outcome), now)
+
+    @precondition(has_flights)
+    @rule(number=numbers, outcome=make.outcomes(None, *Kind, reporting=True), now=flush)
+    def finish_with_reports(self, number: int, outcome: Outcome, now: bool) -> None:
+        self.post(events.Finished(self.chosen(number), outcome), now)
+
+    @rule(outcome=bursts)
+    def finish_all(self, outcome: Outcome) -> None:
+        """A burst: everything in flight gets the same answer at once."""
+        self.run.batch += [events.Finished(index, outcome) for index in self.run.books.flights]
+        self._guarded(self.run.step)
+
+    @rule(outcome=bursts, times=st.integers(2, 8))
+    def weather(self, outcome: Outcome, times: int) -> None:
+        """For a while everything ends the same way, and the clock follows the wake-ups."""
+        for _ in range(times):
+            self.finish_all(outcome)
+            self.advance("wake")
+
+    @rule(kind=make.pick([Kind.OVERLOAD, Kind.TRANSIENT, Kind.RATE]), times=st.integers(3, 8))
+    def storm(self, kind: Kind, times: int) -> None:
+        """A provider that is down: every attempt fails, and nothing is said about when to come back."""
+        self.weather(Outcome(kind), times)
+
+    @precondition(lambda self: any(flight.asked for flight in self.run.books.flights.values()))
+    @rule(number=numbers, now=flush)
+    def cancelled(self, number: int, now: bool) -> None:
+        asked = sorted(index for index, flight in self.run.books.flights.items() if flight.asked)
+        self.post(events.Cancelled(asked[number % len(asked)]), now)
+
+    @rule(number=numbers, outcome=make.outcomes(None, *Kind), which=st.integers(0, 2), now=flush)
+    def late(self, number: int, outcome: Outcome, which: int, now: bool) -> None:
+        """News of an attempt that has been settled, or of one that never was."""
+        grounded = [index for index in self.run.books.units if index not in self.run.books.flights]
+        index = (grounded or [-1])[number % max(1, len(grounded))]
+        late: tuple[Event, ...] = (
+            events.Finished(index, outcome),
+            events.Admitted(index, outcome.hint),
+            events.Cancelled(index),
+        )
+        self.post(late[which], now)
+
+    # -- what people ask for ----------------------------------------------------------------------------
+
+    @rule(number=numbers, wait_s=make.pick([10.0, 0.0, 1.0, 100.0, 5000.0, -5.0]), now=flush)
+    def hold_lane(self, number: int, wait_s: float, now: bool) -> None:
+        self.post(events.HoldLane(self.lane(number), self.run.now + wait_s, "asked"), now)
+
+    @rule(number=numbers, stop=make.pick([False, False, True]), now=flush)
+    def stop_or_reopen_lane(self, number: int, stop: bool, now: bool) -> None:
+        key = self.lane(number)
+        self.post(events.StopLane(key, "asked") if stop else events.ReopenLane(key), now)
+
+    @precondition(lambda self: len(self.run.keys) < MOST_LANES)
+    @rule(spec=make.specs("new"), new=st.lists(make.rows(), min_size=1, max_size=3))
+    def open_lane(self, spec: LaneSpec, new: list[Row]) -> None:
+        named = msgspec.structs.replace(spec, key=f"new {len(self.run.keys)}")
+        self.post(events.OpenLane(named), True)
+        self.run.keys.append(named.key)
+        self.more_work(new, True)
+
+    @rule(number=numbers, limits=make.limits(), again=st.booleans(), now=flush)
+    def set_limits(self, number: int, limits: Limits, again: bool, now: bool) -> None:
+        """New limits for a lane, as such or by opening it a second time."""
+        key = self.lane(number)
+        event = events.OpenLane(LaneSpec(key, limits)) if again else events.SetLimits(key, limits)
+        self.post(event, now)
+
+    @rule(limit=make.pick([0, 1, 2, 4]), now=flush)
+    def set_concurrency(self, limit: int, now: bool) -> None:
+        self.post(events.SetConcurrency(limit), now)
+
+    @rule(new=st.lists(make.rows(), min_size=0, max_size=4), now=flush)
+    def more_work(self, new: list[Row], now: bool) -> None:
+        if not self.run.books.input_open and self.run.books.settings.input_open:
+            return  # The input was closed: a lawful source gets nothing more.
+        lanes = dict.fromkeys(self.run.add(row).lane for row in new)
+        self.run.batch += [events.MoreWork(lane) for lane in lanes]
+        if now:
+            self._guarded(self.run.step)
+
+    @rule(index=st.integers(0, 25), now=flush)
+    def cancel_unit(self, index: int, now: bool) -> None:
+        self.post(events.CancelUnit(index), now)
+
+    @rule(
+        event=make.pick([events.Resume(), events.Pause(), events.Resume(), events.InputClosed()]), now=flush
+    )
+    def ask_of_run(self, event: Event, now: bool) -> None:
+        self.post(event, now)
+
+    @precondition(lambda self: len(self.run.story) > 20)
+    @rule(mode=make.pick(("drain", "cancel")), really=make.pick([False, False, False, True]))
+    def abort(self, mode: Any, really: bool) -> None:
+        if really:
+            self.post(events.Abort(mode), True)
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        try:
+            if self.patch is not None and not self.broken:
+                self.finish()
+        finally:
+            if self.patch is not None:
+                self.patch.undo()
+
+    def finish(self) -> None:
+        self.run.drain()
+        self.run.judge_end()
