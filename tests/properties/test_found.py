@@ -227,3 +227,21 @@ def test_ripe_within_the_same_instant() -> None:
     failed = Outcome(Kind.TRANSIENT, hint=Hint(retry_after_s=1.0))
     assert wakes(scheduler.handle([events.Finished(0, failed)], 0.0)) == [1.0]
     assert starts(scheduler.handle([], 1.0 - 1e-12)) == [0]
+
+
+def test_blind_refused_for_ever() -> None:
+    """A lane of unknown limits whose every request gets a 429 (an account without quota): it must end, with a reason.
+
+    A lane of known limits opens its breaker and stops after fifteen minutes. A blind one is never `at_floor`, so its
+    breaker never counts; each refusal takes three quarters of the pace, until it is nothing, the meter is not a
+    number, and the lane asks for no wake-up any more: the run hangs.
+    """
+    units = [Unit(index, "a", Estimate(input_tokens=5.0)) for index in range(20)]
+    scheduler = Scheduler([LaneSpec("a")], ListSource(units))
+    now, told = 0.0, scheduler.handle([], 0.0)
+    while not ends(told) and now < DAY_S:
+        now = now + 0.05 if scheduler.out else wakes(told)[0]
+        refused = [events.Finished(index, Outcome(Kind.RATE)) for index in scheduler.out]
+        told = scheduler.handle(refused, now)
+        check(scheduler)
+    assert ends(told) == ["stopped"]

@@ -15,6 +15,7 @@ from headway.core.finder import (
     HOLD_DROP,
     LONGEST_STEP_S,
     SEARCH_DROP,
+    SLOWEST_S,
     STEADY_SHARE,
     Finder,
 )
@@ -229,6 +230,13 @@ def test_a_refusal_that_measures_nothing_while_searching_quarters_the_pace(sent:
     refuse(finder, at)
     assert finder.mode == "climb"
     assert finder.meter.rate == pytest.approx(before * SEARCH_DROP)
+
+
+def test_however_often_it_is_refused_one_unit_goes_every_ten_seconds() -> None:
+    finder = drained()
+    for tenth in range(51, 90):
+        refuse(finder, tenth / 10.0)
+    assert finder.meter.ready_at(COSTS[finder.place]) - 9.0 < 1.5 * SLOWEST_S
 
 
 def test_a_refusal_that_measures_nothing_later_halves_the_pace() -> None:

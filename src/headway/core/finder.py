@@ -37,6 +37,8 @@ UNANSWERED_SHARE: Final = 0.5
 #: What is left of the pace after a refusal that came too soon to measure anything: while searching, and later.
 SEARCH_DROP: Final = 0.25
 HOLD_DROP: Final = 0.5
+#: However often it is refused, a lane tries one unit in this time: somebody else may have used up what there was.
+SLOWEST_S: Final = 10.0
 #: A climb doubles the pace in this time; one after an overdraft takes twice as long.
 CLIMB_S: Final = 2.0
 #: Less than this between two refusals, or fewer acceptances, is no measurement.
@@ -175,6 +177,8 @@ class Finder:
         else:
             self._measure(sent_at - self.empty_at, since)
             self._restart(sent_at, since)
+        if self.rates[self.place] > 0.0:
+            self.factor = max(self.factor, mean[self.place] / (SLOWEST_S * self.rates[self.place]))
         self._paced_at = now
         self._set_pace(now)
 
