@@ -232,9 +232,9 @@ def test_ripe_within_the_same_instant() -> None:
 def test_blind_refused_for_ever() -> None:
     """A lane of unknown limits whose every request gets a 429 (an account without quota): it must end, with a reason.
 
-    A lane of known limits opens its breaker and stops after fifteen minutes. A blind one is never `at_floor`, so its
-    breaker never counts; each refusal takes three quarters of the pace, until it is nothing, the meter is not a
-    number, and the lane asks for no wake-up any more: the run hangs.
+    A lane of known limits opens its breaker and stops after fifteen minutes, its units pending. A blind one is never
+    `at_floor`, so its breaker counts no refusal: every unit is sent 51 times and fails. (At first it was worse: the
+    pace fell to nothing, the meter to no number, and the run slept for ever.)
     """
     units = [Unit(index, "a", Estimate(input_tokens=5.0)) for index in range(20)]
     scheduler = Scheduler([LaneSpec("a")], ListSource(units))

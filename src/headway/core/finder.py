@@ -89,6 +89,8 @@ class Finder:
         self.factor = 1.0
         self.evidence_s = 0.0
         self.depth_s = 1.0
+        #: Whether it has no way left to be gentler.
+        self.slowest = False
         self.began_at = self.empty_at = self._paced_at = now
         self._doubling_s = CLIMB_S
         self._regaining = False
@@ -130,6 +132,7 @@ class Finder:
     def accepted(self, now: float) -> None:
         """An attempt was taken: a ramp goes on."""
         self._accepted += 1
+        self.slowest = False
         if self.mode == "ramp":
             fast = min(FAST_RATE, self._accepted / FAST_RAMP_S)
             self.meter.set_limit(max(FIRST_RATE, fast, self._accepted / RAMP_S) * MINUTE_S, now)
@@ -178,7 +181,9 @@ class Finder:
             self._measure(sent_at - self.empty_at, since)
             self._restart(sent_at, since)
         if self.rates[self.place] > 0.0:
-            self.factor = max(self.factor, mean[self.place] / (SLOWEST_S * self.rates[self.place]))
+            floor = mean[self.place] / (SLOWEST_S * self.rates[self.place])
+            self.slowest = self.factor <= floor
+            self.factor = max(self.factor, floor)
         self._paced_at = now
         self._set_pace(now)
 

@@ -502,7 +502,8 @@ class Lane:
     @property
     def at_floor(self) -> bool:
         """Whether the lane has no way left to be gentler."""
-        return self.window.size <= 1 or self.caution >= refusals.ALARMED
+        slowest = self.finder is not None and self.finder.slowest
+        return slowest or self.window.size <= 1 or self.caution >= refusals.ALARMED
 
     # -- what is left to do -----------------------------------------------------------------------------
 
