@@ -147,3 +147,23 @@ def test_messages_are_one_line_without_secrets(message: str, line: str) -> None:
 def test_messages_are_short() -> None:
     assert len(shown("x" * 10_000)) == LONGEST
     assert understand(http(418, ""), GENERIC, now_utc=NOW).message == "HTTP 418"
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("openai", '{"error": {"message": "Slow down", "type": "requests", "code": "slow_down"}}'),
+        (
+            "anthropic",
+            '{"type": "error", "error": {"type": "rate_limit_error", "message": "This request would exceed your'
+            ' organization’s maximum usage increase rate for input tokens per minute."}}',
+        ),
+    ],
+)
+def test_a_refusal_about_growth_is_told_apart(name: str, body: str) -> None:
+    assert understand(http(429, body), PROFILES[name], now_utc=NOW).hint.growing
+
+
+def test_an_ordinary_refusal_is_not_about_growth() -> None:
+    body = '{"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}'
+    assert not understand(http(429, body), PROFILES["openai"], now_utc=NOW).hint.growing

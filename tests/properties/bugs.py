@@ -64,16 +64,16 @@ def permit_kept_after_a_failure(patch: Patch) -> None:
 
 
 @bug("held lane")
-def hold_ignored_by_start_at(patch: Patch) -> None:
-    right = Lane.start_at
+def hold_ignored_by_when(patch: Patch) -> None:
+    right = Lane.when
 
-    def wrong(self: Lane, entry: Entry) -> float:
+    def wrong(self: Lane, entry: Entry, now: float) -> tuple[float, str]:
         held_until, self.held_until = self.held_until, ALWAYS
-        at = right(self, entry)
+        answer = right(self, entry, now)
         self.held_until = held_until
-        return at
+        return answer
 
-    patch.setattr(Lane, "start_at", wrong)
+    patch.setattr(Lane, "when", wrong)
 
 
 @bug("bucket")

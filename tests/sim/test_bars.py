@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 from bench import lanes
-from bench.speed import Endless, drive
+from bench.speed import Run
 
-from headway.core.model import LaneSpec, Limits
-from headway.core.scheduler import Scheduler
 from headway.sim.runner import HEADWAY, simulate
 
 
@@ -32,7 +30,8 @@ def test_memory_follows_the_queues_not_the_input() -> None:
     """However long the input, a lane reads only as far ahead as it needs."""
     queued = []
     for units in (10_000, 40_000):
-        source = Endless(units)
-        scheduler = Scheduler([LaneSpec(key, Limits(rpm=6_000, burst_s=1.0)) for key in source.left], source)
-        queued.append(drive(scheduler, headers=False, batched=False)[1])
+        run = Run(units, headers=False, batched=False)
+        while run.go_on():
+            pass
+        queued.append(run.peak_queued)
     assert 0 < queued[1] <= 1.5 * queued[0]

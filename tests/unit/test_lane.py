@@ -94,7 +94,7 @@ def test_a_higher_reported_limit_never_lifts_the_configured_one() -> None:
     lane = one_lane(Limits(rpm=60.0, burst_s=0.0))
     lane.admitted(sent(lane, 0.0), says(599.0, limit=600.0), 0.1)
     assert ("requests per minute", 60.0, False) in in_force(lane)
-    assert lane.start_at(entry_of(lane)) == pytest.approx(1.0)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(1.0)
 
 
 def test_a_reported_limit_that_changes_is_followed() -> None:
@@ -171,20 +171,20 @@ def test_a_limit_no_longer_configured_no_longer_counts() -> None:
 
 def test_a_start_waits_for_the_latest_of_hold_pause_and_meters() -> None:
     lane = one_lane(Limits(rpm=60.0, burst_s=0.0, min_gap_s=3.0))
-    assert lane.start_at(entry_of(lane)) <= 0.0
+    assert lane.when(entry_of(lane), NEVER)[0] <= 0.0
     first = sent(lane, 0.0)
-    assert lane.start_at(entry_of(lane)) == pytest.approx(3.0)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(3.0)
     refused(lane, first, 1.0, hint=Hint(retry_after_s=10.0))
-    assert lane.start_at(entry_of(lane)) == pytest.approx(11.0)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(11.0)
     lane.hold(20.0, "until then")
-    assert lane.start_at(entry_of(lane)) == pytest.approx(20.0)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(20.0)
 
 
 def test_the_slowest_meter_decides() -> None:
     lane = one_lane(Limits(rpm=60.0, tpm=600.0, burst_s=0.0))
     unit = Estimate(input_tokens=50.0)
     sent(lane, 0.0, unit)
-    assert lane.start_at(entry_of(lane, Unit(1, "a", unit))) == pytest.approx(5.0)
+    assert lane.when(entry_of(lane, Unit(1, "a", unit)), NEVER)[0] == pytest.approx(5.0)
     binding = lane.binding(entry_of(lane, Unit(1, "a", unit)))
     assert binding is not None
     assert binding.name == "tokens per minute"
@@ -193,7 +193,7 @@ def test_the_slowest_meter_decides() -> None:
 def test_a_minimum_gap_does_not_depend_on_the_size() -> None:
     lane = one_lane(Limits(rpm=0, min_gap_s=2.0))
     sent(lane, 0.0, Estimate(input_tokens=1e6))
-    assert lane.start_at(entry_of(lane, Unit(1, "a", Estimate(input_tokens=1e6)))) == pytest.approx(2.0)
+    assert lane.when(entry_of(lane, Unit(1, "a", Estimate(input_tokens=1e6))), NEVER)[0] == pytest.approx(2.0)
 
 
 def test_a_shorter_hold_never_opens_a_longer_one() -> None:
@@ -214,7 +214,7 @@ def test_a_unit_above_the_depth_but_within_the_limit_fits() -> None:
     lane = one_lane(Limits(tpm=8000.0, burst_s=1.0))
     entry = entry_of(lane, Unit(0, "a", Estimate(input_tokens=7000.0)))
     assert lane.too_large(entry) == ""
-    assert lane.start_at(entry) <= 0.0
+    assert lane.when(entry, NEVER)[0] <= 0.0
 
 
 def test_a_long_minimum_gap_makes_no_unit_too_large() -> None:
@@ -407,14 +407,14 @@ def test_a_refusal_never_empties_a_whole_days_quota() -> None:
 def test_a_retry_after_pauses_the_whole_lane() -> None:
     lane = one_lane(DEEP)
     assert refused(lane, sent(lane, 0.0), 1.0, hint=Hint(retry_after_s=20.0)) == pytest.approx(21.0)
-    assert lane.start_at(entry_of(lane)) == pytest.approx(21.0)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(21.0)
 
 
 def test_a_retry_after_that_was_rounded_up_pauses_the_lane_no_longer_than_it_may_have_meant() -> None:
     lane = one_lane(DEEP)
     hint = Hint(retry_after_s=20.0, precision_s=1.0)
     assert refused(lane, sent(lane, 0.0), 1.0, hint=hint) == pytest.approx(21.0)
-    assert lane.start_at(entry_of(lane)) == pytest.approx(20.0)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(20.0)
 
 
 def test_without_any_meter_a_rate_refusal_halves_the_window_once() -> None:
@@ -427,9 +427,9 @@ def test_without_any_meter_a_rate_refusal_halves_the_window_once() -> None:
 def test_a_refusal_slows_a_lane_that_has_only_a_minimum_gap() -> None:
     lane = one_lane(Limits(min_gap_s=0.01))
     entries = [sent(lane, 0.0) for _ in range(3)]
-    before = lane.start_at(entry_of(lane))
+    before = lane.when(entry_of(lane), NEVER)[0]
     refused(lane, entries[-1], 1.0)
-    assert lane.start_at(entry_of(lane)) > max(1.0, before)
+    assert lane.when(entry_of(lane), NEVER)[0] > max(1.0, before)
 
 
 def test_too_many_at_once_halves_the_window_once_and_leaves_the_meters_alone() -> None:
@@ -474,7 +474,7 @@ def test_reopening_lifts_hold_pause_and_stop() -> None:
     refused(lane, sent(lane, 0.0), 1.0, hint=Hint(retry_after_s=30.0))
     lane.stopped = "quota"
     lane.reopen()
-    assert lane.start_at(entry_of(lane)) == ALWAYS
+    assert lane.when(entry_of(lane), NEVER)[0] == ALWAYS
     assert not lane.stopped
 
 
@@ -484,13 +484,13 @@ def test_reopening_lifts_hold_pause_and_stop() -> None:
 def test_while_the_depth_is_unknown_one_probe_goes_beyond_it() -> None:
     lane = one_lane(Limits(rpm=60.0))
     sent(lane, 0.0)
-    waits_until = lane.start_at(entry_of(lane))
+    waits_until = lane.when(entry_of(lane), NEVER)[0]
     assert waits_until == pytest.approx(1.0)
     at, probe = lane.sooner(entry_of(lane), waits_until)
     assert at <= 0.0
     assert probe == "depth"
     sent(lane, 0.0, probe="depth")
-    assert lane.sooner(entry_of(lane), lane.start_at(entry_of(lane)))[1] == ""
+    assert lane.sooner(entry_of(lane), lane.when(entry_of(lane), NEVER)[0])[1] == ""
 
 
 def test_an_accepted_probe_proves_the_depth_that_it_used() -> None:
@@ -542,7 +542,7 @@ def test_a_silent_lane_with_headers_sends_a_canary() -> None:
     lane.admitted(heavy, None, 1.1, Usage(input_tokens=600.0))
     succeeded(lane, first, 2.0)
     succeeded(lane, heavy, 2.0)
-    waits_until = lane.start_at(entry_of(lane, Unit(2, "a", unit)))
+    waits_until = lane.when(entry_of(lane, Unit(2, "a", unit)), NEVER)[0]
     assert waits_until > 100.0
     assert lane.sooner(entry_of(lane, Unit(2, "a", unit)), waits_until) == (1.0 + CANARY_S, "canary")
 
@@ -556,7 +556,7 @@ def test_no_canary_where_nothing_is_reported_or_the_pace_explains_the_silence() 
     first = sent(slow, 0.0, unit.estimate)
     slow.admitted(first, says(0.0, 60.0, TOKENS), 0.1)
     succeeded(slow, first, 0.2)
-    waits_until = slow.start_at(entry_of(slow, unit))
+    waits_until = slow.when(entry_of(slow, unit), NEVER)[0]
     assert CANARY_S < waits_until < 60.0
     assert slow.sooner(entry_of(slow, unit), waits_until) == (waits_until, "")
 
@@ -565,7 +565,7 @@ def test_a_reserve_stays_in_the_bucket() -> None:
     lane = one_lane(DEEP)
     for _ in range(59):
         sent(lane, 0.0)
-    assert lane.start_at(entry_of(lane)) == pytest.approx(CALM * GUARD_S)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(CALM * GUARD_S)
 
 
 # -- what it did --------------------------------------------------------------------------------------

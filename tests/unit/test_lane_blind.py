@@ -186,7 +186,7 @@ def test_units_without_an_estimate_are_paced_as_requests() -> None:
     lane.charge(entry, 0.0)
     refused(lane, entry, 0.1)
     assert lane.meters[0].dimension is Dimension.REQUESTS
-    assert 0.1 < lane.start_at(entry_of(lane)) < 2.0
+    assert 0.1 < lane.when(entry_of(lane), NEVER)[0] < 2.0
 
 
 def test_a_learned_pace_makes_no_unit_too_large() -> None:

@@ -23,7 +23,7 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.queue import ALWAYS
+from headway.core.queue import ALWAYS, NEVER
 
 #: The engine's clock and the wall's in the first life and in the second.
 NOW, UTC = 100.0, 1_800_000_000.0
@@ -160,7 +160,7 @@ def test_levels_are_rebuilt_from_the_starts_of_the_earlier_life() -> None:
 def test_a_burst_before_a_restart_is_not_repeated_after_it() -> None:
     lane = Lane(one_lane(Limits(rpm=60.0, burst_s=60.0)).spec, LATER, {})
     rebuild_levels(lane, [(LATER - 1.0, (1.0, 0.0, 0.0, 0.0))] * 60)
-    assert lane.start_at(entry_of(lane)) > LATER - 1e-9
+    assert lane.when(entry_of(lane), NEVER)[0] > LATER - 1e-9
     assert lane.meters[0].level(LATER) == pytest.approx(1.0)
 
 

@@ -7,6 +7,7 @@ from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, good, play, start
 
 from headway.core.lane import RAMP_CAP, Lane
 from headway.core.model import Dimension, Estimate, LaneSpec, Limits, Ramp, Unit
+from headway.core.queue import NEVER
 
 #: Six hundred requests a minute are free: ten a second.
 RAMP = Ramp(Dimension.REQUESTS, 600.0)
@@ -57,7 +58,7 @@ def test_it_counts_in_its_own_dimension() -> None:
     lane = capped(Ramp(Dimension.INPUT, 6000.0))
     large = Unit(0, "a", Estimate(input_tokens=500.0))
     lane.charge(entry_of(lane, large), 0.0)
-    assert lane.start_at(entry_of(lane, large)) == pytest.approx(5.0)
+    assert lane.when(entry_of(lane, large), NEVER)[0] == pytest.approx(5.0)
 
 
 def test_the_meter_is_named_as_what_binds() -> None:
@@ -72,4 +73,4 @@ def test_it_stands_beside_the_configured_limits_and_the_lower_one_decides() -> N
     lane = capped(limits=Limits(rpm=60.0, burst_s=0.0))
     lane.charge(entry_of(lane), 0.0)
     assert {meter.name for meter in lane.meters} == {"requests per minute", RAMP_CAP}
-    assert lane.start_at(entry_of(lane)) == pytest.approx(1.0)
+    assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(1.0)

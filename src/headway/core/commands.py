@@ -45,7 +45,9 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
     """Something about a lane that a person wants to know; one for each change, never one for each unit."""
 
     lane: str
-    what: Literal["held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit"]
+    what: Literal[
+        "held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit", "shared"
+    ]
     text: str
     until: float | None = None
 

@@ -54,6 +54,8 @@ GROWTH_S: Final = 60.0
 STEADY_S: Final = 66.0
 STEADY_SHARE: Final = 0.5
 MOST_EVIDENCE_S: Final = 150.0
+#: Evidence after which a lower measurement is a change, not a better one.
+WELL_KNOWN_S: Final = 20.0
 #: Measurements whose logarithms differ by more than this are of two different limits.
 SAME: Final = 0.2
 #: Seconds of refill beyond the estimate without a refusal: the estimate is too low.
@@ -100,6 +102,8 @@ class Finder:
         self._sums = [0.0, 0.0, 0.0, 0.0]
         self._ramp: tuple[float, list[float]] = (0.0, self._sums)
         self._measured: list[list[float]] = []
+        #: What is left of a rate that was well known, after it fell; for whoever wants to tell.
+        self.fell_to = 1.0
         #: Set while the bucket has not been empty yet since an earlier run's knowledge was taken up.
         self._unproven = False
 
@@ -247,6 +251,8 @@ class Finder:
             self.rates = [old + weight * (new - old) for old, new in zip(self.rates, found, strict=True)]
             self.evidence_s = min(MOST_EVIDENCE_S, self.evidence_s + elapsed_s)
         else:
+            known = self.evidence_s >= WELL_KNOWN_S
+            self.fell_to = min(1.0, found[place] / self.rates[place]) if known else 1.0
             self.rates = found
             self.evidence_s = elapsed_s
             self._measured.clear()

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping
 from math import exp
 from typing import Final
 
+from msgspec import structs
+
 from headway.core import refusals
 from headway.core.breaker import Breaker
 from headway.core.estimate import Estimator
@@ -44,6 +46,7 @@ from headway.core.model import (
 )
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.retry import LONGEST_HINT_S, REFUSED
+from headway.core.watch import Watch
 from headway.core.window import Window
 
 #: The reserve is this many times a meter's guard to begin with; what one success leaves of what refusals added (half
@@ -60,6 +63,8 @@ CANARY_S: Final = 3.0
 RAMP_CAP: Final = "acceleration"
 #: A cap on acceleration binds once this share of its second is used up.
 RAMP_BINDS: Final = 0.5
+#: What is left of the pace when the provider says that it grew too fast.
+RAMP_DROP: Final = 0.7
 #: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
 #: choose from many; input order needs only as many as may start before the next call.
 BATCH: Final = 128
@@ -72,6 +77,14 @@ RATE_TAU_S: Final = 20.0
 
 class Lane:
     """State and policy of one lane."""
+
+    __slots__ = (
+        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "batch", "breaker", "caution", "estimator",
+        "exhausted", "failed", "finder", "first_start_at", "gauge", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
+        "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "paused_until", "probe_after", "probe_pause_s",
+        "probe_width", "probes_out", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
+        "tokens", "tokens_in", "tokens_out", "unanswered", "wake_at", "window",
+    )  # fmt: skip
 
     def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
         self.spec = spec
@@ -108,9 +121,13 @@ class Lane:
         self._reported: dict[tuple[Dimension, float], Meter] = {}
         self.meters: tuple[Meter, ...] = ()
         self.limits = spec.limits
+        self.ramp = spec.ramp
         self._ramp = None if spec.ramp is None else _ramp_meter(spec.ramp, now)
         self._ramped_at = NEVER
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
+        #: The share of a limit that somebody else on this key uses, where reports show it.
+        self.others = 0.0
+        self._watched = Watch(now)
         self.gauge = Gauge()
         self.estimator = Estimator()
         #: How many were in flight at the latest refusals of a blind lane.
@@ -181,6 +198,8 @@ class Lane:
             except ValueError:
                 continue  # It was sent before this limit was known.
             meter.sync(report, mark, entry.started_at, entry.seq, entry.costs[meter.place])
+        if now >= self._watched.until:
+            self.others = self._watched.look(self._reported.values(), now)
 
     def _meet(self, entry: Entry, report: Report) -> None:
         """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""
@@ -252,8 +271,8 @@ class Lane:
             return True
         return self.finder is not None and self.unanswered >= self.finder.most_unanswered
 
-    def start_at(self, entry: Entry) -> float:
-        """The earliest instant for this unit as far as hold, pause and meters go."""
+    def when(self, entry: Entry, now: float) -> tuple[float, str]:
+        """When this unit may start, by everything that the lane knows, and as what kind of probe (mostly none)."""
         at = self.held_until if self.held_until > self.paused_until else self.paused_until
         caution = self.caution
         costs = entry.costs
@@ -262,15 +281,20 @@ class Lane:
             ready = meter.full_at - slack if slack > 0.0 else meter.full_at
             if ready > at:
                 at = ready
-        return at
+        if self.breaker.opened_at is not None:
+            return (NEVER if self.in_flight else max(at, self.permit_at(), self.breaker.probe_at)), "breaker"
+        if self.in_flight >= self.window.size or (self.finder is not None and self.full):
+            return max(at, self.permit_at()), "window"
+        return (at, "") if at <= now else self.sooner(entry, at)
 
     def probe_at(self, entry: Entry) -> float:
         """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out."""
-        shallow = False
         for meter in self.meters:
             if meter.probed and meter.depth_s < NEARLY * meter.ceiling_s:
-                shallow = True
-        if not shallow or self.probes_out >= self.probe_width:
+                break
+        else:
+            return NEVER
+        if self.probes_out >= self.probe_width:
             return NEVER
         ready = (meter.probe_at(entry.costs[meter.place], self.caution) for meter in self.meters)
         return max(self.held_until, self.paused_until, self.probe_after, *ready)
@@ -407,11 +431,12 @@ class Lane:
         """Replace the reservation by what was really used. Reported levels have that already."""
         costs = None
         for meter in entry.meters:
-            if not meter.levelled:
-                costs = costs or self.spec.counting.settled(entry.estimate, usage)
-                more = costs[meter.place] - entry.charged[meter.place]
-                if more:
-                    meter.adjust(more)
+            costs = costs or self.spec.counting.settled(entry.estimate, usage)
+            more = costs[meter.place] - entry.charged[meter.place]
+            if more and meter.synced_seq >= 0:
+                meter.foreign_s -= more / meter.rate  # The reports have it, and it was not somebody else.
+            elif more:
+                meter.adjust(more)
         if self.finder is not None and costs is not None:
             before = entry.charged
             grown = (0.0, costs[1] - before[1], costs[2] - before[2], costs[3] - before[3])
@@ -487,11 +512,26 @@ class Lane:
 
     def _ease(self, meter: Meter, now: float) -> None:
         """A cap on acceleration rises from the moment that it first binds."""
-        ramp = self.spec.ramp
+        ramp = self.ramp
         assert ramp is not None
         if self._ramped_at == NEVER and meter.full_at - now > RAMP_BINDS * meter.depth_s:
             self._ramped_at = now
         meter.set_limit(ramp.limit(now - min(now, self._ramped_at)), now)
+
+    def slow_down(self, entry: Entry, now: float) -> None:
+        """The provider minds how fast the use grows: go on somewhat below the present pace, and grow slowly from there."""
+        if entry.epoch != self.window.epoch:
+            return
+        self.window.epoch += 1
+        costs = self.mean_costs()
+        known = self.ramp or Ramp(Dimension.INPUT if costs[_INPUT] else Dimension.REQUESTS, 0.0)
+        pace = self.rate_at(now) * costs[DIMENSIONS.index(known.dimension)] * MINUTE_S
+        if pace <= 0.0:
+            return
+        self.ramp = structs.replace(known, free_per_minute=pace * RAMP_DROP)
+        self._ramp = _ramp_meter(self.ramp, now)
+        self._ramped_at = now
+        self.select()
 
     def drop_probe(self, entry: Entry) -> None:
         """An attempt ended without telling anything about the depth."""
@@ -550,7 +590,8 @@ class Lane:
 
 
 _NO_HINT: Final = Hint()
-_INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), DIMENSIONS.index(Dimension.INPUT))
+_INPUT: Final = DIMENSIONS.index(Dimension.INPUT)
+_INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), _INPUT)
 
 
 def _limited_first(counting: Counting) -> Dimension:

@@ -56,8 +56,8 @@ class Meter:
     """A virtual-time bucket for one dimension and period of a lane."""
 
     __slots__ = (
-        "bursts", "ceiling_s", "credits", "depth_s", "dimension", "full_at", "guard_s", "implied", "limit", "name",
-        "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "synced", "synced_seq",
+        "bursts", "ceiling_s", "credits", "depth_s", "dimension", "foreign_s", "full_at", "guard_s", "implied", "limit",
+        "name", "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "synced", "synced_seq",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +92,8 @@ class Meter:
         self.credits: deque[tuple[float, float]] = deque()
         self.bursts: deque[tuple[float, float]] = deque([(float("-inf"), now)], maxlen=BURSTS_KEPT)
         self.shift = 0.0
+        #: Seconds of refill, all in all, that reports say somebody else has used.
+        self.foreign_s = 0.0
         self.synced_seq = -1
         self.synced = (0.0, 0.0)
 
@@ -213,6 +215,7 @@ class Meter:
             return
         self.full_at += wrong_by
         self.shift += wrong_by
+        self.foreign_s += wrong_by
 
     def _overtaken(self, sent_at: float, left_s: float) -> None:
         """A report on an earlier send than the newest known.
@@ -226,6 +229,7 @@ class Meter:
             if wrong_by > 0.0:
                 self.full_at += wrong_by
                 self.shift += wrong_by
+                self.foreign_s += wrong_by
 
     def _narrow_ceiling(self, implied_s: float, report: Report) -> None:
         """Remaining + time until full is the depth, give or take their rounding: keep what all reports agree on."""

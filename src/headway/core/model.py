@@ -110,12 +110,16 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
 
 class Hint(msgspec.Struct, frozen=True, gc=False):
-    """Everything a response said about limits. `precision_s` is the step that `retry_after_s` was rounded up to."""
+    """Everything a response said about limits. `precision_s` is the step that `retry_after_s` was rounded up to.
+
+    `growing` says that the refusal is about how fast the use grows, not about how much it is (OpenAI's `slow_down`).
+    """
 
     reports: tuple[Report, ...] = ()
     retry_after_s: float | None = None
     precision_s: float = 0.0
     dimension: Dimension | None = None
+    growing: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

@@ -35,6 +35,9 @@ def of_rate(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
     wait_s = hint.retry_after_s
     if wait_s is not None and wait_s <= LONGEST_HINT_S:
         lane.paused_until = max(lane.paused_until, now + wait_s - hint.precision_s)
+    if hint.growing:
+        lane.slow_down(entry, now)
+        return
     if entry.probe == "depth":
         _overreached(lane, entry, now)
     if lane.finder is not None:

@@ -105,9 +105,12 @@ class Scheduler:
         lane = entry.lane
         meters = lane.meters
         lane.first_words(entry, now)
+        others = lane.others
         lane.admitted(entry, event.hint, now, event.usage)
         if lane.meters is not meters:
             self._notice(lane, "limit", lane.told())
+        if lane.others != others:
+            self._tell_of_others(lane, others)
         if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
             self._notice(lane, "breaker_closed", ANSWERS_AGAIN)
         self._dirty[lane.key] = lane
@@ -138,9 +141,12 @@ class Scheduler:
         """Give back what the attempt held: its lane's permit, the global one, the budget set aside."""
         lane = entry.lane
         meters = lane.meters
+        others = lane.others
         lane.release(entry, outcome, now)
         if lane.meters is not meters:
             self._notice(lane, "limit", lane.told())
+        if lane.others != others:
+            self._tell_of_others(lane, others)
         self._dirty[lane.key] = lane
         budget = self.budget
         if outcome.usage is not None or outcome.kind not in REFUSED:
@@ -164,7 +170,7 @@ class Scheduler:
         """The lane learns, the unit's budget pays, and the unit goes back or ends."""
         lane = entry.lane
         if kind in THROTTLES:
-            hinted_at = lane.throttled(entry, outcome, now)
+            hinted_at = self._throttled(entry, outcome, now)
         elif kind in LANE_STOPPERS or kind in HOPELESS:
             hinted_at = ALWAYS
         else:
@@ -185,6 +191,30 @@ class Scheduler:
             self._announce_hold(lane, now)
         elif kind is not Kind.CRASH or probe == "breaker":
             self._count_failure(entry, kind, now, probe=probe == "breaker")
+
+    def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
+        """The lane learns from a refusal; say so where it learns something that people should know."""
+        lane = entry.lane
+        ramp, finder = lane.ramp, lane.finder
+        fell_to = 1.0 if finder is None else finder.fell_to
+        hinted_at = lane.throttled(entry, outcome, now)
+        if lane.ramp is not ramp and lane.ramp is not None:
+            text = f"its use grew too fast for the provider: from {lane.ramp.free_per_minute:,.0f} "
+            text += f"{lane.ramp.dimension.replace('_', ' ')} per minute it grows by half every {lane.ramp.period_s / 60:.0f} min"
+            self._notice(lane, "limit", text)
+        if finder is not None and finder.fell_to < min(1.0, fell_to):
+            text = f"it takes {finder.fell_to:.0%} of what it took before: its limit was lowered, or somebody else uses this key too"
+            self._notice(lane, "shared", text)
+        return hinted_at
+
+    def _tell_of_others(self, lane: Lane, before: float) -> None:
+        """Say once that somebody else uses the key, and once that nobody does any more."""
+        if lane.others and not before:
+            self._notice(
+                lane, "shared", f"somebody else on this key uses about {lane.others:.0%} of its limit"
+            )
+        elif before and not lane.others:
+            self._notice(lane, "shared", "nobody else seems to use this key any more")
 
     def _count_failure(self, entry: Entry, kind: Kind, now: float, *, probe: bool) -> None:
         """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
@@ -459,10 +489,10 @@ class Scheduler:
             queue.ripen(now + EPSILON_S)
         if not lane.exhausted and len(queue.ready) < lane.low:
             self._refill(lane)
-        entry = queue.head()
-        if entry is None and not lane.exhausted:
-            self._refill(lane)  # What was queued has been cancelled meanwhile.
-            entry = queue.head()
+        ready = queue.ready
+        entry = ready[0][3] if ready else None
+        if entry is None or entry.status is not Status.PENDING:
+            entry = self._next_alive(lane)
         if self._broke:
             self._broke.pop(lane.key, None)
         if lane.held_until > lane.announced_until or lane.announced_until > ALWAYS:
@@ -471,18 +501,20 @@ class Scheduler:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
         if entry.fits is not lane.meters and not self._fit(entry, lane):
             return True
-        at, probe = lane.start_at(entry), ""
-        if lane.in_flight >= lane.window.size or (lane.finder is not None and lane.full):
-            at, probe = max(at, lane.permit_at()), "window"
-        if lane.breaker.opened_at is not None:
-            at, probe = max(at, NEVER if lane.in_flight else lane.breaker.probe_at), "breaker"
-        elif at > now + EPSILON_S and not probe:
-            at, probe = lane.sooner(entry, at)
+        at, probe = lane.when(entry, now + EPSILON_S)
         if self.next_start_at > at:
             at = self.next_start_at
         if at > now + EPSILON_S:
             return self._sleep(lane, min(at, queue.next_at()))
         return self._start(entry, lane, probe, now)
+
+    def _next_alive(self, lane: Lane) -> Entry | None:
+        """The lane's next unit after those that were cancelled meanwhile."""
+        entry = lane.queue.head()
+        if entry is None and not lane.exhausted:
+            self._refill(lane)
+            entry = lane.queue.head()
+        return entry
 
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
         """Take all permits together and charge everything, or nothing."""

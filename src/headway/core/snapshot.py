@@ -48,6 +48,8 @@ class LaneView(msgspec.Struct, frozen=True):
     refused: int
     window: int | None
     rate_per_s: float
+    #: The share of a limit that somebody else on the key uses.
+    others: float
     meters: tuple[MeterView, ...]
     binding: str
     used_of_binding: float
@@ -107,6 +109,7 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
         refused=lane.refused,
         window=None if lane.window.open else lane.window.size,
         rate_per_s=lane.rate_at(now),
+        others=lane.others,
         meters=tuple(_meter_view(meter, now) for meter in lane.meters),
         binding=binding,
         used_of_binding=used,

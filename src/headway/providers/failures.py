@@ -59,7 +59,8 @@ def facts(status: int | None, said: Said, seen: Seen, profile: Profile, now_utc:
     elif span is None and kind is Kind.RATE:
         span = _reopening(case)
     message = shown(said.message, otherwise="" if status is None else f"HTTP {status}")
-    return Facts(kind, _hint(case, kind, span), message, code)
+    growing = kind is Kind.RATE and code in profile.ramps
+    return Facts(kind, _hint(case, kind, span, growing=growing), message, code)
 
 
 def _case(status: int | None, said: Said, seen: Seen, profile: Profile, now_utc: float, zone: str) -> Case:
@@ -165,7 +166,7 @@ def _reopening(case: Case) -> Span | None:
 # -- the hint ---------------------------------------------------------------------------------------------------
 
 
-def _hint(case: Case, kind: Kind, span: Span | None) -> Hint:
+def _hint(case: Case, kind: Kind, span: Span | None, *, growing: bool) -> Hint:
     """Everything about limits. A message's numbers count only where a limit was met."""
     limited = kind in (Kind.RATE, Kind.HOLD) or (kind is Kind.TOO_LARGE and _never_fits(case))
     return Hint(
@@ -173,6 +174,7 @@ def _hint(case: Case, kind: Kind, span: Span | None) -> Hint:
         None if span is None else span.seconds,
         0.0 if span is None else span.step_s,
         _dimension(case) if limited else None,
+        growing,
     )
 
 
