@@ -2,6 +2,9 @@
 
 The driver is as small as it can be: it answers every start after a fixed virtual latency, in batches of
 whatever is due, and keeps nothing. Everything it does is counted against the scheduler.
+
+A machine that others use too is now fast, now slow, by a third and for seconds at a time. So the long run is taken
+in slices with a whole short run after each: both see the same machine, and their ratio means something.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,8 +26,7 @@ from headway.core.scheduler import Scheduler
 
 LANES = 20
 LATENCY_S = 2.0
-#: Every measurement schedules so many, in as many runs as that takes.
-ALL_UNITS = 1_000_000
+SMALL, LARGE = 10_000, 1_000_000
 
 
 class Endless:
@@ -59,18 +61,90 @@ class SpeedResult(msgspec.Struct, frozen=True):
     peak_mb: float
 
 
-def measure(units: int, *, headers: bool, batched: bool = True) -> SpeedResult:
-    """Schedule so many units over twenty lanes; CPU seconds of the whole loop, per unit."""
-    limits = Limits(
-        rpm=6_000, tpm=6_000_000, burst_s=0.1
-    )  # No burst at first that only a short run would notice.
-    source = Endless(units)
-    scheduler = Scheduler([LaneSpec(key, limits) for key in source.left], source)
-    gc.collect()
-    began = time.process_time()
-    calls, peak = drive(scheduler, headers=headers, batched=batched)
-    spent = time.process_time() - began
-    return SpeedResult(units, spent / units * 1e6, peak, calls, peak_mb())
+class Run:
+    """A run of so many units over twenty lanes that can be driven in slices; sums its CPU seconds."""
+
+    def __init__(self, units: int, *, headers: bool, batched: bool) -> None:
+        # No burst at first that only a short run would notice.
+        limits = Limits(rpm=6_000, tpm=6_000_000, burst_s=0.1)
+        source = Endless(units)
+        self.units = units
+        self.scheduler = Scheduler([LaneSpec(key, limits) for key in source.left], source)
+        self.cpu_s = 0.0
+        self.calls = self.peak_queued = 0
+        self._driver = self._drive(headers=headers, batched=batched)
+
+    def go_on(self) -> bool:
+        """Drive until the next ten thousand units are answered; returns whether any are left."""
+        began = time.process_time()
+        more = next(self._driver, False)
+        self.cpu_s += time.process_time() - began
+        return more
+
+    def _drive(self, *, headers: bool, batched: bool) -> Iterator[bool]:
+        """Answer whatever is started until the scheduler is done."""
+        outcome = Outcome(usage=Usage(310.0, 180.0))
+        hint = Hint(
+            (Report(Dimension.REQUESTS, 6_000, 90.0, 0.1), Report(Dimension.TOKENS, 6_000_000, 90_000.0, 0.1))
+        )
+        scheduler = self.scheduler
+        answers: deque[tuple[float, int]] = deque()
+        now, answered = 0.0, 0
+        told: list[Event] = []
+        while True:
+            wake_at = None
+            for command in scheduler.handle(told, now):
+                kind = type(command)
+                if kind is Start:
+                    answers.append((now + LATENCY_S, command.unit.index))  # type: ignore[union-attr]
+                elif kind is Wake:
+                    wake_at = command.at  # type: ignore[union-attr]
+                elif kind is Done:
+                    return
+            self.calls += 1
+            if self.calls % 100 == 0:
+                queued = sum(len(lane.queue) for lane in scheduler.lanes.values())
+                self.peak_queued = max(self.peak_queued, queued)
+            if answered >= SMALL:
+                answered = 0
+                yield True
+            now = min(
+                answers[0][0] if answers else float("inf"), wake_at if wake_at is not None else float("inf")
+            )
+            told = []
+            while answers and answers[0][0] <= now:
+                index = answers.popleft()[1]
+                answered += 1
+                if headers:
+                    told.append(Admitted(index, hint))
+                told.append(Finished(index, outcome))
+                if not batched:
+                    break
+
+
+def measure(*, headers: bool, batched: bool) -> tuple[SpeedResult, SpeedResult]:
+    """CPU of a hundred short runs and of a long one, in turns."""
+    long = Run(LARGE, headers=headers, batched=batched)
+    short_s, shorts = 0.0, 0
+    small_mb = 0.0
+    while True:
+        gc.collect()
+        more = long.go_on()
+        gc.collect()
+        short = Run(SMALL, headers=headers, batched=batched)
+        while short.go_on():
+            pass
+        shorts += 1
+        short_s += short.cpu_s
+        small_mb = small_mb or peak_mb()
+        if not more:
+            break
+    short_us = short_s / (shorts * SMALL) * 1e6
+    long_us = long.cpu_s / LARGE * 1e6
+    return (
+        SpeedResult(SMALL, short_us, short.peak_queued, short.calls, small_mb),
+        SpeedResult(LARGE, long_us, long.peak_queued, long.calls, peak_mb()),
+    )
 
 
 def peak_mb() -> float:
@@ -82,44 +156,5 @@ def peak_mb() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
-def drive(scheduler: Scheduler, *, headers: bool, batched: bool) -> tuple[int, int]:
-    """Answer whatever is started until the scheduler is done; returns its calls and the most that was queued."""
-    outcome = Outcome(usage=Usage(310.0, 180.0))
-    hint = Hint(
-        (Report(Dimension.REQUESTS, 6_000, 90.0, 0.1), Report(Dimension.TOKENS, 6_000_000, 90_000.0, 0.1))
-    )
-    answers: deque[tuple[float, int]] = deque()
-    now, calls, peak = 0.0, 0, 0
-    told: list[Event] = []
-    while True:
-        commands = scheduler.handle(told, now)
-        calls += 1
-        wake_at = None
-        for command in commands:
-            kind = type(command)
-            if kind is Start:
-                answers.append((now + LATENCY_S, command.unit.index))  # type: ignore[union-attr]
-            elif kind is Wake:
-                wake_at = command.at  # type: ignore[union-attr]
-            elif kind is Done:
-                return calls, peak
-        if calls % 100 == 0:
-            peak = max(peak, sum(len(lane.queue) for lane in scheduler.lanes.values()))
-        now = min(
-            answers[0][0] if answers else float("inf"), wake_at if wake_at is not None else float("inf")
-        )
-        told = []
-        while answers and answers[0][0] <= now:
-            index = answers.popleft()[1]
-            if headers:
-                told.append(Admitted(index, hint))
-            told.append(Finished(index, outcome))
-            if not batched:
-                break
-
-
 if __name__ == "__main__":
-    units, headers, batched = int(sys.argv[1]), sys.argv[2] == "1", sys.argv[3] == "1"
-    results = [measure(units, headers=headers, batched=batched) for _ in range(max(1, ALL_UNITS // units))]
-    mean_us = sum(result.cpu_us for result in results) / len(results)
-    print(msgspec.json.encode(msgspec.structs.replace(results[-1], cpu_us=mean_us)).decode())
+    print(msgspec.json.encode(measure(headers=sys.argv[1] == "1", batched=sys.argv[2] == "1")).decode())
