@@ -1,6 +1,6 @@
 """Providers: what they say, and what it means. `understand` turns an answer into facts; profiles are the data behind it.
 
-Nothing here talks to the network; adapters do, one file an API or agent CLI.
+Only `http` talks to the network; the dialects beside it say how each API is asked.
 """
 
 from __future__ import annotations

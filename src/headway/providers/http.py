@@ -1,0 +1,770 @@
+"""HTTP: one attempt carried to a provider and back, over aiohttp.
+
+Owns connections, the attempt's timeout, keys (in memory, and out of everything that leaves this file), and turning
+whatever a server or a network does into an `Answer`. What a provider's requests and answers look like is its
+dialect's; what its refusals mean is `understand`'s. Nothing here retries, follows a redirect or paces.
+
+The plain success is the hot path: one post, one read, one typed decode that looks at nothing but the usage. All
+that is odd is found out afterwards, by whoever has time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import select
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from multidict import CIMultiDict
+from yarl import URL
+
+import headway
+from headway.core.model import Hint, Kind, Outcome, Usage
+from headway.errors import ConfigError
+from headway.providers.anthropic import Anthropic
+from headway.providers.base import Admitted, Answer, RateLimit, Request
+from headway.providers.hints import understand
+from headway.providers.messages import shown
+from headway.providers.openai import OpenAI
+from headway.providers.profiles import profile_for
+from headway.providers.seen import Facts, Seen
+from headway.providers.sse import Broken, Draft, Parser, Refused, counts, decoded, encoded, mapping
+
+#: What is kept of a failure's body.
+LONGEST_FAILURE: Final = 65_536
+#: Idle connections are let go before load balancers do it (60 s and more). Servers that close after five (uvicorn,
+#: Node) close first: `_Connector` looks before it uses one again.
+KEEPALIVE_S: Final = 15.0
+CONNECT_S: Final = 30.0
+#: A name is looked up again so often.
+RESOLVED_S: Final = 60
+#: A router forgets a silent connection after some minutes, and a model may think for ten: from here on the system
+#: shows a sign of life by itself.
+PROBE_S: Final = 60
+#: Headers longer than aiohttp's 8 KB are odd, but no reason to lose the answer.
+LONGEST_HEADER: Final = 65_536
+#: How long a stream that said its last word may take to end, for its connection to be used again.
+DRAIN_S: Final = 0.5
+#: A shorter key is a word that a local server wants to hear, and stands in good answers.
+SHORTEST_SECRET: Final = 8
+#: Paths come from input rows; there are few, and a file of nonsense must not fill the memory.
+MOST_ROUTES: Final = 256
+LONGEST_REQUEST_ID: Final = 200
+
+BLOT: Final = "***"
+
+#: Everything that a network, or what answers at its other end, can throw.
+FAULTS: Final = (aiohttp.ClientError, OSError, EOFError, UnicodeError)
+_LIMITED: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
+_SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+_VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?(?=/|$)")
+#: Compression makes a server collect events before it sends them.
+_UNCOMPRESSED: Final = CIMultiDict({"Accept-Encoding": "identity"})
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Shape(Protocol):
+    """A decoded answer."""
+
+    @property
+    def error(self) -> object | None:
+        """The error that it is, if it is one."""
+
+    def counted(self) -> Usage | None:
+        """What the call took."""
+
+
+class Endpoint(Protocol):
+    """What is behind a path."""
+
+    @property
+    def name(self) -> str:
+        """What an answer is, for messages."""
+
+    @property
+    def shape(self) -> type[Shape]:
+        """The least that makes an answer one."""
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """The same request as a stream; None where it may not be one."""
+
+    def draft(self, request: bytes) -> Draft | None:
+        """What a stream is assembled in."""
+
+    def conversation(self, request: Any, answer: Any) -> list[dict[str, Any]]:
+        """Both as messages: role, content, and whatever else they have."""
+
+
+class Dialect(Protocol):
+    """How one kind of API is asked."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in the configuration."""
+
+    @property
+    def root(self) -> str:
+        """Where it is, if nothing else is said."""
+
+    @property
+    def request_id(self) -> str:
+        """The header that names a request."""
+
+    def headers(self, key: str) -> Iterable[tuple[str, str]]:
+        """The headers of every request beside the usual ones."""
+
+    def endpoint(self, path: str) -> Endpoint:
+        """What is behind a path."""
+
+
+#: The kinds that can be asked over HTTP.
+DIALECTS: Final[Mapping[str, Dialect]] = {dialect.kind: dialect for dialect in (OpenAI(), Anthropic())}
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+class Secret:
+    """A key in memory: it shows itself to nobody who does not ask."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        text = text.strip()
+        if not (text.isascii() and (text.isprintable() or not text)):
+            raise ConfigError("the key has characters that no key has", hint="check how it was copied")
+        self._text = text
+
+    def __repr__(self) -> str:
+        return BLOT
+
+    def reveal(self) -> str:
+        """The key itself."""
+        return self._text
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Where and as whom to ask. `stream` None: wherever it tells more, earlier, and is known to work."""
+
+    base_url: str = ""
+    key: Secret = Secret("")
+    stream: bool | None = None
+    #: Further headers, such as an organization's; they win over the usual ones.
+    headers: Mapping[str, str] = _NO_HEADERS
+
+    def __repr__(self) -> str:
+        return f"Settings(key={self.key!r}, stream={self.stream})"
+
+
+def adapter_for(
+    kind: str,
+    base_url: str = "",
+    key: str = "",
+    *,
+    stream: bool | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> HttpAdapter:
+    """The adapter of a configured provider."""
+    dialect = DIALECTS.get(kind)
+    if dialect is None:
+        known = ", ".join(sorted(DIALECTS))
+        raise ConfigError(f"there is no HTTP provider of kind {kind!r}", hint=f"known kinds: {known}")
+    return HttpAdapter(dialect, Settings(base_url, Secret(key), stream, headers or _NO_HEADERS))
+
+
+def root_of(base_url: str) -> str:
+    """The address that paths stand below: with its version, whether or not it was written, and without a slash.
+
+    A version anywhere in the path means that the address is whole: `…/v1beta/openai`, `…/api/paas/v4`.
+    """
+    try:
+        url = URL(base_url.strip())
+    except ValueError:
+        raise ConfigError("base_url is no address", hint="write https://host/v1") from None
+    if url.user or url.password:
+        raise ConfigError("base_url has a user or password in it", hint="put the key into api_key_env")
+    if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
+        raise ConfigError(f"base_url {base_url!r} is not of the form https://host/v1")
+    address = str(url).rstrip("/")
+    return address if _VERSION.search(url.path) else f"{address}/v1"
+
+
+class Scrubber:
+    """Blots secrets out of whatever a server sends back, in the ways that servers write them."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        forms = {
+            form
+            for secret in secrets
+            if len(secret) >= SHORTEST_SECRET
+            for form in (secret, secret.replace("/", "\\/"), quote(secret, safe=""))
+        }
+        self._forms = tuple((form, form.encode()) for form in sorted(forms, key=len, reverse=True))
+
+    def body(self, body: bytes) -> bytes:
+        """A body without them."""
+        for _, form in self._forms:
+            if form in body:
+                body = body.replace(form, BLOT.encode())
+        return body
+
+    def text(self, text: str) -> str:
+        """A text without them."""
+        for form, _ in self._forms:
+            text = text.replace(form, BLOT)
+        return text
+
+
+# -- connections --------------------------------------------------------------------------------------------------
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Looks whether a kept connection was closed meanwhile before anything is sent on it.
+
+    aiohttp sends no POST twice, and that is right: nobody knows what became of the first. But where the end of the
+    connection is here already, and only the loop has not come round to it, nothing has been sent yet.
+    """
+
+    async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
+        while (connection := await super()._get(key, traces)) is not None and _dropped(connection):
+            connection.close()
+        return connection
+
+
+def _dropped(connection: Connection) -> bool:
+    """An idle connection that has something to read has its end to read."""
+    transport = connection.transport
+    held = None if transport is None else transport.get_extra_info("socket")
+    if held is None or held.fileno() < 0:
+        return True
+    poll = select.poll()
+    poll.register(held.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket that shows a sign of life while a model thinks."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_S)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_S)
+    return made
+
+
+class Limit:
+    """An attempt's timeout. It is `asyncio.timeout` at a third of the price (1.4 µs against 4.7)."""
+
+    __slots__ = ("_before", "_task", "_timer", "expired", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.seconds = seconds
+        self.expired = False
+        self._task = task
+        self._before = task.cancelling()
+        self._timer = task.get_loop().call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        self.expired = True
+        self._task.cancel()
+
+    def end(self) -> None:
+        """Nothing expires any more."""
+        self._timer.cancel()
+
+    def judge(self, fault: BaseException) -> None:
+        """Raise a cancellation that came from elsewhere; take back our own."""
+        ours = self.expired and self._task.uncancel() <= self._before
+        if not ours and isinstance(fault, asyncio.CancelledError):
+            raise fault
+
+
+async def _closed(*_: Any, **__: Any) -> aiohttp.ClientResponse:
+    raise RuntimeError("the adapter is not open")
+
+
+class Route(msgspec.Struct):
+    """Everything about a path that does not change from request to request."""
+
+    url: URL
+    endpoint: Endpoint
+    decode: Callable[[bytes], Shape]
+    #: Whether requests are turned into streams.
+    streams: bool
+
+
+class _Own(msgspec.Struct, gc=False):
+    stream: bool | None = None
+
+
+def _own_stream(request: bytes) -> bool:
+    """Whether a request says itself that it wants a stream."""
+    if b'"stream"' not in request:
+        return False
+    try:
+        return msgspec.json.decode(request, type=_Own).stream is True
+    except ValueError:
+        return False
+
+
+# -- the adapter --------------------------------------------------------------------------------------------------
+
+
+class HttpAdapter:
+    """One provider over HTTP."""
+
+    def __init__(self, dialect: Dialect, settings: Settings) -> None:
+        self._dialect = dialect
+        base_url = settings.base_url or dialect.root
+        self._root = root_of(base_url)
+        self._host = URL(self._root).host or ""
+        self._profile = profile_for(base_url, dialect.kind)
+        #: Whether requests are turned into streams. A host is known by its address, not by its kind: imitators
+        #: stream in their own ways.
+        self.streams = profile_for(base_url).name in DIALECTS if settings.stream is None else settings.stream
+        key = settings.key.reveal()
+        self._headers = _headers(dialect.headers(key), settings.headers)
+        self._scrub = Scrubber([key, *_secrets(settings.headers)])
+        self._routes: dict[str, Route] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._post: Callable[..., Awaitable[aiohttp.ClientResponse]] = _closed
+
+    def __repr__(self) -> str:
+        return f"<HttpAdapter {self._dialect.kind} at {self._root}>"
+
+    async def open(self) -> None:
+        """Get ready to send."""
+        self._session = aiohttp.ClientSession(
+            connector=_Connector(
+                limit=0,
+                keepalive_timeout=KEEPALIVE_S,
+                ttl_dns_cache=RESOLVED_S,
+                socket_factory=_socket,
+            ),
+            headers=self._headers,  # Here they are copied as a whole, with each request one by one.
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
+            max_line_size=LONGEST_HEADER,
+            max_field_size=LONGEST_HEADER,
+        )
+        self._post = self._session.post
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        self._post = _closed
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
+        """Send once, and wait."""
+        route = self._routes.get(request.path) or self._route(request.path)
+        body = request.body
+        if route.streams or b'"stream"' in body:
+            streamed = route.endpoint.streamed(body) if route.streams else None
+            draft = route.endpoint.draft(body) if streamed is not None or _own_stream(body) else None
+            if draft is not None:
+                exchange = _Exchange(route, draft, streamed is not None)
+                return await self._send_streamed(exchange, streamed or body, timeout_s, admitted)
+        response: aiohttp.ClientResponse | None = None
+        limit = Limit(timeout_s)
+        try:
+            response = await self._post(route.url, data=body, allow_redirects=False)
+            got = await response.read()
+        except (*FAULTS, asyncio.CancelledError) as fault:
+            limit.judge(fault)
+            return self._lost(fault, response, limit)
+        finally:
+            limit.end()
+        return self._answer(route, response, got)
+
+    def _route(self, path: str) -> Route:
+        if len(self._routes) >= MOST_ROUTES:
+            self._routes.clear()
+        below = path if path.startswith("/") else f"/{path}"
+        below = below.removeprefix("/v1") if below.startswith("/v1/") else below
+        endpoint = self._dialect.endpoint(path)
+        decode = msgspec.json.Decoder(endpoint.shape).decode
+        route = Route(URL(self._root + below), endpoint, decode, self.streams)
+        self._routes[path] = route
+        return route
+
+    # -- an answer in one piece -----------------------------------------------------------------------------------
+
+    def _answer(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+        if not 200 <= response.status < 300:
+            return self._refusal(response, body)
+        try:
+            shape = route.decode(body)
+            if not body.isascii():
+                body.decode()
+        except (ValueError, RecursionError):
+            return self._odd(route, response, body)
+        if shape.error is not None:
+            return self._error(response, body)
+        return self._success(response, body.strip(), shape.counted())
+
+    def _success(self, response: aiohttp.ClientResponse, body: bytes, usage: Usage | None) -> Answer:
+        return Answer(
+            Outcome(None, usage, self._hint(response)),
+            response.status,
+            self._request_id(response),
+            self._scrub.body(body),
+        )
+
+    def _hint(self, response: aiohttp.ClientResponse) -> Hint | None:
+        seen = Seen(response.status, response.headers)
+        hint = understand(seen, self._profile, now_utc=time.time()).hint
+        return hint if hint.reports else None
+
+    def _request_id(self, response: aiohttp.ClientResponse) -> str:
+        named = response.headers.get(self._dialect.request_id)
+        return self._scrub.text(named)[:LONGEST_REQUEST_ID] if named else ""
+
+    def _odd(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+        """A 2xx that is not what was expected: a good answer with odd numbers, an error, a stream, or no answer."""
+        try:
+            value = decoded(body)
+        except ValueError:
+            return self._no_json(route, response, body)
+        if not isinstance(value, dict):
+            return self._transient(response, body, f"the body is no {route.endpoint.name}")
+        if value.get("error"):
+            return self._error(response, body)
+        try:
+            sound = value | {"usage": counts(value.get("usage")) or None, "error": None}
+            usage = msgspec.convert(sound, route.endpoint.shape).counted()
+        except (ValueError, RecursionError):
+            return self._transient(response, body, f"the body is no {route.endpoint.name}")
+        return self._success(response, _valid(body, value), usage)
+
+    def _no_json(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+        draft = route.endpoint.draft(b"")
+        if draft is not None and body.lstrip().startswith((b"data:", b"event:", b":")):
+            try:
+                _fill(draft, body)
+            except Refused as refused:
+                return self._error(response, refused.body)
+            except Broken as broken:
+                return self._transient(response, body, str(broken))
+            if draft.whole:
+                return self._success(response, draft.body(), draft.usage)
+        return self._transient(response, body, _what_is(body, response.headers.get("Content-Type", "")))
+
+    # -- a stream -------------------------------------------------------------------------------------------------
+
+    async def _send_streamed(
+        self, exchange: _Exchange, body: bytes, timeout_s: float, admitted: Admitted
+    ) -> Answer:
+        limit = Limit(timeout_s)
+        try:
+            exchange.response = await self._post(
+                exchange.route.url, data=body, headers=_UNCOMPRESSED, allow_redirects=False
+            )
+            return await self._hear(exchange, exchange.response, admitted)
+        except (*FAULTS, asyncio.CancelledError) as fault:
+            limit.judge(fault)
+            return self._broken_off(exchange, fault, limit)
+        finally:
+            limit.end()
+            if exchange.response is not None:
+                exchange.response.close()
+
+    def _broken_off(self, exchange: _Exchange, fault: BaseException, limit: Limit) -> Answer:
+        response, draft = exchange.response, exchange.draft
+        if response is not None and draft.whole:
+            return self._success(response, draft.body(), draft.usage)
+        return self._lost(fault, response, limit, draft.usage)
+
+    async def _hear(
+        self, exchange: _Exchange, response: aiohttp.ClientResponse, admitted: Admitted
+    ) -> Answer:
+        draft = exchange.draft
+        try:
+            got = await self._listen(draft, response, admitted)
+        except Refused as refused:
+            return self._error(response, refused.body, draft.usage)
+        except Broken as broken:
+            return self._transient(response, b"", str(broken), draft.usage)
+        if got is not None:
+            if exchange.switched and response.status == 400 and _streaming_refused(got):
+                return self._unstreamable(exchange.route, response, got)
+            return self._answer(exchange.route, response, got)
+        if not draft.whole:
+            return self._transient(response, b"", "the stream ended before the answer did", draft.usage)
+        return self._success(response, draft.body(), draft.usage)
+
+    async def _listen(
+        self, draft: Draft, response: aiohttp.ClientResponse, admitted: Admitted
+    ) -> bytes | None:
+        """Read the stream into the draft; or give back the body where it is in one piece after all."""
+        if not 200 <= response.status < 300:
+            return await response.read()
+        content = response.content
+        told = draft.begun and response.content_type == "text/event-stream"
+        if told:
+            admitted(self._hint(response), draft.usage)
+        chunk = await _first(content)
+        if chunk[:1] in (b"", b"{", b"[", b"<"):
+            return chunk + await content.read()
+        parser = Parser()
+        try:
+            while chunk:
+                for event in parser.feed(chunk):
+                    draft.add(event)
+                if not told and draft.begun:
+                    told = True
+                    admitted(self._hint(response), draft.usage)
+                if draft.ended:
+                    break
+                chunk = await content.readany()
+            await _finish(parser, draft, content)
+        except (Refused, Broken):
+            if not draft.whole:
+                raise
+        return None
+
+    def _unstreamable(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+        """An account or a model may not be allowed to stream: that is no fault of the request as it was given."""
+        route.streams = False
+        return self._transient(response, body, "streaming is not allowed here: from now on without")
+
+    # -- failures -------------------------------------------------------------------------------------------------
+
+    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+        """Not a 2xx."""
+        if 300 <= response.status < 400:
+            return self._redirect(response, body)
+        body = self._scrub.body(body)[:LONGEST_FAILURE]
+        return self._failure(Seen(response.status, response.headers, body), body, response)
+
+    def _error(self, response: aiohttp.ClientResponse, body: bytes, usage: Usage | None = None) -> Answer:
+        """A 2xx that carries an error."""
+        body = self._scrub.body(body)[:LONGEST_FAILURE]
+        return self._failure(Seen(None, response.headers, body, origin="exception"), body, response, usage)
+
+    def _failure(
+        self, seen: Seen, body: bytes, response: aiohttp.ClientResponse, usage: Usage | None = None
+    ) -> Answer:
+        now_utc = time.time()
+        facts = understand(seen, self._profile, now_utc=now_utc)
+        message = self._scrub.text(facts.message) or f"HTTP {response.status} with an error that says nothing"
+        rate_limit: RateLimit | None = None
+        if facts.kind in _LIMITED:
+            bare = understand(
+                Seen(seen.status, seen.headers, origin=seen.origin), self._profile, now_utc=now_utc
+            )
+            rate_limit = RateLimit(_source(facts, bare), facts.hint.retry_after_s, message, now_utc)
+        return Answer(
+            Outcome(facts.kind, usage, facts.hint, message),
+            response.status,
+            self._request_id(response),
+            body,
+            rate_limit,
+        )
+
+    def _redirect(self, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+        place = response.headers.get("Location", "").partition("?")[0]
+        target = shown(self._scrub.text(place), otherwise="another address")
+        message = f"HTTP {response.status}: redirected to {target}, which is not followed: check base_url"
+        return self._failed(Kind.INVALID, message, response, body)
+
+    def _transient(
+        self, response: aiohttp.ClientResponse, body: bytes, what: str, usage: Usage | None = None
+    ) -> Answer:
+        return self._failed(Kind.TRANSIENT, f"HTTP {response.status}, but {what}", response, body, usage)
+
+    def _failed(
+        self,
+        kind: Kind,
+        message: str,
+        response: aiohttp.ClientResponse | None = None,
+        body: bytes = b"",
+        usage: Usage | None = None,
+    ) -> Answer:
+        outcome = Outcome(kind, usage, None, self._scrub.text(message))
+        if response is None:
+            return Answer(outcome)
+        kept = self._scrub.body(body)[:LONGEST_FAILURE]
+        return Answer(outcome, response.status, self._request_id(response), kept)
+
+    def _lost(
+        self,
+        fault: BaseException,
+        response: aiohttp.ClientResponse | None,
+        limit: Limit,
+        usage: Usage | None = None,
+    ) -> Answer:
+        """Nothing came back, or not all of it. A refusal is one without its words too."""
+        if response is not None and response.status >= 300:
+            return self._refusal(response, b"")
+        if limit.expired:
+            what = "no answer" if response is None else "no whole answer"
+            return self._failed(
+                Kind.TIMEOUT, f"{what} within {_duration(limit.seconds)}", response, usage=usage
+            )
+        return self._failed(Kind.TRANSIENT, _trouble(fault, self._host), response, usage=usage)
+
+
+class _Exchange(msgspec.Struct):
+    """A streamed attempt while it runs."""
+
+    route: Route
+    draft: Draft
+    #: Whether it was made a stream here.
+    switched: bool
+    response: aiohttp.ClientResponse | None = None
+
+
+# -- parts of streams ---------------------------------------------------------------------------------------------
+
+
+async def _first(content: aiohttp.StreamReader) -> bytes:
+    """The stream's first bytes that are no keep-alive blanks."""
+    while chunk := await content.readany():
+        chunk = chunk.lstrip(b" \t\r\n\xef\xbb\xbf")
+        if chunk:
+            break
+    return chunk
+
+
+async def _finish(parser: Parser, draft: Draft, content: aiohttp.StreamReader) -> None:
+    """After the last word: what has no line end yet, and the end of the body so that the connection can stay."""
+    if not draft.ended:
+        for event in parser.close():
+            draft.add(event)
+        return
+    if not content.at_eof():
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await content.read()
+        except TimeoutError:
+            return
+
+
+def _fill(draft: Draft, body: bytes) -> None:
+    parser = Parser()
+    for event in (*parser.feed(body), *parser.close()):
+        draft.add(event)
+
+
+# -- words --------------------------------------------------------------------------------------------------------
+
+
+def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> CIMultiDict[str]:
+    headers = CIMultiDict(
+        {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+            "User-Agent": f"headway/{headway.__version__}",
+        }
+    )
+    for name, value in (*own, *further.items()):
+        if not (name.isascii() and name.isprintable() and name and value.isprintable()):
+            raise ConfigError(f"the header {name!r} has a name or value that cannot be sent")
+        headers[name] = value
+    return headers
+
+
+def _secrets(headers: Mapping[str, str]) -> list[str]:
+    """What of the further headers is secret: by their names."""
+    return [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_NAME.search(name)]
+
+
+def _valid(body: bytes, value: Any) -> bytes:
+    """The body where every reader can read it; otherwise what could be read of it."""
+    try:
+        body.decode()
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (ValueError, RecursionError):
+        return encoded(value)
+    return body.strip()
+
+
+def _source(facts: Facts, bare: Facts) -> str:
+    """Where a limit was told: `bare` is what is known without the body."""
+    if facts.kind is bare.kind and bare.hint.retry_after_s is not None:
+        return "headers"
+    told = facts.code or facts.kind is not bare.kind or facts.hint.retry_after_s is not None
+    return "body" if told else "status"
+
+
+def _streaming_refused(body: bytes) -> bool:
+    """OpenAI: {"error": {"param": "stream", "code": "unsupported_value", …}} for an organization not verified."""
+    try:
+        error = mapping(mapping(decoded(body)).get("error"))
+    except ValueError:
+        return False
+    return str(error.get("param")).startswith("stream")
+
+
+def _what_is(body: bytes, content_type: str) -> str:
+    """What a body that is no JSON is instead."""
+    start = body.strip()[:200]
+    if not start:
+        return "the body is empty"
+    if start[:1] in (b"{", b"["):
+        return f"the body is cut off or broken JSON ({len(body)} bytes)"
+    return f"the body is no JSON ({shown(content_type, otherwise='no content type')[:80]})"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"
+
+
+#: What a fault means for whoever has to do something about it; the first that fits.
+_TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
+    (
+        aiohttp.ClientConnectorCertificateError,
+        "the certificate of {host} is not trusted ({text}): check base_url, the system's clock, and its certificates "
+        "(SSL_CERT_FILE)",
+    ),
+    (
+        aiohttp.ClientConnectorSSLError,
+        "no TLS connection to {host} ({text}): check whether base_url should be https",
+    ),
+    (
+        aiohttp.ClientConnectorDNSError,
+        "the host {host} cannot be resolved: check base_url, the network and its DNS",
+    ),
+    (aiohttp.ConnectionTimeoutError, f"no connection to {{host}} within {_duration(CONNECT_S)}"),
+    (aiohttp.ClientConnectorError, "no connection to {host} ({text})"),
+    (aiohttp.ServerDisconnectedError, "{host} closed the connection before it answered"),
+    (aiohttp.ClientPayloadError, "the answer broke off: {text}"),
+    (aiohttp.ClientResponseError, "{host} answers something that is no HTTP ({text})"),
+    (UnicodeError, "the host {host} cannot be resolved: check base_url"),
+    (ConnectionError, "the connection to {host} was lost ({text})"),
+)
+
+
+def _trouble(fault: BaseException, host: str) -> str:
+    text = shown(_reason(fault))
+    for kind, words in _TROUBLES:
+        if isinstance(fault, kind):
+            return words.format(host=host, text=text)
+    return f"the connection to {host} failed: {text}"
+
+
+def _reason(fault: BaseException) -> str:
+    """The part of a fault's text that says something."""
+    if isinstance(fault, aiohttp.ClientConnectorCertificateError):
+        fault = fault.certificate_error
+        return getattr(fault, "verify_message", "") or str(fault)
+    if isinstance(fault, aiohttp.ClientResponseError):
+        return fault.message
+    if isinstance(fault, OSError) and fault.strerror:
+        return fault.strerror
+    return str(fault) or type(fault).__name__

@@ -1,0 +1,205 @@
+"""Server-sent events: bytes in any pieces → events, and the JSON in them as providers really send it.
+
+Owns the wire format, what an answer that grows event by event promises (`Draft`), and decoding that throws no good
+answer away: half an emoji and a NaN are no valid JSON, and both are sent. Knows no provider and does no I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from headway.core.model import Usage
+
+#: A whole response in one event (OpenAI's `response.completed`) with images in it has a few MB.
+LONGEST_EVENT: Final = 64 * 1024 * 1024
+DONE: Final = b"[DONE]"
+
+_BOM: Final = b"\xef\xbb\xbf"
+#: More than any answer has; above it a count is garbage.
+_MOST_TOKENS: Final = 1e12
+
+
+class Broken(Exception):
+    """The stream is not what it should be. The text says why, without quoting it."""
+
+
+class Refused(Exception):
+    """The provider reports an error in the stream; `body` is its own words."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__("an error in the stream")
+        self.body = body
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One event: its name, where it has one, and its data lines joined."""
+
+    name: bytes
+    data: bytes
+
+
+class Draft(Protocol):
+    """An answer that grows event by event to the body that the unstreamed call gives."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether all that is ever known at the beginning is here."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer is complete, though something may still follow."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What is counted so far."""
+
+    def add(self, event: Event) -> None:
+        """Take an event. Raises `Refused` for the provider's error and `Broken` for what makes no sense."""
+
+    def body(self) -> bytes:
+        """The whole answer."""
+
+
+class Parser:
+    """Bytes → events. A line, and all data of an event, may come in any pieces."""
+
+    def __init__(self, longest: int = LONGEST_EVENT) -> None:
+        self._longest = longest
+        self._pieces: list[bytes] = []  # of the line that is not complete
+        self._name = b""
+        self._data: list[bytes] = []
+        self._held = 0  # bytes in both
+        self._first = True
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that this chunk completes."""
+        # A carriage return at the very end may be half a line end: it waits for the next chunk.
+        cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, -1)) + 1
+        events: list[Event] = []
+        if cut:
+            lines = b"".join((*self._pieces, chunk[:cut]))
+            self._pieces, chunk = [], chunk[cut:]
+            self._held = sum(map(len, self._data))
+            self._take(lines, events)
+        if chunk:
+            self._pieces.append(chunk)
+            self._hold(len(chunk))
+        return events
+
+    def close(self) -> list[Event]:
+        """The events that the end completes: the last one may lack its blank line."""
+        events: list[Event] = []
+        self._take(b"".join(self._pieces), events)
+        self._pieces = []
+        self._dispatch(events)
+        return events
+
+    def _take(self, lines: bytes, events: list[Event]) -> None:
+        for line in lines.splitlines():
+            if self._first:
+                self._first = False
+                line = line.removeprefix(_BOM)
+            if not line:
+                self._dispatch(events)
+            elif line[0] != 0x3A:  # A colon in front: a comment.
+                self._field(line)
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            value = value.removeprefix(b" ")
+            self._data.append(value)
+            self._hold(len(value))
+        elif name == b"event":
+            self._name = value.removeprefix(b" ")
+
+    def _dispatch(self, events: list[Event]) -> None:
+        if self._data:
+            events.append(Event(self._name, b"\n".join(self._data)))
+            self._data = []
+        self._name = b""
+        self._held = 0
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > self._longest:
+            raise Broken(f"an event of the stream is longer than {self._longest // 1024**2} MB")
+
+
+# -- JSON that is taken for granted nowhere -----------------------------------------------------------------------
+
+
+def decoded(data: bytes) -> Any:
+    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError."""
+    try:
+        return msgspec.json.decode(data)
+    except ValueError:
+        return _lenient(data)
+    except RecursionError as deep:
+        raise ValueError("nested too deep") from deep
+
+
+def _lenient(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode("utf-8-sig", "replace"), parse_constant=_no_number)
+    except RecursionError as deep:
+        raise ValueError("nested too deep") from deep
+
+
+def _no_number(_name: str) -> None:
+    """NaN and infinities have no place in JSON."""
+    return
+
+
+def encoded(value: Any) -> bytes:
+    """Encode. Halves of a character that came apart are joined again; one that stayed alone is replaced."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeError, OverflowError):  # The latter: an integer of more than 64 bits.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def event_object(event: Event) -> dict[str, Any]:
+    """The JSON object that an event carries."""
+    try:
+        value = decoded(event.data)
+    except ValueError:
+        raise Broken("an event of the stream is no JSON") from None
+    if not isinstance(value, dict):
+        raise Broken("an event of the stream is no JSON object")
+    return value
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value where it is an object, otherwise an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none where it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def index_of(item: dict[str, Any]) -> int:
+    """An item's place; 0 where it says none."""
+    index = item.get("index")
+    return index if type(index) is int else 0
+
+
+def counts(usage: Any) -> dict[str, Any]:
+    """What is a sane number in a usage object, and in the details that it has."""
+    sound: dict[str, Any] = {}
+    for name, value in mapping(usage).items():
+        if name.endswith("_details"):
+            sound[name] = counts(value)
+        elif type(value) in (int, float) and 0 <= value <= _MOST_TOKENS:
+            sound[name] = value
+    return sound
