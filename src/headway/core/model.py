@@ -70,6 +70,21 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float = 0.0
 
 
+class Price(msgspec.Struct, frozen=True, gc=False):
+    """USD for a million tokens. Cached input costs as much as other input where nothing else is said."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached_input: float | None = None
+
+    def cost(self, usage: Usage) -> float:
+        """What an attempt cost."""
+        cached = usage.cached_input_tokens
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        fresh = usage.input_tokens - cached
+        return (fresh * self.input + cached * cached_price + usage.output_tokens * self.output) / 1e6
+
+
 NO_ESTIMATE: Final = Estimate()
 
 

@@ -1,0 +1,32 @@
+"""`headway.toml` and the environment → validated settings. Imports the core and the errors, and knows no command.
+
+settings    what a configuration is once it is read: frozen records, never a key among them
+durations   "1h30m" → seconds
+checks      what one value may be, and what to say where it is not
+schema      which keys there are, table by table
+file        a parsed `headway.toml` → settings
+env_file    `.env` beside it
+keys        the key of a provider, and the lane that it opens
+loading     where the settings come from: flag over environment over file
+"""
+
+from headway.config.durations import parse_duration
+from headway.config.env_file import read_env_file
+from headway.config.keys import key_of, lane_key
+from headway.config.loading import dotenv_of, find, load, with_overrides
+from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig
+
+__all__ = [
+    "Config",
+    "ProviderConfig",
+    "RetryConfig",
+    "RunConfig",
+    "dotenv_of",
+    "find",
+    "key_of",
+    "lane_key",
+    "load",
+    "parse_duration",
+    "read_env_file",
+    "with_overrides",
+]

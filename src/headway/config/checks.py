@@ -1,0 +1,198 @@
+"""What one value may be. Each check takes what TOML (or a flag) gave and returns it in the core's units.
+
+A ValueError says what was expected. It names the type of what was found, and a number or a truth value, but never
+repeats a string: somebody's key may stand where it does not belong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, get_args
+from urllib.parse import SplitResult, urlsplit
+
+from headway.config.durations import EXPECTED as A_DURATION
+from headway.config.durations import parse_duration
+from headway.config.settings import ProviderKind
+
+Check = Callable[[object], Any]
+
+#: No limit is larger; above it a number is a mistake.
+LARGEST: Final = 1e12
+#: PostgreSQL's integer, and more than anybody has in flight.
+LARGEST_COUNT: Final = 2**31 - 1
+KINDS: Final[tuple[str, ...]] = get_args(ProviderKind)
+#: Kinds that DESIGN knows and the code does not yet: the error says "not yet", not "unknown".
+COMING: Final = ("azure", "gemini", "bedrock", "claude", "codex", "gemini-cli", "command", "python")
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+#: How keys begin whose characters would all do for a variable's name; none is shorter than this.
+_KEY_STARTS: Final = ("sk_", "gsk_", "AIza", "hf_", "r8_", "ghp_", "nvapi", "pplx", "xai")
+_SHORTEST_KEY: Final = 20
+#: What people paste along with an address.
+_ENDPOINT: Final = re.compile(r"/(?:chat/completions|completions|responses|embeddings|messages)/?$")
+
+
+def expected(what: str, value: object) -> ValueError:
+    """The error: what should stand there, and what kind of thing does."""
+    return ValueError(f"expected {what}, not {_seen(value)}")
+
+
+def _seen(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value) if not abs(value) > LARGEST else "so large a number"
+    if isinstance(value, str):
+        return "a string" if value else "an empty string"
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    return "a date or time"
+
+
+def amount(value: object) -> float:
+    """A limit, or money: 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+        raise expected("a number of 0 or more", value)
+    return float(value)
+
+
+def count(value: object) -> int:
+    """A whole number of 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_COUNT:
+        raise expected("a whole number of 0 or more", value)
+    return value
+
+
+def attempts(value: object) -> int:
+    """A whole number of 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_COUNT:
+        raise expected("a whole number of 1 or more", value)
+    return value
+
+
+def share(value: object) -> float:
+    """A number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise expected("a number between 0 and 1", value)
+    return float(value)
+
+
+def flag(value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise expected("true or false", value)
+    return value
+
+
+def duration(value: object) -> float:
+    """Seconds, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise expected(A_DURATION, value)
+    return parse_duration(value)
+
+
+def some_time(value: object) -> float:
+    """Seconds, more than 0."""
+    seconds = duration(value)
+    if seconds == 0:
+        raise ValueError(f"expected {A_DURATION}, longer than 0")
+    return seconds
+
+
+def depth(value: object) -> float | None:
+    """A bucket's depth in seconds, or None where the lane is to find it."""
+    if value == "auto":
+        return None
+    try:
+        return some_time(value)
+    except ValueError:
+        raise ValueError(f'expected "auto" or {A_DURATION}, longer than 0') from None
+
+
+def longest_hold(value: object) -> float | None:
+    """Seconds, or None where any hold is waited for."""
+    if value == "unlimited":
+        return None
+    try:
+        return duration(value)
+    except ValueError:
+        raise ValueError(f'expected "unlimited" or {A_DURATION}') from None
+
+
+def text(value: object) -> str:
+    """A string with something printable in it."""
+    if not isinstance(value, str) or not value.strip():
+        raise expected("a string", value)
+    if not value.isprintable():
+        raise ValueError("expected a string without line breaks and control characters")
+    return value
+
+
+def kind(value: object) -> str:
+    """A kind of provider that works today."""
+    if not isinstance(value, str):
+        raise expected("a kind of provider: " + ", ".join(KINDS), value)
+    if value in COMING:
+        raise ValueError(f"kind '{value}' is not there yet; {', '.join(KINDS)} are")
+    if value not in KINDS:
+        raise ValueError(f"expected a kind of provider: {', '.join(KINDS)}")
+    return value
+
+
+def variable(value: object) -> str:
+    """The name of an environment variable, and not what should be in it."""
+    if not isinstance(value, str):
+        raise expected("the name of an environment variable", value)
+    if not _VARIABLE.fullmatch(value) or (value.startswith(_KEY_STARTS) and len(value) >= _SHORTEST_KEY):
+        raise ValueError(
+            "expected the NAME of an environment variable, such as OPENAI_API_KEY; a key itself belongs in "
+            "that variable or in .env, never here"
+        )
+    return value
+
+
+def base_url(value: object) -> str:
+    """An http(s) address without anything secret in it, and without a trailing slash."""
+    what = "an address that begins with http:// or https://"
+    if not isinstance(value, str) or not value:
+        raise expected(what, value)
+    url = _split(value)
+    if url is None or url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError(f"expected {what}")
+    if "@" in url.netloc:
+        raise ValueError(
+            "expected an address without user and password; the key belongs in the variable that api_key_env names"
+        )
+    if "?" in value or "#" in value:
+        raise ValueError("expected an address without ? and #")
+    if _ENDPOINT.search(url.path):
+        raise ValueError("expected an address that ends before the endpoint, with or without /v1")
+    return f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
+
+
+def _split(address: str) -> SplitResult | None:
+    """The parts of an address; None where it has none, or characters that urllib would silently drop."""
+    if not address.isascii() or not address.isprintable() or " " in address or "\\" in address:
+        return None
+    try:
+        url = urlsplit(address)
+        return url if url.port != 0 else None
+    except ValueError:
+        return None
+
+
+def database(value: object, root: Path) -> str:
+    """A path (made absolute, below `root`) or the address of a PostgreSQL database."""
+    what = "a path or a postgresql:// address"
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise expected(what, value)
+    if value.startswith(("postgresql://", "postgres://")):
+        return value
+    if "://" in value:
+        raise ValueError(f"expected {what}")
+    try:
+        return str(root / Path(value).expanduser())
+    except RuntimeError:
+        raise ValueError(f"expected {what}; there is no such home directory") from None

@@ -1,0 +1,69 @@
+"""`.env`: lines of `KEY=value`, read for keys. Its values are secrets: no message repeats one.
+
+    # a comment
+    export ALPHA_KEY=abc          # so is this, after a space
+    BETA_KEY="with \\"quotes\\" and a # that is none"
+    GAMMA_KEY='as it stands'
+
+No interpolation, no values over several lines. The last of two equal names counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from headway.errors import ConfigError
+
+_LINE: Final = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.ASCII | re.DOTALL)
+_QUOTED: Final = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
+_ESCAPE: Final = re.compile(r"\\(.)")
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_COMMENT: Final = re.compile(r"[ \t]#|^#")
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a file; none where there is no file (or `.env` is a directory: a virtual environment)."""
+    if not os.path.isfile(path):
+        return {}
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file", hint="write it in UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    return parse_env(text, str(path))
+
+
+def parse_env(text: str, name: str) -> dict[str, str]:
+    """The variables of a text; `name` is what an error calls it."""
+    variables = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        parts = _LINE.fullmatch(line)
+        if parts is None:
+            raise ConfigError(f"{name}:{number}: expected KEY=value")
+        try:
+            variables[parts[1]] = _value(parts[2])
+        except ValueError as error:
+            raise ConfigError(f"{name}:{number}: {parts[1]}: {error}") from None
+    return variables
+
+
+def _value(text: str) -> str:
+    if not text.startswith(("'", '"')):
+        comment = _COMMENT.search(text)
+        return (text[: comment.start()] if comment else text).rstrip()
+    quoted = _QUOTED.match(text)
+    if quoted is None:
+        raise ValueError("the quote is not closed on its line")
+    rest = text[quoted.end() :].strip()
+    if rest and not rest.startswith("#"):
+        raise ValueError("something stands after the closing quote")
+    if quoted[1] is not None:
+        return quoted[1]
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), quoted[2])

@@ -1,0 +1,152 @@
+"""A `headway.toml` → settings. Whatever is wrong is said in one line: the file, the key's full path, what was expected."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+from headway.config import checks, schema
+from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, is_loopback
+from headway.core.model import Limits, Price
+from headway.errors import ConfigError
+
+DEFAULT_DB: Final = ".headway/headway.db"
+BASE_URLS: Final = {"openai": "https://api.openai.com", "anthropic": "https://api.anthropic.com"}
+KEY_VARIABLES: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+#: A provider's name is written before a slash in a model's: it has none itself.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+#: What a key may look like in a message; anything longer is cut.
+_LONGEST_SHOWN: Final = 60
+
+
+def read_config(path: Path) -> Config:
+    """Read and check a file; its relative `db` is relative to it."""
+    return _File(path).config(_parse(path))
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file", hint="headway.toml is written in UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not TOML: nested too deeply") from None
+
+
+def dotted(place: str, key: str) -> str:
+    """A key's full path, quoted where TOML wants it quoted."""
+    shown = key if len(key) <= _LONGEST_SHOWN else key[:_LONGEST_SHOWN] + "…"
+    shown = shown if _BARE_KEY.fullmatch(shown) else f'"{shown}"'
+    return f"{place}.{shown}" if place else shown
+
+
+class _File:
+    """One file on its way to settings."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.root = path.parent.absolute()
+
+    def config(self, data: dict[str, Any]) -> Config:
+        top = self._table(data, schema.TOP, "")
+        try:
+            db = checks.database(top.get("db", DEFAULT_DB), self.root)
+        except ValueError as error:
+            raise self._wrong("db", str(error)) from None
+        providers = self._providers(top.get("providers", {}))
+        run = RunConfig(**self._table(top.get("run", {}), schema.RUN, "run"))
+        return Config(self.path, self.root, db, providers, run)
+
+    def _providers(self, tables: object) -> dict[str, ProviderConfig]:
+        named = self._named(tables, "providers")
+        for name in named:
+            if not _NAME.fullmatch(name):
+                raise self._wrong(
+                    dotted("providers", name),
+                    "a provider's name has letters, digits, dots, dashes and underscores",
+                )
+        return {name: self._provider(name, table) for name, table in named.items()}
+
+    def _provider(self, name: str, table: object) -> ProviderConfig:
+        place = dotted("providers", name)
+        values = self._table(table, schema.PROVIDER, place)
+        if "kind" not in values:
+            raise self._wrong(dotted(place, "kind"), f"missing; there are {', '.join(checks.KINDS)}")
+        values.setdefault("base_url", BASE_URLS[values["kind"]])
+        values["key_optional"] = "api_key_env" not in values and is_loopback(values["base_url"])
+        values.setdefault("api_key_env", KEY_VARIABLES[values["kind"]])
+        limits = self._table(values.pop("limits", {}), schema.LIMITS, dotted(place, "limits"))
+        models = values.pop("models", {})
+        values["models"] = self._models(models, limits, place)
+        values["prices"] = self._prices(models, values.pop("prices", None), place)
+        if values["models"] and "pool" in values:
+            raise self._wrong(
+                dotted(place, "models"),
+                "a pool is one lane with one set of limits; its models have none of their own",
+            )
+        retry = self._retry(values.pop("retry", {}), dotted(place, "retry"))
+        return ProviderConfig(name=name, limits=Limits(**limits), retry=retry, **values)
+
+    def _models(self, tables: object, inherited: dict[str, Any], place: str) -> dict[str, Limits]:
+        """Each model's limits: the keys that it names, the provider's for the rest."""
+        place = dotted(place, "models")
+        models = {}
+        for model, table in self._named(tables, place).items():
+            inner = self._table(table, schema.MODEL, dotted(place, model))
+            if "limits" in inner:
+                own = self._table(inner["limits"], schema.LIMITS, dotted(dotted(place, model), "limits"))
+                models[model] = Limits(**{**inherited, **own})
+        return models
+
+    def _prices(self, models: object, general: object, place: str) -> dict[str, Price]:
+        """Each model's prices, and those of all others."""
+        found = {}
+        if general is not None:
+            found[""] = Price(**self._table(general, schema.PRICES, dotted(place, "prices")))
+        inner_place = dotted(place, "models")
+        for model, table in self._named(models, inner_place).items():
+            inner = self._table(table, schema.MODEL, dotted(inner_place, model))
+            if "prices" in inner:
+                at = dotted(dotted(inner_place, model), "prices")
+                found[model] = Price(**self._table(inner["prices"], schema.PRICES, at))
+        return found
+
+    def _retry(self, table: object, place: str) -> RetryConfig:
+        retry = RetryConfig(**self._table(table, schema.RETRY, place))
+        if retry.cap_s < retry.base_s:
+            raise self._wrong(
+                dotted(place, "cap"), f"{retry.cap_s:g} s is shorter than the base, {retry.base_s:g} s"
+            )
+        return retry
+
+    def _named(self, tables: object, place: str) -> dict[str, Any]:
+        """A table of tables, by names that the user chose."""
+        if not isinstance(tables, dict):
+            raise self._wrong(place, str(checks.expected("a table", tables)))
+        return tables
+
+    def _table(self, table: object, keys: schema.Keys, place: str) -> dict[str, Any]:
+        """The fields that a table sets. An inner table is passed on as it is."""
+        fields = {}
+        for key, value in self._named(table, place).items():
+            if key not in keys:
+                raise self._wrong(dotted(place, key), schema.unknown_key(key, keys))
+            check = keys[key]
+            try:
+                fields[schema.FIELDS.get(key, key)] = check(value) if check is not None else value
+            except ValueError as error:
+                raise self._wrong(dotted(place, key), str(error)) from None
+        return fields
+
+    def _wrong(self, place: str, what: str) -> ConfigError:
+        return ConfigError(f"{self.path}: {place}: {what}")

@@ -1,0 +1,133 @@
+"""Where the settings come from: flags win over the environment, the environment over the file.
+
+Without a file, or with one that names no providers, they are those whose usual variables are set.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headway.config import checks, schema
+from headway.config.env_file import read_env_file
+from headway.config.file import BASE_URLS, DEFAULT_DB, KEY_VARIABLES, read_config
+from headway.config.settings import Config, ProviderConfig
+from headway.errors import ConfigError, HeadwayError, UsageError
+
+FILE_NAME: Final = "headway.toml"
+BASE_URL_VARIABLES: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+
+
+def find(start: Path) -> Path | None:
+    """The `headway.toml` of a directory, or of the nearest parent that has one."""
+    start = start.absolute()
+    # os.path.isfile, because Path.is_file raises where a parent may not be read.
+    candidates = (directory / FILE_NAME for directory in (start, *start.parents))
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def load(path: Path | None, start: Path, environ: Mapping[str, str]) -> Config:
+    """The settings before any flag. `path` is `--config`; `start` the working directory."""
+    config = _from_file(path, start, environ) or _without_file(start)
+    if not config.providers:
+        config = msgspec.structs.replace(config, providers=_from_environment(environ, dotenv_of(config)))
+    _check_provider(config, f"{config.path}: run.provider", ConfigError)
+    if db := environ.get("HEADWAY_DB"):
+        config = msgspec.structs.replace(
+            config, db=_database("HEADWAY_DB", db, start.absolute(), ConfigError)
+        )
+    return config
+
+
+def dotenv_of(config: Config) -> dict[str, str]:
+    """The variables of the `.env` beside the file."""
+    return read_env_file(config.root / ".env")
+
+
+def with_overrides(config: Config, **flags: object) -> Config:
+    """The settings under flags: `db` and the keys of `[run]`. None is a flag that was not given.
+
+    A relative `db` stays relative to the working directory, as a shell means it.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    if unknown := given.keys() - schema.RUN.keys() - {"db"}:
+        raise TypeError(f"there are no such settings: {', '.join(sorted(unknown))}")
+    if "db" in given:
+        db = _database("--db", given.pop("db"), Path(), UsageError)
+        config = msgspec.structs.replace(config, db=db)
+    fields = {schema.FIELDS.get(name, name): _flag(name, value) for name, value in given.items()}
+    config = msgspec.structs.replace(config, run=msgspec.structs.replace(config.run, **fields))
+    if "provider" in given:
+        _check_provider(config, "--provider", UsageError)
+    return config
+
+
+def _from_file(path: Path | None, start: Path, environ: Mapping[str, str]) -> Config | None:
+    if path is not None:
+        return read_config(start / path)
+    named = environ.get("HEADWAY_CONFIG")
+    if named:
+        try:
+            return read_config(start / named)
+        except ConfigError as error:
+            raise ConfigError(f"HEADWAY_CONFIG: {error.message}", hint=error.hint) from None
+    found = find(start)
+    return read_config(found) if found else None
+
+
+def _without_file(start: Path) -> Config:
+    root = start.absolute()
+    return Config(path=None, root=root, db=str(root / DEFAULT_DB))
+
+
+def _from_environment(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> dict[str, ProviderConfig]:
+    """A provider for each usual key that is set, under the name of its kind.
+
+    An address counts where it stands beside its key or in the process's environment: a `.env` that came with
+    somebody's files does not send the user's own key elsewhere.
+    """
+    providers = {}
+    for kind, variable in KEY_VARIABLES.items():
+        source = environ if environ.get(variable) else dotenv
+        if not source.get(variable):
+            continue
+        where = BASE_URL_VARIABLES[kind]
+        address = environ.get(where) or source.get(where) or BASE_URLS[kind]
+        try:
+            fields: dict[str, Any] = {"kind": kind, "base_url": checks.base_url(address)}
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from None
+        providers[kind] = ProviderConfig(name=kind, api_key_env=variable, **fields)
+    return providers
+
+
+def _check_provider(config: Config, where: str, error: type[HeadwayError]) -> None:
+    """`[run] provider` is one of those that there are."""
+    name = config.run.provider
+    if name is None or name in config.providers:
+        return
+    near = difflib.get_close_matches(name, config.providers, n=1)
+    known = ", ".join(config.providers) or "none"
+    said = f"; did you mean '{near[0]}'?" if near else f"; there are: {known}"
+    raise error(f"{where}: there is no provider of that name{said}")
+
+
+def _flag(name: str, value: object) -> Any:
+    check = schema.RUN[name]
+    assert check is not None
+    try:
+        return check(value)
+    except ValueError as error:
+        raise UsageError(f"--{name.replace('_', '-')}: {error}") from None
+
+
+def _database(where: str, value: object, root: Path, error: type[HeadwayError]) -> str:
+    try:
+        return checks.database(value, root)
+    except ValueError as wrong:
+        raise error(f"{where}: {wrong}") from None

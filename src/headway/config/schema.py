@@ -1,0 +1,108 @@
+"""Which keys there are, table by table, and the check of each. docs/reference/config.md documents them; a test
+holds the two together.
+
+`LATER` marks what is not looked at with its table: an inner table, or a path that is relative to the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from headway.config import checks
+from headway.config.checks import Check
+
+LATER: Final = None
+Keys = Mapping[str, Check | None]
+
+TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER}
+PROVIDER: Final[Keys] = {
+    "kind": checks.kind,
+    "base_url": checks.base_url,
+    "api_key_env": checks.variable,
+    "model": checks.text,
+    "pool": checks.text,
+    "stream": checks.flag,
+    "limits": LATER,
+    "retry": LATER,
+    "prices": LATER,
+    "models": LATER,
+}
+PRICES: Final[Keys] = {"input": checks.amount, "output": checks.amount, "cached_input": checks.amount}
+LIMITS: Final[Keys] = {
+    "rpm": checks.amount,
+    "tpm": checks.amount,
+    "input_tpm": checks.amount,
+    "output_tpm": checks.amount,
+    "rpd": checks.amount,
+    "tpd": checks.amount,
+    "max_concurrency": checks.count,
+    "min_gap": checks.duration,
+    "burst": checks.depth,
+}
+RETRY: Final[Keys] = {
+    "base": checks.duration,
+    "cap": checks.duration,
+    "jitter": checks.share,
+    "max_throttles": checks.count,
+    "hold_margin": checks.duration,
+    "default_wait": checks.duration,
+}
+MODEL: Final[Keys] = {"limits": LATER, "prices": LATER}
+RUN: Final[Keys] = {
+    "provider": checks.text,
+    "concurrency": checks.count,
+    "max_attempts": checks.attempts,
+    "timeout": checks.some_time,
+    "max_duration": checks.duration,
+    "max_cost": checks.amount,
+    "max_hold": checks.longest_hold,
+}
+#: Every table by its place in the file.
+TABLES: Final[Mapping[str, Keys]] = {
+    "": TOP,
+    "providers.NAME": PROVIDER,
+    "providers.NAME.limits": LIMITS,
+    "providers.NAME.retry": RETRY,
+    "providers.NAME.prices": PRICES,
+    "providers.NAME.models.MODEL": MODEL,
+    "run": RUN,
+}
+#: A field carries its unit, a key does not.
+FIELDS: Final = {
+    "min_gap": "min_gap_s",
+    "burst": "burst_s",
+    "base": "base_s",
+    "cap": "cap_s",
+    "hold_margin": "hold_margin_s",
+    "default_wait": "default_wait_s",
+    "timeout": "timeout_s",
+    "max_duration": "max_duration_s",
+    "max_cost": "max_cost_usd",
+    "max_hold": "max_hold_s",
+}
+#: difflib's own default.
+_LEAST_LIKENESS: Final = 0.6
+
+
+def unknown_key(key: str, known: Iterable[str]) -> str:
+    """What to say of a key that is not known here: the nearest one, or where it belongs, or what there is."""
+    if key in ("api_key", "key", "token"):
+        return "a key is never written into this file; name the variable that holds it: api_key_env"
+    if elsewhere := [place for place, keys in TABLES.items() if key in keys]:
+        return f"unknown key; it belongs {_in(elsewhere[0])}"
+    if near := _nearest(key, known):
+        return f"unknown key; did you mean '{near}'?"
+    for place, keys in TABLES.items():
+        if near := _nearest(key, keys):
+            return f"unknown key; did you mean '{near}' {_in(place)}?"
+    return f"unknown key; there are {', '.join(known)}"
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=_LEAST_LIKENESS)), "")
+
+
+def _in(place: str) -> str:
+    return f"in [{place}]" if place else "on top, before every [table]"

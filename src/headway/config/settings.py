@@ -1,0 +1,122 @@
+"""What a configuration is once it is read and checked: frozen records.
+
+A key is never among them: a provider knows the *name* of the variable that holds it. Field names carry their unit
+(`timeout_s`), the file's keys do not (`timeout`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from headway.core.model import Limits, Price, Retry
+
+ProviderKind = Literal["openai", "anthropic"]
+
+
+class RetryConfig(msgspec.Struct, frozen=True):
+    """`[providers.NAME.retry]`: everything of `core.model.Retry` but the attempts, which belong to the run."""
+
+    base_s: float = 1.0
+    cap_s: float = 60.0
+    jitter: float = 0.2
+    max_throttles: int = 50
+    hold_margin_s: float = 2.0
+    default_wait_s: float = 60.0
+
+
+class ProviderConfig(msgspec.Struct, frozen=True):
+    """`[providers.NAME]`: one way to ask one account.
+
+    `base_url` is as it was written but for trailing slashes: with or without `/v1`, which adapters settle. `models`
+    holds the limits of models that have their own, with what they inherit already in them. `key_optional`: a
+    server on this machine for which no variable is named may do without a key.
+    """
+
+    name: str
+    kind: ProviderKind
+    base_url: str
+    api_key_env: str
+    model: str | None = None
+    pool: str | None = None
+    limits: Limits = Limits()
+    retry: RetryConfig = RetryConfig()
+    models: dict[str, Limits] = {}
+    #: By model; "" is for all that have none of their own.
+    prices: dict[str, Price] = {}
+    stream: bool | None = None
+    key_optional: bool = False
+
+    @property
+    def host(self) -> str:
+        """Host, and port where it is not the scheme's own."""
+        url = urlsplit(self.base_url)
+        name = (url.hostname or "").rstrip(".")
+        name = f"[{name}]" if ":" in name else name
+        usual = {"http": 80, "https": 443}[url.scheme]
+        return name if url.port in (None, usual) else f"{name}:{url.port}"
+
+    def limits_for(self, model: str) -> Limits:
+        """What is configured for one model: its own where it names them, the provider's otherwise."""
+        return self.models.get(model, self.limits)
+
+    def price_of(self, model: str) -> Price | None:
+        """What a model's tokens cost, where that is configured."""
+        return self.prices.get(model) or self.prices.get("")
+
+    def retry_for(self, max_attempts: int) -> Retry:
+        """As the core wants it."""
+        return Retry(max_attempts=max_attempts, **msgspec.structs.asdict(self.retry))
+
+
+class RunConfig(msgspec.Struct, frozen=True):
+    """`[run]`: what holds for a whole run. 0 is no cap, but for `max_hold_s`: None is none, 0 waits for no hold."""
+
+    provider: str | None = None
+    concurrency: int = 0
+    max_attempts: int = 5
+    timeout_s: float = 600.0
+    max_duration_s: float = 0.0
+    max_cost_usd: float = 0.0
+    max_hold_s: float | None = None
+
+
+class Config(msgspec.Struct, frozen=True):
+    """All of it. `root` is the directory of the file, or the working directory where there is none."""
+
+    path: Path | None
+    root: Path
+    #: An absolute path, or a postgresql:// address. That may hold a password: print `shown_db` instead.
+    db: str
+    providers: dict[str, ProviderConfig] = {}
+    run: RunConfig = RunConfig()
+
+    @property
+    def shown_db(self) -> str:
+        """`db` as it may be printed: an address without user, password and parameters."""
+        scheme, mark, rest = self.db.partition("://")
+        if not mark:
+            return self.db
+        # The last @ ends the user's part: a password may hold one, and a slash too.
+        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+    def __repr__(self) -> str:
+        return (
+            f"Config(path={self.path!r}, root={self.root!r}, db={self.shown_db!r}, "
+            f"providers={self.providers!r}, run={self.run!r})"
+        )
+
+
+def is_loopback(base_url: str) -> bool:
+    """Whether an address stays on this machine."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

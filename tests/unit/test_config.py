@@ -1,0 +1,861 @@
+"""`headway.toml` says what it means, or is refused in one line that names the file, the key and what was expected."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.config import (
+    Config,
+    ProviderConfig,
+    RetryConfig,
+    RunConfig,
+    find,
+    key_of,
+    lane_key,
+    load,
+    parse_duration,
+    schema,
+    with_overrides,
+)
+from headway.config.durations import LONGEST_S
+from headway.core.model import Limits, Price, Retry, Usage
+from headway.errors import ConfigError, UsageError
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "config.md"
+SALT = b"salt of a store"
+KEY = "sk-proj-0123456789abcdefghijklmnop"
+
+ALPHA = """
+[providers.alpha]
+kind = "openai"
+base_url = "http://127.0.0.1:8900/v1"
+api_key_env = "ALPHA_KEY"
+"""
+
+
+def written(directory: Path, text: str) -> Path:
+    path = directory / "headway.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def loaded(directory: Path, text: str, **environ: str) -> Config:
+    return load(written(directory, text), directory, environ)
+
+
+def alpha(directory: Path, extra: str = "") -> ProviderConfig:
+    return loaded(directory, ALPHA + extra).providers["alpha"]
+
+
+def complaint(directory: Path, text: str, **environ: str) -> str:
+    """What is said of a file, without the file's name, which every complaint begins with."""
+    path = written(directory, text)
+    with pytest.raises(ConfigError) as caught:
+        load(path, directory, environ)
+    said = str(caught.value)
+    assert said.startswith(f"{path}: ")
+    return said.removeprefix(f"{path}: ")
+
+
+# What a good file gives
+
+
+def test_everything_that_design_shows_is_read(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """
+        db = ".headway/headway.db"
+        [providers.alpha]
+        kind = "openai"
+        base_url = "http://127.0.0.1:8900/v1"
+        api_key_env = "ALPHA_KEY"
+        model = "gpt-x"
+        stream = true
+        [providers.alpha.limits]
+        rpm = 3000
+        tpm = 200_000
+        input_tpm = 100_000
+        output_tpm = 50_000
+        rpd = 10_000
+        tpd = 2e6
+        max_concurrency = 64
+        min_gap = "250ms"
+        burst = "auto"
+        [providers.alpha.retry]
+        base = "2s"
+        cap = "30s"
+        jitter = 0.1
+        max_throttles = 7
+        hold_margin = "3s"
+        default_wait = 90
+        [providers.alpha.models."gpt-x".limits]
+        rpm = 500
+        [run]
+        provider = "alpha"
+        concurrency = 12
+        max_attempts = 3
+        timeout = "5m"
+        max_duration = "8h"
+        max_cost = 12.5
+        max_hold = "1h"
+        """,
+    )
+    limits = Limits(3000.0, 200_000.0, 100_000.0, 50_000.0, 10_000.0, 2e6, 64, 0.25, None)
+    assert config == Config(
+        path=tmp_path / "headway.toml",
+        root=tmp_path,
+        db=str(tmp_path / ".headway/headway.db"),
+        providers={
+            "alpha": ProviderConfig(
+                name="alpha",
+                kind="openai",
+                base_url="http://127.0.0.1:8900/v1",
+                api_key_env="ALPHA_KEY",
+                model="gpt-x",
+                limits=limits,
+                retry=RetryConfig(2.0, 30.0, 0.1, 7, 3.0, 90.0),
+                models={"gpt-x": msgspec.structs.replace(limits, rpm=500.0)},
+                stream=True,
+            )
+        },
+        run=RunConfig("alpha", 12, 3, 300.0, 28_800.0, 12.5, 3600.0),
+    )
+
+
+def test_an_empty_file_is_a_good_file(tmp_path: Path) -> None:
+    config = loaded(tmp_path, "")
+    assert (config.providers, config.run) == ({}, RunConfig())
+    assert config.db == str(tmp_path / ".headway" / "headway.db")
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "variable"),
+    [
+        ("openai", "https://api.openai.com", "OPENAI_API_KEY"),
+        ("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_kind_knows_its_address_and_its_variable(
+    tmp_path: Path, kind: str, url: str, variable: str
+) -> None:
+    provider = loaded(tmp_path, f'[providers.p]\nkind = "{kind}"').providers["p"]
+    assert (provider.base_url, provider.api_key_env, provider.key_optional) == (url, variable, False)
+    assert (provider.model, provider.pool, provider.stream, provider.limits.known) == (
+        None,
+        None,
+        None,
+        False,
+    )
+
+
+def test_a_mark_at_the_front_of_the_file_is_no_trouble(tmp_path: Path) -> None:
+    path = tmp_path / "headway.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + ALPHA.encode().replace(b"\n", b"\r\n"))
+    assert list(load(path, tmp_path, {}).providers) == ["alpha"]
+
+
+@pytest.mark.parametrize(
+    ("written_url", "url"),
+    [
+        ("http://h", "http://h"),
+        ("http://h/", "http://h"),
+        ("http://h/v1", "http://h/v1"),
+        ("http://h/v1//", "http://h/v1"),
+        ("HTTPS://h:8443/v1beta/openai/", "https://h:8443/v1beta/openai"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
+    ],
+)
+def test_an_address_is_kept_as_it_was_written_without_its_last_slash(
+    tmp_path: Path, written_url: str, url: str
+) -> None:
+    config = loaded(tmp_path, f'[providers.p]\nkind = "openai"\nbase_url = "{written_url}"')
+    assert config.providers["p"].base_url == url
+
+
+# Limits and retries
+
+
+def test_a_model_replaces_the_limits_it_names_and_inherits_the_rest(tmp_path: Path) -> None:
+    provider = alpha(
+        tmp_path,
+        """
+        [providers.alpha.limits]
+        rpm = 3000
+        tpm = 200_000
+        burst = "10s"
+        [providers.alpha.models."gpt-y".limits]
+        rpm = 0
+        burst = "auto"
+        [providers.alpha.models.bare]
+        """,
+    )
+    assert provider.limits_for("gpt-y") == Limits(rpm=0.0, tpm=200_000.0)
+    assert provider.limits_for("bare") == provider.limits
+    assert provider.limits_for("another") == provider.limits == Limits(3000.0, 200_000.0, burst_s=10.0)
+
+
+def test_no_limit_at_all_is_unknown(tmp_path: Path) -> None:
+    assert not alpha(tmp_path).limits_for("gpt-x").known
+
+
+def test_zero_is_a_limit_that_is_known(tmp_path: Path) -> None:
+    assert alpha(tmp_path, "[providers.alpha.limits]\nrpm = 0").limits.known
+
+
+def test_retries_get_their_attempts_from_the_run(tmp_path: Path) -> None:
+    provider = alpha(tmp_path, '[providers.alpha.retry]\nbase = "5s"\ncap = "2m"')
+    assert provider.retry_for(9) == Retry(max_attempts=9, base_s=5.0, cap_s=120.0)
+    assert alpha(tmp_path).retry_for(5) == Retry()
+
+
+# What a bad file is told
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dbb = 'x'", "dbb: unknown key; did you mean 'db'?"),
+        ("[providers.alpha]\nkindd = 'openai'", "providers.alpha.kindd: unknown key; did you mean 'kind'?"),
+        (
+            f"{ALPHA}[providers.alpha.limits]\nrmp = 5",
+            "providers.alpha.limits.rmp: unknown key; did you mean 'rpm'?",
+        ),
+        (f"{ALPHA}rpm = 5", "providers.alpha.rpm: unknown key; it belongs in [providers.NAME.limits]"),
+        ("timeout = '5m'", "timeout: unknown key; it belongs in [run]"),
+        (
+            "[run]\ndb = 'x'",
+            "run.db: unknown key; it belongs on top, before every [table]",
+        ),
+        (f"{ALPHA}max_throttle = 5", "did you mean 'max_throttles' in [providers.NAME.retry]?"),
+        (
+            f"{ALPHA}[providers.alpha.models.'gpt.4'.limits]\nburts = 5",
+            "providers.alpha.models.\"gpt.4\".limits.burts: unknown key; did you mean 'burst'?",
+        ),
+        (
+            "[run]\nzzz = 1",
+            "run.zzz: unknown key; there are provider, concurrency, max_attempts, timeout, max_duration,",
+        ),
+        (f"{ALPHA}{'x' * 99} = 1", f'providers.alpha."{"x" * 60}…": unknown key'),
+    ],
+)
+def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, text: str, said: str) -> None:
+    assert said in complaint(tmp_path, text)
+
+
+def test_a_key_written_into_the_file_is_told_where_it_belongs_and_not_repeated(tmp_path: Path) -> None:
+    said = complaint(tmp_path, f'{ALPHA}api_key = "{KEY}"')
+    assert said == (
+        "providers.alpha.api_key: a key is never written into this file; name the variable that holds it: "
+        "api_key_env"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rpm = '500'", "rpm: expected a number of 0 or more, not a string"),
+        ("rpm = true", "rpm: expected a number of 0 or more, not true"),
+        ("rpm = [1]", "rpm: expected a number of 0 or more, not a list"),
+        ("rpm = {a = 1}", "rpm: expected a number of 0 or more, not a table"),
+        ("rpm = 2026-01-01", "rpm: expected a number of 0 or more, not a date or time"),
+        ("rpm = -1", "rpm: expected a number of 0 or more, not -1"),
+        ("tpm = nan", "tpm: expected a number of 0 or more, not nan"),
+        ("tpm = inf", "tpm: expected a number of 0 or more, not so large a number"),
+        ("tpm = -0.5", "tpm: expected a number of 0 or more, not -0.5"),
+        ("tpd = 1e13", "tpd: expected a number of 0 or more, not so large a number"),
+        ("rpd = -inf", "rpd: expected a number of 0 or more, not so large a number"),
+        ("max_concurrency = 1.5", "max_concurrency: expected a whole number of 0 or more, not 1.5"),
+        ("max_concurrency = -3", "max_concurrency: expected a whole number of 0 or more, not -3"),
+        ("min_gap = 'soon'", 'min_gap: expected a duration such as "10m", "250ms" or "1h30m" (units:'),
+        ("min_gap = -1", "min_gap: expected a duration"),
+        ("min_gap = nan", "min_gap: expected a duration"),
+        ("min_gap = false", "min_gap: expected a duration such as"),
+        ("burst = 'never'", 'burst: expected "auto" or a duration'),
+        (
+            "burst = 0",
+            'burst: expected "auto" or a duration such as "10m", "250ms" or "1h30m", longer than 0',
+        ),
+    ],
+)
+def test_a_limit_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    table = f"{ALPHA}[providers.alpha.limits]\n{line}"
+    assert complaint(tmp_path, table).startswith(f"providers.alpha.limits.{said}")
+    table = f"{ALPHA}[providers.alpha.models.m.limits]\n{line}"
+    assert complaint(tmp_path, table).startswith(f"providers.alpha.models.m.limits.{said}")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("jitter = 1.5", "jitter: expected a number between 0 and 1, not 1.5"),
+        ("jitter = nan", "jitter: expected a number between 0 and 1, not nan"),
+        ("max_throttles = -1", "max_throttles: expected a whole number of 0 or more, not -1"),
+        ("base = '2m'", "cap: 60 s is shorter than the base, 120 s"),
+    ],
+)
+def test_a_retry_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    assert complaint(tmp_path, f"{ALPHA}[providers.alpha.retry]\n{line}") == f"providers.alpha.retry.{said}"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("concurrency = -1", "concurrency: expected a whole number of 0 or more, not -1"),
+        ("concurrency = 9_999_999_999", "concurrency: expected a whole number of 0 or more, not 9999999999"),
+        ("max_attempts = 0", "max_attempts: expected a whole number of 1 or more, not 0"),
+        ("max_attempts = true", "max_attempts: expected a whole number of 1 or more, not true"),
+        ("timeout = 0", 'timeout: expected a duration such as "10m", "250ms" or "1h30m", longer than 0'),
+        ("max_duration = '400d'", "max_duration: expected a duration such as"),
+        ("max_cost = -1", "max_cost: expected a number of 0 or more, not -1"),
+        ("max_cost = nan", "max_cost: expected a number of 0 or more, not nan"),
+        ("max_hold = 'ever'", 'max_hold: expected "unlimited" or a duration'),
+        ("provider = 5", "provider: expected a string, not 5"),
+        ("provider = ''", "provider: expected a string, not an empty string"),
+        ("provider = 'alpah'", "provider: there is no provider of that name; did you mean 'alpha'?"),
+        ("provider = 'zzz'", "provider: there is no provider of that name; there are: alpha"),
+    ],
+)
+def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: str) -> None:
+    assert complaint(tmp_path, f"{ALPHA}[run]\n{line}").startswith(f"run.{said}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[providers.alpha]\n", "providers.alpha.kind: missing; there are openai, anthropic"),
+        (
+            "[providers.a]\nkind = 'azure'",
+            "providers.a.kind: kind 'azure' is not there yet; openai, anthropic are",
+        ),
+        (
+            "[providers.a]\nkind = 'gemini-cli'",
+            "providers.a.kind: kind 'gemini-cli' is not there yet; openai, anthropic are",
+        ),
+        ("[providers.a]\nkind = 'opnai'", "providers.a.kind: expected a kind of provider: openai, anthropic"),
+        (
+            "[providers.a]\nkind = 3",
+            "providers.a.kind: expected a kind of provider: openai, anthropic, not 3",
+        ),
+        (f"{ALPHA}model = ''", "providers.alpha.model: expected a string, not an empty string"),
+        (f"{ALPHA}pool = 7", "providers.alpha.pool: expected a string, not 7"),
+        (
+            f'{ALPHA}model = "a\\nb"',
+            "providers.alpha.model: expected a string without line breaks and control characters",
+        ),
+        (f"{ALPHA}stream = 1", "providers.alpha.stream: expected true or false, not 1"),
+        (f"{ALPHA}limits = 3", "providers.alpha.limits: expected a table, not 3"),
+        (f"{ALPHA}models = 'x'", "providers.alpha.models: expected a table, not a string"),
+        (f"{ALPHA}models.m = 1", "providers.alpha.models.m: expected a table, not 1"),
+        ("providers = []", "providers: expected a table, not a list"),
+        ("providers.a = 1", "providers.a: expected a table, not 1"),
+        ("run = 1", "run: expected a table, not 1"),
+        (
+            "[providers.'a/b']\nkind = 'openai'",
+            'providers."a/b": a provider\'s name has letters, digits, dots, dashes and underscores',
+        ),
+        (
+            f"{ALPHA}pool = 'org'\n[providers.alpha.models.m.limits]\nrpm = 1",
+            "providers.alpha.models: a pool is one lane with one set of limits; its models have none of their own",
+        ),
+        ("db = 5", "db: expected a path or a postgresql:// address, not 5"),
+        ("db = ''", "db: expected a path or a postgresql:// address, not an empty string"),
+        ("db = 'mysql://root:secret@h/x'", "db: expected a path or a postgresql:// address"),
+        ("db = '~nobody-of-this-name/x'", "there is no such home directory"),
+        ("a = ", "not TOML: Invalid value"),
+        ("[run]\n[run]", "not TOML: Cannot declare ('run',) twice"),
+        ("a = " + "[" * 100_000, "not TOML: nested too deeply"),
+    ],
+)
+def test_whatever_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    complained = complaint(tmp_path, text)
+    assert said in complained
+    assert "secret" not in complained
+    assert "\n" not in complained
+
+
+@pytest.mark.parametrize(
+    "value",
+    [KEY, "sk-x", "my key", "ALPHA-KEY", "1KEY", "", "gsk_0123456789abcdefghij", "AIzaSy0123456789abcdef"],
+)
+def test_a_key_in_place_of_its_variable_is_not_repeated(tmp_path: Path, value: str) -> None:
+    said = complaint(tmp_path, f'[providers.p]\nkind = "openai"\napi_key_env = "{value}"')
+    assert said.startswith(
+        "providers.p.api_key_env: expected the NAME of an environment variable, such as OPENAI_API_KEY; "
+    )
+    assert not value or value not in said
+
+
+@pytest.mark.parametrize("name", ["ALPHA_KEY", "alpha_key", "_K", "sk_live", "OPENAI_API_KEY_2"])
+def test_what_is_a_variables_name_is_taken_for_one(tmp_path: Path, name: str) -> None:
+    text = f'[providers.p]\nkind = "openai"\napi_key_env = "{name}"'
+    assert loaded(tmp_path, text).providers["p"].api_key_env == name
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("ftp://h", "expected an address that begins with http:// or https://"),
+        ("api.openai.com", "expected an address that begins with http:// or https://"),
+        ("http://", "expected an address that begins with http:// or https://"),
+        ("http://h:99999", "expected an address that begins with http:// or https://"),
+        ("http://h:0", "expected an address that begins with http:// or https://"),
+        ("http://h a", "expected an address that begins with http:// or https://"),
+        ("http://[::1", "expected an address that begins with http:// or https://"),
+        ("", "expected an address that begins with http:// or https://, not an empty string"),
+        ("http://user:hunter2@h", "expected an address without user and password"),
+        ("http://hunter2@h/v1", "expected an address without user and password"),
+        ("http://h/v1?key=hunter2", "expected an address without ? and #"),
+        ("http://h/#hunter2", "expected an address without ? and #"),
+        ("http://h/v1/chat/completions", "expected an address that ends before the endpoint"),
+        ("http://h/v1/messages/", "expected an address that ends before the endpoint"),
+    ],
+)
+def test_an_address_that_cannot_be_meant_is_refused_and_not_repeated(
+    tmp_path: Path, url: str, said: str
+) -> None:
+    complained = complaint(tmp_path, f'[providers.p]\nkind = "openai"\nbase_url = "{url}"')
+    assert complained.startswith(f"providers.p.base_url: {said}")
+    assert "hunter2" not in complained
+
+
+def test_an_address_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    said = complaint(tmp_path, '[providers.p]\nkind = "openai"\nbase_url = 8')
+    assert said == "providers.p.base_url: expected an address that begins with http:// or https://, not 8"
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "headway.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"not a text file — headway\.toml is written in UTF-8"):
+        load(path, tmp_path, {})
+
+
+def test_a_directory_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: is a directory"):
+        load(tmp_path, tmp_path, {})
+
+
+# Where it comes from
+
+
+def test_the_file_is_found_in_the_nearest_parent(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "a" / "headway.toml").mkdir()
+    outer = written(tmp_path, "")
+    assert find(inner) == outer
+    assert find(inner / "b") == outer
+    nearer = written(inner, "")
+    assert find(inner) == nearer
+
+
+def test_paths_in_a_file_that_was_found_are_relative_to_it(tmp_path: Path) -> None:
+    inner = tmp_path / "a"
+    inner.mkdir()
+    written(tmp_path, "db = 'x/y.db'")
+    config = load(None, inner, {})
+    assert (config.path, config.root, config.db) == (
+        tmp_path / "headway.toml",
+        tmp_path,
+        str(tmp_path / "x" / "y.db"),
+    )
+
+
+@pytest.mark.parametrize("db", ["/tmp/somewhere/x.db", "postgresql://u:p@h/db", "postgres://h/db"])
+def test_an_absolute_place_stays_where_it_is(tmp_path: Path, db: str) -> None:
+    assert loaded(tmp_path, f"db = '{db}'").db == db
+
+
+def test_a_home_directory_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert loaded(tmp_path, "db = '~/x.db'").db == "/home/somebody/x.db"
+
+
+def test_a_flag_beats_the_environment_and_the_environment_the_search(tmp_path: Path) -> None:
+    for name in ("flag", "environment", "found"):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, f"db = '{name}.db'")
+    environ = {"HEADWAY_CONFIG": "../environment/headway.toml"}
+    start = tmp_path / "found"
+    assert load(tmp_path / "flag" / "headway.toml", start, environ).db.endswith("flag.db")
+    assert load(None, start, environ).db.endswith("environment.db")
+    assert load(None, start, {"HEADWAY_CONFIG": ""}).db.endswith("found.db")
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"^{re.escape(str(tmp_path))}/nowhere.toml: no such file$"):
+        load(Path("nowhere.toml"), tmp_path, {})
+    with pytest.raises(ConfigError, match=r"^HEADWAY_CONFIG: .*/nowhere.toml: no such file$"):
+        load(None, tmp_path, {"HEADWAY_CONFIG": "nowhere.toml"})
+
+
+def test_the_database_of_the_environment_beats_the_files(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    written(tmp_path, "db = 'file.db'")
+    config = load(None, tmp_path / "inner", {"HEADWAY_DB": "mine.db"})
+    assert config.db == str(tmp_path / "inner" / "mine.db")
+    with pytest.raises(ConfigError, match=r"^HEADWAY_DB: expected a path or a postgresql:// address$"):
+        load(None, tmp_path, {"HEADWAY_DB": "mysql://u:p@h"})
+
+
+def test_without_a_file_the_environment_says_which_providers_there_are(tmp_path: Path) -> None:
+    config = load(None, tmp_path, {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": ""})
+    assert (config.path, config.root, config.db) == (
+        None,
+        tmp_path,
+        str(tmp_path / ".headway" / "headway.db"),
+    )
+    assert config.providers == {
+        "openai": ProviderConfig("openai", "openai", "https://api.openai.com", "OPENAI_API_KEY")
+    }
+    both = {
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_BASE_URL": "http://localhost:1/v1/",
+        "ANTHROPIC_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": "http://localhost:2",
+    }
+    found = load(None, tmp_path, both).providers
+    assert {name: provider.base_url for name, provider in found.items()} == {
+        "openai": "http://localhost:1/v1",
+        "anthropic": "http://localhost:2",
+    }
+    assert load(None, tmp_path, {}).providers == {}
+
+
+def test_a_wrong_address_in_the_environment_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^OPENAI_BASE_URL: expected an address without user and password"):
+        load(None, tmp_path, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://u:p@h"})
+
+
+def test_a_file_without_providers_takes_those_of_the_environment_and_one_with_some_does_not(
+    tmp_path: Path,
+) -> None:
+    environ = {"ANTHROPIC_API_KEY": KEY}
+    assert list(loaded(tmp_path, "[run]\nprovider = 'anthropic'", **environ).providers) == ["anthropic"]
+    assert list(loaded(tmp_path, ALPHA, **environ).providers) == ["alpha"]
+
+
+def test_an_address_in_somebodys_env_file_does_not_get_the_key_of_the_environment(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://evil.example\n", encoding="utf-8")
+    assert (
+        load(None, tmp_path, {"OPENAI_API_KEY": KEY}).providers["openai"].base_url == "https://api.openai.com"
+    )
+    (tmp_path / ".env").write_text(
+        "OPENAI_BASE_URL=https://its.example\nOPENAI_API_KEY=its\n", encoding="utf-8"
+    )
+    assert load(None, tmp_path, {}).providers["openai"].base_url == "https://its.example"
+
+
+# Flags
+
+
+def test_flags_win(tmp_path: Path) -> None:
+    config = loaded(tmp_path, f"{ALPHA}[run]\nconcurrency = 3\nmax_attempts = 2\nmax_hold = 5")
+    changed = with_overrides(
+        config, db="x.db", concurrency=9, max_attempts=None, timeout="90s", max_cost=1, max_hold="unlimited"
+    )
+    assert changed.db == "x.db"
+    assert changed.run == RunConfig(None, 9, 2, 90.0, 0.0, 1.0, None)
+    assert with_overrides(config) == config
+    assert with_overrides(config, provider="alpha", max_duration=60).run.max_duration_s == 60.0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"timeout": "soon"}, "--timeout: expected a duration such as"),
+        ({"max_attempts": 0}, "--max-attempts: expected a whole number of 1 or more, not 0"),
+        ({"max_cost": float("nan")}, "--max-cost: expected a number of 0 or more, not nan"),
+        ({"provider": "zzz"}, "--provider: there is no provider of that name; there are: alpha"),
+        ({"db": "mysql://h"}, "--db: expected a path or a postgresql:// address"),
+    ],
+)
+def test_a_flag_that_cannot_be_meant_is_named(tmp_path: Path, flags: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        with_overrides(loaded(tmp_path, ALPHA), **flags)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_setting_that_does_not_exist_is_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="there are no such settings: tiemout"):
+        with_overrides(loaded(tmp_path, ALPHA), tiemout=5)
+
+
+# Keys
+
+
+def test_the_environment_wins_over_the_env_file(tmp_path: Path) -> None:
+    provider = alpha(tmp_path)
+    assert key_of(provider, {"ALPHA_KEY": "one"}, {"ALPHA_KEY": "two"}) == "one"
+    assert key_of(provider, {"ALPHA_KEY": ""}, {"ALPHA_KEY": "two"}) == "two"
+
+
+def test_a_missing_key_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        key_of(alpha(tmp_path), {}, {})
+    assert str(caught.value) == (
+        "provider 'alpha': the environment variable ALPHA_KEY is not set — export it or put it in .env beside "
+        "headway.toml"
+    )
+
+
+@pytest.mark.parametrize("key", ["hunter2 ", " hunter2", "hun\nter2", "hunter2\r", "hunter2\x00", "hünter2"])
+def test_a_key_with_a_character_that_none_has_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        key_of(alpha(tmp_path), {"ALPHA_KEY": key}, {})
+    said = str(caught.value)
+    assert said.startswith(
+        "provider 'alpha': the key in ALPHA_KEY holds a space, a line break or another character"
+    )
+    assert key.strip() not in said
+
+
+@pytest.mark.parametrize(
+    ("url", "named", "needed"),
+    [
+        ("http://127.0.0.1:8000", False, False),
+        ("http://127.9.9.9", False, False),
+        ("http://localhost:11434/v1", False, False),
+        ("http://a.localhost", False, False),
+        ("http://[::1]:8000", False, False),
+        ("http://127.0.0.1:8000", True, True),
+        ("http://10.0.0.5:8000", False, True),
+        ("http://localhost.example", False, True),
+        ("http://127.0.0.1.example", False, True),
+    ],
+)
+def test_a_server_on_this_machine_may_do_without_a_key(
+    tmp_path: Path, url: str, named: bool, needed: bool
+) -> None:
+    text = f'[providers.p]\nkind = "openai"\nbase_url = "{url}"\n'
+    text += 'api_key_env = "OPENAI_API_KEY"' if named else ""
+    provider = loaded(tmp_path, text).providers["p"]
+    assert key_of(provider, {"OPENAI_API_KEY": KEY}, {}) == KEY
+    if needed:
+        with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+            key_of(provider, {}, {})
+    else:
+        assert key_of(provider, {}, {}) == ""
+
+
+def test_no_repr_holds_a_secret(tmp_path: Path) -> None:
+    config = load(
+        None, tmp_path, {"OPENAI_API_KEY": KEY, "HEADWAY_DB": "postgresql://me:hunt@er2@h:5/db?password=x"}
+    )
+    shown = repr(config)
+    assert "db='postgresql://h:5/db'" in shown
+    assert "openai" in shown
+    for secret in (KEY, "hunt", "er2", "password"):
+        assert secret not in shown
+    assert config.db == "postgresql://me:hunt@er2@h:5/db?password=x"
+    assert "db='/x/y'" in repr(msgspec.structs.replace(config, db="/x/y"))
+
+
+# Lane keys
+
+
+def test_a_lane_key_can_be_read_and_holds_no_key(tmp_path: Path) -> None:
+    lane = lane_key(alpha(tmp_path), "gpt-x", KEY, SALT)
+    assert re.fullmatch(r"openai\|127\.0\.0\.1:8900\|[0-9a-f]{10}\|gpt-x", lane)
+    assert lane == lane_key(alpha(tmp_path), "gpt-x", KEY, SALT)
+
+
+def test_every_part_of_the_credential_tells_accounts_apart(tmp_path: Path) -> None:
+    keys = (KEY, KEY + "x", KEY[:-1], "", "x" + KEY)
+    lanes = {lane_key(alpha(tmp_path), "gpt-x", key, SALT) for key in keys}
+    assert len(lanes) == len(keys)
+    assert lane_key(alpha(tmp_path), "gpt-x", KEY, b"another") not in lanes
+
+
+def test_a_pool_is_one_lane_for_all_its_models(tmp_path: Path) -> None:
+    pooled = alpha(tmp_path, 'pool = "org-a"')
+    lanes = {lane_key(pooled, model, KEY, SALT) for model in ("gpt-x", "gpt-y")}
+    assert len(lanes) == 1
+    assert lanes.pop().endswith("|org-a")
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://API.openai.com:443/v1", "api.openai.com"),
+        ("http://h:80", "h"),
+        ("http://h:443", "h:443"),
+        ("http://h.", "h"),
+        ("http://[::1]:8000", "[::1]:8000"),
+        ("http://[::1]", "[::1]"),
+    ],
+)
+def test_a_host_is_the_same_however_it_is_written(url: str, host: str) -> None:
+    assert ProviderConfig("p", "openai", url, "K").host == host
+
+
+# Durations
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("10m", 600.0),
+        ("250ms", 0.25),
+        ("1h30m", 5400.0),
+        ("1h 30m", 5400.0),
+        ("1d2h3m4s5ms", 93784.005),
+        ("0.5s", 0.5),
+        (" 7s ", 7.0),
+        ("90", 90.0),
+        ("0.1", 0.1),
+        ("0s", 0.0),
+        (90, 90.0),
+        (0.25, 0.25),
+        ("366d", LONGEST_S),
+    ],
+)
+def test_durations(value: str | float, seconds: float) -> None:
+    assert parse_duration(value) == seconds
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        " ",
+        "m",
+        "10 minutes",
+        "10M",
+        "5m1h",
+        "1h1h",
+        "-5s",
+        "1e3",
+        "nan",
+        "inf",
+        "5s5",
+        "1..5s",
+        "٣s",
+        "367d",
+        "1" * 13,
+        -1,
+        float("nan"),
+        float("inf"),
+        LONGEST_S + 1,
+        True,
+    ],
+)
+def test_what_is_no_duration_is_refused(value: str | float) -> None:
+    with pytest.raises(ValueError, match=r'^expected a duration such as "10m", "250ms" or "1h30m"'):
+        parse_duration(value)
+
+
+@given(st.integers(0, 300), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
+def test_a_duration_is_the_sum_of_its_parts(
+    days: int, hours: int, minutes: int, seconds: int, ms: int
+) -> None:
+    total = days * 86_400 + hours * 3600 + minutes * 60 + seconds + ms / 1000
+    assert parse_duration(f"{days}d{hours}h{minutes}m{seconds}s{ms}ms") == pytest.approx(total)
+
+
+@given(st.floats(0, LONGEST_S).map(lambda seconds: round(seconds, 6)))
+def test_a_number_a_figure_and_its_unit_are_the_same(seconds: float) -> None:
+    text = f"{seconds:.6f}"
+    assert parse_duration(text) == parse_duration(f"{text}s") == parse_duration(float(text))
+
+
+@given(st.text())
+def test_any_text_is_a_duration_or_refused(text: str) -> None:
+    said = ""
+    try:
+        assert 0 <= parse_duration(text) <= LONGEST_S
+    except ValueError as error:
+        said = str(error)
+    assert not said or said.startswith("expected a duration")
+
+
+# The page
+
+
+def documented() -> dict[str, list[str]]:
+    """The keys that each section of the page has in its first table column."""
+    sections: dict[str, list[str]] = {}
+    heading = ""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+        elif found := re.match(r"\| `(\w+)` \|", line):
+            sections.setdefault(heading, []).append(found[1])
+    return sections
+
+
+def test_the_page_has_every_key_in_its_table() -> None:
+    sections = documented()
+    assert sections["On top"] == list(schema.TOP)
+    assert sorted(sections["`[providers.NAME]`"]) == sorted(schema.PROVIDER)
+    limits = sections["`[providers.NAME.limits]` and `[providers.NAME.models.MODEL.limits]`"]
+    assert limits == list(schema.LIMITS)
+    prices = sections["`[providers.NAME.prices]` and `[providers.NAME.models.MODEL.prices]`"]
+    assert prices == list(schema.PRICES)
+    assert sections["`[providers.NAME.retry]`"] == list(schema.RETRY)
+    assert sections["`[run]`"] == list(schema.RUN)
+
+
+def test_the_pages_example_is_a_good_file(tmp_path: Path) -> None:
+    example = PAGE.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    config = loaded(tmp_path, example)
+    assert list(config.providers) == ["alpha", "beta"]
+    assert config.providers["alpha"].limits_for("gpt-y") == Limits(500.0, 200_000.0, max_concurrency=64)
+
+
+def test_the_defaults_on_the_page_are_those_of_the_code(tmp_path: Path) -> None:
+    defaults = (
+        'base = "1s"\ncap = "60s"\njitter = 0.2\nmax_throttles = 50\nhold_margin = "2s"\ndefault_wait = "60s"'
+    )
+    run = 'concurrency = 0\nmax_attempts = 5\ntimeout = "10m"\nmax_duration = "0s"\nmax_cost = 0\nmax_hold = "unlimited"'
+    config = loaded(tmp_path, f"{ALPHA}[providers.alpha.retry]\n{defaults}\n[run]\n{run}")
+    assert config.providers["alpha"].retry == RetryConfig()
+    assert config.run == RunConfig()
+    page = PAGE.read_text(encoding="utf-8")
+    for line in (defaults + "\n" + run).split("\n"):
+        key, _, value = line.partition(" = ")
+        assert re.search(rf"\| `{key}` \|.*\| `{re.escape(value)}` \|", page), line
+
+
+def test_prices_are_the_models_own_or_the_providers(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """
+        [providers.alpha]
+        kind = "openai"
+        [providers.alpha.prices]
+        input = 1
+        output = 2
+        [providers.alpha.models."gpt-y".prices]
+        input = 10
+        cached_input = 1
+        """,
+    )
+    alpha = config.providers["alpha"]
+    assert alpha.price_of("gpt-x") == Price(1.0, 2.0)
+    assert alpha.price_of("gpt-y") == Price(10.0, 0.0, 1.0)
+    assert alpha.models == {}
+
+
+def test_without_prices_nobody_knows_them(tmp_path: Path) -> None:
+    assert loaded(tmp_path, '[providers.alpha]\nkind = "openai"').providers["alpha"].price_of("gpt-x") is None
+
+
+def test_a_misspelt_price_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"providers\.alpha\.prices\.inputs: unknown key; did you mean 'input'"
+    ):
+        loaded(tmp_path, '[providers.alpha]\nkind = "openai"\n[providers.alpha.prices]\ninputs = 1')
+
+
+def test_cached_input_has_its_own_price() -> None:
+    usage = Usage(1_000_000.0, 500_000.0, 400_000.0)
+    assert Price(2.0, 4.0, 0.5).cost(usage) == pytest.approx(0.6 * 2.0 + 0.4 * 0.5 + 0.5 * 4.0)
+    assert Price(2.0, 4.0).cost(usage) == pytest.approx(2.0 + 2.0)

@@ -1,0 +1,110 @@
+"""`.env` is read as it is meant, and no message shows what is in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.config import Config, dotenv_of, read_env_file
+from headway.config.env_file import parse_env
+from headway.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("K=abc", "abc"),
+        ("K = abc ", "abc"),
+        ("\tK=abc", "abc"),
+        ("export K=abc", "abc"),
+        ("export\tK=abc", "abc"),
+        ("K=", ""),
+        ("K=''", ""),
+        ("K=a=b", "a=b"),
+        ("K=abc # comment", "abc"),
+        ("K=abc#none", "abc#none"),
+        ("K=# comment", ""),
+        ("K='a # b' # comment", "a # b"),
+        ('K="a # b"# comment', "a # b"),
+        ("K='a\\nb'", "a\\nb"),
+        ('K="a\\nb\\t\\"c\\" \\\\ \\x"', 'a\nb\t"c" \\ x'),
+        ("K=$HOME/${X}", "$HOME/${X}"),
+        ('K="$HOME"', "$HOME"),
+        ("K=a'b", "a'b"),
+        ("K=ä", "ä"),
+        ("K=1\nK=2", "2"),
+    ],
+)
+def test_what_a_line_says(line: str, value: str) -> None:
+    assert parse_env(line, ".env") == {"K": value}
+
+
+def test_comments_blank_lines_and_windows_line_ends_are_no_trouble() -> None:
+    assert parse_env("# A=1\r\n\r\n  # B=2\r\nC=3\r\nexport D='4'\r\n", ".env") == {"C": "3", "D": "4"}
+
+
+def test_export_may_be_a_name() -> None:
+    assert parse_env("export=1", ".env") == {"export": "1"}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("hunter2", "expected KEY=value"),
+        ("=hunter2", "expected KEY=value"),
+        ("1K=hunter2", "expected KEY=value"),
+        ("A-B=hunter2", "expected KEY=value"),
+        ("K: hunter2", "expected KEY=value"),
+        ("export K", "expected KEY=value"),
+        ("K='hunter2", "K: the quote is not closed on its line"),
+        ('K="hunter2\\"', "K: the quote is not closed on its line"),
+        ("K='hunter2'x", "K: something stands after the closing quote"),
+    ],
+)
+def test_a_bad_line_is_named_and_not_shown(line: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_env(f"A=1\r\n\r\n{line}\r\n", "/x/.env")
+    assert str(caught.value) == f"/x/.env:3: {said}"
+
+
+def test_a_file_beside_the_config_is_read(tmp_path: Path) -> None:
+    config = Config(path=None, root=tmp_path, db="x")
+    assert dotenv_of(config) == {}
+    (tmp_path / ".env").write_bytes(b"\xef\xbb\xbfALPHA_KEY=abc\r\n")
+    assert dotenv_of(config) == {"ALPHA_KEY": "abc"}
+
+
+def test_a_directory_of_that_name_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".env").mkdir()
+    assert read_env_file(tmp_path / ".env") == {}
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"K=\xff")
+    with pytest.raises(ConfigError, match=r"\.env: not a text file — write it in UTF-8"):
+        read_env_file(tmp_path / ".env")
+
+
+PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")) | st.just(" "))
+
+
+@given(PRINTABLE)
+def test_a_quoted_value_comes_back_as_it_was(value: str) -> None:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    assert parse_env(f'K="{escaped}"  # comment', ".env") == {"K": value}
+    single = value.replace("'", "")
+    assert parse_env(f"export K='{single}'", ".env") == {"K": single}
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_with_a_line_number(text: str) -> None:
+    said = ""
+    try:
+        parse_env(text, ".env")
+    except ConfigError as error:
+        said = str(error)
+    assert not said or re.match(r"\.env:\d+: ", said)
