@@ -2,7 +2,11 @@
 
     HeadwayError            1   something a user can act on went wrong
     ├── UsageError          2   the command or call asks for what cannot be done
-    └── ConfigError         2   a file or an environment variable says what cannot be meant
+    ├── ConfigError         2   a file or an environment variable says what cannot be meant
+    │   └── InputError      2   rows of a batch are wrong; every one is named
+    └── StoreError          1   the records cannot be read or written
+        ├── DuplicateId     2   two units of a job have the same id
+        └── JobBusy         2   somebody else is running the job
 
 The number is the exit code of a command that ends with it. A bug is none of these: it keeps its own
 type and its traceback.
@@ -35,5 +39,33 @@ class UsageError(HeadwayError):
 
 class ConfigError(HeadwayError):
     """A configuration file, an input file or an environment variable is wrong."""
+
+    exit_code = 2
+
+
+class InputError(ConfigError):
+    """Rows of an input file are wrong. `problems` are lines for people, one a row."""
+
+    def __init__(self, message: str, problems: tuple[str, ...] = (), *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems
+
+
+class StoreError(HeadwayError):
+    """The store cannot be opened, read or written."""
+
+
+class DuplicateId(StoreError):
+    """Two units of one job have the same id."""
+
+    exit_code = 2
+
+    def __init__(self, custom_id: str) -> None:
+        super().__init__(f"the id {custom_id!r} occurs twice")
+        self.custom_id = custom_id
+
+
+class JobBusy(StoreError):
+    """Another process is running this job."""
 
     exit_code = 2

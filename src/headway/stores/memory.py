@@ -1,0 +1,404 @@
+"""A store that forgets: the same contract in plain dictionaries, for tests and for runs that need no record."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections import defaultdict
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from headway.core.status import Status
+from headway.errors import DuplicateId, StoreError
+from headway.stores.base import (
+    COUNTED,
+    Asked,
+    Attempt,
+    Batch,
+    Change,
+    Event,
+    Job,
+    Lane,
+    NewJob,
+    NewUnit,
+    Pending,
+    Result,
+    Route,
+    Start,
+    State,
+    Told,
+    Unknown,
+)
+
+_OPEN = ("pending", "assigned", "running")
+
+
+class _Unit:
+    """One unit and everything of it."""
+
+    __slots__ = ("answer", "attempts", "cost_usd", "lane", "new", "now", "started_utc", "status", "tries")
+
+    def __init__(self, new: NewUnit) -> None:
+        self.new = new
+        self.status: str = Status.PENDING
+        self.tries = 0
+        self.lane: int | None = None
+        self.started_utc: float | None = None
+        self.cost_usd: float | None = None
+        self.now = Change(Status.PENDING)
+        self.attempts: list[tuple[Attempt, int | None]] = []
+        self.answer: tuple[int | None, str | None, bytes] | None = None
+
+    @property
+    def sent_utc(self) -> float | None:
+        """When the present attempt was sent, if it is known to have been."""
+        return self.started_utc if self.status == "running" else None
+
+    def reopen(self) -> None:
+        self.status = Status.PENDING
+        self.now = msgspec.structs.replace(
+            self.now, code=None, message=None, not_before_utc=None, finished_utc=None
+        )
+
+
+class MemoryStore:
+    """Records for as long as the process lives. Several threads may share one: a batch is applied in one go."""
+
+    def __init__(self) -> None:
+        self._salt = secrets.token_bytes(32)
+        self._jobs: dict[int, Job] = {}
+        # A job that is not there has none of these.
+        self._units: defaultdict[int, list[_Unit]] = defaultdict(list)
+        self._routes: defaultdict[int, list[Route]] = defaultdict(list)
+        self._events: defaultdict[int, list[Event]] = defaultdict(list)
+        self._lanes: dict[str, Lane] = {}
+        self._workers: list[dict[str, Any]] = []
+        self._commands: list[tuple[int, Asked]] = []
+        self._next = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def salt(self) -> bytes:
+        return self._salt
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next
+
+    # -- taking in -----------------------------------------------------------------------------------------
+
+    def add_job(self, job: NewJob) -> int:
+        if self.job(job.name) is not None:
+            raise StoreError(f"there is a job '{job.name}' already")
+        number = self._number()
+        self._jobs[number] = Job(
+            id=number, name=job.name, kind=job.kind, state="ingesting", input=job.input, digest=job.digest, models={},
+            settings={}, unfinished={}, out=job.out, total=0, serial=0, counts={str(status): 0 for status in COUNTED}, attempts=0, refused=0,
+            input_tokens=0, output_tokens=0, cost_usd=0.0, created_utc=job.created_utc,
+        )  # fmt: skip
+        return number
+
+    def _edit(self, job: int, **changes: Any) -> None:
+        self._jobs[job] = msgspec.structs.replace(self._jobs[job], **changes)
+
+    def add_route(self, job: int, route: Route) -> int:
+        for known in self._routes[job]:
+            if (known.provider, known.model) == (route.provider, route.model):
+                return known.id
+        number = self._number()
+        self._routes[job].append(msgspec.structs.replace(route, id=number))
+        return number
+
+    def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
+        known = {unit.new.custom_id for unit in self._units[job]}
+        for unit in units:
+            if unit.custom_id in known:
+                raise DuplicateId(unit.custom_id)
+            known.add(unit.custom_id)
+        assert first == len(self._units[job])
+        self._units[job].extend(_Unit(unit) for unit in units)
+
+    def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
+        units = self._units[job]
+        for place, route in enumerate(self._routes[job]):
+            found = {unit.new.priority for unit in units if unit.new.route == route.id}
+            priorities = tuple(sorted(found, reverse=True)) or (0,)
+            self._routes[job][place] = msgspec.structs.replace(route, priorities=priorities)
+        serial = sum(unit.new.serial for unit in units)
+        self._edit(job, state="ready", total=total, serial=serial, models=models, digest=digest)
+
+    def forget(self, job: int) -> None:
+        for records in (self._jobs, self._units, self._routes, self._events):
+            records.pop(job, None)
+        self._workers = [row for row in self._workers if row["job"] != job]
+        self._commands = [row for row in self._commands if row[0] != job]
+
+    # -- looking --------------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[Job]:
+        return sorted(self._jobs.values(), key=lambda job: -job.id)
+
+    def job(self, name: str) -> Job | None:
+        return next((job for job in self._jobs.values() if job.name == name), None)
+
+    def routes(self, job: int) -> list[Route]:
+        return list(self._routes[job])
+
+    def index_of(self, job: int, custom_id: str) -> int | None:
+        found = (n for n, unit in enumerate(self._units[job]) if unit.new.custom_id == custom_id)
+        return next(found, None)
+
+    def results(self, job: int, after: int, limit: int) -> list[Result]:
+        units = self._units[job]
+        return [self._result(job, n, units[n]) for n in range(after + 1, min(len(units), after + 1 + limit))]
+
+    def _result(self, job: int, index: int, unit: _Unit) -> Result:
+        now, new = unit.now, unit.new
+        route = next(route for route in self._routes[job] if route.id == new.route)
+        status_code, request_id, body = unit.answer or (None, None, None)
+        return Result(
+            index, new.custom_id, unit.status, self._lane_name(unit.lane), unit.tries, now.input_tokens, now.output_tokens,
+            now.cached_tokens, unit.cost_usd, unit.started_utc, now.finished_utc, now.code, now.message, new.metadata,
+            status_code, request_id, body, route.provider, route.model,
+        )  # fmt: skip
+
+    def _lane_name(self, number: int | None) -> str | None:
+        return next((lane.name for lane in self._lanes.values() if lane.id == number), None)
+
+    def first_unended(self, job: int) -> int | None:
+        return next((n for n, unit in enumerate(self._units[job]) if unit.status in _OPEN), None)
+
+    def attempts(self, job: int, index: int) -> list[Told]:
+        return [
+            Told(
+                each.number, worker, self._lane_name(each.lane), each.outcome, each.kind, each.message, each.status_code,
+                each.request_id, each.started_utc, each.finished_utc, each.input_tokens, each.output_tokens,
+                each.cached_tokens, each.cost_usd, None if each.rate_limit is None else msgspec.json.decode(each.rate_limit),
+            )
+            for each, worker in self._units[job][index].attempts
+        ]  # fmt: skip
+
+    def request(self, job: int, index: int) -> tuple[str, bytes]:
+        new = self._units[job][index].new
+        return new.path, new.body
+
+    def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
+        return [(index, *self.request(job, index)) for index in indexes]
+
+    def failures(self, job: int) -> list[tuple[str, int, int, str]]:
+        found: dict[str, list[tuple[int, str]]] = {}
+        for n, unit in enumerate(self._units[job]):
+            if unit.status in ("failed", "timed_out", "skipped", "cancelled"):
+                found.setdefault(unit.now.code or "", []).append((n, unit.now.message or ""))
+        rows = [(code, len(units), *units[0]) for code, units in found.items()]
+        return sorted(rows, key=lambda row: -row[1])
+
+    def per_lane(self, job: int) -> dict[str, dict[str, int]]:
+        names = {route.id: f"{route.provider}/{route.model}" for route in self._routes[job]}
+        found: dict[str, dict[str, int]] = {}
+        for unit in self._units[job]:
+            counts = found.setdefault(names[unit.new.route], {})
+            counts[unit.status] = counts.get(unit.status, 0) + 1
+        return found
+
+    def events(self, job: int, after: int = 0) -> list[Event]:
+        return [event for event in self._events[job] if event.id > after]
+
+    def lanes(self) -> list[Lane]:
+        return sorted(self._lanes.values(), key=lambda lane: (lane.name, lane.key))
+
+    def workers(self, job: int) -> list[dict[str, Any]]:
+        return [{key: row[key] for key in row if key != "job"} for row in self._workers if row["job"] == job]
+
+    # -- running ----------------------------------------------------------------------------------------------
+
+    def unknown(self, job: int) -> list[Unknown]:
+        return [
+            Unknown(n, unit.new.custom_id, unit.status == "running", unit.lane, unit.sent_utc, unit.new.chars, unit.new.max_tokens)
+            for n, unit in enumerate(self._units[job])
+            if unit.status in ("assigned", "running")
+        ]  # fmt: skip
+
+    def begin(
+        self, job: int, settings: dict[str, Any], out: str, utc: float, *, only_failed: bool = False
+    ) -> int:
+        lost = "the process ended before its outcome was recorded"
+        for unit in self._units[job]:
+            if unit.status in ("assigned", "running"):
+                attempt = Attempt(
+                    0,
+                    unit.tries + 1,
+                    unit.lane or 0,
+                    "lost",
+                    "crash",
+                    lost,
+                    started_utc=unit.sent_utc,
+                    cost_usd=None,
+                )
+                unit.attempts.append((attempt, None))
+                unit.reopen()
+            elif unit.status in ("failed", "timed_out") or (
+                not only_failed and unit.status in ("skipped", "cancelled")
+            ):
+                unit.reopen()
+        counts = {str(status): sum(unit.status == status for unit in self._units[job]) for status in COUNTED}
+        first = self._jobs[job].started_utc
+        started = utc if first is None else first
+        self._edit(
+            job,
+            counts=counts,
+            state="running",
+            settings=_json(settings),
+            out=out,
+            started_utc=started,
+            finished_utc=None,
+        )
+        self._commands = [row for row in self._commands if row[0] != job]
+        for row in self._workers:
+            if row["job"] == job and row["ended_utc"] is None:
+                row.update(status="failed", ended_utc=utc)
+        number = self._number()
+        self._workers.append(
+            {"job": job, "id": number, "name": platform.node(), "pid": os.getpid(), "status": "busy", "started_utc": utc, "ended_utc": None}
+        )  # fmt: skip
+        return number
+
+    def pending(self, job: int) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for unit in self._units[job]:
+            if unit.status == "pending":
+                found[unit.new.route] = found.get(unit.new.route, 0) + 1
+        return found
+
+    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
+        found: list[Pending] = []
+        for n in range(after + 1, len(self._units[job])):
+            unit = self._units[job][n]
+            new = unit.new
+            if (
+                new.route == route
+                and new.priority == priority
+                and not new.serial
+                and unit.status == "pending"
+            ):
+                found.append(Pending(n, new.chars, new.max_tokens, new.priority, route, unit.tries))
+                if len(found) == limit:
+                    break
+        return found
+
+    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
+        waiting = (
+            (n, unit.new, unit.tries) for n, unit in enumerate(self._units[job]) if unit.status == "pending"
+        )
+        found = [
+            Pending(n, new.chars, new.max_tokens, new.priority, new.route, tries)
+            for n, new, tries in waiting
+            if n > after and (every or new.serial)
+        ]
+        return found[:limit]
+
+    def lane(self, key: str, name: str) -> Lane:
+        known = self._lanes.get(key)
+        lane = Lane(self._number(), key, name, None, None, None) if known is None else known
+        self._lanes[key] = msgspec.structs.replace(lane, name=name)
+        return self._lanes[key]
+
+    def starts_since(self, utc: float) -> list[Start]:
+        found = [
+            Start(each.lane, each.started_utc, each.charged)
+            for units in self._units.values()
+            for unit in units
+            for each, _ in unit.attempts
+            if each.started_utc is not None and each.started_utc >= utc
+        ]
+        return sorted(found, key=lambda start: start.at_utc)
+
+    def commit(self, batch: Batch) -> None:
+        units = self._units[batch.job]
+        for attempt in batch.attempts:
+            units[attempt.index].attempts.append((attempt, batch.worker))
+        for index in batch.released:
+            if units[index].status == "assigned":
+                units[index].status = Status.PENDING
+        for index, change in batch.units:
+            self._apply(units[index], change)
+        for index, status_code, request_id, body in batch.answers:
+            units[index].answer = (status_code, request_id, body)
+        for index, lane in batch.intents.items():
+            units[index].status, units[index].lane = Status.ASSIGNED, lane
+        for index, utc in batch.running.items():
+            units[index].status, units[index].started_utc = Status.RUNNING, utc
+        self._commit_rest(batch)
+
+    def _apply(self, unit: _Unit, change: Change) -> None:
+        unit.status = change.status
+        unit.tries += change.tries
+        unit.lane = change.lane if change.lane is not None else unit.lane
+        unit.started_utc = change.started_utc if change.started_utc is not None else unit.started_utc
+        unit.cost_usd = (unit.cost_usd or 0.0) + change.cost_usd
+        unit.now = change
+
+    def _commit_rest(self, batch: Batch) -> None:
+        for event in batch.events:
+            self._events[batch.job].append(msgspec.structs.replace(event, id=self._number()))
+        for key, lane in self._lanes.items():
+            if lane.id in batch.lanes:
+                record, view, utc = batch.lanes[lane.id]
+                self._lanes[key] = msgspec.structs.replace(lane, record=record, view=view, updated_utc=utc)
+        done = {number for number, _ in batch.done_commands}
+        self._commands = [row for row in self._commands if row[1].id not in done]
+        self._count(batch)
+        if batch.state is not None:
+            self._edit(batch.job, state=batch.state[0], finished_utc=batch.state[1])
+
+    def _count(self, batch: Batch) -> None:
+        job = self._jobs[batch.job]
+        counts = {name: n + int(batch.counts.get(name, 0)) for name, n in job.counts.items()}
+        sums = {
+            name: getattr(job, name) + batch.counts.get(name, 0)
+            for name in ("attempts", "refused", "input_tokens", "output_tokens", "cost_usd")
+        }
+        self._edit(batch.job, counts=counts, **sums)
+
+    def failed(self, job: int) -> list[int]:
+        return [n for n, unit in enumerate(self._units[job]) if unit.status in ("failed", "timed_out")]
+
+    def end_run(
+        self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
+    ) -> None:
+        for unit in self._units[job]:
+            if unit.status in ("assigned", "running"):
+                unit.status = Status.PENDING
+        self._edit(job, state=state, finished_utc=utc, unfinished=unfinished)
+        for row in self._workers:
+            if row["id"] == worker:
+                row.update(status="terminated", ended_utc=utc)
+
+    # -- commands -----------------------------------------------------------------------------------------------
+
+    def ask(self, job: int, what: str, args: dict[str, Any], utc: float) -> int:
+        number = self._number()
+        self._commands.append((job, Asked(number, what, _json(args))))
+        return number
+
+    def asked(self, job: int) -> list[Asked]:
+        return [asked for number, asked in self._commands if number == job]
+
+
+def _json(value: dict[str, Any]) -> dict[str, Any]:
+    """What comes back of a value that is written down."""
+    again: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return again

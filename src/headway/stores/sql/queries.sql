@@ -1,0 +1,235 @@
+-- name: salt
+SELECT value FROM meta WHERE key = 'salt';
+
+-- name: add_job
+INSERT INTO jobs (name, kind, state, input, digest, models, settings, out, created_utc)
+VALUES (:name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc);
+
+-- name: add_route
+INSERT INTO routes (job, provider, kind, model) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: route_to
+SELECT id FROM routes WHERE job = ? AND provider = ? AND model = ?;
+
+-- name: set_priorities
+UPDATE routes SET priorities = ? WHERE id = ?;
+
+-- name: add_unit
+INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_request
+INSERT INTO requests (uid, path, body, metadata) VALUES (?, ?, ?, ?);
+
+-- name: seal_job
+UPDATE jobs SET state = 'ready', total = ?, serial = ?, models = ?, digest = ? WHERE id = ?;
+
+-- name: forget_units
+DELETE FROM units WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_requests
+DELETE FROM requests WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_answers
+DELETE FROM answers WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_attempts
+DELETE FROM attempts WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_job
+DELETE FROM jobs WHERE id = ?;
+
+-- name: forget_routes
+DELETE FROM routes WHERE job = ?;
+
+-- name: forget_events
+DELETE FROM events WHERE job = ?;
+
+-- name: forget_workers
+DELETE FROM workers WHERE job = ?;
+
+-- name: forget_commands
+DELETE FROM commands WHERE job = ?;
+
+-- name: jobs
+SELECT * FROM jobs ORDER BY id DESC;
+
+-- name: job_named
+SELECT * FROM jobs WHERE name = ?;
+
+-- name: routes
+SELECT id, provider, kind, model, priorities FROM routes WHERE job = ? ORDER BY id;
+
+-- name: index_of
+SELECT uid & 4294967295 FROM units WHERE job = ? AND custom_id = ?;
+
+-- name: open_per_route
+SELECT route, count(*) FROM units WHERE uid BETWEEN ? AND ? AND status = 'pending' GROUP BY route;
+
+-- name: next_of_route
+SELECT uid & 4294967295, chars, max_tokens, priority, attempts FROM units
+WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
+ORDER BY uid LIMIT ?;
+
+-- name: next_serial
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts FROM units
+WHERE uid > ? AND uid <= ? AND status = 'pending' AND (serial = 1 OR ?)
+ORDER BY uid LIMIT ?;
+
+-- name: request
+SELECT path, body FROM requests WHERE uid = ?;
+
+-- name: requests
+SELECT uid & 4294967295, path, body FROM requests WHERE uid IN (SELECT value FROM json_each(?));
+
+-- name: unknown_outcomes
+SELECT uid & 4294967295, custom_id, status, lane, CASE status WHEN 'running' THEN started_utc END, chars, max_tokens
+FROM units
+WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running') ORDER BY uid;
+
+-- name: add_lost_attempts
+INSERT INTO attempts (uid, number, lane, outcome, kind, message, started_utc)
+SELECT uid, attempts + 1, lane, 'lost', 'crash', 'the process ended before its outcome was recorded',
+    CASE status WHEN 'running' THEN started_utc END -- what an assigned unit has is of the try before
+FROM units WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
+
+-- name: reopen
+UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
+WHERE uid BETWEEN ? AND ? AND status NOT IN ('pending', 'succeeded', 'cached');
+
+-- name: reopen_failed
+UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
+WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out', 'assigned', 'running');
+
+-- name: put_back
+UPDATE units SET status = 'pending' WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
+
+-- name: count_statuses
+SELECT status, count(*) FROM units WHERE uid BETWEEN ? AND ? GROUP BY status;
+
+-- name: set_counts
+UPDATE jobs SET succeeded = :succeeded, failed = :failed, timed_out = :timed_out, cached = :cached,
+    skipped = :skipped, cancelled = :cancelled
+WHERE id = :job;
+
+-- name: begin_run
+UPDATE jobs SET state = 'running', started_utc = coalesce(started_utc, :utc), finished_utc = NULL, settings = :settings,
+    out = :out
+WHERE id = :job;
+
+-- name: set_state
+UPDATE jobs SET state = :state, finished_utc = :finished_utc WHERE id = :job;
+
+-- name: end_run
+UPDATE jobs SET state = :state, finished_utc = :finished_utc, unfinished = :unfinished WHERE id = :job;
+
+-- name: count_up
+UPDATE jobs SET succeeded = succeeded + :succeeded, failed = failed + :failed, timed_out = timed_out + :timed_out,
+    cached = cached + :cached, skipped = skipped + :skipped, cancelled = cancelled + :cancelled,
+    attempts = attempts + :attempts, refused = refused + :refused,
+    input_tokens = input_tokens + :input_tokens, output_tokens = output_tokens + :output_tokens,
+    cost_usd = cost_usd + :cost_usd
+WHERE id = :job;
+
+-- name: intend
+UPDATE units SET status = 'assigned', lane = ? WHERE uid = ?;
+
+-- name: release
+UPDATE units SET status = 'pending' WHERE uid = ? AND status = 'assigned';
+
+-- name: note_running
+UPDATE units SET status = 'running', started_utc = ? WHERE uid = ?;
+
+-- name: change_unit
+UPDATE units SET status = ?, attempts = attempts + ?, lane = coalesce(?, lane), code = ?, message = ?, not_before_utc = ?,
+    started_utc = coalesce(?, started_utc), finished_utc = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,
+    cost_usd = coalesce(cost_usd, 0) + ?
+WHERE uid = ?;
+
+-- name: add_attempt
+INSERT INTO attempts (uid, number, worker, lane, outcome, kind, message, status_code, request_id, started_utc, finished_utc,
+    input_tokens, output_tokens, cached_tokens, cost_usd, charged_tokens, charged_input, charged_output, rate_limit)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_answer
+INSERT OR REPLACE INTO answers (uid, status_code, request_id, body) VALUES (?, ?, ?, ?);
+
+-- name: add_event
+INSERT INTO events (job, at_utc, lane, what, text, until_utc) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: events
+SELECT id, at_utc, lane, what, text, until_utc FROM events WHERE job = ? AND id > ? ORDER BY id;
+
+-- name: add_lane
+INSERT INTO lanes (key, name) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET name = excluded.name;
+
+-- name: lane_named
+SELECT id, record, view, updated_utc FROM lanes WHERE key = ?;
+
+-- name: set_lane
+UPDATE lanes SET record = ?, view = ?, updated_utc = ? WHERE id = ?;
+
+-- name: lanes
+SELECT id, key, name, record, view, updated_utc FROM lanes ORDER BY name, key;
+
+-- name: latest_starts
+SELECT lane, started_utc, charged_tokens, charged_input, charged_output, finished_utc, id FROM attempts
+WHERE id <= ? ORDER BY id DESC LIMIT ?;
+
+-- name: last_attempt
+SELECT coalesce(max(id), 0) FROM attempts;
+
+-- name: add_worker
+INSERT INTO workers (job, name, pid, status, started_utc) VALUES (?, ?, ?, 'busy', ?);
+
+-- name: end_worker
+UPDATE workers SET status = ?, ended_utc = ? WHERE id = ?;
+
+-- name: end_lost_workers
+UPDATE workers SET status = 'failed', ended_utc = ? WHERE job = ? AND status IN ('idle', 'busy');
+
+-- name: workers
+SELECT id, name, pid, status, started_utc, ended_utc FROM workers WHERE job = ? ORDER BY id;
+
+-- name: add_command
+INSERT INTO commands (job, at_utc, what, args) VALUES (?, ?, ?, ?);
+
+-- name: open_commands
+SELECT id, what, args FROM commands WHERE job = ? AND done_utc IS NULL ORDER BY id;
+
+-- name: end_command
+UPDATE commands SET done_utc = ? WHERE id = ?;
+
+-- name: drop_commands
+UPDATE commands SET done_utc = ? WHERE job = ? AND done_utc IS NULL;
+
+-- name: results
+SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.input_tokens, units.output_tokens,
+    units.cached_tokens, cost_usd, started_utc, finished_utc, code, message, requests.metadata,
+    answers.status_code, answers.request_id, answers.body, routes.provider, routes.model
+FROM units
+JOIN routes ON routes.id = units.route
+JOIN requests ON requests.uid = units.uid
+LEFT JOIN answers ON answers.uid = units.uid
+LEFT JOIN lanes ON lanes.id = units.lane
+WHERE units.uid > ? AND units.uid <= ?
+ORDER BY units.uid LIMIT ?;
+
+-- name: first_unended
+SELECT min(uid) & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('pending', 'assigned', 'running');
+
+-- name: attempts_of
+SELECT number, worker, lanes.name, outcome, kind, message, status_code, request_id, started_utc, finished_utc, input_tokens,
+    output_tokens, cached_tokens, cost_usd, rate_limit
+FROM attempts LEFT JOIN lanes ON lanes.id = attempts.lane
+WHERE uid = ? ORDER BY attempts.id;
+
+-- name: failures
+SELECT coalesce(code, ''), count(*), min(uid & 4294967295), message FROM units
+WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out', 'skipped', 'cancelled') GROUP BY 1
+ORDER BY 2 DESC, 3;
+
+-- name: per_route
+SELECT route, status, count(*) FROM units WHERE uid BETWEEN ? AND ? GROUP BY route, status;
+
+-- name: failed
+SELECT uid & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out') ORDER BY uid;

@@ -1,0 +1,800 @@
+"""One suite over every store: whatever is true of one is true of all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.errors import DuplicateId, StoreError
+from headway.stores.base import (
+    Asked,
+    Attempt,
+    Batch,
+    Change,
+    Event,
+    NewJob,
+    NewUnit,
+    Pending,
+    Result,
+    Route,
+    Start,
+    Store,
+    Told,
+    Unknown,
+    chunks,
+)
+from headway.stores.memory import MemoryStore
+from headway.stores.sqlite import SqliteStore
+
+from .records import (
+    MODELS,
+    begun,
+    end,
+    intend,
+    new_job,
+    new_unit,
+    note_running,
+    ready_job,
+    started,
+    statuses,
+    the_job,
+)
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
+    with opened:
+        yield opened
+
+
+# -- jobs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_job_takes_in_units_and_shows_what_it_was_told(store: Store) -> None:
+    number = store.add_job(NewJob("review", "flow", "a.yaml", "d0", "o.jsonl", 12.5))
+
+    job = the_job(store, "review")
+    assert (job.id, job.name, job.kind, job.state) == (number, "review", "flow", "ingesting")
+    assert (job.input, job.digest, job.out, job.created_utc) == ("a.yaml", "d0", "o.jsonl", 12.5)
+    assert (job.models, job.settings, job.unfinished) == ({}, {}, {})
+    assert (job.total, job.serial, job.ended, job.good) == (0, 0, 0, 0)
+    assert (job.attempts, job.refused, job.input_tokens, job.output_tokens, job.cost_usd) == (0, 0, 0, 0, 0.0)
+    assert (job.started_utc, job.finished_utc) == (None, None)
+    assert set(job.counts) == {"succeeded", "failed", "timed_out", "cached", "skipped", "cancelled"}
+
+
+def test_jobs_are_listed_the_newest_first(store: Store) -> None:
+    for name in ("one", "two", "three"):
+        store.add_job(new_job(name))
+
+    assert [job.name for job in store.jobs()] == ["three", "two", "one"]
+    assert store.job("four") is None
+
+
+def test_a_name_is_taken_once(store: Store) -> None:
+    store.add_job(new_job("one"))
+
+    with pytest.raises(StoreError, match="a job 'one' already"):
+        store.add_job(new_job("one"))
+    assert len(store.jobs()) == 1
+
+
+def test_the_salt_stays_the_same(store: Store) -> None:
+    assert len(store.salt()) == 32
+    assert store.salt() == store.salt()
+
+
+# -- routes and units ----------------------------------------------------------------------------------------
+
+
+def test_routes_are_the_jobs_own_and_come_in_order(store: Store) -> None:
+    job, other = store.add_job(new_job("one")), store.add_job(new_job("two"))
+    first = store.add_route(job, Route("beta", "openai", "m"))
+    second = store.add_route(job, Route("alpha", "anthropic", "c"))
+    store.add_route(other, Route("beta", "openai", "m"))
+
+    assert store.routes(job) == [
+        Route("beta", "openai", "m", first),
+        Route("alpha", "anthropic", "c", second),
+    ]
+
+
+def test_a_route_that_is_there_already_keeps_its_number(store: Store) -> None:
+    job = store.add_job(new_job())
+    number = store.add_route(job, Route("alpha", "openai", "m"))
+
+    assert store.add_route(job, Route("alpha", "openai", "m")) == number
+    assert len(store.routes(job)) == 1
+
+
+def test_a_unit_keeps_everything_it_came_with(store: Store) -> None:
+    job = store.add_job(new_job())
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    body = '{"text":"naïve 日本 \\u0000"}'.encode()
+    unit = new_unit("naïve/日本 '\"", route, chars=7, max_tokens=-1, priority=3, metadata=b'{"k":1}')
+    store.add_units(job, 0, [new_unit("a", route), unit])
+
+    assert store.request(job, 0) == ("/v1/chat/completions", b'{"id":"a"}')
+    assert store.index_of(job, "naïve/日本 '\"") == 1
+    assert store.index_of(job, "b") is None
+    assert store.next_of_route(job, route, 3, -1, 9) == [Pending(1, 7, -1, 3, route)]
+    [_, result] = store.results(job, -1, 9)
+    assert (result.custom_id, result.metadata) == ("naïve/日本 '\"", b'{"k":1}')
+    store.add_units(job, 2, [NewUnit("c", route, "/v1/embeddings", body)])
+    assert store.request(job, 2) == ("/v1/embeddings", body)
+
+
+def test_units_come_in_chunks(store: Store) -> None:
+    job = store.add_job(new_job())
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    first = 0
+    for chunk in chunks((new_unit(f"u{n}", route) for n in range(7)), 3):
+        store.add_units(job, first, chunk)
+        first += len(chunk)
+
+    assert [result.custom_id for result in store.results(job, -1, 99)] == [f"u{n}" for n in range(7)]
+    assert store.index_of(job, "u5") == 5
+
+
+@pytest.mark.parametrize("ids", [("c", "d", "c"), ("c", "a", "d"), ("b",)])
+def test_a_repeated_id_is_named_and_its_chunk_leaves_nothing(store: Store, ids: tuple[str, ...]) -> None:
+    job = store.add_job(new_job())
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    store.add_units(job, 0, [new_unit("a", route), new_unit("b", route)])
+
+    with pytest.raises(DuplicateId) as caught:
+        store.add_units(job, 2, [new_unit(custom_id, route) for custom_id in ids])
+
+    assert caught.value.custom_id in ids
+    assert caught.value.custom_id in ("a", "b", "c")
+    assert [result.custom_id for result in store.results(job, -1, 99)] == ["a", "b"]
+    store.add_units(job, 2, [new_unit("c", route)])
+    assert store.index_of(job, "c") == 2
+
+
+def test_two_jobs_may_use_the_same_ids(store: Store) -> None:
+    one, _ = ready_job(store, 3, "one")
+    two, _ = ready_job(store, 3, "two")
+
+    assert store.index_of(one, "u2") == store.index_of(two, "u2") == 2
+    end(store, one, 2, "failed")
+    assert (statuses(store, one)[2], statuses(store, two)[2]) == ("failed", "pending")
+
+
+def test_seal_finds_the_priorities_of_each_route_and_the_serial_units(store: Store) -> None:
+    job = store.add_job(new_job())
+    a, b, c = (store.add_route(job, Route("alpha", "openai", model)) for model in "abc")
+    units = [new_unit(f"u{n}", a, priority=priority) for n, priority in enumerate((0, 5, -2, 5))]
+    units += [new_unit("v", b, priority=1, serial=True), new_unit("w", b, priority=1)]
+    store.add_units(job, 0, units)
+    store.seal(job, 6, MODELS, "d9")
+
+    assert [(route.id, route.priorities) for route in store.routes(job)] == [
+        (a, (5, 0, -2)),
+        (b, (1,)),
+        (c, (0,)),
+    ]
+    sealed = the_job(store)
+    assert (sealed.state, sealed.total, sealed.serial, sealed.digest) == ("ready", 6, 1, "d9")
+    assert sealed.models == MODELS
+
+
+def test_a_forgotten_job_leaves_nothing_and_others_stay(store: Store) -> None:
+    kept, _ = ready_job(store, 2, "kept")
+    job, worker, lane = begun(store, 3, "gone")
+    batch = Batch(job, worker)
+    batch.attempts.append(started(0, 210.0, lane))
+    batch.answers.append((0, 200, "r", b"{}"))
+    batch.change(0, Change("succeeded", 1, finished_utc=211.0))
+    batch.events.append(Event(210.0, None, "note", "text"))
+    store.commit(batch)
+    store.ask(job, "pause", {}, 211.0)
+
+    store.forget(job)
+
+    assert [each.name for each in store.jobs()] == ["kept"]
+    assert_empty(store, job)
+    assert store.starts_since(0.0) == []
+    assert statuses(store, kept) == ["pending", "pending"]
+
+
+def test_a_new_job_inherits_nothing_from_a_forgotten_one(store: Store) -> None:
+    job, _, _ = begun(store, 2)
+    store.ask(job, "cancel", {}, 211.0)
+    store.forget(job)
+
+    assert_empty(store, store.add_job(new_job()))
+
+
+def assert_empty(store: Store, job: int) -> None:
+    assert store.results(job, -1, 9) == []
+    assert store.routes(job) == []
+    assert store.events(job) == []
+    assert store.workers(job) == []
+    assert store.asked(job) == []
+    assert store.pending(job) == {}
+    assert store.first_unended(job) is None
+    assert store.failures(job) == []
+    assert store.per_lane(job) == {}
+    assert store.index_of(job, "u0") is None
+
+
+# -- looking -------------------------------------------------------------------------------------------------
+
+
+def test_results_come_by_index_a_page_at_a_time(store: Store) -> None:
+    job, _ = ready_job(store, 7)
+    ready_job(store, 3, "other")
+
+    pages = [[each.index for each in store.results(job, after, 3)] for after in (-1, 2, 5, 6)]
+
+    assert pages == [[0, 1, 2], [3, 4, 5], [6], []]
+
+
+def test_a_result_has_every_column(store: Store) -> None:
+    job = store.add_job(new_job())
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    store.add_units(
+        job, 0, [new_unit("a", route, metadata=b"{}"), new_unit("b", route), new_unit("c", route)]
+    )
+    store.seal(job, 3, MODELS, "d")
+    worker = store.begin(job, {}, "o", 200.0)
+    lane = store.lane("key-a", "alpha/m").id
+    batch = Batch(job, worker)
+    good = Change("succeeded", 2, lane, None, None, None, 210.0, 215.0, 11, 22, 3, 0.25)
+    batch.change(0, good)
+    batch.answers.append((0, 200, "req-1", b'{"ok":true}'))
+    batch.change(1, Change("failed", 1, lane, "invalid", "no such field", None, 211.0, 212.0))
+    store.commit(batch)
+
+    assert store.results(job, -1, 9) == [
+        Result(
+            0, "a", "succeeded", "alpha/m", 2, 11, 22, 3, 0.25, 210.0, 215.0, None, None, b"{}", 200, "req-1",
+            b'{"ok":true}', "alpha", "m",
+        ),
+        Result(
+            1, "b", "failed", "alpha/m", 1, None, None, None, 0.0, 211.0, 212.0, "invalid", "no such field", None, None,
+            None, None, "alpha", "m",
+        ),
+        Result(
+            2, "c", "pending", None, 0, None, None, None, None, None, None, None, None, None, None, None, None, "alpha",
+            "m",
+        ),
+    ]  # fmt: skip
+
+
+def test_a_unit_that_ended_without_a_try_cost_nothing(store: Store) -> None:
+    job, _, _ = begun(store, 2)
+    end(store, job, 0, "skipped", code="interrupted", message="stopped")
+
+    [skipped, untouched] = store.results(job, -1, 9)
+    assert (skipped.cost_usd, untouched.cost_usd) == (0.0, None)
+
+
+def test_costs_add_up_over_the_tries_and_the_latest_usage_stands(store: Store) -> None:
+    job, _, lane = begun(store, 1)
+    for status, tokens, cost in (("pending", 5, 0.5), ("succeeded", 7, 0.25)):
+        batch = Batch(job)
+        batch.change(0, Change(status, 1, lane, input_tokens=tokens, cost_usd=cost))
+        store.commit(batch)
+
+    [result] = store.results(job, -1, 9)
+    assert (result.attempts, result.input_tokens, result.cost_usd) == (2, 7, 0.75)
+
+
+def test_what_a_change_does_not_say_of_lane_and_start_stays(store: Store) -> None:
+    job, _, lane = begun(store, 1)
+    intend(store, job, lane, 0)
+    note_running(store, job, 210.0, 0)
+    end(store, job, 0, "failed", tries=1)
+
+    [result] = store.results(job, -1, 9)
+    assert (result.lane, result.started_utc, result.finished_utc) == ("alpha/m", 210.0, 300.0)
+
+
+def test_a_later_answer_replaces_an_earlier_one(store: Store) -> None:
+    job, _, _ = begun(store, 1)
+    for body in (b"1", b"2"):
+        batch = Batch(job)
+        batch.answers.append((0, 200, None, body))
+        batch.change(0, Change("succeeded", 1, finished_utc=1.0))
+        store.commit(batch)
+
+    [result] = store.results(job, -1, 9)
+    assert (result.body, result.status_code, result.request_id) == (b"2", 200, None)
+
+
+def test_first_unended_passes_over_ended_units_only(store: Store) -> None:
+    job, _, lane = begun(store, 4)
+    assert store.first_unended(job) == 0
+    for index, status in enumerate(("succeeded", "cached", "skipped")):
+        end(store, job, index, status)
+    assert store.first_unended(job) == 3
+    intend(store, job, lane, 3)
+    assert store.first_unended(job) == 3
+    note_running(store, job, 1.0, 3)
+    assert store.first_unended(job) == 3
+    end(store, job, 3, "timed_out")
+    assert store.first_unended(job) is None
+
+
+def test_attempts_are_told_in_order_with_every_column(store: Store) -> None:
+    job, worker, lane = begun(store, 2)
+    limit = b'{"source":"header","retry_after_s":2.5}'
+    first = Attempt(0, 1, lane, "throttled", "rate", "slow down", 429, "r1", 10.0, 11.0, rate_limit=limit)
+    second = Attempt(
+        0, 2, lane, "succeeded", None, None, 200, "r2", 12.0, 13.0, 4, 5, 1, 0.5, (1.0, 9.0, 4.0, 5.0)
+    )
+    for attempt in (first, second):
+        batch = Batch(job, worker)
+        batch.attempts.append(attempt)
+        store.commit(batch)
+
+    assert store.attempts(job, 0) == [
+        Told(1, worker, "alpha/m", "throttled", "rate", "slow down", 429, "r1", 10.0, 11.0, None, None, None, 0.0,
+             {"source": "header", "retry_after_s": 2.5}),
+        Told(2, worker, "alpha/m", "succeeded", None, None, 200, "r2", 12.0, 13.0, 4, 5, 1, 0.5, None),
+    ]  # fmt: skip
+    assert store.attempts(job, 1) == []
+
+
+def test_failures_are_grouped_by_code_the_most_frequent_first(store: Store) -> None:
+    job, _, _ = begun(store, 9)
+    ends = [
+        ("failed", "invalid", "bad 0"), ("timed_out", "timeout", "late 1"), ("succeeded", None, None),
+        ("failed", "invalid", "bad 3"), ("failed", "invalid", "bad 4"), ("cancelled", None, None),
+        ("failed", "auth", "no 6"), ("skipped", "auth", "no 7"),
+    ]  # fmt: skip
+    for index, (status, code, message) in enumerate(ends):
+        end(store, job, index, status, code=code, message=message)
+
+    assert store.failures(job) == [
+        ("invalid", 3, 0, "bad 0"),
+        ("auth", 2, 6, "no 6"),
+        ("timeout", 1, 1, "late 1"),
+        ("", 1, 5, ""),
+    ]
+    assert store.failed(job) == [0, 1, 3, 4, 6]
+
+
+def test_per_lane_counts_statuses_by_provider_and_model(store: Store) -> None:
+    job = store.add_job(new_job())
+    routes = [store.add_route(job, Route("alpha", "openai", model)) for model in ("m", "n")]
+    store.add_units(job, 0, [new_unit(f"u{n}", routes[n % 2]) for n in range(5)])
+    store.seal(job, 5, MODELS, "d")
+    end(store, job, 0, "succeeded")
+    end(store, job, 1, "failed")
+
+    assert store.per_lane(job) == {
+        "alpha/m": {"succeeded": 1, "pending": 2},
+        "alpha/n": {"failed": 1, "pending": 1},
+    }
+
+
+def test_events_come_oldest_first_and_after_a_number(store: Store) -> None:
+    job, _, _ = begun(store, 1)
+    other, _, _ = begun(store, 1, "other")
+    noted = [Event(5.0, "alpha/m", "hold", "until 16:00", 9.0), Event(4.0, None, "note", "late news")]
+    for each, text in ((job, noted[0]), (other, noted[0]), (job, noted[1])):
+        batch = Batch(each)
+        batch.events.append(text)
+        store.commit(batch)
+
+    first, second = store.events(job)
+    assert [(e.at_utc, e.lane, e.what, e.text, e.until_utc) for e in (first, second)] == [
+        (5.0, "alpha/m", "hold", "until 16:00", 9.0),
+        (4.0, None, "note", "late news", None),
+    ]
+    assert store.events(job, after=first.id) == [second]
+    assert store.events(job, after=second.id) == []
+
+
+def test_a_lane_is_one_for_all_jobs_and_keeps_what_it_learned(store: Store) -> None:
+    job, _, number = begun(store, 1)
+    other = store.lane("key-b", "alpha/a")
+    assert (other.record, other.view, other.updated_utc) == (None, None, None)
+    batch = Batch(job)
+    batch.lanes[number] = (b'{"rate":2}', '{"note":"ü"}'.encode(), 250.0)
+    store.commit(batch)
+
+    again = store.lane("key-a", "alpha/m (new name)")
+
+    assert (again.id, again.key, again.name) == (number, "key-a", "alpha/m (new name)")
+    assert (again.record, again.view, again.updated_utc) == (b'{"rate":2}', '{"note":"ü"}'.encode(), 250.0)
+    assert store.lanes() == [other, again]
+
+
+def test_workers_are_recorded_from_begin_to_end(store: Store) -> None:
+    job, worker, _ = begun(store, 1)
+    [busy] = store.workers(job)
+    assert set(busy) == {"id", "name", "pid", "status", "started_utc", "ended_utc"}
+    assert (busy["id"], busy["pid"], busy["status"]) == (worker, os.getpid(), "busy")
+    assert (busy["started_utc"], busy["ended_utc"]) == (200.0, None)
+
+    store.end_run(job, worker, "stopped", 300.0, {})
+    lost = store.begin(job, {}, "o", 400.0)
+    store.begin(job, {}, "o", 500.0)
+
+    told = [(each["id"] == lost, each["status"], each["ended_utc"]) for each in store.workers(job)]
+    assert told == [(False, "terminated", 300.0), (True, "failed", 500.0), (False, "busy", None)]
+
+
+# -- running -------------------------------------------------------------------------------------------------
+
+
+def test_unknown_names_the_units_that_died_with_a_process(store: Store) -> None:
+    job, _, lane = begun(store, 4)
+    intend(store, job, lane, 1, 2, 3)
+    note_running(store, job, 210.0, 2, 3)
+    end(store, job, 3, "succeeded", tries=1)
+
+    assert store.unknown(job) == [
+        Unknown(1, "u1", False, lane, None, 10, 1),
+        Unknown(2, "u2", True, lane, 210.0, 20, 2),
+    ]
+
+
+def test_the_start_of_an_earlier_try_is_not_told_of_one_that_only_was_intended(store: Store) -> None:
+    job, _, lane = begun(store, 1)
+    intend(store, job, lane, 0)
+    note_running(store, job, 210.0, 0)
+    batch = Batch(job)
+    batch.change(0, Change("pending", 1, lane, "transient", "reset"))
+    store.commit(batch)
+    intend(store, job, lane, 0)
+
+    [unknown] = store.unknown(job)
+    store.begin(job, {}, "o", 400.0)
+
+    [lost] = store.attempts(job, 0)
+    assert (unknown.sent, unknown.started_utc) == (False, None)
+    assert (lost.outcome, lost.started_utc) == ("lost", None)
+    assert store.starts_since(0.0) == []
+
+
+@pytest.mark.parametrize("only_failed", [False, True])
+def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_failed: bool) -> None:
+    job, _, lane = begun(store, 9)
+    ends = ("succeeded", "cached", "failed", "timed_out", "skipped", "cancelled")
+    for index, status in enumerate(ends):
+        end(store, job, index, status, tries=1, code="x", message="y", not_before_utc=1.0)
+    requeued = Batch(job)
+    requeued.change(7, Change("pending", 1, lane, "rate", "slow down", 250.0))
+    store.commit(requeued)
+    intend(store, job, lane, 6, 7)
+    note_running(store, job, 260.0, 7)
+    store.ask(job, "pause", {}, 270.0)
+    assert the_job(store).ended == 6
+
+    store.begin(job, {"concurrency": 9, "only": ["x"]}, "new.jsonl", 400.0, only_failed=only_failed)
+
+    left = ["skipped", "cancelled"] if only_failed else ["pending", "pending"]
+    assert statuses(store, job) == ["succeeded", "cached", "pending", "pending", *left, *["pending"] * 3]
+    job_now = the_job(store)
+    counts = dict.fromkeys(ends, 0) | {"succeeded": 1, "cached": 1}
+    assert job_now.counts == counts | ({"skipped": 1, "cancelled": 1} if only_failed else {})
+    assert (job_now.state, job_now.started_utc, job_now.finished_utc) == ("running", 200.0, None)
+    assert (job_now.settings, job_now.out) == ({"concurrency": 9, "only": ["x"]}, "new.jsonl")
+    assert store.unknown(job) == []
+    assert store.asked(job) == []
+    for index in (2, 3, 6, 7):
+        result = store.results(job, index - 1, 1)[0]
+        assert (result.code, result.message, result.finished_utc) == (None, None, None)
+    lost = "the process ended before its outcome was recorded"
+    nothing = (None, None)
+    assert store.attempts(job, 6) == [
+        Told(1, None, "alpha/m", "lost", "crash", lost, *nothing, None, None, *nothing, None, None, None)
+    ]
+    assert store.attempts(job, 7) == [
+        Told(2, None, "alpha/m", "lost", "crash", lost, *nothing, 260.0, None, *nothing, None, None, None)
+    ]
+    assert store.attempts(job, 8) == []
+    assert [each.attempts for each in store.next_serial(job, -1, 99, every=True)][:2] == [1, 1]
+
+
+def test_begin_touches_no_other_job(store: Store) -> None:
+    job, _, lane = begun(store, 2)
+    other, _, _ = begun(store, 2, "other")
+    intend(store, other, lane, 0)
+    end(store, other, 1, "failed")
+    store.ask(other, "pause", {}, 1.0)
+
+    store.begin(job, {}, "o", 400.0)
+
+    assert statuses(store, other) == ["assigned", "failed"]
+    assert len(store.asked(other)) == 1
+    assert [each["status"] for each in store.workers(other)] == ["busy"]
+
+
+def test_pending_counts_waiting_units_by_route(store: Store) -> None:
+    job = store.add_job(new_job())
+    a, b = (store.add_route(job, Route("alpha", "openai", model)) for model in "ab")
+    store.add_units(job, 0, [new_unit(f"u{n}", (a, b, b)[n % 3], serial=n == 0) for n in range(6)])
+    store.seal(job, 6, MODELS, "d")
+    assert store.pending(job) == {a: 2, b: 4}
+    intend(store, job, store.lane("k", "n").id, 0, 3)
+    end(store, job, 1, "failed")
+    assert store.pending(job) == {b: 3}
+
+
+def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Store) -> None:
+    job = store.add_job(new_job())
+    a, b = (store.add_route(job, Route("alpha", "openai", model)) for model in "ab")
+    units = [
+        new_unit(f"u{n}", b if n == 3 else a, chars=n, max_tokens=n, priority=n == 2, serial=n == 4)
+        for n in range(9)
+    ]
+    store.add_units(job, 0, units)
+    store.seal(job, 9, MODELS, "d")
+    ready_job(store, 5, "other")
+    requeued = Batch(job)
+    requeued.change(5, Change("pending", 1))
+    store.commit(requeued)
+    end(store, job, 6, "succeeded")
+
+    assert store.next_of_route(job, a, 0, -1, 3) == [
+        Pending(0, 0, 0, 0, a), Pending(1, 1, 1, 0, a), Pending(5, 5, 5, 0, a, 1),
+    ]  # fmt: skip
+    assert [each.index for each in store.next_of_route(job, a, 0, 5, 99)] == [7, 8]
+    assert [each.index for each in store.next_of_route(job, a, 1, -1, 99)] == [2]
+    assert [each.index for each in store.next_of_route(job, b, 0, -1, 99)] == [3]
+    assert store.next_of_route(job, a, 0, 8, 99) == []
+
+
+def test_next_serial_gives_the_serial_units_or_all(store: Store) -> None:
+    job = store.add_job(new_job())
+    a, b = (store.add_route(job, Route("alpha", "openai", model)) for model in "ab")
+    units = [new_unit(f"u{n}", (a, b)[n % 2], chars=n, priority=-n, serial=n in (1, 4, 5)) for n in range(7)]
+    store.add_units(job, 0, units)
+    store.seal(job, 7, MODELS, "d")
+    ready_job(store, 5, "other")
+    end(store, job, 0, "failed")
+
+    assert store.next_serial(job, -1, 2, every=False) == [Pending(1, 1, 0, -1, b), Pending(4, 4, 0, -4, a)]
+    assert [each.index for each in store.next_serial(job, 4, 9, every=False)] == [5]
+    assert [each.index for each in store.next_serial(job, -1, 3, every=True)] == [1, 2, 3]
+    assert [each.index for each in store.next_serial(job, 3, 9, every=True)] == [4, 5, 6]
+    assert store.next_serial(job, 6, 9, every=True) == []
+
+
+# -- a batch -------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_of_every_kind_of_change(store: Store) -> None:
+    job, worker, lane = begun(store, 6)
+    intend(store, job, lane, 0, 1, 2)
+    command = store.ask(job, "pause", {}, 205.0)
+    batch = Batch(job, worker)
+    assert not batch
+    batch.intend(3, lane)
+    batch.running[1] = 210.0
+    batch.release(2)
+    batch.change(
+        0, Change("succeeded", 1, lane, started_utc=206.0, finished_utc=209.0, input_tokens=3, cost_usd=0.5)
+    )
+    batch.change(4, Change("skipped", code="upstream_failed", message="u0", finished_utc=209.0))
+    batch.attempts.append(started(0, 206.0, lane))
+    batch.answers.append((0, 200, "r", b"{}"))
+    batch.count("attempts")
+    batch.count("input_tokens", 3)
+    batch.count("output_tokens", 4)
+    batch.count("cost_usd", 0.5)
+    batch.count("refused")
+    batch.count("refused", 2)
+    batch.events.append(Event(209.0, None, "note", "text"))
+    batch.lanes[lane] = (b"{}", b"[]", 209.0)
+    batch.done_commands.append((command, 209.0))
+    batch.state = ("paused", None)
+    assert batch
+
+    store.commit(batch)
+
+    assert statuses(store, job) == ["succeeded", "running", "pending", "assigned", "skipped", "pending"]
+    now = the_job(store)
+    assert (now.state, now.finished_utc, now.ended, now.good) == ("paused", None, 2, 1)
+    assert (now.counts["succeeded"], now.counts["skipped"]) == (1, 1)
+    assert (now.attempts, now.refused, now.input_tokens, now.output_tokens, now.cost_usd) == (1, 3, 3, 4, 0.5)
+    assert (len(store.attempts(job, 0)), len(store.events(job)), store.asked(job)) == (1, 1, [])
+    assert store.lane("key-a", "alpha/m").record == b"{}"
+    assert [(each.index, each.sent) for each in store.unknown(job)] == [(1, True), (3, False)]
+
+
+@pytest.mark.parametrize("fill", [
+    lambda batch: batch.count("refused"),
+    lambda batch: batch.answers.append((0, 200, None, b"{}")),
+])  # fmt: skip
+def test_a_batch_that_holds_anything_at_all_is_true(fill: Callable[[Batch], None]) -> None:
+    batch = Batch(1)
+    fill(batch)
+    assert batch
+
+
+def _requeue_then_intent(batch: Batch, lane: int) -> None:
+    batch.change(0, Change("pending", 1, lane, "rate", "slow", 250.0))
+    batch.intend(0, lane)
+
+
+def _intent_then_end(batch: Batch, lane: int) -> None:
+    batch.intend(0, lane)
+    batch.change(0, Change("succeeded", 1, lane, finished_utc=9.0))
+
+
+def _intent_then_release(batch: Batch, lane: int) -> None:
+    batch.intend(0, lane)
+    batch.release(0)
+
+
+def _running_then_end(batch: Batch, lane: int) -> None:
+    batch.running[0] = 5.0
+    batch.change(0, Change("failed", 1, lane, finished_utc=9.0))
+
+
+def _intent_and_running(batch: Batch, lane: int) -> None:
+    batch.intend(0, lane)
+    batch.running[0] = 5.0
+
+
+def _release_then_intent(batch: Batch, lane: int) -> None:
+    batch.release(0)
+    batch.intend(0, lane)
+
+
+def _release_then_end(batch: Batch, lane: int) -> None:
+    batch.release(0)
+    batch.change(0, Change("cancelled", finished_utc=9.0))
+
+
+def _release_intent_and_running(batch: Batch, lane: int) -> None:
+    _release_then_intent(batch, lane)
+    batch.running[0] = 5.0
+
+
+def _two_tries(batch: Batch, lane: int) -> None:
+    _requeue_then_intent(batch, lane)
+    batch.running[0] = 5.0
+    batch.change(0, Change("succeeded", 1, lane, finished_utc=9.0))
+
+
+def _requeue_intent_release(batch: Batch, lane: int) -> None:
+    _requeue_then_intent(batch, lane)
+    batch.release(0)
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "after", "tries"),
+    [
+        ("running", _requeue_then_intent, "assigned", 1),
+        ("pending", _intent_then_end, "succeeded", 1),
+        ("pending", _intent_then_release, "pending", 0),
+        ("assigned", _running_then_end, "failed", 1),
+        ("pending", _intent_and_running, "running", 0),
+        ("assigned", _release_then_intent, "assigned", 0),
+        ("assigned", _release_then_end, "cancelled", 0),
+        ("assigned", _release_intent_and_running, "running", 0),
+        ("running", _two_tries, "succeeded", 2),
+        ("running", _requeue_intent_release, "pending", 1),
+    ],
+)
+def test_the_last_of_a_units_changes_stands(
+    store: Store, before: str, changes: Callable[[Batch, int], None], after: str, tries: int
+) -> None:
+    job, _, lane = begun(store, 2)
+    if before != "pending":
+        intend(store, job, lane, 0)
+    if before == "running":
+        note_running(store, job, 4.0, 0)
+    batch = Batch(job)
+    changes(batch, lane)
+    store.commit(batch)
+
+    assert statuses(store, job) == [after, "pending"]
+    assert store.results(job, -1, 1)[0].attempts == tries
+    assert the_job(store).ended == (after in ("succeeded", "failed", "cancelled"))
+
+
+def test_a_batch_changes_its_own_job_alone(store: Store) -> None:
+    job, _, lane = begun(store, 2)
+    other, _, _ = begun(store, 2, "other")
+    batch = Batch(job)
+    batch.change(0, Change("succeeded", 1, lane, finished_utc=9.0))
+    batch.state = ("complete", 9.0)
+    store.commit(batch)
+
+    assert (the_job(store).state, the_job(store).finished_utc) == ("complete", 9.0)
+    assert (the_job(store, "other").state, statuses(store, other)) == ("running", ["pending", "pending"])
+
+
+def test_end_run_puts_back_what_was_left_and_says_why(store: Store) -> None:
+    job, worker, lane = begun(store, 4)
+    end(store, job, 0, "succeeded")
+    intend(store, job, lane, 1, 2)
+    note_running(store, job, 210.0, 2)
+    route = str(store.routes(job)[0].id)
+
+    store.end_run(job, worker, "parked", 300.0, {route: ("quota", "out of credit")})
+
+    now = the_job(store)
+    assert statuses(store, job) == ["succeeded", "pending", "pending", "pending"]
+    assert (now.state, now.finished_utc, now.ended) == ("parked", 300.0, 1)
+    assert now.unfinished == {route: ("quota", "out of credit")}
+    assert store.unknown(job) == []
+    assert [each["status"] for each in store.workers(job)] == ["terminated"]
+
+
+# -- commands ------------------------------------------------------------------------------------------------
+
+
+def test_commands_are_there_until_they_are_done(store: Store) -> None:
+    job, _, _ = begun(store, 1)
+    other, _, _ = begun(store, 1, "other")
+    pause = store.ask(job, "pause", {}, 210.0)
+    store.ask(other, "pause", {}, 210.0)
+    limit = store.ask(job, "limit", {"lane": "alpha/m", "rpm": 60, "more": [1, None]}, 211.0)
+
+    more = {"lane": "alpha/m", "rpm": 60, "more": [1, None]}
+    assert store.asked(job) == [Asked(pause, "pause", {}), Asked(limit, "limit", more)]
+    batch = Batch(job)
+    batch.done_commands.append((pause, 212.0))
+    store.commit(batch)
+    assert [asked.id for asked in store.asked(job)] == [limit]
+    assert len(store.asked(other)) == 1
+
+
+# -- starts --------------------------------------------------------------------------------------------------
+
+
+def test_starts_since_an_instant_come_oldest_first_over_all_jobs(store: Store) -> None:
+    job, worker, lane = begun(store, 3)
+    other, _, _ = begun(store, 1, "other")
+    second = store.lane("key-b", "beta/m").id
+    batch = Batch(job, worker)
+    batch.attempts += [
+        started(0, 230.0, lane, charged=(1.0, 30.0, 10.0, 20.0)),
+        started(1, 210.0, lane),
+        started(2, 220.0, second, charged=(1.0, 5.0, 0.0, 0.0)),
+        Attempt(2, 2, lane, "cancelled"),
+    ]
+    store.commit(batch)
+    batch = Batch(other)
+    batch.attempts.append(started(0, 225.0, lane))
+    store.commit(batch)
+
+    assert store.starts_since(220.0) == [
+        Start(second, 220.0, (1.0, 5.0, 0.0, 0.0)),
+        Start(lane, 225.0, (1.0, 0.0, 0.0, 0.0)),
+        Start(lane, 230.0, (1.0, 30.0, 10.0, 20.0)),
+    ]
+    assert store.starts_since(231.0) == []
+
+
+def test_starts_are_each_told_once_however_many_there_are(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.stores.sqlite.STARTS_STEP", 3)
+    job, _, lane = begun(store, 5)
+    gone, _, _ = begun(store, 5, "gone")
+    for round_ in range(4):
+        for each in (job, gone):
+            batch = Batch(each)
+            batch.attempts += [started(index, 200.0 + 10 * round_ + index, lane) for index in range(5)]
+            store.commit(batch)
+    store.forget(gone)
+
+    assert [start.at_utc for start in store.starts_since(212.0)] == [
+        *(212.0 + n for n in range(3)),
+        *(220.0 + n for n in range(5)),
+        *(230.0 + n for n in range(5)),
+    ]
+
+
+def test_a_lost_try_counts_as_a_start(store: Store) -> None:
+    job, _, lane = begun(store, 1)
+    intend(store, job, lane, 0)
+    note_running(store, job, 210.0, 0)
+    store.begin(job, {}, "o", 400.0)
+
+    assert store.starts_since(200.0) == [Start(lane, 210.0, (1.0, 0.0, 0.0, 0.0))]

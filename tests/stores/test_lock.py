@@ -1,0 +1,136 @@
+"""The job's lock, between real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from headway.errors import JobBusy, StoreError
+from headway.stores.lock import PATIENCE_S, JobLock, held
+
+from .processes import running, said, tell
+
+HOLD = """
+import sys
+from pathlib import Path
+from headway.stores.lock import JobLock
+with JobLock(Path(sys.argv[1]), "translate"):
+    print("held", flush=True)
+    sys.stdin.readline()
+print("free", flush=True)
+sys.stdin.readline()
+"""
+
+#: As an agent's process does: it lives on when its parent is killed.
+HOLD_WITH_CHILD = """
+import subprocess, sys
+from pathlib import Path
+from headway.stores.lock import JobLock
+with JobLock(Path(sys.argv[1]), "translate"):
+    child = subprocess.Popen(["sleep", "60"], close_fds=False)
+    print(child.pid, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs" / "translate" / "lock"
+
+
+def test_a_second_holder_is_refused_soon_with_the_first_ones_pid(path: Path) -> None:
+    with running(HOLD, path) as holder:
+        assert said(holder) == "held"
+        assert held(path)
+
+        asked_at = time.monotonic()
+        with pytest.raises(JobBusy) as caught, JobLock(path, "translate"):
+            pass
+        waited_s = time.monotonic() - asked_at
+
+        assert PATIENCE_S <= waited_s < PATIENCE_S + 0.4
+        assert str(caught.value) == (
+            f"the job 'translate' is being run by process {holder.pid} — watch it with 'headway status translate'"
+        )
+        assert caught.value.exit_code == 2
+        assert held(path)
+
+
+def take_over(path: Path) -> float:
+    """How long it takes from a holder's death to the next one's start."""
+    with running(HOLD, path) as holder:
+        assert said(holder) == "held"
+        killed_at = time.monotonic()
+        holder.send_signal(signal.SIGKILL)
+        try:
+            with JobLock(path, "translate"):
+                assert path.read_text() == f"{os.getpid()}\n"
+                return time.monotonic() - killed_at
+        except JobBusy:
+            return float("inf")
+
+
+def test_a_holder_that_is_killed_frees_it_at_once(path: Path) -> None:
+    # A machine that is busy with other tests may be slow to end a process, but not each time.
+    assert any(take_over(path) < 0.1 for _ in range(5))
+
+
+def test_a_child_that_outlives_a_killed_holder_does_not_hold_it(path: Path) -> None:
+    with running(HOLD_WITH_CHILD, path) as holder:
+        child = int(said(holder))
+        try:
+            holder.send_signal(signal.SIGKILL)
+            with JobLock(path, "translate"):
+                os.kill(child, 0)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_holder_that_leaves_frees_it(path: Path) -> None:
+    with running(HOLD, path) as holder:
+        assert said(holder) == "held"
+        tell(holder)
+        assert said(holder) == "free"
+
+        assert not held(path)
+        with JobLock(path, "translate"):
+            assert held(path)
+        assert not held(path)
+
+
+def test_one_process_cannot_hold_it_twice(path: Path) -> None:
+    with (
+        JobLock(path, "translate"),
+        pytest.raises(JobBusy, match=f"by process {os.getpid()}"),
+        JobLock(path, "t"),
+    ):
+        pass
+    assert not held(path)
+
+
+def test_a_lock_that_is_not_there_is_not_held(path: Path) -> None:
+    assert not held(path)
+    assert not path.exists()
+
+
+def test_a_refused_holder_may_try_again(path: Path) -> None:
+    lock = JobLock(path, "translate")
+    with JobLock(path, "translate"), pytest.raises(JobBusy), lock:
+        pass
+    with lock:
+        assert held(path)
+
+
+def test_a_lock_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(StoreError, match="cannot be opened") as caught,
+        JobLock(tmp_path / "file" / "lock", "t"),
+    ):
+        pass
+    assert str(tmp_path / "file" / "lock") in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,590 @@
+"""What is SQLite's alone: the file, its durability, its schema, and every way in which it can be broken."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.errors import StoreError
+from headway.stores import sqlite
+from headway.stores.base import Batch, Change, Event, NewJob, NewUnit, Route
+from headway.stores.sqlite import SqliteStore, migrations, statements
+
+from .processes import PRIVATE_MOUNTS, private_mounts_work, run, running, said, tell
+
+needs_private_mounts = pytest.mark.skipif(
+    not private_mounts_work(), reason="this machine does not let a process mount anything, even for itself"
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "h.db"
+
+
+def fill(store: SqliteStore, n: int = 10, name: str = "job") -> int:
+    """A running job with `n` units."""
+    job = store.add_job(NewJob(name, "batch", "in", "d", "out", 1.0))
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}") for n in range(n)])
+    store.seal(job, n, {}, "d")
+    store.begin(job, {}, "out", 2.0)
+    return job
+
+
+def ended(job: int, index: int, answer: bytes = b"{}") -> Batch:
+    batch = Batch(job)
+    batch.change(index, Change("succeeded", 1, finished_utc=3.0))
+    batch.answers.append((index, 200, None, answer))
+    return batch
+
+
+def raw(path: Path) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(path, isolation_level=None))
+
+
+def assert_helpful(error: StoreError, path: Path, *words: str) -> None:
+    """One line that names the file, says what is wrong and what to do next."""
+    text = str(error)
+    assert str(path) in text
+    assert "\n" not in text
+    assert error.hint
+    for word in words:
+        assert word in text
+
+
+# -- durability ----------------------------------------------------------------------------------------------
+
+
+def test_commits_are_durable(path: Path) -> None:
+    with SqliteStore(path) as store:
+        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+    with SqliteStore(path) as again:
+        assert again._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert again._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_what_was_committed_is_there_after_a_kill(path: Path) -> None:
+    script = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from tests.stores.test_sqlite import SqliteStore, ended, fill
+store = SqliteStore(Path(sys.argv[1]))
+job = fill(store)
+for index in range(5):
+    store.commit(ended(job, index))
+with store._transaction() as db:
+    db.execute("UPDATE units SET status = 'failed'")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run(script, path, Path(__file__).parents[2]).returncode == -9
+    with SqliteStore(path) as store:
+        job = store.jobs()[0]
+        assert [each.status for each in store.results(job.id, -1, 99)] == ["succeeded"] * 5 + ["pending"] * 5
+        assert job.counts["succeeded"] == 5
+
+
+def test_the_salt_is_the_files(path: Path) -> None:
+    with SqliteStore(path) as one, SqliteStore(path) as two:
+        assert one.salt() == two.salt()
+
+
+# -- the schema ----------------------------------------------------------------------------------------------
+
+
+def schema(path: Path) -> tuple[int, set[str]]:
+    with raw(path) as db:
+        version: int = db.execute("PRAGMA user_version").fetchone()[0]
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return version, {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+
+
+def test_a_fresh_file_has_the_newest_schema(path: Path) -> None:
+    SqliteStore(path / "deep" / "er.db").close()
+    version, names = schema(path / "deep" / "er.db")
+    assert version == len(migrations())
+    assert {
+        "jobs",
+        "routes",
+        "units",
+        "attempts",
+        "lanes",
+        "workers",
+        "events",
+        "commands",
+        "messages",
+    } <= names
+
+
+def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
+    SqliteStore(path).close()
+    with raw(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    for read_only in (False, True):
+        with pytest.raises(StoreError) as caught:
+            SqliteStore(path, read_only=read_only)
+        assert_helpful(caught.value, path, "newer Headway", "99", "upgrade")
+    assert schema(path)[0] == 99
+
+
+def test_somebody_elses_database_is_refused_and_left_alone(path: Path) -> None:
+    with raw(path) as db:
+        db.execute("CREATE TABLE customers (name TEXT)")
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(StoreError) as caught, SqliteStore(path, read_only=read_only) as store:
+            store.jobs()
+        assert_helpful(caught.value, path, "not a Headway database", "--db")
+    assert path.read_bytes() == before
+
+
+def test_threads_that_open_a_fresh_file_at_once_all_get_it(tmp_path: Path) -> None:
+    for round_ in range(10):
+        path, start, errors = tmp_path / f"{round_}.db", threading.Barrier(4), list[BaseException]()
+
+        def open_it(path: Path = path, start: Any = start, errors: list[BaseException] = errors) -> None:
+            start.wait()
+            try:
+                with SqliteStore(path) as store:
+                    store.salt()
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=open_it) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert schema(path)[0] == len(migrations())
+
+
+OPEN = """
+import sys
+from pathlib import Path
+from headway.stores.sqlite import SqliteStore
+for number in range(10):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with SqliteStore(Path(sys.argv[1]) / f"{number}.db") as store:
+        print(store.salt().hex(), flush=True)
+        sys.stdin.readline()
+"""
+
+
+def test_processes_that_open_a_fresh_file_at_once_share_it(tmp_path: Path) -> None:
+    with running(OPEN, tmp_path) as one, running(OPEN, tmp_path) as two:
+        for _ in range(10):
+            assert (said(one), said(two)) == ("ready", "ready")
+            tell(one)
+            tell(two)
+            salts = {said(one), said(two)}
+            assert len(salts) == 1
+            assert len(salts.pop()) == 64
+            tell(one)
+            tell(two)
+
+
+def count(script: str) -> int:
+    return len(list(statements(script)))
+
+
+@pytest.mark.parametrize("after", [1, 4, count(migrations()[0])])
+def test_a_migration_that_is_killed_half_way_leaves_a_file_that_opens(path: Path, after: int) -> None:
+    script = """
+import os, signal, sys
+from pathlib import Path
+from headway.stores import sqlite
+
+def killing(script, statements=sqlite.statements):
+    for number, statement in enumerate(statements(script)):
+        if number == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield statement
+    os.kill(os.getpid(), signal.SIGKILL)
+
+sqlite.statements = killing
+sqlite.CACHE_KB = 4  # so that pages are written before the commit
+sqlite.SqliteStore(Path(sys.argv[1]))
+"""
+    assert run(script, path, after).returncode == -9
+    assert path.exists()
+    with SqliteStore(path) as store:
+        job = fill(store)
+        store.commit(ended(job, 0))
+    assert schema(path)[0] == len(migrations())
+
+
+# -- broken files --------------------------------------------------------------------------------------------
+
+
+def test_reading_needs_a_database(path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(path, read_only=True)
+    assert_helpful(caught.value, path, "no database", "headway run")
+    assert not path.exists()
+
+
+def test_a_reader_cannot_write(path: Path) -> None:
+    SqliteStore(path).close()
+    with SqliteStore(path, read_only=True) as store, pytest.raises(StoreError) as caught:
+        fill(store)
+    assert_helpful(caught.value, path, "may not be written")
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("content", [b"no database", b"plain text\n" * 1_000, bytes(range(256)) * 64])
+def test_a_file_that_is_no_database(path: Path, content: bytes, read_only: bool) -> None:
+    path.write_bytes(content)
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(path, read_only=read_only)
+    assert_helpful(caught.value, path, "not a Headway database", "--db")
+    assert path.read_bytes() == content
+
+
+def test_an_empty_file_is_a_new_database_for_a_writer_only(path: Path) -> None:
+    path.touch()
+    with SqliteStore(path, read_only=True) as store, pytest.raises(StoreError) as caught:
+        store.jobs()
+    assert_helpful(caught.value, path, "not a Headway database")
+    SqliteStore(path).close()
+    assert schema(path)[0] == len(migrations())
+
+
+def test_a_directory_instead_of_a_file(tmp_path: Path) -> None:
+    for read_only in (False, True):
+        with pytest.raises(StoreError) as caught:
+            SqliteStore(tmp_path, read_only=read_only)
+        assert_helpful(caught.value, tmp_path, "cannot be opened", "--db")
+
+
+def test_a_path_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(tmp_path / "file" / "h.db")
+    assert_helpful(caught.value, tmp_path / "file" / "h.db", "cannot be made", "--db")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
+def test_a_place_where_nothing_can_be_made() -> None:
+    for place in (Path("/proc/h.db"), Path("/proc/headway/h.db")):
+        with pytest.raises(StoreError) as caught:
+            SqliteStore(place)
+        assert_helpful(caught.value, place, "--db")
+
+
+ON_READ_ONLY_MOUNT = """
+import json, subprocess, sys
+from pathlib import Path
+from headway.errors import StoreError
+from headway.stores.sqlite import SqliteStore
+folder = Path(sys.argv[1])
+subprocess.run(["mount", "--bind", folder, folder], check=True)
+subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
+told = []
+for name, read_only in (("new.db", False), ("sub/new.db", False), ("h.db", False), ("h.db", True)):
+    try:
+        with SqliteStore(folder / name, read_only=read_only) as store:
+            told.append([name, read_only, f"{len(store.jobs())} jobs", None])
+    except StoreError as error:
+        told.append([name, read_only, str(error), error.hint])
+print(json.dumps(told))
+"""
+
+
+@needs_private_mounts
+def test_a_read_only_disk(path: Path) -> None:
+    with SqliteStore(path) as store:
+        fill(store)
+    done = run(ON_READ_ONLY_MOUNT, path.parent, before=PRIVATE_MOUNTS)
+    assert done.returncode == 0, done.stderr
+    for name, _, text, hint in json.loads(done.stdout):
+        error = StoreError(text, hint=hint)
+        assert_helpful(error, path.parent / name, "--db")
+    with SqliteStore(path) as store:
+        assert len(store.jobs()) == 1
+
+
+@pytest.fixture
+def large(path: Path) -> Path:
+    with SqliteStore(path) as store:
+        job = fill(store, 2_000)
+        for index in range(50):
+            store.commit(ended(job, index, b"x" * 2_000))
+    return path
+
+
+def look_at_everything(store: SqliteStore) -> None:
+    for job in store.jobs():
+        store.results(job.id, -1, 10_000)
+        store.unknown(job.id)
+        store.failures(job.id)
+        for index in range(job.total):
+            store.index_of(job.id, f"u{index}")
+            store.attempts(job.id, index)
+
+
+@pytest.mark.parametrize("place", [0.25, 0.5, 0.75])
+def test_a_damaged_database_is_told_as_such(large: Path, place: float) -> None:
+    size = large.stat().st_size
+    with large.open("r+b") as file:
+        file.seek(int(size * place) // 4096 * 4096)
+        file.write(b"\xa5" * min(size // 5, 100_000))
+    with pytest.raises(StoreError) as caught, SqliteStore(large) as store:
+        look_at_everything(store)
+    assert_helpful(caught.value, large, "is damaged", "restore")
+
+
+def test_a_database_that_was_cut_off_is_told_as_such(large: Path) -> None:
+    with large.open("r+b") as file:
+        file.truncate(large.stat().st_size // 2)
+    with pytest.raises(StoreError) as caught, SqliteStore(large) as store:
+        look_at_everything(store)
+    assert_helpful(caught.value, large, "is damaged")
+
+
+def test_a_locked_database_is_told_as_such_and_the_next_try_succeeds(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
+    with SqliteStore(path) as store, raw(path) as other:
+        job = fill(store)
+        store.commit(ended(job, 0))
+        other.execute("BEGIN IMMEDIATE")
+        batch = ended(job, 1)
+        with pytest.raises(StoreError) as caught:
+            store.commit(batch)
+        assert_helpful(caught.value, path, "locked", "try again")
+        assert [each.status for each in store.results(job, -1, 2)] == ["succeeded", "pending"], (
+            "still readable"
+        )
+        other.execute("ROLLBACK")
+        store.commit(batch)
+        assert [each.status for each in store.results(job, -1, 2)] == ["succeeded", "succeeded"]
+
+
+# -- a disk that fills up ------------------------------------------------------------------------------------
+
+FILL_UP = """
+import json, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from tests.stores.test_sqlite import SqliteStore, StoreError, ended, fill
+folder = Path(sys.argv[1])
+{before}
+store = SqliteStore(folder / "h.db")
+job = fill(store, 500)
+{between}
+done = 0
+try:
+    for done in range(500):
+        store.commit(ended(job, done, b"x" * 20_000))
+except StoreError as error:
+    told = [str(error), error.hint]
+{after}
+states = [each.status for each in store.results(job, -1, 999)]
+print(json.dumps([done, told, states, store.jobs()[0].counts["succeeded"]]))
+store.close()
+"""
+
+ON_SMALL_DISK = {
+    "before": """
+import subprocess
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
+(folder / "ballast").write_bytes(bytes(400_000))
+""",
+    "between": "",
+    "after": """
+store.close()
+store = SqliteStore(folder / "h.db", read_only=True)
+assert store.first_unended(job) == done, store.first_unended(job)
+store.close()
+(folder / "ballast").unlink()
+store = SqliteStore(folder / "h.db")
+store.commit(ended(job, done, b"x" * 20_000))
+""",
+}
+
+WITH_SMALL_FILES = {
+    "before": "import resource",
+    "between": "resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, resource.RLIM_INFINITY))",
+    "after": "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))",
+}
+
+
+def fill_up(
+    folder: Path, parts: dict[str, str], before: tuple[str, ...] = ()
+) -> tuple[int, StoreError, list[str], int]:
+    script = FILL_UP
+    for name, text in parts.items():
+        script = script.replace(f"{{{name}}}", text)
+    done = run(script, folder, Path(__file__).parents[2], before=before)
+    assert done.returncode == 0, done.stderr
+    number, (text, hint), states, counted = json.loads(done.stdout)
+    return number, StoreError(text, hint=hint), states, counted
+
+
+@needs_private_mounts
+def test_a_full_disk_keeps_what_was_committed_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    done, error, states, counted = fill_up(tmp_path, ON_SMALL_DISK, PRIVATE_MOUNTS)
+
+    assert done > 10
+    assert_helpful(
+        error, tmp_path / "h.db", "no space is left", "headway resume", "what was committed is safe"
+    )
+    assert states == ["succeeded"] * (done + 1) + ["pending"] * (499 - done)
+    assert counted == done + 1
+
+
+def test_a_write_that_fails_keeps_what_was_committed(tmp_path: Path) -> None:
+    done, error, states, counted = fill_up(tmp_path, WITH_SMALL_FILES)
+
+    assert done > 10
+    assert_helpful(error, tmp_path / "h.db", "what was committed is safe")
+    assert states == ["succeeded"] * done + ["pending"] * (500 - done)
+    assert counted == done
+    with SqliteStore(tmp_path / "h.db") as store:
+        look_at_everything(store)
+
+
+# -- readers and writers -------------------------------------------------------------------------------------
+
+
+class Peeking(list[Event]):
+    """Events that look through another connection at the moment when they are written."""
+
+    def __init__(self, reader: SqliteStore, job: int) -> None:
+        super().__init__([Event(1.0, None, "note", "n")])
+        self.reader, self.job, self.seen = reader, job, list[Any]()
+
+    def __iter__(self) -> Iterator[Event]:
+        self.seen.append(
+            (self.reader.results(self.job, -1, 99), self.reader.jobs(), self.reader.events(self.job))
+        )
+        return super().__iter__()
+
+
+def test_a_reader_sees_nothing_of_a_batch_before_its_commit(path: Path) -> None:
+    with SqliteStore(path) as writer, SqliteStore(path, read_only=True) as reader:
+        job = fill(writer)
+        before = (reader.results(job, -1, 99), reader.jobs(), reader.events(job))
+        batch = ended(job, 0)
+        batch.events = Peeking(reader, job)
+        writer.commit(batch)
+
+        assert batch.events.seen == [before]
+        assert reader.results(job, -1, 1)[0].status == "succeeded"
+        assert reader.jobs()[0].counts["succeeded"] == 1
+        assert len(reader.events(job)) == 1
+
+
+def test_a_batch_that_breaks_half_way_leaves_nothing(path: Path) -> None:
+    with SqliteStore(path) as store:
+        job = fill(store)
+        before = (store.results(job, -1, 99), store.jobs())
+        batch = ended(job, 0)
+        batch.done_commands.append(("no", "numbers", "at all"))  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="unpack"):
+            store.commit(batch)
+        assert (store.results(job, -1, 99), store.jobs()) == before
+        store.commit(ended(job, 0))
+
+
+def test_a_reader_sees_whole_batches_while_a_writer_commits(path: Path) -> None:
+    with SqliteStore(path) as reader:
+        job = fill(reader)
+
+        def write() -> None:
+            with SqliteStore(path) as writer:
+                for number in range(100):
+                    batch = Batch(job)
+                    for index in range(10):
+                        batch.change(index, Change("pending", 1, code=str(number)))
+                    writer.commit(batch)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        seen: set[str | None] = set()
+        while "99" not in seen and (thread.is_alive() or not seen):
+            codes = {result.code for result in reader.results(job, -1, 99)}
+            assert len(codes) == 1
+            seen |= codes
+        thread.join()
+        assert {result.code for result in reader.results(job, -1, 99)} == {"99"}
+
+
+def test_a_copy_of_the_file_after_close_is_all_there_is(path: Path, tmp_path: Path) -> None:
+    with SqliteStore(path) as store:
+        fill(store)
+    assert [each.name for each in tmp_path.iterdir()] == ["h.db"], "no log is left behind"
+    shutil.copy(path, tmp_path / "copy.db")
+    with SqliteStore(tmp_path / "copy.db") as store:
+        assert len(store.jobs()) == 1
+
+
+# -- the conversation ----------------------------------------------------------------------------------------
+
+
+def messages(path: Path) -> list[tuple[int, str, Any]]:
+    with raw(path) as db:
+        rows = db.execute('SELECT "index", role, content FROM messages ORDER BY job, "index", position')
+        return [(index, role, json.loads(content)) for index, role, content in rows]
+
+
+def converse(path: Path, *turns: tuple[dict[str, Any] | bytes, dict[str, Any] | bytes | None]) -> None:
+    """A job of the given requests and answers."""
+    with SqliteStore(path) as store:
+        job = store.add_job(NewJob("talk", "batch", "in", "d", "out", 1.0))
+        route = store.add_route(job, Route("alpha", "openai", "m"))
+        bodies = [sent if isinstance(sent, bytes) else json.dumps(sent).encode() for sent, _ in turns]
+        store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", body) for n, body in enumerate(bodies)])
+        for index, (_, answer) in enumerate(turns):
+            if answer is not None:
+                body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                store.commit(ended(job, index, body))
+
+
+def test_messages_of_an_openai_chat(path: Path) -> None:
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi 日本"}]
+    said = {"role": "assistant", "content": "Hello", "tool_calls": [{"id": "t"}]}
+    converse(path, ({"model": "m", "messages": asked}, {"choices": [{"index": 0, "message": said}]}))
+
+    assert messages(path) == [(0, "system", "Be brief."), (0, "user", "Hi 日本"), (0, "assistant", said)]
+
+
+def test_messages_of_an_anthropic_conversation(path: Path) -> None:
+    blocks = [{"type": "text", "text": "Hi"}]
+    said = [{"type": "text", "text": "Hello"}, {"type": "tool_use", "id": "t", "name": "n", "input": {}}]
+    sent = {
+        "model": "c",
+        "max_tokens": 9,
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": blocks}],
+    }
+    converse(path, (sent, {"role": "assistant", "content": said}))
+
+    assert messages(path) == [(0, "system", "Be brief."), (0, "user", blocks), (0, "assistant", said)]
+
+
+def test_a_body_that_is_no_conversation_does_not_spoil_the_others(path: Path) -> None:
+    chat = {"messages": [{"role": "user", "content": "Hi"}]}
+    converse(
+        path,
+        (b"not json", b"nor this"),
+        ({"input": "embed me"}, {"data": [1.0]}),
+        (b"\xff\xfe", b"\xff"),
+        ({"messages": "Hi"}, {"error": {"message": "no"}}),
+        (chat, None),
+    )
+
+    assert messages(path) == [(4, "user", "Hi")]
