@@ -526,6 +526,26 @@ def test_each_refused_probe_doubles_the_pause() -> None:
     assert lane.probe_at(entry_of(lane)) == pytest.approx(5001.0 + 2.0 * PROBE_PAUSE_S)
 
 
+def test_probes_go_together_and_again_when_half_of_them_are_answered() -> None:
+    lane = one_lane(Limits(rpm=6000.0))
+    lane.probe_width = 4
+    probes = [sent(lane, 0.0, probe="depth") for _ in range(3)]
+    assert lane.probe_at(entry_of(lane), 0.0) < NEVER  # Still the same instant: there is room for a fourth.
+    assert lane.probe_at(entry_of(lane), 0.1) == NEVER
+    lane.drop_probe(probes.pop())
+    assert lane.probe_at(entry_of(lane), 0.1) < NEVER
+
+
+def test_a_shallow_bucket_that_a_refusal_calls_empty_is_no_debt_of_a_minute() -> None:
+    """ "Limit 6000, Used 6000" of a bucket one second deep: the pace goes on, a minute's silence would be wrong."""
+    lane = one_lane(Limits(rpm=6000.0))
+    for _ in range(100):
+        sent(lane, 0.0)
+    told = Hint((Report(Dimension.REQUESTS, 6000.0, 0.0, None),), dimension=Dimension.REQUESTS)
+    refused(lane, sent(lane, 0.0, probe="depth"), 0.1, hint=told)
+    assert 0.0 < lane.when(entry_of(lane), NEVER)[0] < 1.0
+
+
 def test_a_configured_depth_is_never_probed() -> None:
     lane = one_lane(DEEP)
     for _ in range(59):

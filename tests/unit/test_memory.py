@@ -249,3 +249,23 @@ def test_what_units_took_survives() -> None:
 
 def test_a_lane_without_usage_remembers_no_estimates() -> None:
     assert export_lane(one_lane(), NOW, UTC).estimates is None
+
+
+def test_a_level_that_was_reported_lower_than_our_own_starts_explain_survives() -> None:
+    """Somebody else had used the bucket, or a refusal had told so: the next life does not burst into it."""
+    reported = one_lane(Limits())
+    first = entry_of(reported)
+    reported.charge(first, 100.0)
+    reported.learn(first, (Report(Dimension.REQUESTS, 600.0, 10.0, 59.0),), 100.0)
+    record = export_lane(reported, 100.0, 5_000.0)
+    again = one_lane(Limits())
+    import_lane(again, record, 7.0, 5_002.0)
+    rebuild_levels(again, [(6.5, (1.0, 0.0, 0.0, 0.0))], recorded_at=5.0)
+    (meter,) = again.meters
+    assert meter.full_at == pytest.approx(reported.meters[0].full_at - 100.0 + 5.0 + 0.1)
+
+
+def test_a_pace_that_is_only_a_place_to_start_from_owes_nothing() -> None:
+    lane = one_lane(Limits())
+    rebuild_levels(lane, [(LATER - 1.0, (1.0, 0.0, 0.0, 0.0))] * 500)
+    assert lane.when(entry_of(lane), NEVER)[0] <= LATER

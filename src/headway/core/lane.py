@@ -56,6 +56,8 @@ CAUTION_DECAY: Final = 0.998
 #: Unanswered probes: one, doubling with each accepted one up to a quarter of a second's starts.
 PROBE_SHARE_S: Final = 0.25
 LEAST_WIDEST_PROBE: Final = 2
+#: Probes within this time are of one instant.
+SAME_S: Final = 1e-6
 #: The pause after a refused probe; doubles with each.
 PROBE_PAUSE_S: Final = 600.0
 #: Silence after which a canary goes (providers.md §4.5).
@@ -82,7 +84,7 @@ class Lane:
         "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "batch", "breaker", "caution", "estimator",
         "exhausted", "failed", "finder", "first_start_at", "gauge", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
         "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "paused_until", "probe_after", "probe_pause_s",
-        "probe_width", "probes_out", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
+        "probe_width", "probed_at", "probes_out", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "unanswered", "wake_at", "window",
     )  # fmt: skip
 
@@ -106,6 +108,7 @@ class Lane:
         self.caution = CALM
         self.probes_out = 0
         self.probe_width = 1
+        self.probed_at = ALWAYS
         self.probe_after = ALWAYS
         self.probe_pause_s = PROBE_PAUSE_S
         self.first_start_at = NEVER
@@ -181,14 +184,16 @@ class Lane:
         ramp = () if self._ramp is None else (self._ramp,)
         self.meters = (*configured, *self._reported.values(), *learned, *ramp)
 
-    def learn(self, entry: Entry, reports: tuple[Report, ...], now: float) -> None:
+    def learn(
+        self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False
+    ) -> None:
         """Take the limits and levels that the response to this attempt reported."""
         for report in reports:
             if report.limit <= 0.0:
                 continue
             meter = self._reported.get((report.dimension, report.period_s))
             if meter is None:
-                self._meet(entry, report)
+                self._meet(entry, report, refused=refused)
                 continue
             if report.limit != meter.limit and entry.seq > meter.synced_seq:
                 meter.set_limit(report.limit, now)
@@ -197,11 +202,12 @@ class Lane:
                 mark = entry.marks[entry.meters.index(meter)]
             except ValueError:
                 continue  # It was sent before this limit was known.
-            meter.sync(report, mark, entry.started_at, entry.seq, entry.costs[meter.place])
+            cost = entry.costs[meter.place]
+            meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
         if now >= self._watched.until:
             self.others = self._watched.look(self._reported.values(), now)
 
-    def _meet(self, entry: Entry, report: Report) -> None:
+    def _meet(self, entry: Entry, report: Report, *, refused: bool) -> None:
         """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""
         meter = Meter(
             report.dimension,
@@ -217,7 +223,8 @@ class Lane:
             sent.meters = (*sent.meters, meter)
             sent.marks.append(mark)
             if sent is entry:
-                meter.sync(report, mark, entry.started_at, entry.seq, entry.costs[meter.place])
+                cost = entry.costs[meter.place]
+                meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
         self._reported[report.dimension, report.period_s] = meter
         self.finder = None
         self.window.throw_open()
@@ -285,16 +292,20 @@ class Lane:
             return (NEVER if self.in_flight else max(at, self.permit_at(), self.breaker.probe_at)), "breaker"
         if self.in_flight >= self.window.size or (self.finder is not None and self.full):
             return max(at, self.permit_at()), "window"
-        return (at, "") if at <= now else self.sooner(entry, at)
+        return (at, "") if at <= now else self.sooner(entry, at, now)
 
-    def probe_at(self, entry: Entry) -> float:
-        """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out."""
+    def probe_at(self, entry: Entry, now: float = ALWAYS) -> float:
+        """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out.
+
+        Probes go together, again when half of them are answered: those of one instant go on from each other's debt.
+        One by one, each as an answer comes, none would go further beyond the proven depth than its own cost.
+        """
         for meter in self.meters:
             if meter.probed and meter.depth_s < NEARLY * meter.ceiling_s:
                 break
         else:
             return NEVER
-        if self.probes_out >= self.probe_width:
+        if self.probes_out >= self.probe_width or (2 * self.probes_out > self.probe_width and now > self.probed_at):
             return NEVER
         ready = (meter.probe_at(entry.costs[meter.place], self.caution) for meter in self.meters)
         return max(self.held_until, self.paused_until, self.probe_after, *ready)
@@ -306,9 +317,9 @@ class Lane:
         gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.meters)
         return max(self.held_until, self.paused_until, self.last_start_at + max(CANARY_S, 2.0 * gap_s))
 
-    def sooner(self, entry: Entry, at: float) -> tuple[float, str]:
+    def sooner(self, entry: Entry, at: float, now: float = ALWAYS) -> tuple[float, str]:
         """An earlier instant at which it may go all the same, and as what kind of probe."""
-        probe_at = self.probe_at(entry)
+        probe_at = self.probe_at(entry, now)
         if probe_at < at:
             return probe_at, "depth"
         if not self.in_flight and (canary_at := self.canary_at(entry)) < at:
@@ -355,6 +366,7 @@ class Lane:
         entry.probe = probe
         if probe == "depth":
             self.probes_out += 1
+            self.probed_at = now + SAME_S
         if self.finder is not None:
             self.finder.sent(entry.costs)
         costs = entry.charged = entry.costs
@@ -416,7 +428,7 @@ class Lane:
             if self.caution > CALM:
                 self.caution = CALM + (self.caution - CALM) * CAUTION_DECAY
         elif hint is not None and hint.reports:
-            self.learn(entry, hint.reports, now)
+            self.learn(entry, hint.reports, now, refused=True)
         self.in_flight -= 1
         if not entry.accepted:
             self.unanswered -= 1

@@ -1,8 +1,8 @@
 """What a lane knows, as a plain record that survives the process: holds, reported limits, depths, the window.
 
 Instants on the engine's clock mean nothing in another process, so records carry wall-clock times: the caller
-says what both clocks show. Levels are not in the record; they are rebuilt from recorded starts, which a
-crash cannot lose.
+says what both clocks show. Levels are rebuilt from recorded starts, which a crash cannot lose; the record has them as
+well, because a provider may have reported less than our own starts explain.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class MeterRecord(msgspec.Struct, frozen=True):
     limit: float
     depth_s: float
     reported: bool
+    #: When the bucket would have been full again.
+    full_utc: float | None = None
 
 
 class FoundRecord(msgspec.Struct, frozen=True):
@@ -39,6 +41,7 @@ class FoundRecord(msgspec.Struct, frozen=True):
     dimension: Dimension
     depth_s: float
     evidence_s: float
+    full_utc: float | None = None
 
 
 class LaneRecord(msgspec.Struct, frozen=True):
@@ -64,19 +67,32 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         hold_reason=lane.hold_reason if held else "",
         window=lane.window.size if lane.window.learned else None,
         meters=tuple(
-            MeterRecord(meter.dimension, meter.period_s, meter.limit, meter.depth_s, meter.reported)
+            MeterRecord(
+                meter.dimension,
+                meter.period_s,
+                meter.limit,
+                meter.depth_s,
+                meter.reported,
+                utc + meter.full_at - now,
+            )
             for meter in lane.meters
             if meter.name != LEARNED and (meter.probed or meter.reported)
         ),
-        found=_export_finder(lane.finder),
+        found=_export_finder(lane.finder, utc - now),
         estimates=lane.estimator.export() if lane.estimator.reports else None,
     )
 
 
-def _export_finder(finder: Finder | None) -> FoundRecord | None:
+def _export_finder(finder: Finder | None, offset_s: float) -> FoundRecord | None:
     if finder is None or not finder.found:
         return None
-    return FoundRecord(tuple(finder.rates), DIMENSIONS[finder.place], finder.depth_s, finder.evidence_s)
+    return FoundRecord(
+        tuple(finder.rates),
+        DIMENSIONS[finder.place],
+        finder.depth_s,
+        finder.evidence_s,
+        finder.meter.full_at + offset_s,
+    )
 
 
 def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
@@ -95,6 +111,18 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
         lane.recall(
             meter.dimension, meter.period_s, meter.limit, meter.depth_s, reported=meter.reported, now=now
         )
+    _restore_levels(lane, record, now - utc)
+
+
+def _restore_levels(lane: Lane, record: LaneRecord, offset_s: float) -> None:
+    """What was left when the record was made; time has refilled the buckets since."""
+    known = {(each.dimension, each.period_s): each.full_utc for each in record.meters}
+    for meter in lane.meters:
+        full_utc = known.get((meter.dimension, meter.period_s))
+        if meter.name == LEARNED:
+            full_utc = None if record.found is None else record.found.full_utc
+        if full_utc is not None:
+            meter.full_at = full_utc + offset_s
 
 
 def _trust(record: LaneRecord, utc: float) -> float:
@@ -104,9 +132,17 @@ def _trust(record: LaneRecord, utc: float) -> float:
     return record.found.evidence_s * max(0.0, 1.0 - age_s / FORGOTTEN_S)
 
 
-def rebuild_levels(lane: Lane, starts: Iterable[tuple[float, Costs]]) -> None:
-    """Charge the lane's meters for starts `(at, costs)` of an earlier life, oldest first, on the engine's clock."""
+def rebuild_levels(
+    lane: Lane, starts: Iterable[tuple[float, Costs]], recorded_at: float = float("inf")
+) -> None:
+    """Charge the lane's meters for starts `(at, costs)` of an earlier life, oldest first, on the engine's clock.
+
+    `recorded_at` is when the record was made that the lane has imported.
+    """
     starts = list(starts)
+    guessing = lane.finder is not None and not lane.finder.found
     for meter in lane.meters:
-        meter.rebuild((at, costs[meter.place]) for at, costs in starts)
+        if guessing and meter.name == LEARNED:
+            continue  # Its pace is only where a search begins; at that pace the starts would be a debt of minutes.
+        meter.rebuild(((at, costs[meter.place]) for at, costs in starts), recorded_at)
     lane.last_start_at = max((at for at, _ in starts), default=ALWAYS)

@@ -190,11 +190,26 @@ class Meter:
             self.full_at += moved
             self.shift += moved
 
-    def sync(self, report: Report, mark: float, sent_at: float, seq: int, cost: float = 0.0) -> None:
-        """Take the level that the response to a send reported; older news than known is ignored."""
+    def sync(
+        self,
+        report: Report,
+        mark: float,
+        sent_at: float,
+        seq: int,
+        cost: float = 0.0,
+        *,
+        refused: bool = False,
+    ) -> None:
+        """Take the level that the response to a send reported; older news than known is ignored.
+
+        The words of a refusal tell what is left and not how deep the bucket is. Counted from the ceiling, an empty
+        bucket that is shallow would look like a debt of a whole minute: it is counted from the depth that is known.
+        """
         if report.remaining is None:
             return
         left_s = report.remaining / self.rate
+        if refused and report.reset_s is None:
+            left_s += self.ceiling_s - self.depth_s
         if seq <= self.synced_seq:
             self._overtaken(sent_at, left_s)
             return
@@ -275,12 +290,18 @@ class Meter:
             self.ceiling_s = wanted.ceiling_s
         self.deepen(wanted.proven_s)
 
-    def rebuild(self, starts: Iterable[tuple[float, float]]) -> None:
-        """Restore the level from recorded starts `(at, cost)`, oldest first."""
-        full_at = float("-inf")
+    def rebuild(self, starts: Iterable[tuple[float, float]], known_at: float = float("inf")) -> None:
+        """Restore the level from recorded starts `(at, cost)`, oldest first.
+
+        Where the level was known at `known_at` (it may have been less than our own starts explain), what was started
+        since then comes on top of that.
+        """
+        alone, known = float("-inf"), self.full_at
         for at, cost in starts:
-            full_at = max(full_at, at) + cost / self.rate
-        self.full_at = max(self.full_at, full_at)
+            alone = max(alone, at) + cost / self.rate
+            if at > known_at:
+                known = max(known, at) + cost / self.rate
+        self.full_at = max(known, alone)
 
 
 def _name(dimension: Dimension, period_s: float) -> str:

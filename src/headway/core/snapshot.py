@@ -25,6 +25,7 @@ class MeterView(msgspec.Struct, frozen=True):
     level: float
     depth_s: float
     reported: bool
+    dimension: str
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -120,7 +121,7 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
 
 def _meter_view(meter: Meter, now: float) -> MeterView:
     level = meter.level(now, meter.ceiling_s if meter.levelled else None)
-    return MeterView(meter.name, meter.limit, level, meter.depth_s, meter.reported)
+    return MeterView(meter.name, meter.limit, level, meter.depth_s, meter.reported, meter.dimension)
 
 
 def _binding(lane: Lane, now: float) -> tuple[str, float]:
