@@ -1,0 +1,129 @@
+"""One account: its limits, who gets in, and what each request is charged.
+
+Requests and `tpm` are charged at admission, with max_tokens, and nothing is given back (OpenAI). `itpm` is charged
+at admission, `otpm` as the answer is produced (Anthropic): there a request gets in while one token is left, and
+answers already under way may take the bucket below zero. A refused request is charged nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.fake.bucket import Bucket, FixedWindow
+from headway.fake.plan import DIMENSIONS, AccountPlan, Change
+from headway.fake.slots import Slots
+
+DAY_S = 86_400.0
+MINUTE_S = 60.0
+
+
+class Dimension:
+    """One limit of an account: the bucket that decides, and the one that headers speak of."""
+
+    __slots__ = ("bucket", "name", "shown")
+
+    def __init__(self, name: str, plan: AccountPlan, limit: float) -> None:
+        self.name = name
+        self.bucket = self._bucket(plan, limit, plan.depth_s)
+        speaks_of_minute = plan.headers == "minute" and plan.depth_s != MINUTE_S
+        self.shown = self._bucket(plan, limit, MINUTE_S) if speaks_of_minute else self.bucket
+
+    def _bucket(self, plan: AccountPlan, limit: float, depth_s: float) -> Bucket:
+        least = 1.0 if self.name in ("rpm", "rpd") else 0.0  # a bucket that no request fits into is no limit
+        kind = FixedWindow if plan.window == "fixed" else Bucket
+        if self.name == "rpd":
+            return kind(limit, DAY_S, DAY_S, least)
+        return kind(limit, MINUTE_S, depth_s, least)
+
+    def charge(self, cost: float, now: float) -> None:
+        """Take `cost` out of both."""
+        self.bucket.charge(cost, now)
+        if self.shown is not self.bucket:
+            self.shown.charge(cost, now)
+
+    def change(self, limit: float) -> None:
+        """Another limit from now on."""
+        self.bucket.change(limit)
+        if self.shown is not self.bucket:
+            self.shown.change(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request did not get in. `limit`, `used` and `requested` are what OpenAI's text says."""
+
+    reason: str
+    limit: int = 0
+    used: int = 0
+    requested: int = 0
+    wait_s: float = 0.0
+    too_large: bool = False
+
+
+class Account:
+    """The limits of one account, on a clock that starts at 0 with the server."""
+
+    def __init__(self, name: str, plan: AccountPlan) -> None:
+        self.name = name
+        self.plan = plan
+        self.slots = Slots(plan.max_concurrency, plan.queue)
+        self.dimensions: dict[str, Dimension] = {}
+        for key in DIMENSIONS:
+            limit = getattr(plan, key)
+            if limit is not None:
+                self.dimensions[key] = Dimension(key, plan, limit)
+        self._changes = sorted(plan.limits, key=lambda change: change.at, reverse=True)
+
+    def admit(self, input_tokens: int, max_tokens: int | None, now: float) -> Refusal | None:
+        """Let a request in and charge it, or say why not. It must then `enter` and `leave` the slots."""
+        while self._changes and now >= self._changes[-1].at:
+            self._change(self._changes.pop())
+        if not self.slots.has_room:
+            return Refusal("concurrency", limit=self.slots.size or 0, used=self.slots.taken, requested=1)
+        if not self.dimensions:
+            return None
+        reserved = input_tokens + (self.plan.default_max_tokens if max_tokens is None else max_tokens)
+        costs = {"rpm": 1, "rpd": 1, "tpm": reserved, "itpm": input_tokens, "otpm": 1}
+        refusal = self._refusal(costs, now)
+        if refusal is None:
+            for name, dimension in self.dimensions.items():
+                if name != "otpm":
+                    dimension.charge(costs[name], now)
+        return refusal
+
+    def _refusal(self, costs: dict[str, int], now: float) -> Refusal | None:
+        """The limit that keeps a request out for longest, if one does."""
+        longest: tuple[float, str] = (0.0, "")
+        for name, dimension in self.dimensions.items():
+            bucket, cost = dimension.bucket, costs[name]
+            if cost > bucket.capacity * (1 + 1e-9) and self._never(bucket, cost):
+                return Refusal(name, limit=int(bucket.capacity), requested=cost, too_large=True)
+            longest = max(longest, (bucket.wait_s(cost, now), name))
+        wait_s, name = longest
+        if wait_s <= 0.0:
+            return None
+        bucket = self.dimensions[name].bucket
+        used = max(0, int(bucket.limit - bucket.level(now)))
+        return Refusal(name, int(bucket.limit), used, costs[name], wait_s)
+
+    def _never(self, bucket: Bucket, cost: int) -> bool:
+        """Whether a cost above what the bucket holds is refused for ever."""
+        return self.plan.oversize == "refuse" or cost > bucket.limit
+
+    def produced(self, output_tokens: int, now: float) -> None:
+        """So much of an answer exists now."""
+        dimension = self.dimensions.get("otpm")
+        if dimension is not None:
+            dimension.charge(output_tokens, now)
+
+    def _change(self, change: Change) -> None:
+        for name in DIMENSIONS:
+            limit = getattr(change, name)
+            if limit is None:
+                continue
+            if name in self.dimensions:
+                self.dimensions[name].change(limit)
+            else:
+                self.dimensions[name] = Dimension(name, self.plan, limit)
+        if change.max_concurrency is not None:
+            self.slots.size = change.max_concurrency

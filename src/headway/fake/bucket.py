@@ -1,0 +1,86 @@
+"""One limit, enforced exactly: no timers, only arithmetic on the instant that the caller names.
+
+A `Bucket` is one number: the instant at which it will be full again. What is missing from it is the time until
+then times its rate, so nothing has to be updated as time passes, and a changed limit keeps the share that is
+filled. A `FixedWindow` hands out a whole allowance at the start of every window.
+
+A request that comes at the very instant that it was told must get in, and floats round: what is short by less
+than a microsecond of refill fits.
+"""
+
+from __future__ import annotations
+
+GRACE_S = 1e-6  # far below what a client can time, far above what doubles round off in a year
+
+
+class Bucket:
+    """`limit` in `period_s`, refilled continuously, `depth_s` seconds of refill deep, full at the start."""
+
+    __slots__ = ("capacity", "depth_s", "full_at", "least", "limit", "period_s", "rate")
+
+    def __init__(self, limit: float, period_s: float, depth_s: float, least: float = 0.0) -> None:
+        self.period_s = period_s
+        self.depth_s = depth_s
+        self.least = least
+        self.full_at = 0.0
+        self.change(limit)
+
+    def change(self, limit: float) -> None:
+        """Another limit from now on. It is as full as it was; it always holds `least`."""
+        self.limit = limit
+        self.rate = limit / self.period_s
+        self.capacity = max(self.rate * self.depth_s, self.least)
+
+    def level(self, now: float) -> float:
+        """What is left; below zero where more was used than there was."""
+        return self.capacity - self.full_in_s(now) * self.rate
+
+    def full_in_s(self, now: float) -> float:
+        """How long until it is full, if nothing more comes."""
+        return max(0.0, self.full_at - now)
+
+    def wait_s(self, cost: float, now: float) -> float:
+        """How long until `cost` fits, if nothing more comes. One above the capacity waits until it is full."""
+        free_s = (self.capacity - min(cost, self.capacity)) / self.rate
+        wait_s = self.full_in_s(now) - free_s
+        return wait_s if wait_s > GRACE_S else 0.0
+
+    def charge(self, cost: float, now: float) -> None:
+        """Take `cost` out."""
+        self.full_at = max(self.full_at, now) + cost / self.rate
+
+
+class FixedWindow(Bucket):
+    """The whole allowance at the start of each window of `depth_s` seconds, and nothing in between.
+
+    A window is as long as the allowance takes to refill, so that one which must hold `least` is longer.
+    """
+
+    __slots__ = ("used", "window")
+
+    def __init__(self, limit: float, period_s: float, depth_s: float, least: float = 0.0) -> None:
+        self.used = 0.0  # as a share of the capacity
+        self.window = 0
+        super().__init__(limit, period_s, depth_s, least)
+
+    @property
+    def length_s(self) -> float:
+        """How long a window is."""
+        return self.capacity / self.rate
+
+    def level(self, now: float) -> float:
+        used = self.used if int(now // self.length_s) == self.window else 0.0
+        return self.capacity * (1.0 - used)
+
+    def full_in_s(self, now: float) -> float:
+        return self.length_s - now % self.length_s
+
+    def wait_s(self, cost: float, now: float) -> float:
+        fits = self.level(now) + self.rate * GRACE_S >= min(cost, self.capacity)
+        return 0.0 if fits else self.full_in_s(now)
+
+    def charge(self, cost: float, now: float) -> None:
+        window = int(now // self.length_s)
+        if window != self.window:
+            self.window, self.used = window, 0.0
+        self.used += cost / self.capacity

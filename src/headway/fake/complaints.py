@@ -1,0 +1,188 @@
+"""Errors in each vendor's words: status, body, and OpenAI's types and codes. No headers: those are `headers`'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from headway.fake.account import Refusal
+from headway.fake.asked import Unacceptable
+from headway.fake.durations import in_go
+
+#: status, body
+Complaint = tuple[int, bytes]
+
+_ORGANIZATION = "org-headwayfake"
+_VISIT = "Visit https://platform.openai.com/account/rate-limits to learn more."
+_READ = "For details, refer to: https://docs.claude.com/en/api/rate-limits."
+_LIMITS = {
+    "rpm": ("requests", "requests per min (RPM)", "requests per minute"),
+    "rpd": ("requests", "requests per day (RPD)", "requests per day"),
+    "tpm": ("tokens", "tokens per min (TPM)", "tokens per minute"),
+    "itpm": ("input_tokens", "input tokens per min (ITPM)", "input tokens per minute"),
+    "otpm": ("output_tokens", "output tokens per min (OTPM)", "output tokens per minute"),
+}
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+HTML_PAGE = b"<html>\r\n<head><title>%s</title></head>\r\n<body>\r\n<center><h1>%s</h1></center>\r\n</body>\r\n</html>\r\n"
+
+
+class OpenAI:
+    """As OpenAI puts it."""
+
+    name = "openai"
+    request_id_header = "x-request-id"
+
+    def error(
+        self, message: str, type_: str, code: str | None = None, param: str | None = None
+    ) -> dict[str, Any]:
+        """The error object, as in a body and in a stream."""
+        return {"error": {"message": message, "type": type_, "param": param, "code": code}}
+
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+        """429, by one limit."""
+        if refusal.reason == "concurrency":
+            message = f"Too many concurrent requests for {model}: at most {refusal.limit} at once. Please try again."
+            return 429, _json(self.error(message, "requests", "rate_limit_exceeded"))
+        type_, limit, _ = _LIMITS[refusal.reason]
+        scope = f"{model} in organization {_ORGANIZATION} on {limit}: Limit {refusal.limit}"
+        if refusal.too_large:
+            message = (
+                f"Request too large for {scope}, Requested {refusal.requested}. The input or output tokens must be "
+                f"reduced in order to run successfully. {_VISIT}"
+            )
+        else:
+            message = (
+                f"Rate limit reached for {scope}, Used {refusal.used}, Requested {refusal.requested}. "
+                f"Please try again in {in_go(refusal.wait_s)}. {_VISIT}"
+            )
+        return 429, _json(self.error(message, type_, "rate_limit_exceeded"))
+
+    def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
+        """400."""
+        return 400, _json(self.error(why.message, "invalid_request_error", why.code, why.param))
+
+    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+        """401."""
+        if not key:
+            message = (
+                "You didn't provide an API key. You need to provide your API key in an Authorization header using "
+                "Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
+            )
+            return 401, _json(self.error(message, "invalid_request_error"))
+        message = (
+            f"Incorrect API key provided: {_masked(key)}. You can find your API key at "
+            "https://platform.openai.com/account/api-keys."
+        )
+        return 401, _json(self.error(message, "invalid_request_error", "invalid_api_key"))
+
+    def out_of_money(self, _request_id: str) -> Complaint:
+        """429, but waiting does not help."""
+        message = (
+            "You exceeded your current quota, please check your plan and billing details. For more information on "
+            "this error, read the docs: https://platform.openai.com/docs/guides/error-codes/api-errors."
+        )
+        return 429, _json(self.error(message, "insufficient_quota", "insufficient_quota"))
+
+    def unknown_path(self, method: str, path: str, _request_id: str) -> Complaint:
+        """404."""
+        return 404, _json(self.error(f"Invalid URL ({method} {path})", "invalid_request_error"))
+
+    def broken(self, status: int, request_id: str) -> Complaint:
+        """5xx."""
+        return status, _json(self.broken_event(status, request_id))
+
+    def broken_event(self, status: int, request_id: str) -> dict[str, Any]:
+        """The same as an event."""
+        messages = {
+            503: "The server is currently overloaded with other requests. Sorry about that! Please retry shortly.",
+            529: "That model is currently overloaded with other requests. Please retry shortly.",
+        }
+        message = messages.get(
+            status, f"The server had an error while processing your request. Sorry about that! ({request_id})"
+        )
+        return self.error(message, "server_error")
+
+
+class Anthropic:
+    """As Anthropic puts it."""
+
+    name = "anthropic"
+    request_id_header = "request-id"
+
+    def error(self, message: str, type_: str, request_id: str) -> dict[str, Any]:
+        """The error object, as in a body and in a stream."""
+        return {"type": "error", "error": {"type": type_, "message": message}, "request_id": request_id}
+
+    def _complain(self, status: int, message: str, request_id: str) -> Complaint:
+        return status, _json(self.error(message, _ANTHROPIC_TYPES.get(status, "api_error"), request_id))
+
+    def refused(self, refusal: Refusal, model: str, request_id: str) -> Complaint:
+        """429, by one limit."""
+        if refusal.reason == "concurrency":
+            message = "Number of concurrent connections has exceeded your rate limit. Please try again later."
+            return self._complain(429, message, request_id)
+        limit = f"your organization's rate limit of {refusal.limit:,} {_LIMITS[refusal.reason][2]}"
+        if refusal.too_large:
+            message = (
+                f"Request too large: {refusal.requested:,} tokens would exceed {limit} by itself "
+                f"(model: {model}). Reduce the prompt. {_READ}"
+            )
+        else:
+            message = f"This request would exceed {limit} ({_ORGANIZATION}, model: {model}). {_READ}"
+        return self._complain(429, message, request_id)
+
+    def invalid(self, why: Unacceptable, request_id: str) -> Complaint:
+        """400."""
+        message = f"{why.param}: {why.message}" if why.param else why.message
+        return self._complain(400, message, request_id)
+
+    def unauthorized(self, key: str, request_id: str) -> Complaint:
+        """401."""
+        return self._complain(401, "invalid x-api-key" if key else "x-api-key header is required", request_id)
+
+    def out_of_money(self, request_id: str) -> Complaint:
+        """400, and waiting does not help."""
+        message = (
+            "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade "
+            "or purchase credits."
+        )
+        return self._complain(400, message, request_id)
+
+    def unknown_path(self, _method: str, path: str, request_id: str) -> Complaint:
+        """404."""
+        return self._complain(404, f"Not found: {path}", request_id)
+
+    def broken(self, status: int, request_id: str) -> Complaint:
+        """5xx."""
+        return status, _json(self.broken_event(status, request_id))
+
+    def broken_event(self, status: int, request_id: str) -> dict[str, Any]:
+        """The same as an event."""
+        if status == 529:
+            return self.error("Overloaded", "overloaded_error", request_id)
+        return self.error("Internal server error", "api_error", request_id)
+
+
+Dialect = OpenAI | Anthropic
+OPENAI = OpenAI()
+ANTHROPIC = Anthropic()
+
+_json: Callable[[object], bytes] = msgspec.json.Encoder().encode
+
+
+def _masked(key: str) -> str:
+    return key if len(key) < 12 else f"{key[:8]}{'*' * (len(key) - 12)}{key[-4:]}"
+
+
+def html_page(title: str) -> bytes:
+    """What a proxy says in place of an API."""
+    return HTML_PAGE % (title.encode(), title.encode())

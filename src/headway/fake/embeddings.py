@@ -1,0 +1,97 @@
+"""OpenAI's embeddings: vectors of length 1 that are the same whenever the text is."""
+
+from __future__ import annotations
+
+import base64
+import math
+from array import array
+from hashlib import shake_128
+from typing import Annotated, Literal
+
+import msgspec
+
+from headway.fake.asked import CHARS_PER_TOKEN, Asked, Unacceptable, tokens_of
+from headway.fake.complaints import OPENAI
+from headway.fake.content import Named, unit_of, unreadable_openai
+from headway.fake.reply import Reply
+from headway.fake.stream import Event
+
+DIMENSIONS = 1536  # what text-embedding-3-small has
+
+
+class _Request(msgspec.Struct, gc=False):
+    model: str
+    input: str | list[str | int | list[int]]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
+    metadata: Named | None = None
+    user: str | None = None
+
+    @property
+    def inputs(self) -> list[str | list[int]]:
+        """One entry a vector: a list of bare numbers is one text in tokens."""
+        if isinstance(self.input, str):
+            return [self.input]
+        numbers = [part for part in self.input if isinstance(part, int)]
+        if numbers:
+            return [numbers]
+        return [part for part in self.input if not isinstance(part, int)]
+
+
+class Embeddings:
+    """`POST /v1/embeddings`"""
+
+    dialect = OPENAI
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(_Request).decode
+        self._encode = msgspec.json.Encoder().encode
+
+    def parse(self, body: bytes) -> Asked:
+        """What is asked, or why it cannot be. There is no output, so nothing is reserved for one."""
+        try:
+            request = self._decode(body)
+        except msgspec.DecodeError as error:
+            raise unreadable_openai(error) from None
+        if not request.input:
+            raise Unacceptable("'$.input' is invalid. Please check the API reference.", None)
+        chars = sum(
+            len(part) if isinstance(part, str) else len(part) * CHARS_PER_TOKEN for part in request.inputs
+        )
+        unit = unit_of(request.metadata, request.user)
+        return Asked(request.model, chars, "", max_tokens=0, unit=unit, choices=0, extra=request)
+
+    def body(self, asked: Asked, _reply: Reply) -> bytes:
+        """One vector a text."""
+        request = asked.extra
+        assert isinstance(request, _Request)
+        vectors = [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": _written(vector_of(part, request.dimensions or DIMENSIONS), request),
+            }
+            for index, part in enumerate(request.inputs)
+        ]
+        given = tokens_of(asked.chars)
+        usage = {"prompt_tokens": given, "total_tokens": given}
+        return self._encode({"object": "list", "data": vectors, "model": asked.model, "usage": usage})
+
+    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+        """Embeddings know no streams."""
+        return [Event(self.body(asked, reply))]
+
+
+def vector_of(part: str | list[int], dimensions: int) -> array[float]:
+    """The vector of a text: a hash stretched to its length, scaled to length 1."""
+    seed = part.encode() if isinstance(part, str) else repr(part).encode()
+    numbers = array("h")
+    numbers.frombytes(shake_128(seed).digest(2 * dimensions))
+    scale = 1.0 / (math.sqrt(math.fsum(number * number for number in numbers)) or 1.0)
+    return array("f", [number * scale for number in numbers])
+
+
+def _written(vector: array[float], request: _Request) -> list[float] | str:
+    if request.encoding_format == "base64":
+        return base64.b64encode(vector.tobytes()).decode()
+    return vector.tolist()

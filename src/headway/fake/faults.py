@@ -1,0 +1,59 @@
+"""Which request meets which fault. Same seed, same requests in the same order: same faults.
+
+Two stages: at the door (nothing is charged, the request is not admitted) and inside (it is admitted and charged,
+as with real providers, whose failed requests count). Each stage counts its own requests.
+"""
+
+from __future__ import annotations
+
+from headway.fake.chance import draw, fingerprint
+from headway.fake.plan import Fault
+
+AT_THE_DOOR = frozenset({"529", "401", "quota", "bad-headers"})
+#: The client gets a whole, good answer all the same.
+HARMLESS = frozenset({"bad-headers", "keep-alive", "slow"})
+SERVER_ERRORS = ("500", "502", "503")
+
+
+class Faults:
+    """The faults of one stage of one account."""
+
+    def __init__(self, faults: tuple[Fault, ...], seed: int, scope: str) -> None:
+        self.faults = faults
+        self._seed = seed ^ fingerprint(scope.encode())
+        self._count = 0
+        self._done: set[int] = set()
+
+    def strike(self, now: float) -> str:
+        """The fault that the next request meets at `now`, or nothing; the first that fits wins."""
+        self._count += 1
+        for place, fault in enumerate(self.faults):
+            if self._fits(place, fault, now):
+                if fault.at is not None:
+                    self._done.add(place)
+                return self._named(fault.name)
+        return ""
+
+    def _fits(self, place: int, fault: Fault, now: float) -> bool:
+        if fault.at is not None and (now < fault.at or place in self._done):
+            return False
+        if fault.between is not None and not fault.between[0] <= now < fault.between[1]:
+            return False
+        if fault.every is not None and self._count % fault.every:
+            return False
+        return fault.chance >= 1.0 or draw(self._seed, place, self._count) < fault.chance
+
+    def _named(self, name: str) -> str:
+        if name != "5xx":
+            return name
+        return SERVER_ERRORS[int(draw(self._seed, -1, self._count) * len(SERVER_ERRORS))]
+
+
+def stages(faults: tuple[Fault, ...], seed: int, account: str) -> tuple[Faults | None, Faults | None]:
+    """The faults at the door and those inside, where there are any."""
+    door = tuple(fault for fault in faults if fault.name in AT_THE_DOOR)
+    inside = tuple(fault for fault in faults if fault.name not in AT_THE_DOOR)
+    return (
+        Faults(door, seed, f"{account}/door") if door else None,
+        Faults(inside, seed, f"{account}/inside") if inside else None,
+    )

@@ -1,0 +1,105 @@
+"""The rate-limit headers of both vendors, from an account's buckets at one instant.
+
+OpenAI: integers rounded down, `reset` is the time until the bucket is full, to the millisecond. Anthropic: `reset`
+is that instant in RFC 3339, rounded up to the second; tokens are rounded to the thousand; `tokens-*` repeats the
+tightest of the token limits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from headway.fake.account import Account, Dimension
+from headway.fake.durations import in_go
+
+#: OpenAI's two dimensions and what speaks for each: the day's requests only where there is no other limit (Groq).
+_OPENAI = (("requests", ("rpm", "rpd")), ("tokens", ("tpm", "itpm")))
+
+_ANTHROPIC = {"rpm": "requests", "itpm": "input-tokens", "otpm": "output-tokens"}
+
+#: What a broken proxy makes of them: no client may fall over these.
+NONSENSE = ("", "-1", "lots", "NaN", "9" * 40, "1e400", "soon", "0x10")
+
+
+def style_of(account: Account, dialect: str) -> str:
+    """Whose headers this account sends to someone who called the API of `dialect`."""
+    said = account.plan.headers
+    return dialect if said in ("auto", "minute") else said
+
+
+def limit_headers(account: Account, style: str, now: float, wall: float) -> dict[str, str]:
+    """What is left of an account, in the words of `style`; `wall` is now as the provider's calendar has it."""
+    if style == "openai":
+        return _openai(account, now)
+    if style == "anthropic":
+        return _anthropic(account, now, wall)
+    return {}
+
+
+def _openai(account: Account, now: float) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for what, names in _OPENAI:
+        for name in names:
+            dimension = account.dimensions.get(name)
+            if dimension is not None:
+                bucket = dimension.shown
+                found[f"x-ratelimit-limit-{what}"] = str(int(bucket.limit))
+                found[f"x-ratelimit-remaining-{what}"] = str(_left(dimension, now))
+                found[f"x-ratelimit-reset-{what}"] = in_go(bucket.full_in_s(now))
+                break
+    return found
+
+
+def _anthropic(account: Account, now: float, wall: float) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, what in _ANTHROPIC.items():
+        if name in account.dimensions:
+            _tell_anthropic(found, what, account.dimensions[name], now, wall)
+    tokens = [account.dimensions[name] for name in ("tpm", "itpm", "otpm") if name in account.dimensions]
+    if tokens:
+        tightest = min(tokens, key=lambda dimension: dimension.shown.level(now) / dimension.shown.capacity)
+        _tell_anthropic(found, "tokens", tightest, now, wall)
+    return found
+
+
+def _tell_anthropic(found: dict[str, str], what: str, dimension: Dimension, now: float, wall: float) -> None:
+    left = _left(dimension, now)
+    if what != "requests":
+        left = int(left / 1000 + 0.5) * 1000
+    found[f"anthropic-ratelimit-{what}-limit"] = str(int(dimension.shown.limit))
+    found[f"anthropic-ratelimit-{what}-remaining"] = str(left)
+    found[f"anthropic-ratelimit-{what}-reset"] = rfc3339(wall + dimension.shown.full_in_s(now))
+
+
+def _left(dimension: Dimension, now: float) -> int:
+    return max(0, math.floor(dimension.shown.level(now) + 1e-6))
+
+
+def rfc3339(wall: float) -> str:
+    """An instant to the second, rounded up."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(math.ceil(wall - 1e-6)))
+
+
+def http_date(wall: float) -> str:
+    """An instant as the Date header has it."""
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(wall))
+
+
+def retry_after(account: Account, wait_s: float) -> dict[str, str]:
+    """When to come back: whole seconds, rounded up; and with `retry_after: ms` to the millisecond as well."""
+    said = account.plan.retry_after
+    if said is False or wait_s <= 0.0:
+        return {}
+    found = {"retry-after": str(math.ceil(wait_s))}
+    if said == "ms":
+        found["retry-after-ms"] = str(math.ceil(wait_s * 1000))
+    return found
+
+
+def garbled(headers: dict[str, str], number: int) -> dict[str, str]:
+    """The same names with values that mean nothing."""
+    return {
+        name: NONSENSE[(number + place) % len(NONSENSE)] if "ratelimit" in name or "retry" in name else value
+        for place, (name, value) in enumerate(headers.items())
+    }

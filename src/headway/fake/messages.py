@@ -1,0 +1,165 @@
+"""Anthropic's Messages: what is asked, the answer in one piece, and the same as events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.fake.asked import Asked, Unacceptable, tokens_of
+from headway.fake.complaints import ANTHROPIC
+from headway.fake.content import (
+    Content,
+    MaxTokens,
+    Named,
+    Tool,
+    missing_field,
+    names_of,
+    place_of,
+    unit_of,
+    words_of,
+)
+from headway.fake.reply import Reply
+from headway.fake.stream import Event, named
+
+_FINISH = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: str
+    content: Content
+
+
+class _Counted(msgspec.Struct, gc=False):
+    """What may be counted without being sent: no max_tokens."""
+
+    model: str
+    messages: list[_Message]
+    system: Content = None
+
+
+class _Request(_Counted, gc=False, kw_only=True):
+    max_tokens: MaxTokens
+    stream: bool | None = None
+    tools: list[Tool] | None = None
+    metadata: Named | None = None
+
+
+class Messages:
+    """`POST /v1/messages`, and `/v1/messages/count_tokens` beside it"""
+
+    dialect = ANTHROPIC
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(_Request).decode
+        self._decode_counted = msgspec.json.Decoder(_Counted).decode
+        self._encode = msgspec.json.Encoder().encode
+
+    def parse(self, body: bytes) -> Asked:
+        """What is asked, or why it cannot be."""
+        try:
+            request = self._decode(body)
+        except msgspec.DecodeError as error:
+            raise _unreadable(error) from None
+        last = _last(request)
+        return Asked(
+            model=request.model,
+            chars=_chars(request),
+            last_text=words_of(last.content),
+            max_tokens=request.max_tokens,
+            stream=bool(request.stream),
+            after_tool=isinstance(last.content, list)
+            and any(part.type == "tool_result" for part in last.content),
+            tools=names_of(request.tools),
+            unit=unit_of(request.metadata, None),
+        )
+
+    def count(self, body: bytes) -> bytes:
+        """The answer of count_tokens."""
+        try:
+            request = self._decode_counted(body)
+        except msgspec.DecodeError as error:
+            raise _unreadable(error) from None
+        _last(request)
+        return self._encode({"input_tokens": tokens_of(_chars(request))})
+
+    def body(self, asked: Asked, reply: Reply) -> bytes:
+        """The answer in one piece."""
+        return self._encode(
+            _message(asked, reply, [_block(reply)], _FINISH[reply.finish], reply.output_tokens)
+        )
+
+    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+        """The answer as events, with the ping that the real API sends after the first."""
+        start = _message(asked, reply, [], None, 1)
+        found = [
+            _event("message_start", {"message": start}),
+            _event("content_block_start", {"index": 0, "content_block": _block(reply, empty=True)}),
+            _event("ping", {}),
+        ]
+        for piece, weight in reply.weighed():
+            delta = {"type": "text_delta", "text": piece}
+            if reply.call is not None:
+                delta = {"type": "input_json_delta", "partial_json": piece}
+            found.append(_event("content_block_delta", {"index": 0, "delta": delta}, weight))
+        ended = {"stop_reason": _FINISH[reply.finish], "stop_sequence": None}
+        found += [
+            _event("content_block_stop", {"index": 0}),
+            _event("message_delta", {"delta": ended, "usage": {"output_tokens": reply.output_tokens}}),
+            _event("message_stop", {}),
+        ]
+        return found
+
+
+def _event(name: str, fields: dict[str, Any], tokens: int = 0) -> Event:
+    return Event(named(name, {"type": name, **fields}), tokens)
+
+
+def _last(request: _Counted) -> _Message:
+    if not request.messages:
+        raise Unacceptable("at least one message is required", "messages")
+    return request.messages[-1]
+
+
+def _chars(request: _Counted) -> int:
+    return len(words_of(request.system)) + sum(len(words_of(message.content)) for message in request.messages)
+
+
+def _block(reply: Reply, *, empty: bool = False) -> dict[str, Any]:
+    if reply.call is None:
+        return {"type": "text", "text": "" if empty else reply.text}
+    arguments = {} if empty else msgspec.json.decode(reply.call.arguments)
+    return {"type": "tool_use", "id": f"toolu_{reply.call.id}", "name": reply.call.name, "input": arguments}
+
+
+def _message(
+    asked: Asked, reply: Reply, content: list[dict[str, Any]], stop: str | None, output_tokens: int
+) -> dict[str, Any]:
+    return {
+        "id": f"msg_{reply.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": asked.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": tokens_of(asked.chars),
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": output_tokens,
+            "service_tier": "standard",
+        },
+    }
+
+
+def _unreadable(error: msgspec.DecodeError) -> Unacceptable:
+    """What Anthropic says to a body that it cannot use."""
+    if not isinstance(error, msgspec.ValidationError):
+        return Unacceptable("The request body is not valid JSON: " + str(error))
+    what, place = place_of(error)
+    field = missing_field(error)
+    if field is not None:
+        return Unacceptable("Field required", f"{place}.{field}" if place else field)
+    return Unacceptable(what, place or "body")

@@ -1,0 +1,87 @@
+"""The answer before any API has shaped it: a text that belongs to its request, or a scripted tool call.
+
+The text is `echo: ` and the last message's text. Where the plan says how long answers are, it is filled up with
+words, or cut, to exactly that many tokens; max_tokens cuts it in any case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from headway.fake.asked import CHARS_PER_TOKEN, Asked, tokens_of
+from headway.fake.plan import ToolRule
+
+ECHO = "echo: "
+WORDS = "the quick brown fox jumps over the lazy dog and runs on "
+#: How much of a text one event of a stream carries: four tokens.
+PIECE_CHARS = 4 * CHARS_PER_TOKEN
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A call of one of the client's tools."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class Reply:
+    """What is answered: `finish` is `stop`, `length` or `tool`."""
+
+    id: str
+    created: int
+    text: str
+    output_tokens: int
+    finish: str = "stop"
+    call: ToolCall | None = None
+
+    def pieces(self) -> list[str]:
+        """The text, or the call's arguments, as a stream hands it out."""
+        text = self.text if self.call is None else self.call.arguments
+        return [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)]
+
+    def weighed(self) -> list[tuple[str, int]]:
+        """Each piece with the output tokens that it brings; they add up to all there are."""
+        pieces = self.pieces()
+        weights = [tokens_of(len(piece)) for piece in pieces]
+        if weights:
+            weights[-1] += self.output_tokens - sum(weights)
+        return list(zip(pieces, weights, strict=True))
+
+
+def reply_to(
+    asked: Asked, identity: str, created: int, output_tokens: int | None, rules: tuple[ToolRule, ...] = ()
+) -> Reply:
+    """The answer to `asked`; `output_tokens` is how long the plan wants it."""
+    rule = _rule_for(asked, rules) if rules else None
+    if rule is not None:
+        arguments = msgspec.json.encode(rule.arguments).decode()
+        length = tokens_of(len(rule.name) + len(arguments))
+        return Reply(identity, created, "", length, "tool", ToolCall(identity, rule.name, arguments))
+    text = ECHO + asked.last_text
+    if output_tokens is not None:
+        text = _filled(text, output_tokens * CHARS_PER_TOKEN)
+    finish = "stop"
+    if asked.max_tokens is not None and len(text) > asked.max_tokens * CHARS_PER_TOKEN:
+        text, finish = text[: asked.max_tokens * CHARS_PER_TOKEN], "length"
+    return Reply(identity, created, text, tokens_of(len(text)) * asked.choices, finish)
+
+
+def _rule_for(asked: Asked, rules: tuple[ToolRule, ...]) -> ToolRule | None:
+    """The first rule that fits, of a tool that the client offers; after a tool's result there is text."""
+    if asked.after_tool:
+        return None
+    for rule in rules:
+        if rule.name in asked.tools and rule.contains in asked.last_text:
+            return rule
+    return None
+
+
+def _filled(text: str, chars: int) -> str:
+    if len(text) < chars:
+        text += " " + WORDS * ((chars - len(text)) // len(WORDS) + 1)
+    return text[:chars]

@@ -1,0 +1,202 @@
+"""OpenAI's Responses: what is asked, the answer in one piece, and the same as numbered events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.fake.asked import Asked, tokens_of
+from headway.fake.complaints import OPENAI
+from headway.fake.content import (
+    Content,
+    MaxTokens,
+    Named,
+    Tool,
+    names_of,
+    unit_of,
+    unreadable_openai,
+    words_of,
+)
+from headway.fake.reply import Reply
+from headway.fake.stream import Event, named
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str = "message"
+    role: str = ""
+    content: Content = None
+    output: Content = None
+    name: str = ""
+    arguments: str = ""
+
+    @property
+    def words(self) -> str:
+        if self.type == "function_call":
+            return self.name + self.arguments
+        return words_of(self.output if self.type == "function_call_output" else self.content)
+
+
+class _Request(msgspec.Struct, gc=False):
+    model: str
+    input: str | list[_Item]
+    instructions: str | None = None
+    max_output_tokens: MaxTokens | None = None
+    stream: bool | None = None
+    tools: list[Tool] | None = None
+    metadata: Named | None = None
+    user: str | None = None
+
+
+class Responses:
+    """`POST /v1/responses`"""
+
+    dialect = OPENAI
+
+    def __init__(self) -> None:
+        self._decode = msgspec.json.Decoder(_Request).decode
+        self._encode = msgspec.json.Encoder().encode
+
+    def parse(self, body: bytes) -> Asked:
+        """What is asked, or why it cannot be."""
+        try:
+            request = self._decode(body)
+        except msgspec.DecodeError as error:
+            raise unreadable_openai(error) from None
+        items = request.input if isinstance(request.input, list) else [_Item(content=request.input)]
+        last = items[-1] if items else _Item(content="")
+        return Asked(
+            model=request.model,
+            chars=sum(len(item.words) for item in items) + len(request.instructions or ""),
+            last_text=last.words,
+            max_tokens=request.max_output_tokens,
+            stream=bool(request.stream),
+            after_tool=last.type == "function_call_output",
+            tools=names_of(request.tools),
+            unit=unit_of(request.metadata, request.user),
+            extra=request.instructions,
+        )
+
+    def body(self, asked: Asked, reply: Reply) -> bytes:
+        """The answer in one piece."""
+        return self._encode(_response(asked, reply, _status(reply), [_item(reply, "completed")]))
+
+    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+        """The answer as events, numbered from 0."""
+        story: _Story = [
+            ("response.created", {"response": _response(asked, reply, "in_progress", [])}, 0),
+            ("response.in_progress", {"response": _response(asked, reply, "in_progress", [])}, 0),
+            (
+                "response.output_item.added",
+                {"output_index": 0, "item": _item(reply, "in_progress", empty=True)},
+                0,
+            ),
+            *(_call_story(reply) if reply.call is not None else _text_story(reply)),
+            ("response.output_item.done", {"output_index": 0, "item": _item(reply, "completed")}, 0),
+        ]
+        status = _status(reply)
+        whole = _response(asked, reply, status, [_item(reply, "completed")])
+        story.append((f"response.{status}", {"response": whole}, 0))
+        return [
+            Event(named(name, {"type": name, "sequence_number": number, **fields}), tokens)
+            for number, (name, fields, tokens) in enumerate(story)
+        ]
+
+
+_Story = list[tuple[str, dict[str, Any], int]]
+
+
+def _text_story(reply: Reply) -> _Story:
+    place = {"item_id": f"msg_{reply.id}", "output_index": 0, "content_index": 0}
+    pieces: _Story = [
+        ("response.output_text.delta", {**place, "delta": piece, "logprobs": []}, weight)
+        for piece, weight in reply.weighed()
+    ]
+    return [
+        ("response.content_part.added", {**place, "part": _text_part("")}, 0),
+        *pieces,
+        ("response.output_text.done", {**place, "text": reply.text, "logprobs": []}, 0),
+        ("response.content_part.done", {**place, "part": _text_part(reply.text)}, 0),
+    ]
+
+
+def _call_story(reply: Reply) -> _Story:
+    assert reply.call is not None
+    place = {"item_id": f"fc_{reply.id}", "output_index": 0}
+    pieces: _Story = [
+        ("response.function_call_arguments.delta", {**place, "delta": piece}, weight)
+        for piece, weight in reply.weighed()
+    ]
+    done = {**place, "name": reply.call.name, "arguments": reply.call.arguments}
+    return [*pieces, ("response.function_call_arguments.done", done, 0)]
+
+
+def _status(reply: Reply) -> str:
+    return "incomplete" if reply.finish == "length" else "completed"
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+
+
+def _item(reply: Reply, status: str, *, empty: bool = False) -> dict[str, Any]:
+    if reply.call is not None:
+        return {
+            "id": f"fc_{reply.id}",
+            "type": "function_call",
+            "status": status,
+            "arguments": "" if empty else reply.call.arguments,
+            "call_id": f"call_{reply.call.id}",
+            "name": reply.call.name,
+        }
+    if reply.finish == "length" and not empty:
+        status = "incomplete"
+    return {
+        "id": f"msg_{reply.id}",
+        "type": "message",
+        "status": status,
+        "content": [] if empty else [_text_part(reply.text)],
+        "role": "assistant",
+    }
+
+
+def _response(asked: Asked, reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+    ended = status != "in_progress"
+    return {
+        "id": f"resp_{reply.id}",
+        "object": "response",
+        "created_at": reply.created,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+        "instructions": asked.extra,
+        "max_output_tokens": asked.max_tokens,
+        "model": asked.model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "service_tier": "default" if ended else "auto",
+        "store": False,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": _usage(asked, reply) if ended else None,
+        "user": None,
+        "metadata": {},
+    }
+
+
+def _usage(asked: Asked, reply: Reply) -> dict[str, Any]:
+    given = tokens_of(asked.chars)
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": reply.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": given + reply.output_tokens,
+    }

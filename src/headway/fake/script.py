@@ -1,0 +1,78 @@
+"""A YAML file, or a mapping, made into a plan; what is wrong is said in one line that names the key."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from headway.errors import ConfigError
+from headway.fake.plan import AccountPlan, Plan, convert, known_keys, owners
+
+_REFERENCE = "docs/reference/fake.md has an example"
+_WORDS = ["auto", "openai", "anthropic", "none", "minute", "sliding", "fixed", "refuse", "admit", "ms"]
+
+
+def load(path: Path) -> Plan:
+    """Read and check a file."""
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file", hint=_REFERENCE) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file", hint="a plan is a YAML file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f":{where.line + 1}" if where else ""
+        raise ConfigError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from None
+    return read(data, str(path))
+
+
+def read(data: object, name: str = "plan") -> Plan:
+    """Check a mapping as it comes out of YAML; `name` is what errors call it."""
+    if not isinstance(data, dict):
+        raise ConfigError(f"{name}: a plan is a mapping, with 'accounts' for example", hint=_REFERENCE)
+    where = ""
+    try:
+        accounts = data.get("accounts")
+        for account, said in accounts.items() if isinstance(accounts, dict) else ():
+            where = f"accounts.{account}"
+            msgspec.convert(said, AccountPlan, dec_hook=convert)
+        where = ""
+        plan = msgspec.convert(data, Plan, dec_hook=convert)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}: {_explain(str(error), where)}") from None
+    owners(plan)
+    return plan
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as it is, but a key that stands twice is a mistake and not the second one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"'{key_node.value}' stands twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key_node.value)
+        return super().construct_mapping(node, deep)
+
+
+def _explain(text: str, account: str) -> str:
+    """msgspec's words with the place in front, and the nearest known word where one is unknown."""
+    what, _, place = text.partition(" - at `$")
+    place = (account + place.rstrip("`")).lstrip(".")
+    said = f"{place}: {what}" if place else what
+    for unknown, known in (("unknown field `", known_keys()), ("Invalid enum value '", _WORDS)):
+        _, found, rest = what.partition(unknown)
+        if found:
+            near = difflib.get_close_matches(rest.rstrip("`'"), known, n=1)
+            said += f"; did you mean '{near[0]}'?" if near else ""
+    return said

@@ -1,0 +1,191 @@
+"""The fake provider as a server on 127.0.0.1: paths, sockets, and its life from start to stop.
+
+async with FakeServer(plan) as server:
+    ...  # POST to server.url + "/v1/chat/completions"
+    server.stats()["total"]["ok"]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import Any, Self
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+
+from headway.errors import UsageError
+from headway.fake import deliver
+from headway.fake.asked import Unacceptable
+from headway.fake.complaints import ANTHROPIC, OPENAI, Dialect
+from headway.fake.plan import Plan
+from headway.fake.provider import APIS, MESSAGES, Provider
+from headway.fake.timing import Timing
+
+HOST = "127.0.0.1"
+MAX_BODY = 64 * 1024 * 1024  # above what either vendor takes
+BACKLOG = 4096  # a client that opens thousands of connections at once is not turned away by the kernel
+STOP_S = 0.2
+MODELS = ("gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "claude-sonnet-4-5", "claude-haiku-4-5")
+_ABOUT = {"about": "a fake provider: headway fake", "stats": "/stats"}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class FakeServer:
+    """A fake provider that listens on a free port, or on `port`; an async context manager."""
+
+    def __init__(self, plan: Plan | None = None, *, port: int = 0, timing: Timing | None = None) -> None:
+        self.provider = Provider(plan or Plan(), timing or Timing())
+        self._port = port
+        self._web: web.Server | None = None
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """What a client takes as its base."""
+        return f"http://{HOST}:{self._port}"
+
+    def stats(self, *, series: bool = False) -> dict[str, Any]:
+        """What GET /stats tells."""
+        return self.provider.books.facts(self.provider.now(), series=series)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen; a port that is taken is a UsageError."""
+        loop = asyncio.get_running_loop()
+        self._web = web.Server(
+            self._handle, request_factory=_request, handler_cancellation=True, access_log=None
+        )
+        try:
+            self._listening = await loop.create_server(self._web, HOST, self._port, backlog=BACKLOG)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise UsageError(f"cannot listen on {HOST}:{self._port}: {error.strerror}") from None
+            raise UsageError(
+                f"port {self._port} is in use",
+                hint="choose another with --port, or --port 0 for any free one",
+            ) from None
+        self._port = self._listening.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Stop listening and end what is under way; that is nobody's cancellation."""
+        self.provider.closing = True
+        if self._listening is not None:
+            self._listening.close()
+        if self._web is not None:
+            await self._web.shutdown(STOP_S)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.raw_path.partition("?")[0]
+        api = APIS.get(path)
+        if api is not None and request.method == "POST":
+            try:
+                return await self.provider.serve(request, api)
+            except ConnectionError:  # aiohttp would log it as a bug of ours
+                raise asyncio.CancelledError from None
+        return await self._elsewhere(request, path)
+
+    async def _elsewhere(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        """What is no work: the front page, the statistics, the models, a count of tokens."""
+        reading = request.method in ("GET", "HEAD")
+        bare = path.removeprefix("/v1")
+        if path == "/" and reading:
+            return _json(_ABOUT)
+        if path == "/stats" and reading:
+            return _json(self.stats(series=bool(request.query.get("series"))))
+        if path == "/stats/reset" and request.method == "POST":
+            self.provider.reset()
+            return _json(self.stats())
+        if request.path.startswith("/stats/requests/") and reading:
+            return self._story(request.path.removeprefix("/stats/requests/"))
+        self.provider.books.other += 1
+        if bare == "/messages/count_tokens" and request.method == "POST":
+            return await self._count(request)
+        if bare.partition("/")[0] == "" and bare.startswith("/models") and reading:
+            return self._models(request, bare)
+        return self._nowhere(request, path)
+
+    def _story(self, name: str) -> web.Response:
+        story = self.provider.books.story(name)
+        if story is None:
+            return _json({"error": f"no request '{name}' is remembered"}, 404)
+        return _json(story)
+
+    async def _count(self, request: web.BaseRequest) -> web.Response:
+        body = await request.read()
+        request_id = self.provider.request_id()
+        tenant, key = self.provider.tenant_of(request.headers)
+        if tenant is None:
+            return _complaint(ANTHROPIC, ANTHROPIC.unauthorized(key, request_id), request_id)
+        try:
+            return deliver.whole(200, MESSAGES.count(body), {"request-id": request_id})
+        except Unacceptable as why:
+            return _complaint(ANTHROPIC, ANTHROPIC.invalid(why, request_id), request_id)
+
+    def _models(self, request: web.BaseRequest, path: str) -> web.Response:
+        dialect = _dialect(request)
+        request_id = self.provider.request_id()
+        tenant, key = self.provider.tenant_of(request.headers)
+        if tenant is None:
+            return _complaint(dialect, dialect.unauthorized(key, request_id), request_id)
+        wanted = path.removeprefix("/models").strip("/")
+        models = [_model(name, dialect) for name in MODELS]
+        if wanted:
+            return _json(_model(wanted, dialect))
+        if dialect is OPENAI:
+            return _json({"object": "list", "data": models})
+        ends = {"first_id": MODELS[0], "last_id": MODELS[-1], "has_more": False}
+        return _json({"data": models, **ends})
+
+    def _nowhere(self, request: web.BaseRequest, path: str) -> web.Response:
+        dialect = _dialect(request)
+        request_id = self.provider.request_id()
+        return _complaint(dialect, dialect.unknown_path(request.method, path, request_id), request_id)
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: Any,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    """aiohttp's request, with room for a large prompt."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
+
+
+def _dialect(request: web.BaseRequest) -> Dialect:
+    """Whose client asks, where the path does not say so."""
+    theirs = "anthropic-version" in request.headers or "x-api-key" in request.headers
+    return ANTHROPIC if theirs else OPENAI
+
+
+def _json(body: object, status: int = 200) -> web.Response:
+    return deliver.whole(status, _encode(body), {})
+
+
+def _complaint(dialect: Dialect, complaint: tuple[int, bytes], request_id: str) -> web.Response:
+    status, body = complaint
+    return deliver.whole(status, body, {dialect.request_id_header: request_id})
+
+
+def _model(name: str, dialect: Dialect) -> dict[str, Any]:
+    if dialect is OPENAI:
+        return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "headway-fake"}
+    return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}

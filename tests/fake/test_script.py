@@ -1,0 +1,127 @@
+"""A plan from YAML and from flags; what is wrong is one line that names the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headway.errors import ConfigError, HeadwayError, UsageError
+from headway.fake.chance import Spread
+from headway.fake.flags import fault_of, plan_from
+from headway.fake.plan import FAULTS, STRUCTS
+from headway.fake.script import load, read
+
+ROOT = Path(__file__).parents[2]
+
+WHOLE = """
+seed: 7
+strict: true
+accounts:
+  alpha: {key: sk-a, rpm: 600, burst: 10s, latency: {min: 100ms, max: 0.3}}
+  beta: {key: [sk-b, sk-c], itpm: 1000, headers: anthropic, limits: [{at: 30, itpm: 100}]}
+faults: [{kind: 500, chance: 0.1}, {kind: overloaded, between: [10, 20]}]
+tools: [{contains: weather, name: get_weather, arguments: {city: Oslo}}]
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_whole_plan(tmp_path: Path) -> None:
+    plan = load(write(tmp_path, WHOLE))
+    assert (plan.seed, plan.strict) == (7, True)
+    assert plan.accounts["alpha"].burst == 10.0
+    assert plan.accounts["alpha"].latency == Spread(0.1, 0.3)
+    assert plan.accounts["beta"].keys("beta") == ("sk-b", "sk-c")
+    assert [fault.name for fault in plan.faults] == ["500", "529"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("accounts: {a: {rmp: 5}}", "accounts.a: Object contains unknown field `rmp`; did you mean 'rpm'?"),
+        ("acounts: {}", "Object contains unknown field `acounts`; did you mean 'accounts'?"),
+        ("accounts: {a: {headers: opnai}}", "did you mean 'openai'?"),
+        ("accounts: {a: {burst: soon}}", "accounts.a.burst: 'soon' is no duration"),
+        ("accounts: {a: {burst: 0}}", "a burst is longer than nothing"),
+        ("accounts: {a: {rpm: 0}}", "accounts.a.rpm"),
+        ("accounts: {a: {latency: {min: 1}}}", "accounts.a.latency: a number, {min, max}"),
+        ("faults: [{kind: hnag}]", "faults[0]: there is no fault 'hnag'; did you mean 'hang'?"),
+        ("faults: [{kind: hang, between: [5, 1]}]", "'between' ends after it begins"),
+        ("accounts: {a: {key: x}, b: {key: x}}", "the accounts 'a' and 'b' have one key"),
+        ("strict: true", "strict wants accounts"),
+        ("[1, 2]", "a plan is a mapping"),
+        ("seed: 1\nseed: 2", "plan.yaml:2: not YAML: 'seed' stands twice"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, text))
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_flags_lie_over_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "accounts: {default: {rpm: 5, tpm: 7}}\nfaults: [{kind: hang}]")
+    plan = plan_from(
+        path, {"rpm": 600.0, "latency": "100ms-300ms"}, faults=("5xx=0.05",), keys=("B=sk-b",), seed=3
+    )
+    default = plan.accounts["default"]
+    assert (default.rpm, default.tpm, default.latency) == (600, 7, Spread(0.1, 0.3))
+    assert plan.accounts["B"].keys("B") == ("sk-b",)
+    assert plan.accounts["B"].rpm == 600
+    assert [fault.name for fault in plan.faults] == ["5xx", "hang"]
+    assert plan.seed == 3
+
+
+def test_faults_as_flags() -> None:
+    assert fault_of("hang").chance == 1.0
+    assert fault_of("5xx=0.05").chance == 0.05
+    assert fault_of("reset-body/10").every == 10
+    assert fault_of("503@30s").at == 30.0
+    assert fault_of("529=0.5@30s-1m").between == (30.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ({"faults": ("hnag=1",)}, "--fault hnag=1: there is no fault 'hnag'; did you mean 'hang'?"),
+        ({"faults": ("hang=2",)}, "--fault hang=2: Expected `float` <= 1.0"),
+        ({"faults": ("hang=often",)}, "KIND=CHANCE"),
+        ({"keys": ("ALPHA",)}, "--key ALPHA: NAME=KEY is meant"),
+        ({"strict": True}, "--strict: no key would be good"),
+        ({"account": {"burst": "soon"}}, "--burst: 'soon' is no duration"),
+        ({"account": {"per_token": "x"}}, "--per-token: 'x' is no duration"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(flags: dict[str, object], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        plan_from(None, flags.pop("account", {}), **flags)  # type: ignore[arg-type]
+    assert complaint in str(caught.value)
+
+
+def test_every_key_and_every_fault_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "fake.md").read_text(encoding="utf-8")
+    for kind in STRUCTS:
+        for name in kind.__struct_fields__:
+            assert f"`{name}`" in page, name
+    for name in FAULTS:
+        assert f"`{name}`" in page, name
+
+
+def test_the_documented_example_is_a_plan() -> None:
+    page = (ROOT / "docs" / "reference" / "fake.md").read_text(encoding="utf-8")
+    import yaml
+
+    assert read(yaml.safe_load(page.split("```yaml")[1].split("```")[0])).accounts
+    assert issubclass(ConfigError, HeadwayError)
