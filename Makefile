@@ -44,8 +44,8 @@ define make_venv
 	"$(PYTHON)" -m venv --clear $(VENV)
 endef
 
-demo: setup ## run the demo scenario in virtual time: no key, no network
-	@$(BIN)/headway simulate scenarios/demo.yaml
+demo: setup ## a batch over three fake accounts, interrupted and resumed: no key, no network
+	@$(BIN)/headway demo
 
 check: setup ## lint, formatting, types, import contracts
 	$(BIN)/ruff check

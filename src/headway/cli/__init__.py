@@ -27,9 +27,24 @@ INTERRUPTED = 130  # what shells report for a process that SIGINT ended: 128 + 2
 
 # name → (where its click command is, the line that `headway --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("headway.cli.run:command", "Send a batch; the same file again goes on where it stopped."),
+    "resume": ("headway.cli.resume:resume", "Go on with a job; un-pauses one that runs."),
+    "pause": ("headway.cli.ask:pause", "Start nothing more until 'headway resume'."),
+    "retry": ("headway.cli.resume:retry", "Run the failed units of a job again."),
+    "cancel": ("headway.cli.ask:cancel", "Stop a job and what it has in flight."),
+    "jobs": ("headway.cli.look:jobs", "List the jobs."),
+    "status": ("headway.cli.look:status", "How a job stands, lane by lane."),
+    "show": ("headway.cli.look:show", "Everything about one unit."),
+    "export": ("headway.cli.look:export", "Write a job's results from the store."),
+    "lanes": ("headway.cli.look:lanes", "What is known of every lane."),
     "simulate": (
         "headway.cli.simulate:command",
         "Run the real scheduler in virtual time against modelled providers.",
+    ),
+    "demo": ("headway.cli.demo:command", "A run on a fake provider, no key needed."),
+    "fake": (
+        "headway.cli.fake:command",
+        "A provider on loopback to try clients out against.",
     ),
 }
 

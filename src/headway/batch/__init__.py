@@ -1,0 +1,29 @@
+"""A batch: a file of requests in, a file of results out. docs/reference/batch.md is the contract.
+
+reader      a file → numbered lines, and the digest of all of it
+route       a model's name → the provider that is asked
+rows        one line → one row, or what is wrong with it
+fields      the cheap checks of single fields
+chars       how long an input is, for estimates
+result      one unit's end → one output line
+"""
+
+from headway.batch.reader import Reader, digest_of
+from headway.batch.result import Result, owner_of, result_line
+from headway.batch.route import Router, Target
+from headway.batch.rows import BadRow, Row, parse, read, rows_of
+
+__all__ = [
+    "BadRow",
+    "Reader",
+    "Result",
+    "Router",
+    "Row",
+    "Target",
+    "digest_of",
+    "owner_of",
+    "parse",
+    "read",
+    "result_line",
+    "rows_of",
+]

@@ -1,0 +1,90 @@
+"""The cheap checks of single fields: what a row must have before anything is sent. The provider checks the rest.
+
+Each raises a `UsageError` that names the field and says what it must be. A null is as good as a field left out.
+`at` is where the fields lie: "" in a short row, "body." in a Batch row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from headway.errors import UsageError
+
+Fields = Mapping[str, Any]
+
+#: No model writes more; a larger number is a slip, and would not fit the stores' integers.
+MOST_TOKENS: Final = 1_000_000_000
+#: PostgreSQL's integer.
+LARGEST_PRIORITY: Final = 2**31 - 1
+
+
+def custom_id(value: object, number: int, name: str) -> str:
+    """A row's own name; without one it is called by its line."""
+    if value is None:
+        return f"row-{number}"
+    if type(value) is int or type(value) is float:
+        return str(value)
+    if type(value) is not str or not value or "\0" in value:
+        raise UsageError(f'"{name}" must be a string or a number')
+    return value
+
+
+def priority(value: object) -> int:
+    """Higher goes first; 0 where nothing is said."""
+    if value is None:
+        return 0
+    if type(value) is not int or abs(value) > LARGEST_PRIORITY:
+        raise UsageError('"priority" must be a whole number')
+    return value
+
+
+def serial(value: object) -> bool:
+    """Whether a unit runs alone, before the others."""
+    if value is None:
+        return False
+    if type(value) is not bool:
+        raise UsageError('"serial" must be true or false')
+    return value
+
+
+def model(value: object, at: str) -> str | None:
+    """The model as the row names it; None where it names none."""
+    if value is not None and (type(value) is not str or not value):
+        raise UsageError(f'"{at}model" must be a string')
+    return value
+
+
+def whole(body: Fields, name: str, at: str) -> int:
+    """A count above 0, or 0 where it is left out."""
+    value = body.get(name)
+    if value is None:
+        return 0
+    if type(value) is not int or value < 1:
+        raise UsageError(f'"{at}{name}" must be a whole number above 0')
+    if value > MOST_TOKENS:
+        raise UsageError(f'"{at}{name}" must be a whole number up to {MOST_TOKENS:,}')
+    return value
+
+
+def messages(value: object, at: str) -> None:
+    """A conversation: a list of objects, each with a role."""
+    if type(value) is not list or not value:
+        raise UsageError(f'"{at}messages" must be a list of at least one message')
+    for place, message in enumerate(value):
+        if type(message) is not dict or type(message.get("role")) is not str:
+            raise UsageError(f'"{at}messages[{place}]" must be an object with a "role"')
+
+
+def texts(value: object, at: str) -> None:
+    """What is embedded or answered: a text, or a list of something."""
+    if (type(value) is not str and type(value) is not list) or not value:
+        raise UsageError(f'"{at}input" must be a text or a list, and not empty')
+
+
+def most_output(body: Fields, names: tuple[str, ...], at: str) -> float:
+    """The most tokens that may come back: the first of these limits, for each of `n` answers; 0.0: no limit."""
+    most = 0
+    for name in names:
+        most = most or whole(body, name, at)
+    return float(most * (whole(body, "n", at) or 1)) if "n" in body else float(most)

@@ -1,0 +1,198 @@
+"""Which job an input is, and how a new one is taken in.
+
+A job is its input's content together with what the models that it names resolve to. The same again is the same job,
+whatever became of limits, keys, addresses or the file's name. Taking in is all or nothing: a process that dies in the
+middle leaves a job that is `ingesting`, which the next one removes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO, Final
+
+import msgspec
+
+from headway.batch.reader import Reader, digest_of
+from headway.batch.route import Router
+from headway.batch.rows import EMBEDDINGS, BadRow, Row, rows_of
+from headway.config import Config
+from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, UsageError
+from headway.stores.base import Job, NewJob, NewUnit, Route, Store, chunks
+
+#: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
+CHUNK: Final = 10_000
+#: Bad rows that are shown one by one.
+MOST_SHOWN: Final = 20
+_COPY_BYTES: Final = 1 << 20
+
+#: Told now and then how many rows have been taken in.
+Progress = Callable[[int], None]
+
+
+class Input(msgspec.Struct, frozen=True):
+    """An input and its digest. Standard input is kept in a file without a name, because it is read twice."""
+
+    name: str
+    path: str
+    digest: str
+    spool: BinaryIO | None = None
+
+    def reader(self) -> Reader:
+        """From the beginning."""
+        if self.spool is not None:
+            self.spool.seek(0)
+        return Reader(self.path, self.spool)
+
+
+def open_input(path: str, stdin: BinaryIO | None = None) -> Input:
+    """Look at the whole input once."""
+    if path != "-":
+        return Input(Path(path).name, str(Path(path).absolute()), digest_of(path))
+    spool = TemporaryFile()  # noqa: SIM115 - the input lives as long as the command.
+    assert stdin is not None
+    while block := stdin.read(_COPY_BYTES):
+        spool.write(block)
+    spool.seek(0)
+    reader = Reader(path, spool)
+    for _ in reader:
+        pass
+    return Input("stdin", path, reader.digest, spool)
+
+
+def find(store: Store, config: Config, digest: str) -> Job | None:
+    """The job that this content is, with the present settings; the newest, if it was started over."""
+    router = Router(config)
+    same = (job for job in store.jobs() if job.digest == digest and job.state != "ingesting")
+    return next((job for job in same if _resolves(job, router)), None)
+
+
+def _resolves(job: Job, router: Router) -> bool:
+    """Whether every model that the job's input names still means the same."""
+    for raw, known in job.models.items():
+        try:
+            target = router.route(raw or None)
+        except HeadwayError:
+            return False
+        if (target.provider, target.kind, target.model) != known:
+            return False
+    return True
+
+
+def name_for(store: Store, source: Input) -> str:
+    """A name for a new job: the file's, and enough of the digest to tell its versions apart."""
+    stem = re.sub(r"\.(jsonl|gz|json)", "", source.name)
+    stem = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40] or "job"
+    first = f"{stem}-{source.digest[:6]}"
+    taken = {job.name for job in store.jobs() if job.state != "ingesting"}
+    names = (first if n == 1 else f"{first}-{n}" for n in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def clear_remains(store: Store, name: str) -> None:
+    """Remove what a process left that died while it took this job in. The caller has the job's lock."""
+    job = store.job(name)
+    if job is not None and job.state == "ingesting":
+        store.forget(job.id)
+
+
+def ingest(
+    store: Store,
+    config: Config,
+    source: Input,
+    name: str,
+    out: str,
+    *,
+    skip_bad: bool = False,
+    progress: Progress,
+) -> tuple[Job, int]:
+    """Take every row in; returns the job and how many bad rows were left out. The caller has the job's lock."""
+    clear_remains(store, name)
+    new = NewJob(name, "batch", source.path, source.digest, out, time.time())
+    number = store.add_job(new)
+    try:
+        left_out = _Intake(store, config, source, number, skip_bad=skip_bad, progress=progress).run()
+    except BaseException:
+        store.forget(number)
+        raise
+    job = store.job(name)
+    assert job is not None
+    return job, left_out
+
+
+class _Intake:
+    """Reads rows, checks them all, and stores them for as long as none was bad."""
+
+    def __init__(
+        self, store: Store, config: Config, source: Input, job: int, *, skip_bad: bool, progress: Progress
+    ) -> None:
+        self._store, self._config, self._source, self._job = store, config, source, job
+        self._skip_bad, self._progress = skip_bad, progress
+        self._kinds = {name: provider.kind for name, provider in config.providers.items()}
+        self._routes: dict[tuple[str, str], int] = {}
+        self._models: dict[str, tuple[str, str, str]] = {}
+        self._bad: list[str] = []
+        self._bad_count = 0
+
+    def run(self) -> int:
+        reader = self._source.reader()
+        total = 0
+        for chunk in chunks(self._units(rows_of(reader, Router(self._config))), CHUNK):
+            try:
+                self._store.add_units(self._job, total, chunk)
+            except DuplicateId as error:
+                raise self._twice(error.custom_id) from None
+            total += len(chunk)
+            self._progress(total)
+        if self._bad_count and not self._skip_bad:
+            raise self._bad_rows()
+        if not total:
+            raise ConfigError(f"{self._source.name} has no rows", hint="one JSON object a line is expected")
+        self._store.seal(self._job, total, self._models, self._source.digest)
+        return self._bad_count
+
+    def _units(self, rows: Iterator[Row | BadRow]) -> Iterator[NewUnit]:
+        for row in rows:
+            if isinstance(row, BadRow):
+                self._bad_count += 1
+                if len(self._bad) < MOST_SHOWN:
+                    self._bad.append(row.at(self._source.name))
+            elif self._skip_bad or not self._bad_count:
+                yield self._unit(row)
+
+    def _unit(self, row: Row) -> NewUnit:
+        route = self._routes.get((row.provider, row.model))
+        if route is None:
+            kind = self._kinds[row.provider]
+            route = self._store.add_route(self._job, Route(row.provider, kind, row.model))
+            self._routes[row.provider, row.model] = route
+        if row.raw_model not in self._models:
+            self._models[row.raw_model] = (row.provider, self._kinds[row.provider], row.model)
+        most = -1 if row.path == EMBEDDINGS else int(row.max_tokens)
+        return NewUnit(
+            row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata
+        )
+
+    def _bad_rows(self) -> InputError:
+        n = self._bad_count
+        more = (f"… and {n - MOST_SHOWN} more",) if n > MOST_SHOWN else ()
+        what = "1 bad row" if n == 1 else f"{n:,} bad rows"
+        return InputError(
+            f"{self._source.name} has {what}; nothing was sent",
+            (*self._bad, *more),
+            hint="mend them, or leave them out with --skip-bad-rows",
+        )
+
+    def _twice(self, custom_id: str) -> UsageError:
+        """Which lines have the same id: worth a second look at the input, since nothing was sent."""
+        reader = self._source.reader()
+        rows = rows_of(reader, Router(self._config))
+        lines = [str(reader.lines) for row in rows if isinstance(row, Row) and row.custom_id == custom_id]
+        where = " and ".join(lines[:2])
+        return UsageError(
+            f"{self._source.name}: the id '{custom_id}' occurs twice (lines {where}); nothing was sent",
+            hint="give each row an id of its own",
+        )

@@ -1,0 +1,280 @@
+"""A job's output file: written from the store while the job runs, a valid prefix at every moment, whole at the end.
+
+In input order the file grows as far as units have ended without a gap. In order of completion it grows as they end.
+What could not finish gets its row at the end of the run; the next run cuts those off again before it goes on. Only
+what is committed is ever written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, Literal
+
+import msgspec
+
+from headway.batch.result import Result, owner_of, result_line
+from headway.core.model import Usage
+from headway.core.status import GOOD
+from headway.errors import HeadwayError, UsageError
+from headway.stores import base as records
+from headway.stores.base import Job, Store
+
+PAGE: Final = 1_000
+_OPEN: Final = frozenset({"pending", "assigned", "running"})
+_BLOCK: Final = 1 << 20
+_LEFT: Final = ("interrupted", "it has not been run yet")
+
+Order = Literal["input", "completion"]
+
+
+class OutputFile:
+    """One job's file. `advance` and `finish` may run in a thread of their own, one call at a time."""
+
+    def __init__(self, open_store: Callable[[], Store], job: Job, path: Path, order: Order = "input") -> None:
+        self._open_store, self._job, self.path, self._order = open_store, job, path, order
+        self._next = 0
+        self._keep = 0
+        self._file: BinaryIO | None = None
+        self._store: Store | None = None
+        self._ended: list[int] = []
+        self._written = bytearray()
+
+    def claim(self, *, force: bool = False) -> None:
+        """Make sure that the file is this job's to write. Raises before anything is touched."""
+        try:
+            if self.path.is_dir():
+                raise UsageError(f"--out {self.path} is a directory", hint="name a file")
+            if not self.path.exists():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.touch()
+                return
+            with self.path.open("r+b") as file:
+                first = file.readline(_BLOCK)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        if force or not first or owner_of(first) == self._job.name:
+            return
+        raise UsageError(
+            f"{self.path} exists and is not the output of job '{self._job.name}'",
+            hint="name another file with --out, or replace it with --force",
+        )
+
+    def look(self) -> None:
+        """How far the records go without a gap before this run changes them; call it before anything is sent."""
+        self._store = self._open_store()
+        first = self._store.first_unended(self._job.id)
+        self._keep = self._job.total if first is None else first
+
+    def open(self) -> None:
+        """Keep what is right in the file and go on behind it."""
+        if self._store is None:
+            self.look()
+        try:
+            if self._order == "input":
+                self._open_in_order()
+            else:
+                self._open_by_completion()
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _open_in_order(self) -> None:
+        file = self.path.open("r+b" if self.path.exists() else "w+b")
+        self._next, end = _prefix(file, self._keep, self._job.name)
+        file.truncate(end)
+        file.seek(end)
+        self._file = file
+
+    def _open_by_completion(self) -> None:
+        """Copy the rows that stay; rows of units that run again go."""
+        assert self._store is not None
+        self._written = bytearray(self._job.total)
+        fresh = self.path.with_name(self.path.name + ".new")
+        good = _Good(self._store, self._job)
+        with fresh.open("wb") as file:
+            for index, line in _owned_lines(self.path, self._job.name):
+                if good.has(index) and not self._written[index] and _is_answer(line):
+                    file.write(line)
+                    self._written[index] = 1
+        os.replace(fresh, self.path)
+        self._file = self.path.open("ab")
+        # What an earlier run committed and did not live to write.
+        self._ended.extend(index for index in good.all() if not self._written[index])
+
+    def ended(self, indexes: Iterable[int]) -> None:
+        """Units have ended, and that is committed."""
+        if self._order == "completion":
+            self._ended.extend(indexes)
+
+    def advance(self) -> None:
+        """Write what there is to write."""
+        try:
+            if self._order == "completion":
+                self._write_ended()
+            else:
+                self._write_prefix()
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _write_prefix(self) -> None:
+        assert self._store is not None
+        while True:
+            rows = self._store.results(self._job.id, self._next - 1, PAGE)
+            ready = list(_until_open(rows))
+            self._write(_result(self._job.name, row) for row in ready)
+            self._next += len(ready)
+            if len(ready) < PAGE:
+                return
+
+    def _write_ended(self) -> None:
+        assert self._store is not None
+        ended, self._ended = self._ended, []
+        for index in ended:
+            if not self._written[index]:
+                self._written[index] = 1
+                rows = self._store.results(self._job.id, index - 1, 1)
+                self._write(_result(self._job.name, row) for row in rows)
+
+    def _write(self, results: Iterable[Result]) -> None:
+        data = b"".join(result_line(result) for result in results)
+        if data:
+            assert self._file is not None
+            self._file.write(data)
+            self._file.flush()
+
+    def finish(self) -> None:
+        """Make the file whole: a row for every unit, also for those that could not finish."""
+        self.advance()
+        assert self._store is not None
+        assert self._file is not None
+        why = reasons(self._store, self._job)
+        try:
+            if self._order == "completion":
+                for index in range(self._job.total):
+                    if not self._written[index]:
+                        rows = self._store.results(self._job.id, index - 1, 1)
+                        self._write(_result(self._job.name, row, why) for row in rows)
+            else:
+                while rows := self._store.results(self._job.id, self._next - 1, PAGE):
+                    self._write(_result(self._job.name, row, why) for row in rows)
+                    self._next += len(rows)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+        if self._store is not None:
+            self._store.close()
+
+
+class _Good:
+    """Which units have their answer, asked page by page in ascending order or one by one."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store, self._job = store, job
+        self._known = bytearray(job.total)
+        after = -1
+        while rows := store.results(job.id, after, PAGE):
+            for row in rows:
+                self._known[row.index] = row.status in GOOD
+            after = rows[-1].index
+
+    def has(self, index: int) -> bool:
+        return index < len(self._known) and bool(self._known[index])
+
+    def all(self) -> Iterator[int]:
+        return (index for index, good in enumerate(self._known) if good)
+
+
+def lines(store: Store, job: Job) -> Iterator[bytes]:
+    """Every row of a job as it stands, in input order."""
+    return lines_of(store, job, 0, job.total - 1)
+
+
+def lines_of(store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
+    """The rows from one index to another."""
+    why = reasons(store, job)
+    while first <= last and (rows := store.results(job.id, first - 1, min(PAGE, last + 1 - first))):
+        for row in rows:
+            yield result_line(_result(job.name, row, why))
+        first = rows[-1].index + 1
+
+
+Reasons = dict[tuple[str, str], tuple[str, str]]
+
+
+def reasons(store: Store, job: Job) -> Reasons:
+    """Why units of each route could not finish, as the latest run left it."""
+    current = store.job(job.name) or job
+    return {
+        (route.provider, route.model): current.unfinished.get(str(route.id), _LEFT)
+        for route in store.routes(job.id)
+    }
+
+
+def _until_open(rows: Iterable[records.Result]) -> Iterator[records.Result]:
+    for row in rows:
+        if row.status in _OPEN:
+            return
+        yield row
+
+
+def _result(job: str, row: records.Result, why: Reasons | None = None) -> Result:
+    code, message = row.code, row.message
+    if row.status in _OPEN:
+        code, message = (why or {}).get((row.provider, row.model), _LEFT)
+    usage = None
+    if row.input_tokens is not None:
+        usage = Usage(row.input_tokens, row.output_tokens or 0, row.cached_tokens or 0)
+    return Result(
+        job, row.index, row.custom_id, row.status, row.lane or f"{row.provider}/{row.model}", row.attempts, row.status_code,
+        row.request_id or "", row.body or b"", None if row.status in GOOD else code or row.status, message or "", usage,
+        row.cost_usd or None, row.started_utc, row.finished_utc, row.metadata,
+    )  # fmt: skip
+
+
+def _prefix(file: BinaryIO, keep: int, job: str) -> tuple[int, int]:
+    """How many of the first `keep` rows the file has in their place, and where the last of them ends."""
+    count = end = 0
+    start = f'{{"id":"{job}-'.encode()
+    for line in file:
+        if count == keep or not line.endswith(b"\n") or not line.startswith(b'%b%d"' % (start, count)):
+            break
+        count += 1
+        end += len(line)
+    return count, end
+
+
+def _owned_lines(path: Path, job: str) -> Iterator[tuple[int, bytes]]:
+    """The whole rows of a file with their index, as far as they are this job's."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            owner = owner_of(line) if line.endswith(b"\n") else None
+            if owner == job:
+                head = line.partition(b'","')[0]
+                yield int(head.rpartition(b"-")[2]), line
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    error: msgspec.Raw
+
+
+_outcome: Final = msgspec.json.Decoder(_Outcome).decode
+
+
+def _is_answer(line: bytes) -> bool:
+    """Whether a row is an answer: one of an earlier run that tells of a failure may have been overtaken."""
+    return bytes(_outcome(line).error) == b"null"
+
+
+def _unwritable(path: Path, error: OSError) -> HeadwayError:
+    return HeadwayError(
+        f"{path} cannot be written: {(error.strerror or str(error)).lower()}",
+        hint="name another file with --out; the results themselves are safe in the store",
+    )

@@ -1,0 +1,172 @@
+"""A file of lines → (line number, bytes), in bounded memory, with the digest of everything that was read.
+
+Owns files, compression and line ends; knows nothing of what a line says. Compression is told by the first bytes,
+so that standard input may be compressed too, and the digest is that of the decompressed bytes: a file and its .gz
+are the same job.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from headway.errors import ConfigError, HeadwayError, UsageError
+
+STDIN: Final = "-"
+#: The longest line that is read; a longer one is a bad row.
+LONGEST_LINE: Final = 100_000_000
+#: How much is read at once: some thousand short rows, and far below a cache's size.
+CHUNK: Final = 1 << 18
+DIGEST_BYTES: Final = 32
+
+_BOM: Final = b"\xef\xbb\xbf"
+_GZIP: Final = b"\x1f\x8b"
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Reader:
+    """Reads one input once. `digest` and `lines` speak of what has been read so far: of all of it at the end."""
+
+    def __init__(self, path: str | Path, stdin: BinaryIO | None = None) -> None:
+        self.path = str(path)
+        self.name = "stdin" if self.path == STDIN else self.path
+        self.lines = 0
+        self._stdin = stdin
+        self._hash = blake2b(digest_size=DIGEST_BYTES)
+
+    @property
+    def digest(self) -> str:
+        """Of the decompressed bytes, in hex."""
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[tuple[int, bytes | None]]:
+        """Every line that is not blank, without its end; None where it is too long to be read."""
+        held: list[bytes] = []
+        length = 0
+        for chunk in self._chunks():
+            first, *lines = chunk.split(b"\n")
+            length += len(first)
+            # Of a line that is too long only the length is kept.
+            held = [*held, first] if length <= LONGEST_LINE else []
+            if not lines:
+                continue
+            last = lines.pop()
+            yield from self._line(held, length)
+            number = self.lines
+            for line in lines:
+                number += 1
+                line = line.strip()
+                if line:
+                    self.lines = number
+                    yield number, line
+            self.lines = number
+            held, length = [last], len(last)
+        if length:
+            yield from self._line(held, length)
+
+    def _line(self, pieces: list[bytes], length: int) -> Iterator[tuple[int, bytes | None]]:
+        """A line that came in pieces."""
+        self.lines += 1
+        if length > LONGEST_LINE:
+            yield self.lines, None
+        elif line := b"".join(pieces).strip():
+            yield self.lines, line
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The decompressed bytes, hashed; the mark that some editors put in front is hashed and left out."""
+        with _opened(self.path, self._stdin) as file:
+            start = True
+            while chunk := self._read(file):
+                self._hash.update(chunk)
+                if start:
+                    if chunk.startswith(_UTF_16):
+                        raise ConfigError(f"{self.name}: written in UTF-16", hint="save it as UTF-8")
+                    chunk = chunk.removeprefix(_BOM)
+                    start = False
+                yield chunk
+
+    def _read(self, file: BinaryIO) -> bytes:
+        try:
+            return file.read(CHUNK)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise _damaged(self.name, error, f" after {self.lines:,} lines that could be read") from None
+        except OSError as error:
+            raise _unreadable(self.name, error) from None
+
+
+def digest_of(path: str | Path) -> str:
+    """The digest that a `Reader` of this file ends with, without looking at its lines."""
+    if str(path) == STDIN:
+        raise UsageError("standard input can be read only once", hint="write it to a file first")
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    with _opened(str(path), None) as file:
+        try:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise _damaged(str(path), error, "") from None
+        except OSError as error:
+            raise _unreadable(str(path), error) from None
+    return digest.hexdigest()
+
+
+@contextmanager
+def _opened(path: str, stdin: BinaryIO | None) -> Iterator[BinaryIO]:
+    """The decompressed bytes of a file or of standard input, which stays open."""
+    if path == STDIN:
+        with _peekable(stdin or sys.stdin.buffer) as raw, _unpacked(path, raw) as file:
+            yield file
+        return
+    try:
+        opened = open(path, "rb")  # noqa: SIM115 (closed below; only the opening is tried)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    with opened, _unpacked(path, opened) as file:
+        yield file
+
+
+@contextmanager
+def _peekable(stream: BinaryIO) -> Iterator[io.BufferedReader]:
+    """A stream whose first bytes can be looked at; a buffer put around one lets go of it in the end."""
+    if isinstance(stream, io.BufferedReader):
+        yield stream
+        return
+    buffered: io.BufferedReader = io.BufferedReader(cast(io.RawIOBase, stream))
+    try:
+        yield buffered
+    finally:
+        buffered.detach()
+
+
+@contextmanager
+def _unpacked(path: str, raw: io.BufferedReader) -> Iterator[BinaryIO]:
+    try:
+        start = raw.peek(len(_GZIP))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if start.startswith(_GZIP):
+        with gzip.GzipFile(fileobj=raw) as file:
+            yield file  # type: ignore[misc]
+    elif start and os.path.splitext(path)[1] == ".gz":
+        raise ConfigError(f"{path}: not compressed by gzip", hint="take .gz off its name, or compress it")
+    else:
+        yield raw
+
+
+def _damaged(name: str, error: Exception, where: str) -> ConfigError:
+    what = "ends too early" if isinstance(error, EOFError) else "is damaged"
+    return ConfigError(f"{name}: the compressed data {what}{where}", hint="make or copy the file again")
+
+
+def _unreadable(name: str, error: OSError) -> HeadwayError:
+    return UsageError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}")

@@ -1,0 +1,161 @@
+"""One unit's end → one line of the output file, and whose output a file is.
+
+An OpenAI Batch result row with one more key, `headway`. The body goes in as it was stored: it must be JSON, and is
+only rewritten where it spans lines (OpenAI indents its answers).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from headway.core.model import Usage
+
+#: Costs are sums of floats: below a millionth of a cent they say nothing.
+COST_DIGITS: Final = 10
+
+
+class Result(msgspec.Struct, frozen=True, gc=False):
+    """How a unit ended. With an `error_code` it failed, and there is no response whatever else is set.
+
+    `body` is the answer's JSON, `metadata` the row's own; `started_utc` and `finished_utc` are seconds since 1970.
+    """
+
+    job: str
+    index: int
+    custom_id: str
+    status: str
+    lane: str
+    attempts: int
+    status_code: int | None = None
+    request_id: str = ""
+    body: bytes = b""
+    error_code: str | None = None
+    error_message: str = ""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    started_utc: float | None = None
+    finished_utc: float | None = None
+    metadata: bytes | None = None
+
+
+class _Usage(msgspec.Struct, frozen=True, gc=False):
+    input_tokens: int
+    output_tokens: int
+    cached_input_tokens: int
+
+
+class _Response(msgspec.Struct, frozen=True, gc=False):
+    status_code: int | None
+    request_id: str
+    body: Raw
+
+
+class _Error(msgspec.Struct, frozen=True, gc=False):
+    code: str
+    message: str
+
+
+class _Headway(msgspec.Struct, frozen=True, gc=False):
+    index: int
+    status: str
+    lane: str
+    attempts: int
+    usage: _Usage | None
+    cost_usd: float | None
+    started_utc: str | None
+    finished_utc: str | None
+    metadata: Raw | UnsetType = UNSET
+
+
+class _Line(msgspec.Struct, frozen=True, gc=False):
+    id: str
+    custom_id: str
+    response: _Response | None
+    error: _Error | None
+    headway: _Headway
+
+
+class _Place(msgspec.Struct, frozen=True, gc=False):
+    index: int
+
+
+class _Head(msgspec.Struct, frozen=True, gc=False):
+    """As much of a line as tells whose it is."""
+
+    id: str
+    headway: _Place
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_head: Final = msgspec.json.Decoder(_Head).decode
+_NULL: Final = Raw(b"null")
+#: As a number: looking for one is four times as quick as looking for a piece of text.
+_LINE_FEED: Final = ord("\n")
+_THOUSANDTHS: Final = tuple(f".{thousandths:03d}Z" for thousandths in range(1000))
+
+
+def result_line(result: Result) -> bytes:
+    """The line of one unit, with its end."""
+    index, usage, cost, metadata = result.index, result.usage, result.cost_usd, result.metadata
+    response = error = None
+    if result.error_code is None:
+        response = _Response(result.status_code, result.request_id, _one_line(result.body))
+    else:
+        error = _Error(result.error_code, result.error_message)
+    line = _Line(
+        f"{result.job}-{index}",
+        result.custom_id,
+        response,
+        error,
+        _Headway(
+            index,
+            result.status,
+            result.lane,
+            result.attempts,
+            _whole(usage) if usage is not None else None,
+            round(cost, COST_DIGITS) if cost is not None else None,
+            instant(result.started_utc),
+            instant(result.finished_utc),
+            Raw(metadata) if metadata is not None else UNSET,
+        ),
+    )
+    return _encode(line) + b"\n"
+
+
+def owner_of(first_line: bytes) -> str | None:
+    """The job whose output begins with this line; None where it is no output of Headway's."""
+    try:
+        head = _head(first_line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    job, mark, index = head.id.rpartition("-")
+    return job if mark and job and index == str(head.headway.index) else None
+
+
+def instant(seconds: float | None) -> str | None:
+    """Seconds since 1970 as `2026-01-31T08:15:00.250Z`."""
+    if seconds is None:
+        return None
+    milliseconds = int(seconds * 1000.0 + 0.5)
+    return _second(milliseconds // 1000) + _THOUSANDTHS[milliseconds % 1000]
+
+
+@lru_cache(1024)
+def _second(seconds: int) -> str:
+    """Units end many to the second, and writing a date costs more than the rest of the line."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _one_line(body: bytes) -> Raw:
+    if _LINE_FEED in body:
+        body = msgspec.json.format(body, indent=-1)
+    return Raw(body) if body else _NULL
+
+
+def _whole(usage: Usage) -> _Usage:
+    return _Usage(int(usage.input_tokens), int(usage.output_tokens), int(usage.cached_input_tokens))

@@ -1,0 +1,88 @@
+"""A model's name → the provider that is asked, and the model it is asked for (DESIGN §4).
+
+`NAME/rest` goes to provider NAME where one is configured, and NAME is stripped. Any other name, with or without
+slashes, is a model of `[run] provider` or of the only provider there is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from headway.config import Config, ProviderConfig
+from headway.errors import UsageError
+
+#: Files name a handful of models; somebody who names a million is not to pay for it with memory.
+REMEMBERED: Final = 1024
+_LONGEST_SHOWN: Final = 80
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """Whom to ask for what."""
+
+    provider: str
+    kind: str
+    model: str
+
+
+class Router:
+    """Finds the target of every row of one job."""
+
+    def __init__(self, config: Config) -> None:
+        self._providers = config.providers
+        self._default = _default(config)
+        self.route = lru_cache(REMEMBERED)(self._route)
+
+    def _route(self, model: str | None) -> Target:
+        """The target of a model's name; None: the row names none. An error is one line that says what to do."""
+        if not self._providers:
+            raise UsageError(
+                "there is no provider",
+                hint="write a headway.toml, or set OPENAI_API_KEY or ANTHROPIC_API_KEY",
+            )
+        if model is None:
+            return self._unnamed()
+        if not model.strip() or not model.isprintable():
+            raise UsageError('"model" must be the name of a model')
+        name, slash, rest = model.partition("/")
+        if slash and name in self._providers:
+            if not rest:
+                raise UsageError(f"\"model\" '{_cut(model)}' names a provider and no model of it")
+            return _target(self._providers[name], rest)
+        if self._default is None:
+            raise self._undecided(f"\"model\" '{_cut(model)}' names no provider", _cut(model))
+        return _target(self._default, model)
+
+    def _unnamed(self) -> Target:
+        if self._default is None:
+            raise self._undecided('"model" is missing', "MODEL")
+        if self._default.model is None:
+            raise UsageError(
+                f"\"model\" is missing, and provider '{self._default.name}' has none of its own",
+                hint=f"name one in the row, or set model in [providers.{self._default.name}]",
+            )
+        return _target(self._default, self._default.model)
+
+    def _undecided(self, what: str, model: str) -> UsageError:
+        names = list(self._providers)
+        return UsageError(
+            f"{what}, and there are several ({', '.join(names)})",
+            hint=f"write '{names[0]}/{model}', or set provider in [run]",
+        )
+
+
+def _default(config: Config) -> ProviderConfig | None:
+    """The provider of rows that name none."""
+    if config.run.provider is not None:
+        return config.providers.get(config.run.provider)
+    return next(iter(config.providers.values())) if len(config.providers) == 1 else None
+
+
+def _target(provider: ProviderConfig, model: str) -> Target:
+    return Target(provider.name, provider.kind, model)
+
+
+def _cut(model: str) -> str:
+    return model if len(model) <= _LONGEST_SHOWN else model[:_LONGEST_SHOWN] + "…"

@@ -1,0 +1,285 @@
+"""One line of a batch → one `Row` that is ready to be sent, or a `BadRow` that says what is wrong.
+
+Owns the two forms of input and how a short row becomes a request. A line is decoded once, into plain objects, and
+the body encoded once: compact, with its keys in the order they came in and every field that is not Headway's own.
+That costs less than typed records with raw fields, which would pass a body's spaces on and still have to look into
+its messages for their length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from headway.batch import chars, fields
+from headway.batch.reader import LONGEST_LINE, Reader
+from headway.batch.route import Router, Target
+from headway.config import Config
+from headway.errors import UsageError
+
+#: Anthropic demands a limit; this is what every model of theirs allows.
+ANTHROPIC_MAX_TOKENS: Final = 4096
+
+CHAT: Final = "/v1/chat/completions"
+RESPONSES: Final = "/v1/responses"
+EMBEDDINGS: Final = "/v1/embeddings"
+MESSAGES: Final = "/v1/messages"
+
+_BATCH_KEYS: Final = frozenset(("custom_id", "id", "method", "url", "body", "metadata", "priority", "serial"))
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One request. `body` is exactly what will be sent to `path`; `raw_model` the model as the line named it.
+
+    `max_tokens` is the most that may come back, all answers together, and 0.0 where nothing limits it.
+    """
+
+    custom_id: str
+    provider: str
+    model: str
+    path: str
+    body: bytes
+    chars: int
+    max_tokens: float
+    priority: int
+    serial: bool
+    metadata: bytes | None
+    raw_model: str
+
+
+class BadRow(msgspec.Struct, frozen=True, gc=False):
+    """A line that is no request, and why."""
+
+    line: int
+    message: str
+
+    def at(self, name: str) -> str:
+        """As it is reported: `requests.jsonl:17: "max_tokens" must be a whole number above 0`."""
+        return f"{name}:{self.line}: {self.message}"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where requests go, what their input is called and how long it is."""
+
+    path: str
+    kind: str
+    check: Callable[[object, str], None]
+    key: str
+    chars: Callable[[Mapping[str, Any]], int]
+    limits: tuple[str, ...] = ()
+
+
+_ENDPOINTS: Final = {
+    endpoint.path: endpoint
+    for endpoint in (
+        Endpoint(
+            CHAT,
+            "openai",
+            fields.messages,
+            "messages",
+            chars.of_chat,
+            ("max_completion_tokens", "max_tokens"),
+        ),
+        Endpoint(RESPONSES, "openai", fields.texts, "input", chars.of_response, ("max_output_tokens",)),
+        Endpoint(EMBEDDINGS, "openai", fields.texts, "input", chars.of_embedding),
+        Endpoint(MESSAGES, "anthropic", fields.messages, "messages", chars.of_chat, ("max_tokens",)),
+    )
+}
+_CHAT, _EMBEDDINGS, _MESSAGES = _ENDPOINTS[CHAT], _ENDPOINTS[EMBEDDINGS], _ENDPOINTS[MESSAGES]
+#: Each may be written without its /v1.
+_BY_URL: Final = _ENDPOINTS | {path.removeprefix("/v1"): e for path, e in _ENDPOINTS.items()}
+
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def read(path: str | Path, config: Config, stdin: BinaryIO | None = None) -> Iterator[Row | BadRow]:
+    """Every row of a file, in order, the bad ones among them."""
+    return rows_of(Reader(path, stdin), Router(config))
+
+
+def rows_of(reader: Reader, router: Router) -> Iterator[Row | BadRow]:
+    """The same from a reader that the caller keeps, for its digest."""
+    for number, line in reader:
+        if line is None:
+            yield BadRow(number, f"longer than {LONGEST_LINE / 1e6:g} MB")
+        else:
+            yield parse(number, line, router)
+
+
+def parse(number: int, line: bytes, router: Router) -> Row | BadRow:
+    """One line."""
+    try:
+        row = _decode(line)
+        if "body" in row or "url" in row:
+            return _batch_row(number, row, router)
+        return _short_row(number, row, router)
+    except UsageError as error:
+        return BadRow(number, str(error))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return BadRow(number, _not_json(error, line))
+
+
+def _not_json(error: Exception, line: bytes) -> str:
+    if isinstance(error, UnicodeError):
+        return "not valid UTF-8"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, msgspec.ValidationError):
+        what = str(error).partition(" - at ")[0]
+        return (
+            "must be a JSON object" if what.startswith("Expected `object`") else f"not JSON: {what.lower()}"
+        )
+    what = str(error).removeprefix("JSON is malformed: ")
+    if what == "Input data was truncated":
+        # msgspec also says so where a character that takes two escapes was cut in half at a string's end.
+        halved = line.endswith(b"}") and b"\\ud" in line.lower()
+        what = "half of a surrogate pair" if halved else "it ends too early"
+    return f"not JSON: {what}"
+
+
+class _Own(msgspec.Struct, frozen=True, gc=False):
+    """What a line says to Headway alone."""
+
+    custom_id: str
+    priority: int
+    serial: bool
+    metadata: bytes | None
+    raw_model: str | None
+
+
+def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
+    """Taken out of the row: it is not sent."""
+    short, custom, metadata = row.pop("id", None), row.pop("custom_id", None), row.pop("metadata", None)
+    if short is not None and custom is not None:
+        raise UsageError('expected one of "id" and "custom_id", not both')
+    return _Own(
+        fields.custom_id(short, number, "id")
+        if custom is None
+        else fields.custom_id(custom, number, "custom_id"),
+        fields.priority(row.pop("priority", None)),
+        fields.serial(row.pop("serial", None)),
+        _encode(metadata) if metadata is not None else None,
+        raw_model,
+    )
+
+
+def _batch_row(number: int, row: dict[str, Any], router: Router) -> Row:
+    """`{"custom_id", "method", "url", "body"}`, as OpenAI's Batch API has it."""
+    if not row.keys() <= _BATCH_KEYS:
+        stray = next(key for key in row if key not in _BATCH_KEYS)
+        raise UsageError(f'"{_cut(stray)}" does not belong beside "body": put it inside')
+    body = row.get("body")
+    if type(body) is not dict:
+        raise UsageError('"body" must be an object: the request itself')
+    if row.get("method") not in (None, "POST"):
+        raise UsageError('"method" must be "POST"')
+    raw_model = fields.model(body.get("model"), "body.")
+    target = router.route(raw_model)
+    endpoint = _endpoint(row.get("url"), target)
+    endpoint.check(body.get(endpoint.key), "body.")
+    if endpoint is _MESSAGES and body.get("max_tokens") is None:
+        raise UsageError(f'"body.max_tokens" is missing: {MESSAGES} demands it')
+    if raw_model is None:
+        body.pop("model", None)
+        body = {"model": target.model, **body}
+    else:
+        body["model"] = target.model
+    return _row(_own(number, row, raw_model), target, endpoint, body, "body.")
+
+
+def _endpoint(url: object, target: Target) -> Endpoint:
+    endpoint = _BY_URL.get(url) if type(url) is str else None
+    if endpoint is not None and endpoint.kind == target.kind:
+        return endpoint
+    known = ", ".join(path for path, other in _ENDPOINTS.items() if other.kind == target.kind)
+    if endpoint is None:
+        raise UsageError(f'"url" must be one of {known}')
+    raise UsageError(
+        f"\"url\" {endpoint.path} does not fit provider '{target.provider}', whose kind is {target.kind}: "
+        f"it has {known}"
+    )
+
+
+def _short_row(number: int, row: dict[str, Any], router: Router) -> Row:
+    """`{"id", "prompt" | "messages" | "input", "model", …}`: whatever is not Headway's own goes into the body."""
+    prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
+    if (prompt is not None) + (messages is not None) + (texts is not None) != 1:
+        raise UsageError('expected one of "prompt", "messages" and "input"' + _given(prompt, messages, texts))
+    own = _own(number, row, fields.model(row.pop("model", None), ""))
+    target = router.route(own.raw_model)
+    if texts is not None:
+        return _embedding_row(own, target, texts, row)
+    if prompt is not None:
+        if type(prompt) is not str or not prompt:
+            raise UsageError('"prompt" must be a text, and not empty')
+        messages = [{"role": "user", "content": prompt}]
+    else:
+        fields.messages(messages, "")
+    if target.kind == "anthropic":
+        return _row(own, target, _MESSAGES, _for_messages(target, messages, row), "")
+    body = {"model": target.model, "messages": _with_system(row, messages), **row}
+    return _row(own, target, _CHAT, body, "")
+
+
+def _given(*inputs: object) -> str:
+    return ", not several" if any(value is not None for value in inputs) else ""
+
+
+def _with_system(row: dict[str, Any], messages: list[Any]) -> list[Any]:
+    """OpenAI's system prompt is the first message."""
+    system = row.pop("system", None)
+    if system is None:
+        return messages
+    if type(system) is not str:
+        raise UsageError('"system" must be a text')
+    return [{"role": "system", "content": system}, *messages]
+
+
+def _for_messages(target: Target, messages: list[Any], row: dict[str, Any]) -> dict[str, Any]:
+    """Anthropic's system prompt stands beside the messages, and there must be a limit."""
+    system = row.get("system", "")
+    if system is None:
+        del row["system"]
+    elif type(system) is not str and type(system) is not list:
+        raise UsageError('"system" must be a text, or a list of text blocks')
+    if row.get("max_tokens") is None:
+        row["max_tokens"] = ANTHROPIC_MAX_TOKENS
+    return {"model": target.model, "messages": messages, **row}
+
+
+def _embedding_row(own: _Own, target: Target, texts: object, row: dict[str, Any]) -> Row:
+    if target.kind != "openai":
+        raise UsageError(
+            f'"input" is for embeddings, and provider \'{target.provider}\' has none: use "prompt" or "messages"'
+        )
+    if own.raw_model is None:
+        raise UsageError('"input" is for embeddings, and needs a "model" in its row')
+    if row.pop("system", None) is not None:
+        raise UsageError('"system" does not go with "input"')
+    fields.texts(texts, "")
+    return _row(own, target, _EMBEDDINGS, {"model": target.model, "input": texts, **row}, "")
+
+
+def _row(own: _Own, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> Row:
+    """What both forms have in common. `at` is where the body's fields lie, for messages."""
+    return Row(
+        own.custom_id,
+        target.provider,
+        target.model,
+        endpoint.path,
+        _encode(body),
+        endpoint.chars(body),
+        fields.most_output(body, endpoint.limits, at),
+        own.priority,
+        own.serial,
+        own.metadata,
+        own.raw_model or "",
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 40 else name[:40] + "…"

@@ -1,0 +1,56 @@
+"""`headway pause` and `headway cancel`: what another terminal asks of a running job."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from headway.cli.options import json_option, where_options
+
+
+@click.command(
+    "pause", short_help="Start nothing more until 'headway resume'.", epilog="Example: headway pause"
+)
+@click.argument("job", required=False)
+@json_option
+@where_options
+def pause(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
+    """Let JOB (the latest where none is named) finish what is in flight and start nothing more until
+    'headway resume'.
+    """
+    _ask("pause", job, config, db, as_json=as_json)
+
+
+@click.command("cancel", short_help="Stop a job and what it has in flight.", epilog="Example: headway cancel")
+@click.argument("job", required=False)
+@json_option
+@where_options
+def cancel(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
+    """Stop JOB (the latest where none is named) at once: what is in flight is cancelled. What it has is kept, and
+    'headway resume' would go on.
+    """
+    _ask("cancel", job, config, db, as_json=as_json)
+
+
+def _ask(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
+    import msgspec
+
+    from headway.cli import session
+    from headway.errors import UsageError
+    from headway.wiring.places import store_at
+
+    settings = session.settings(config, db)
+    session.existing_store(settings).close()
+    with store_at(settings.db) as store:
+        job = session.chosen(store, name)
+        if not session.is_live(settings, job):
+            raise UsageError(
+                f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
+            )
+        store.ask(job.id, what, {}, time.time())
+    if as_json:
+        click.echo(msgspec.json.encode({"job": job.name, "asked": what}).decode())
+    else:
+        click.echo(f"job {job.name} was asked to {what}")

@@ -1,0 +1,134 @@
+"""`headway demo`: the main job at work on a provider of its own. No key, no account, nothing leaves this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+
+from headway.cli import verbose_option
+
+#: name → (requests a minute, tokens a minute, seconds of depth, whether it tells its limits, rows)
+ACCOUNTS: Final = {
+    "large": (6_000, 900_000, 3, True, 1_100),
+    "small": (600, 60_000, 5, True, 190),
+    "silent": (1_500, 200_000, 4, False, 330),
+}
+#: The run is interrupted after so long.
+INTERRUPT_S: Final = 8.0
+LONGEST_S: Final = 120.0
+
+
+@click.command("demo", short_help="A run on a fake provider, no key needed.", epilog="Example: headway demo")
+@click.option(
+    "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Leave everything in DIR, to look at."
+)
+@verbose_option
+def command(keep: Path | None) -> int:
+    """Start a fake provider with three accounts of very different limits, run a batch across them, interrupt it
+    half-way, and resume it: about 20 seconds. One of the accounts does not tell its limits.
+    """
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="headway-demo-") as folder:
+            return _show(Path(folder))
+    keep.mkdir(parents=True, exist_ok=True)
+    code = _show(keep)
+    click.echo(f"\neverything is in {keep}: try 'headway jobs', 'status', 'lanes' or 'show' there")
+    return code
+
+
+def _show(folder: Path) -> int:
+    from headway.fake.process import fake_process
+
+    _write_accounts(folder / "accounts.yaml")
+    with fake_process("--config", str(folder / "accounts.yaml")) as fake:
+        _write_config(folder / "headway.toml", fake.url)
+        rows = _write_rows(folder / "questions.jsonl")
+        _say(f"a fake provider with three accounts, and {rows:,} requests for them:")
+        for name, (rpm, tpm, _, tells, count) in ACCOUNTS.items():
+            told = "told in headers" if tells else "told to nobody"
+            click.echo(
+                f"    {name:7} {rpm:>6,} requests and {tpm:>8,} tokens a minute, {told}: {count:>5,} requests"
+            )
+        _say("headway run questions.jsonl")
+        _run(folder, "run", "questions.jsonl", interrupt_after_s=INTERRUPT_S)
+        _say("interrupted. Nothing is lost; headway resume")
+        code = _run(folder, "resume")
+        total = fake.stats()["total"]
+    _say("what the provider saw:")
+    refused = sum(total["refused"].values())
+    click.echo(
+        f"    {total['ok']:,} answered, {refused:,} refused, {total['repeats']:,} asked again that had their answer already"
+    )
+    return code
+
+
+def _say(text: str) -> None:
+    click.secho(f"\n» {text}", bold=True)
+
+
+def _run(folder: Path, *arguments: str, interrupt_after_s: float | None = None) -> int:
+    """One `headway` command in the folder, its words shown; interrupted as a person would."""
+    flags = ["--progress", "plain"]
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("HEADWAY_")}
+    process = subprocess.Popen([sys.executable, "-m", "headway", *arguments, *flags], cwd=folder, env=environ)
+    try:
+        if interrupt_after_s is not None:
+            time.sleep(interrupt_after_s)
+            process.send_signal(signal.SIGINT)
+        return process.wait(LONGEST_S)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _write_accounts(path: Path) -> None:
+    lines = ["accounts:"]
+    for name, (rpm, tpm, depth_s, tells, _) in ACCOUNTS.items():
+        headers = "openai" if tells else "none"
+        lines += [
+            f"  {name}:",
+            f"    key: demo-{name}",
+            f"    rpm: {rpm}",
+            f"    tpm: {tpm}",
+            f"    burst: {depth_s}",
+        ]
+        lines += [f"    headers: {headers}", "    latency: {min: 0.2, max: 0.9}"]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _write_config(path: Path, url: str) -> None:
+    """The keys of a demo are no secrets, but headway.toml never holds one, so .env does."""
+    lines, keys = [], []
+    for name in ACCOUNTS:
+        variable = f"{name.upper()}_KEY"
+        lines += [f"[providers.{name}]", 'kind = "openai"', f'base_url = "{url}"', f'api_key_env = "{variable}"', 'model = "echo"', ""]  # fmt: skip
+        keys.append(f"{variable}=demo-{name}")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    path.with_name(".env").write_text("\n".join(keys) + "\n", encoding="utf-8")
+
+
+def _write_rows(path: Path) -> int:
+    """Rows of all accounts, shuffled together as in a real file."""
+    import msgspec
+
+    rows = []
+    for name, (*_, count) in ACCOUNTS.items():
+        for n in range(count):
+            row = {
+                "id": f"{name}-{n}",
+                "model": f"{name}/echo",
+                "prompt": f"Question {n} for {name}.",
+                "max_tokens": 100,
+            }
+            rows.append((n / count, msgspec.json.encode(row)))
+    path.write_bytes(b"".join(row + b"\n" for _, row in sorted(rows)))
+    return len(rows)

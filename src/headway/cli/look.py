@@ -1,0 +1,278 @@
+"""`headway jobs`, `status`, `show`, `export`, `lanes`: look at the records, change nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from headway.cli.options import json_option, where_options
+
+
+def _print_json(value: Any) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+@click.command("jobs", short_help="List the jobs.", epilog="Example: headway jobs --json")
+@json_option
+@where_options
+def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
+    """List every job in the database, the newest first."""
+    from headway.cli import session
+
+    settings = session.settings(config, db)
+    with session.existing_store(settings) as store:
+        found = [(job, session.state_of(settings, job)) for job in store.jobs()]
+        if as_json:
+            _print_json([session.facts(store, job, state) for job, state in found])
+            return
+    if not found:
+        click.echo("there are no jobs yet — 'headway run FILE' starts one")
+        return
+    rows = [
+        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), _input(job.input))
+        for job, state in found
+    ]  # fmt: skip
+    _table(("job", "state", "succeeded", "failed", "started", "input"), rows)
+
+
+@click.command(
+    "status", short_help="How a job stands, lane by lane.", epilog="Example: headway status --json"
+)
+@click.argument("job", required=False)
+@json_option
+@where_options
+def status(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
+    """Show how JOB (the latest where none is named) stands: totals, lanes, failures by kind, and what it waits for."""
+    from headway.cli import session
+
+    settings = session.settings(config, db)
+    with session.existing_store(settings) as store:
+        chosen = session.chosen(store, job)
+        state = session.state_of(settings, chosen)
+        lanes = store.per_lane(chosen.id)
+        progress = _progress(settings, chosen.name) if state in ("running", "paused") else None
+        open_ones = any("assigned" in counts or "running" in counts for counts in lanes.values())
+        unknown = store.unknown(chosen.id) if state == "interrupted" and open_ones else []
+        if as_json:
+            facts = session.facts(store, chosen, state)
+            _print_json({**facts, "per_lane": lanes, "progress": progress, "unknown": [one.custom_id for one in unknown]})  # fmt: skip
+            return
+        _show_status(store, chosen, state, lanes, progress, unknown)
+
+
+def _show_status(store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any) -> None:
+    from headway.cli import session
+    from headway.display.words import duration, money
+
+    click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
+    click.echo(f"  input {job.input}, results {job.out}")
+    spent = f"  {job.attempts:,} attempts, {job.refused:,} × 429, {job.input_tokens:,} tokens in, {job.output_tokens:,} out"
+    click.echo(spent + (f", {money(job.cost_usd)}" if job.cost_usd else ""))
+    if progress is not None and progress["totals"]["eta_s"] is not None:
+        click.echo(f"  about {duration(progress['totals']['eta_s'])} left")
+    for line in session.failure_lines(store, job):
+        click.echo(line)
+    if unknown:
+        names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
+        click.echo(f"  {len(unknown):,} may have been sent, with an unknown outcome: {names}")
+    waits = {} if progress is None else progress["lanes"]
+    for name, counts in sorted(lanes.items()):
+        parts = ", ".join(f"{n:,} {what}" for what, n in counts.items())
+        lane = waits.get(name, {})
+        if lane.get("wait_until_utc"):
+            parts += f"; waits until {session.when(lane['wait_until_utc'])}: {lane['wait']}"
+        click.echo(f"  {name}: {parts}")
+    if state not in ("running", "paused", "complete"):
+        click.echo(f"  go on with: headway resume {job.name}")
+
+
+def _progress(settings: Any, job: str) -> Any:
+    """What the running process wrote last."""
+    from headway.wiring.places import folder_of
+
+    try:
+        return msgspec.json.decode((folder_of(settings, job) / "progress.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+@click.command(
+    "show", short_help="Everything about one unit.", epilog="Example: headway show requests-3fa2c1 row-17"
+)
+@click.argument("job")
+@click.argument("unit")
+@json_option
+@where_options
+def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool) -> None:
+    """Show what UNIT (an id of the input, or an index) of JOB sent, what came back, and every attempt at it."""
+    from headway.batch.output import lines_of
+    from headway.cli import session
+
+    settings = session.settings(config, db)
+    with session.existing_store(settings) as store:
+        chosen = session.chosen(store, job)
+        index = session.unit_of(store, chosen, unit)
+        path, body = store.request(chosen.id, index)
+        result = msgspec.json.decode(next(lines_of(store, chosen, index, index)))
+        attempts = store.attempts(chosen.id, index)
+        route = store.results(chosen.id, index - 1, 1)[0]
+    facts = {
+        "job": chosen.name,
+        "unit": index,
+        "custom_id": route.custom_id,
+        "provider": route.provider,
+        "model": route.model,
+        "request": {"path": path, "body": msgspec.Raw(body)},
+        "result": result,
+        "attempts": attempts,
+    }
+    if as_json:
+        _print_json(facts)
+    else:
+        _show_unit(facts, attempts)
+
+
+def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
+    from headway.cli import session
+
+    result = facts["result"]
+    click.echo(
+        f"{facts['custom_id']} (unit {facts['unit']} of {facts['job']}): {result['headway']['status']}"
+    )
+    click.echo(f"  {facts['provider']}/{facts['model']} {facts['request']['path']}")
+    for attempt in attempts:
+        how = attempt.outcome + (f" ({attempt.kind}: {attempt.message})" if attempt.kind else "")
+        took = ""
+        if attempt.started_utc and attempt.finished_utc:
+            took = f" in {attempt.finished_utc - attempt.started_utc:.2f} s"
+        code = f", HTTP {attempt.status_code}" if attempt.status_code else ""
+        click.echo(f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}")
+    click.echo("request:")
+    click.echo(msgspec.json.format(bytes(facts["request"]["body"]), indent=2).decode())
+    answer = result["response"]["body"] if result["response"] else result["error"]
+    click.echo("answer:" if result["response"] else "error:")
+    click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+
+
+@click.command(
+    "export", short_help="Write a job's results from the store.", epilog="Example: headway export > out.jsonl"
+)
+@click.argument("job", required=False)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Instead of standard output.")
+@click.option("--force", is_flag=True, help="Replace FILE where it exists.")
+@json_option
+@where_options
+def export(
+    job: str | None, out: Path | None, force: bool, config: Path | None, db: str | None, as_json: bool
+) -> None:
+    """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
+    whether --json is given or not.
+    """
+    import os
+
+    from headway.batch.output import lines
+    from headway.cli import session
+    from headway.errors import UsageError
+
+    settings = session.settings(config, db)
+    with session.existing_store(settings) as store:
+        chosen = session.chosen(store, job)
+        if out is None:
+            for line in lines(store, chosen):
+                sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+            return
+        if out.exists() and not force:
+            raise UsageError(f"{out} exists", hint="replace it with --force")
+        fresh = out.with_name(out.name + ".new")
+        try:
+            with fresh.open("wb") as file:
+                file.writelines(lines(store, chosen))
+            os.replace(fresh, out)
+        except OSError as error:
+            raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
+    session.say(f"wrote {out}")
+
+
+@click.command("lanes", short_help="What is known of every lane.", epilog="Example: headway lanes --json")
+@json_option
+@where_options
+def lanes(config: Path | None, db: str | None, as_json: bool) -> None:
+    """Show every lane that was ever used: limits told, configured or found, how much was left, window, holds, and
+    which limit binds. Rates are a minute's.
+    """
+    from headway.cli import session
+
+    settings = session.settings(config, db)
+    with session.existing_store(settings) as store:
+        found = store.lanes()
+    facts = [
+        {
+            "lane": lane.name,
+            "key": lane.key,
+            "updated_utc": lane.updated_utc,
+            "learned": _decoded(lane.record),
+            "seen": _decoded(lane.view),
+        }
+        for lane in found
+    ]
+    if as_json:
+        _print_json(facts)
+        return
+    if not facts:
+        click.echo("no lane has been used yet")
+    for lane in facts:
+        _show_lane(lane)
+
+
+def _decoded(data: bytes | None) -> Any:
+    return None if data is None else msgspec.json.decode(data)
+
+
+def _show_lane(lane: dict[str, Any]) -> None:
+    import time
+
+    from headway.cli import session
+    from headway.core.finder import LEARNED
+
+    seen, learned = lane["seen"], lane["learned"]
+    click.echo(f"{lane['lane']}  ({lane['key']}, as of {session.when(lane['updated_utc'])})")
+    if seen is None or learned is None:
+        click.echo("  not used yet")
+        return
+    for meter in seen["meters"]:
+        if meter["name"] == LEARNED:
+            click.echo(
+                f"  pace found so far: {meter['limit']:,.0f} {meter.get('dimension', 'requests').replace('_', ' ')} a minute"
+            )
+            continue
+        told = "reported" if meter["reported"] else "configured or found"
+        click.echo(
+            f"  {meter['limit']:,.0f} {meter['name']} ({told}), {max(0.0, meter['level']):,.0f} left, depth {meter['depth_s']:.3g} s"
+        )
+    window = "open" if seen["window"] is None else f"{seen['window']}"
+    click.echo(
+        f"  window {window}, {seen['in_flight']} in flight, {seen['refused']:,} refused of {seen['started']:,}"
+    )
+    if seen["binding"]:
+        click.echo(f"  binding: {seen['binding']}, {seen['used_of_binding']:.0%} used")
+    if seen["others"]:
+        click.echo(f"  somebody else on this key uses about {seen['others']:.0%}")
+    until = learned.get("held_until_utc")
+    if until and until > time.time():
+        click.echo(f"  held until {session.when(until)}: {learned.get('hold_reason', '')}")
+
+
+def _input(path: str) -> str:
+    return "standard input" if path == "-" else Path(path).name
+
+
+def _table(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in (names, *rows)) for column in range(len(names))]
+    for row in (names, *rows):
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

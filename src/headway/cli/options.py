@@ -1,0 +1,55 @@
+"""Flags that several commands share, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from headway.cli import verbose_option
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+
+_WHERE = (
+    click.option(
+        "--config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Instead of the nearest headway.toml.",
+    ),
+    click.option("--db", metavar="FILE", help="Instead of the configured database."),
+)
+
+_RUN = (
+    click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where results go (default: FILE.results.jsonl)."),
+    click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="In which order they are written."),
+    click.option("--force", is_flag=True, help="Replace an output file that is not this job's."),
+    click.option("--concurrency", type=int, metavar="N", help="At most so many requests at once over all lanes. Lanes find their own."),
+    click.option("--max-attempts", type=int, metavar="N", help="Tries before a unit has failed."),
+    click.option("--timeout", metavar="TIME", help="How long one attempt may take, as in 90s or 10m."),
+    click.option("--max-duration", metavar="TIME", help="Stop after so long; 'headway resume' goes on."),
+    click.option("--max-cost", type=float, metavar="USD", help="Stop before this is spent; prices are in headway.toml."),
+    click.option("--max-hold", metavar="TIME", help="Park instead of waiting longer than this for a lane."),
+    click.option("--serial", is_flag=True, help="One request at a time, in input order."),
+    click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time."),
+    click.option("--progress", type=click.Choice(["auto", "plain", "json", "none"]), default="auto", help="How to show progress, on stderr."),
+)  # fmt: skip
+
+
+def where_options(command: Command) -> Command:
+    """--config and --db, and -v."""
+    for option in (verbose_option, *reversed(_WHERE)):
+        command = option(command)
+    return command
+
+
+def run_options(command: Command) -> Command:
+    """What a command that runs a job takes."""
+    for option in (json_option, quiet_option, *reversed(_RUN)):
+        command = option(command)
+    return command

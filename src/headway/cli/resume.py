@@ -1,0 +1,77 @@
+"""`headway resume` and `headway retry`: go on with a job that has stopped."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway.cli.options import run_options, where_options
+
+
+@click.command(
+    "resume",
+    short_help="Go on with a job; un-pauses one that runs.",
+    epilog="Example: headway resume",
+)
+@click.argument("job", required=False)
+@run_options
+@where_options
+def resume(job: str | None, **options: Any) -> int:
+    """Go on with JOB (the latest where none is named). A job that some process runs is un-paused; otherwise it is
+    started again here: what succeeded stays, everything else is run.
+    """
+    return _again(job, only_failed=False, **options)
+
+
+@click.command(
+    "retry", short_help="Run the failed units of a job again.", epilog="Example: headway retry --failed"
+)
+@click.argument("job", required=False)
+@click.option(
+    "--failed", is_flag=True, help="The units that failed or timed out (there is nothing else to retry yet)."
+)
+@run_options
+@where_options
+def retry(job: str | None, failed: bool, **options: Any) -> int:
+    """Run the units of JOB (the latest where none is named) that failed or timed out once more, and no others."""
+    from headway.errors import UsageError
+
+    if not failed:
+        raise UsageError("say what to retry", hint="headway retry --failed")
+    return _again(job, only_failed=True, **options)
+
+
+def _again(
+    name: str | None,
+    *,
+    only_failed: bool,
+    config: Path | None,
+    db: str | None,
+    quiet: bool,
+    as_json: bool,
+    progress: str,
+    out: Path | None,
+    **flags: Any,
+) -> int:
+    from headway.cli import running, session
+    from headway.wiring.places import store_at
+
+    settings = session.settings(config, db, **flags)
+    session.existing_store(settings).close()
+    with store_at(settings.db) as store:
+        job = session.chosen(store, name)
+        if not only_failed and session.is_live(settings, job):
+            store.ask(job.id, "resume", {}, time.time())
+            session.say(f"job {job.name} goes on")
+            return 0
+        if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
+            session.say(f"job {job.name} has no failed units")
+            return 0
+        target = out or Path(job.out or f"{job.name}.results.jsonl")
+        run_flags = running.flags_of(target, only_failed=only_failed, **flags)
+        return running.locked_run(
+            settings, store, job, run_flags, progress=progress, quiet=quiet, as_json=as_json
+        )

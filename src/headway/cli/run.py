@@ -1,0 +1,109 @@
+"""`headway run FILE`: a batch, from its first row to its last answer; the same file again goes on where it stopped."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway.cli.options import run_options, where_options
+
+
+@click.command(
+    "run",
+    short_help="Send a batch; the same file again goes on where it stopped.",
+    epilog="Example: headway run requests.jsonl --out answers.jsonl",
+)
+@click.argument("file")
+@click.option("--fresh", is_flag=True, help="Start over as a new job, whatever was done before.")
+@click.option("--only-failed", is_flag=True, help="Of a job that ran before, run only the units that failed.")
+@click.option("--skip-bad-rows", is_flag=True, help="Leave bad rows out instead of refusing the file.")
+@run_options
+@where_options
+def command(
+    file: str,
+    fresh: bool,
+    only_failed: bool,
+    skip_bad_rows: bool,
+    config: Path | None,
+    db: str | None,
+    quiet: bool,
+    as_json: bool,
+    progress: str,
+    out: Path | None,
+    **flags: Any,
+) -> int:
+    """Send every request in FILE (.jsonl, .jsonl.gz, or - for standard input) as fast as its provider's limits allow,
+    and write the answers in input order.
+
+    Everything is recorded as it happens: after Ctrl-C, a crash or a lost connection the same command goes on where it
+    stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
+    """
+    from headway.batch.jobs import find, ingest, name_for, open_input
+    from headway.cli import running, session
+    from headway.errors import InputError, UsageError
+    from headway.wiring.places import lock_of, store_at
+
+    settings = session.settings(config, db, **flags)
+    source = open_input(file, sys.stdin.buffer if file == "-" else None)
+    target = out or default_out(file)
+    with store_at(settings.db) as store:
+        job = None if fresh else find(store, settings, source.digest)
+        if job is None and only_failed:
+            raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
+        run_flags = running.flags_of(target, only_failed=only_failed, **flags)
+        shown: dict[str, Any] = {"progress": progress, "quiet": quiet, "as_json": as_json}
+        if job is not None:
+            if job.good == job.total and not quiet:
+                session.say(f"job {job.name} is done: its results are written again from the store")
+            return running.locked_run(settings, store, job, run_flags, **shown)
+        name = name_for(store, source)
+        if not quiet:
+            _say_why_new(session.say, store, source.path, fresh=fresh)
+        with lock_of(settings, name):
+            try:
+                job, left_out = ingest(
+                    store,
+                    settings,
+                    source,
+                    name,
+                    str(target),
+                    skip_bad=skip_bad_rows,
+                    progress=_counter(quiet),
+                )
+            except InputError as error:
+                running.tell_bad_rows(error)
+                raise
+            if left_out and not quiet:
+                session.say(f"{left_out:,} bad rows were left out")
+            return running.run_job(settings, store, job, run_flags, **shown)
+
+
+def default_out(file: str) -> Path:
+    """Beside the input: requests.jsonl → requests.results.jsonl."""
+    if file == "-":
+        return Path("results.jsonl")
+    path = Path(file)
+    stem = path.name.removesuffix(".gz")
+    return path.with_name(f"{stem.removesuffix('.jsonl')}.results.jsonl")
+
+
+def _say_why_new(say: Any, store: Any, path: str, *, fresh: bool) -> None:
+    """A file that was run before and is a new job all the same: say why."""
+    before = next((job for job in store.jobs() if job.input == path and job.state != "ingesting"), None)
+    if before is not None and not fresh:
+        say(f"this is a new job: the file or its models have changed since job {before.name}")
+
+
+def _counter(quiet: bool) -> Any:
+    """Shows how many rows have been taken in, where that takes a while and somebody looks."""
+    if quiet or not sys.stderr.isatty():
+        return lambda total: None
+
+    def show(total: int) -> None:
+        if total >= 50_000:
+            click.echo(f"\r\033[Ktaking in {total:,} rows …", nl=False, err=True)
+
+    return show

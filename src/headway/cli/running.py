@@ -1,0 +1,128 @@
+"""How the commands that run a job run it, show it, and sum it up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from headway.cli.session import facts, failure_lines, say
+from headway.config import Config, parse_duration
+from headway.display.jsonl import JsonDisplay
+from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
+from headway.display.words import duration, money, short
+from headway.engine.engine import Ending
+from headway.engine.observer import Observer
+from headway.errors import InputError, UsageError
+from headway.stores.base import Job, Store
+from headway.wiring.places import lock_of
+from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of
+
+
+def flags_of(out: Path, **flags: Any) -> RunFlags:
+    """The flags of a run as the wiring wants them."""
+    try:
+        delay_s = parse_duration(flags["delay"])
+    except ValueError as error:
+        raise UsageError(f"--delay: {error}") from None
+    return RunFlags(
+        out=out.absolute(),
+        order=flags["out_order"],
+        force=flags["force"],
+        only_failed=flags.get("only_failed", False),
+        serial=flags["serial"],
+        delay_s=delay_s,
+    )
+
+
+def display_for(progress: str, *, quiet: bool) -> Observer | None:
+    """Who shows the run on stderr."""
+    if quiet or progress == "none":
+        return None
+    if progress == "json":
+        return JsonDisplay(sys.stderr)
+    return PlainDisplay(sys.stderr, TERMINAL_S if sys.stderr.isatty() else PIPE_S)
+
+
+def run_job(
+    config: Config, store: Store, job: Job, flags: RunFlags, *, progress: str, quiet: bool, as_json: bool
+) -> int:
+    """Run a job whose lock the caller holds; returns the exit code."""
+    plan = plan_of(config, store, job, flags, os.environ)
+    display = display_for(progress, quiet=quiet)
+    silent = quiet or progress in ("json", "none")
+    ending = perform(
+        config, plan, flags, [display] if display else [], (lambda text: None) if silent else say
+    )
+    after = store.job(job.name) or job
+    if as_json:
+        click.echo(
+            msgspec.json.format(msgspec.json.encode(facts(store, after, ending.state)), indent=2).decode()
+        )
+    elif not quiet:
+        for line in summary(store, after, ending, flags.out):
+            say(line)
+    return EXIT_CODES[ending.state]
+
+
+def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown: Any) -> int:
+    """The same with the job's lock taken for as long as it runs."""
+    with lock_of(config, job.name):
+        return run_job(config, store, job, flags, **shown)
+
+
+_ENDS: Final = {
+    "complete": "done",
+    "failed": "done, with failures",
+    "stopped": "stopped: a lane cannot go on",
+    "deadline": "stopped: --max-duration is over",
+    "budget": "stopped: the budget is used up",
+    "parked": "parked: a lane is held for longer than --max-hold",
+    "interrupted": "interrupted",
+    "cancelled": "cancelled",
+}
+
+
+def summary(store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
+    """What a person wants to know at the end, and the command that goes on from here."""
+    view = ending.view
+    lines = [f"{_ENDS[ending.state]}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
+    spent = [f"{job.input_tokens:,} tokens in", f"{job.output_tokens:,} out", f"{job.refused:,} × 429"]
+    if job.cost_usd:
+        spent.append(money(job.cost_usd))
+    lines.append("  " + ", ".join(spent))
+    lines += failure_lines(store, job)
+    for event in store.events(job.id):
+        if (
+            event.what == "stopped"
+            and ending.state in ("stopped", "parked")
+            and event.at_utc >= job_began(view)
+        ):
+            lines.append(f"  {event.lane} stopped: {short(event.text)}")
+    lines.append(f"  results: {_shown(out)}")
+    if ending.state != "complete":
+        lines.append(f"  go on with: headway resume {job.name}")
+    return lines
+
+
+def job_began(view: Any) -> float:
+    """When this run began, in UTC."""
+    return float(view.updated_utc - view.elapsed_s - 1.0)
+
+
+def _shown(path: Path) -> str:
+    """Relative to where the user is, if that is shorter."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def tell_bad_rows(error: InputError) -> None:
+    """Every bad row before the one line that sums them up."""
+    for problem in error.problems:
+        say(problem)

@@ -1,0 +1,117 @@
+"""What the commands around jobs have in common: settings, the store, which job is meant, how it stands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from headway.config import Config, load, with_overrides
+from headway.display.words import clock, short
+from headway.errors import UsageError
+from headway.stores.base import Job, Store
+from headway.stores.lock import held
+from headway.wiring.places import folder_of, store_at
+
+_RUN_KEYS: Final = ("concurrency", "max_attempts", "timeout", "max_duration", "max_cost", "max_hold")
+
+
+def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
+    """The configuration under the flags of a command."""
+    loaded = load(config, Path.cwd(), os.environ)
+    return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
+
+
+def existing_store(config: Config) -> Store:
+    """The records, for a command that only looks."""
+    return store_at(config.db, read_only=True)
+
+
+def chosen(store: Store, name: str | None) -> Job:
+    """The job that is meant: by its name; the latest of those whose name begins so, or of all where none is named."""
+    jobs = [job for job in store.jobs() if job.state != "ingesting"]
+    if not jobs:
+        raise UsageError("there are no jobs yet", hint="'headway run FILE' starts one")
+    if name is None:
+        return _latest(jobs)
+    exact = [job for job in jobs if job.name == name]
+    close = exact or [job for job in jobs if job.name.startswith(name)]
+    if close:
+        return _latest(close)
+    raise UsageError(f"there is no job '{name}'", hint="'headway jobs' lists them")
+
+
+def _latest(jobs: list[Job]) -> Job:
+    return max(jobs, key=lambda job: (job.started_utc or job.created_utc, job.id))
+
+
+def is_live(config: Config, job: Job) -> bool:
+    """Whether some process is running the job right now."""
+    return held(folder_of(config, job.name) / "lock")
+
+
+def state_of(config: Config, job: Job) -> str:
+    """The job's state; one that says running while nobody runs it was left by a process that died."""
+    if job.state in ("running", "paused") and not is_live(config, job):
+        return "interrupted"
+    return job.state
+
+
+def unit_of(store: Store, job: Job, name: str) -> int:
+    """Which unit is meant: by its id, or by its index."""
+    index = store.index_of(job.id, name)
+    if index is not None:
+        return index
+    if name.isdecimal() and int(name) < job.total:
+        return int(name)
+    raise UsageError(
+        f"job '{job.name}' has no unit '{name}'", hint=f"an id of the input, or an index below {job.total}"
+    )
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    click.echo(text, err=True)
+
+
+def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
+    """A job as plain data."""
+    return {
+        "job": job.name,
+        "state": state,
+        "input": job.input,
+        "out": job.out,
+        "total": job.total,
+        **job.counts,
+        "pending": job.total - job.ended,
+        "attempts": job.attempts,
+        "refused": job.refused,
+        "input_tokens": job.input_tokens,
+        "output_tokens": job.output_tokens,
+        "cost_usd": job.cost_usd,
+        "created_utc": job.created_utc,
+        "started_utc": job.started_utc,
+        "finished_utc": job.finished_utc,
+        "failures": [
+            {"code": code, "units": n, "first": first, "message": message}
+            for code, n, first, message in (store.failures(job.id) if job.ended > job.good else [])
+        ],
+    }
+
+
+def failure_lines(store: Store, job: Job) -> list[str]:
+    """Failures by kind, with one example each."""
+    if job.ended == job.good:
+        return []
+    lines = []
+    for code, n, first, message in store.failures(job.id):
+        example = store.results(job.id, first - 1, 1)[0].custom_id
+        lines.append(f"  {n:,} × {code or 'failed'}, for example {example}: {short(message)}")
+    return lines
+
+
+def when(utc: float | None) -> str:
+    """A stored instant for people."""
+    return "–" if utc is None else clock(utc)

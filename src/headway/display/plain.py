@@ -1,0 +1,92 @@
+"""A line now and then on stderr: how far the job is, how fast, and what each lane that waits is waiting for."""
+
+from __future__ import annotations
+
+import time
+from typing import Final, TextIO
+
+from headway.core.snapshot import LaneView
+from headway.display.words import clock, duration, short, units
+from headway.engine.observer import View
+from headway.stores.base import Event, Job, Unknown
+
+#: On a terminal, and where somebody reads it later.
+TERMINAL_S: Final = 2.0
+PIPE_S: Final = 10.0
+#: Waits shorter than this are the pace, not news.
+SHORT_WAIT_S: Final = 3.0
+
+
+class PlainDisplay:
+    """Writes to a stream; every line stands for itself."""
+
+    def __init__(self, stream: TextIO, interval_s: float = PIPE_S) -> None:
+        self._stream = stream
+        self._interval_s = interval_s
+        self._shown_at = time.monotonic()
+        self._said = ""
+
+    def say(self, text: str) -> None:
+        """One line."""
+        print(f"{time.strftime('%H:%M:%S')}  {text}", file=self._stream, flush=True)
+
+    def began(self, job: Job, unknown: list[Unknown]) -> None:
+        left = job.total - job.good
+        text = f"job {job.name}: {units(job.total)}"
+        if job.good:
+            text += f", {job.good:,} of them done before, {left:,} to go"
+        self.say(text)
+        if unknown:
+            names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
+            self.say(
+                f"{units(len(unknown))} may have been sent when the last process ended, and nobody knows how that went: "
+                f"{names}; sent again, they may be paid for twice"
+            )
+
+    def noted(self, event: Event) -> None:
+        until = f" until {clock(event.until_utc)}" if event.until_utc is not None else ""
+        who = f"{event.lane}: " if event.lane else ""
+        self.say(f"{who}{event.what.replace('_', ' ')}{until}: {short(event.text)}")
+
+    def ended(self, indexes: list[int]) -> None:
+        """A line a unit would be too many."""
+
+    def moved(self, view: View) -> None:
+        now = time.monotonic()
+        line = progress_line(view)
+        if now - self._shown_at >= self._interval_s and line != self._said:
+            self._shown_at, self._said = now, line
+            self.say(line)
+
+
+def progress_line(view: View) -> str:
+    """The whole run in one line."""
+    ended, snapshot = view.ended, view.snapshot
+    share = ended / view.total if view.total else 1.0
+    parts = [f"{ended:,}/{view.total:,} ({share:.0%})", f"{snapshot.in_flight} in flight"]
+    rate = sum(lane.rate_per_s for lane in snapshot.lanes)
+    if rate:
+        parts.append(f"{rate:.1f}/s")
+    failed = ended - view.counts["succeeded"] - view.counts["cached"]
+    if failed:
+        parts.append(f"{failed:,} failed")
+    if view.refused:
+        parts.append(f"{view.refused:,} × 429")
+    if view.paused:
+        parts.append("paused")
+    elif snapshot.eta_s is not None and ended < view.total:
+        parts.append(f"about {duration(snapshot.eta_s)} left")
+    waits = [text for lane in snapshot.lanes if (text := waiting(lane, view))]
+    return ", ".join(parts) + "".join(f"; {text}" for text in waits[:5])
+
+
+def waiting(lane: LaneView, view: View) -> str:
+    """What a lane waits for, where it is more than its pace."""
+    if lane.wait is None or not (lane.queued or lane.delayed or lane.remaining):
+        return ""
+    if lane.wait.until is None:
+        return f"{view.names[lane.key]} waits for {lane.wait.reason}" if not lane.in_flight else ""
+    if lane.wait.until - view.snapshot.at < SHORT_WAIT_S:
+        return ""
+    until = clock(lane.wait.until + view.utc_offset_s)
+    return f"{view.names[lane.key]} waits until {until}: {short(lane.wait.reason, 80)}"

@@ -1,0 +1,39 @@
+"""`.headway/jobs/JOB/progress.json`: rewritten atomically, at most twice a second."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headway.display.jsonl import summary
+from headway.engine.observer import View
+from headway.stores.base import Event, Job, Unknown
+
+VERSION: Final = 1
+
+
+class ProgressFile:
+    """Whoever reads it sees the whole of one moment."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fresh = path.with_name(path.name + ".new")
+
+    def began(self, job: Job, unknown: list[Unknown]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+
+    def noted(self, event: Event) -> None:
+        """The next moment shows it."""
+
+    def ended(self, indexes: list[int]) -> None:
+        """The next moment counts them."""
+
+    def moved(self, view: View) -> None:
+        try:
+            self._fresh.write_bytes(msgspec.json.encode({"version": VERSION, **summary(view)}) + b"\n")
+            os.replace(self._fresh, self._path)
+        except OSError:
+            return  # A progress file that cannot be written is no reason to stop a run.

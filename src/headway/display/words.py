@@ -1,0 +1,49 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+_MINUTE_S: Final = 60.0
+_HOUR_S: Final = 3600.0
+_DAY_S: Final = 86_400.0
+
+
+def duration(seconds: float) -> str:
+    """ "1h 02m", "3m 05s", "12 s", "0.4 s"."""
+    if seconds < 10.0:
+        return f"{seconds:.1f} s"
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR_S:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes}m {rest:02d}s"
+    if seconds < 2 * _DAY_S:
+        hours, rest = divmod(round(seconds / _MINUTE_S), 60)
+        return f"{hours}h {rest:02d}m"
+    return f"{seconds / _DAY_S:.1f} days"
+
+
+def clock(utc: float, now_utc: float | None = None) -> str:
+    """The local time of day, with the date where it is not today."""
+    then = time.localtime(utc)
+    today = time.localtime(now_utc)
+    form = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M"
+    return time.strftime(form, then)
+
+
+def units(n: int) -> str:
+    """ "1 unit", "12,000 units"."""
+    return "1 unit" if n == 1 else f"{n:,} units"
+
+
+def money(usd: float) -> str:
+    """Dollars with as many digits as say something."""
+    return f"${usd:,.2f}" if usd >= 1.0 else f"${usd:.4f}"
+
+
+def short(text: str, most: int = 160) -> str:
+    """One line, not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

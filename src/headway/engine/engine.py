@@ -1,0 +1,658 @@
+"""Runs one job: tells the scheduler what happened, records what it decides, and acts on it.
+
+Order is everything here. The intent to send is durable before the send. An answer, its unit's new state and the
+job's counters are one transaction; a unit counts as finished once that is committed. The scheduler goes on meanwhile:
+a permit is free as soon as the answer is here, whatever the disk is doing.
+
+So that no fsync stands between a permit and its socket, intents are recorded ahead: of every lane as many of the next
+units as its pace will start within a quarter of a second. After a crash those count as perhaps sent, too.
+
+Time is the loop's monotonic clock, so that a wall clock that jumps moves nothing; UTC is only written down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import nsmallest
+from typing import Any, Final
+
+import msgspec
+
+from headway.core import commands, events
+from headway.core.events import Event
+from headway.core.lane import Lane
+from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
+from headway.core.model import DAY_S, MINUTE_S, Costs, Hint, Kind, Limits, Outcome, Price, Settings, Usage
+from headway.core.retry import THROTTLES
+from headway.core.scheduler import Scheduler
+from headway.core.snapshot import snapshot
+from headway.core.status import Status
+from headway.engine.observer import Observer, View
+from headway.engine.plan import LanePlan, Plan
+from headway.engine.source import StoreSource
+from headway.providers.base import Answer, Request
+from headway.stores import base as records
+from headway.stores.base import Attempt, Batch, Change, State, Store
+from headway.stores.writer import Writer
+
+#: Intents are recorded for what is due within this time, and at the most so many a lane.
+AHEAD_S: Final = 0.25
+MOST_AHEAD: Final = 512
+#: How long a change that nobody waits for may wait for others to share its fsync.
+LINGER_S: Final = 0.02
+#: How often another terminal's commands are looked for (250 ms is promised), and observers told.
+LISTEN_S: Final = 0.2
+SHOW_S: Final = 0.5
+#: How often what lanes have learned is written down.
+LEARN_S: Final = 5.0
+
+Tokens = tuple[int | None, int | None, int | None]
+
+_ENDINGS: Final[dict[str, State]] = {
+    "complete": "complete",
+    "stopped": "stopped",
+    "parked": "parked",
+    "deadline": "deadline",
+    "budget": "budget",
+    "aborted": "interrupted",
+}
+_OUTCOMES: Final = {Kind.TIMEOUT: "timed_out", **dict.fromkeys(THROTTLES, "throttled")}
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a run ended."""
+
+    state: State
+    view: View
+
+
+class _Flight:
+    """One attempt while it is out."""
+
+    __slots__ = ("answer", "charged", "index", "lane", "number", "price", "started_at", "task")
+
+    def __init__(self, index: int, number: int, lane: _Desk, charged: Costs, price: Price | None) -> None:
+        self.index = index
+        self.number = number
+        self.lane = lane
+        self.charged = charged
+        self.price = price
+        self.started_at = 0.0
+        self.answer: Answer | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class _Desk:
+    """What the engine keeps for a lane: its plan, its number in the store, the intents recorded ahead."""
+
+    __slots__ = ("ahead", "id", "key", "name", "send")
+
+    def __init__(self, key: str, plan: LanePlan, number: int) -> None:
+        self.key = key
+        self.id = number
+        self.name = plan.name
+        self.send = plan.adapter.send
+        self.ahead: dict[int, Request] = {}
+
+
+class Engine:
+    """One run. `open_store` opens the job's store for the thread that calls it."""
+
+    def __init__(
+        self, open_store: Callable[[], Store], plan: Plan, observers: Sequence[Observer] = ()
+    ) -> None:
+        self._open_store = open_store
+        self._plan = plan
+        self._observers = observers
+        self._events: list[Event] = []
+        self._turn_due = False
+        self._flights: dict[int, _Flight] = {}
+        #: Units whose intent is on its way to the disk, and those of them that may go as soon as it is there.
+        self._intending: set[int] = set()
+        self._waiting: dict[int, _Flight] = {}
+        self._desks: dict[str, _Desk] = {}
+        #: By a unit's family, which is its route's number.
+        self._prices = {
+            str(number): route.price for number, route in plan.routes.items() if route.price is not None
+        }
+        self._wake: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self._reasons: dict[str, tuple[str, str]] = {}
+        self._interruptions = 0
+        self._cancelled = False
+        self._failure: Exception | None = None
+        self._worker = 0
+        self._act: dict[type, Callable[[Any], None]] = {
+            commands.Start: self._start,
+            commands.Requeue: self._requeue,
+            commands.Finish: self._finish,
+            commands.CancelAttempt: self._cancel,
+            commands.Notice: self._notice,
+            commands.Wake: self._set_wake,
+            commands.Done: self._finish_run,
+        }
+
+    # -- the run ---------------------------------------------------------------------------------------------
+
+    async def run(self) -> Ending:
+        """Work until the scheduler says that it is done. Whatever happens, what was committed stays committed."""
+        self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
+        self._began_at = self._now()
+        self._store = self._open_store()
+        self._done: asyncio.Future[str] = self._loop.create_future()
+        adapters = list({id(lane.adapter): lane.adapter for lane in self._plan.lanes.values()}.values())
+        try:
+            self._begin()
+            for adapter in adapters:
+                await adapter.open()
+            state = await self._work()
+            return Ending(state, self._view())
+        finally:
+            for adapter in adapters:
+                await adapter.close()
+            self._store.close()
+
+    def _begin(self) -> None:
+        """Take the job over from whoever had it, and restore what its lanes knew."""
+        plan, store = self._plan, self._store
+        job, utc, now = plan.job, time.time(), self._now()
+        unknown = store.unknown(job.id)
+        only = frozenset(store.failed(job.id)) if plan.only_failed else None
+        self._worker = store.begin(job.id, plan.settings, plan.out, utc, only_failed=plan.only_failed)
+        self._totals = store.job(job.name) or job
+        self._source = StoreSource(
+            store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only
+        )
+        self._scheduler = Scheduler(
+            [lane.spec for lane in plan.lanes.values()], self._source, self._settings(now), now
+        )
+        self._scheduler.budget.spent_usd = self._totals.cost_usd  # The cap is the job's, not the run's.
+        self._restore(unknown, now, utc)
+        self._writer = Writer(
+            self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
+        )
+        for observer in self._observers:
+            observer.began(self._totals, unknown)
+
+    def _settings(self, now: float) -> Settings:
+        plan = self._plan
+        return Settings(
+            concurrency=plan.concurrency,
+            max_cost_usd=plan.max_cost_usd,
+            deadline_at=now + plan.max_duration_s if plan.max_duration_s else None,
+            max_hold_s=plan.max_hold_s,
+            delay_s=plan.delay_s,
+        )
+
+    def _restore(self, unknown: list[records.Unknown], now: float, utc: float) -> None:
+        """What lanes learned in earlier runs, and the levels of their meters from the starts that are on record."""
+        lanes = {key: self._store.lane(key, plan.name) for key, plan in self._plan.lanes.items()}
+        learned = {
+            key: msgspec.json.decode(lane.record, type=LaneRecord)
+            for key, lane in lanes.items()
+            if lane.record is not None
+        }
+        # A clock that was set back since then cannot tell how long ago that was: count from the latest record.
+        told = (record.recorded_utc for record in learned.values())
+        utc = max([utc, *told, *(start.at_utc for start in self._store.starts_since(utc))])
+        self._desks = {key: _Desk(key, plan, lanes[key].id) for key, plan in self._plan.lanes.items()}
+        started: dict[int, list[tuple[float, Costs]]] = {lane.id: [] for lane in lanes.values()}
+        recorded_at: dict[str, float] = {}
+        for key, record in learned.items():
+            import_lane(self._scheduler.lanes[key], record, now, utc)
+            recorded_at[key] = now - (utc - record.recorded_utc)
+        longest_s = max(
+            (meter.period_s for lane in self._scheduler.lanes.values() for meter in lane.meters), default=0.0
+        )
+        for start in self._store.starts_since(utc - min(DAY_S, max(MINUTE_S, longest_s))):
+            started.get(start.lane, []).append((now - (utc - start.at_utc), start.costs))
+        for unit in unknown:
+            at = now - (utc - unit.started_utc) if unit.started_utc is not None else now
+            tokens_in = unit.chars / 4.0
+            costs = (1.0, tokens_in + max(0, unit.max_tokens), tokens_in, 0.0)
+            started.get(unit.lane or 0, []).append((min(now, at), costs))
+        for key, desk in self._desks.items():
+            levels = sorted(started[desk.id])
+            rebuild_levels(self._scheduler.lanes[key], levels, recorded_at.get(key, float("inf")))
+
+    async def _work(self) -> State:
+        """The loop proper: from the first turn to the last commit."""
+        self._writer.start()
+        tickers = [
+            self._loop.create_task(self._every(interval_s, act))
+            for interval_s, act in ((LISTEN_S, self._listen), (SHOW_S, self._show), (LEARN_S, self._learn))
+        ]
+        try:
+            self._turn()
+            reason = await self._done
+        finally:
+            for ticker in tickers:
+                ticker.cancel()
+            await self._settle()
+            if not self._done.cancelled() and self._done.exception() is None:
+                self._learn()
+            await asyncio.to_thread(self._writer.close)
+        await asyncio.sleep(0)  # The last commits' callbacks.
+        if self._failure is not None:
+            raise self._failure
+        state = "cancelled" if self._cancelled and reason == "aborted" else _ENDINGS[reason]
+        if state == "complete" and self._totals.good < self._totals.total:
+            state = "failed"
+        self._store.end_run(self._plan.job.id, self._worker, state, time.time(), self._unfinished(reason))
+        self._show()
+        return state
+
+    async def _settle(self) -> None:
+        """Nothing may be left in the air."""
+        for timer in (self._wake, self._look, self._linger):
+            if timer is not None:
+                timer.cancel()
+        tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _every(self, interval_s: float, act: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            try:
+                act()
+            except Exception as error:
+                self._broke(error)
+                return
+
+    def _unfinished(self, reason: str) -> dict[str, tuple[str, str]]:
+        """Why the units that are left could not finish, by route."""
+        general = {
+            "budget": ("budget", "the budget is used up; go on with a higher one"),
+            "deadline": ("deadline", "the run's deadline passed"),
+        }.get(reason, ("interrupted", "the run was interrupted; go on with 'headway resume'"))
+        return {
+            str(number): self._reasons.get(route.lane, general) for number, route in self._plan.routes.items()
+        }
+
+    # -- turns --------------------------------------------------------------------------------------------------
+
+    def tell(self, *happened: Event) -> None:
+        """Let the scheduler know, together with whatever else happens in this round of the loop."""
+        self._events += happened
+        if not self._turn_due:
+            self._turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Events in, commands out, recorded and acted on."""
+        self._turn_due = False
+        if self._done.done():
+            return
+        happened, self._events = self._events, []
+        try:
+            act = self._act
+            for command in self._scheduler.handle(happened, self._now()):
+                act[type(command)](command)
+            self._look_ahead()
+            self._commit()
+        except Exception as error:
+            self._broke(error)
+
+    def _commit(self) -> None:
+        """Hand over to the writer: at once if somebody waits for it, otherwise when a few have come together."""
+        if self._waiting:
+            self._writer.kick(urgent=True)
+        elif self._linger is None and self._writer.batch:
+            self._linger = self._loop.call_later(LINGER_S, self._lingered)
+
+    def _lingered(self) -> None:
+        self._linger = None
+        self._writer.kick()
+
+    def _from_thread(self, act: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(act)
+
+    def _new_batch(self) -> Batch:
+        return Batch(self._plan.job.id, self._worker)
+
+    def _committed(self, batch: Batch) -> None:
+        """What was handed over is durable: count it, and send what waited for that."""
+        job = self._totals
+        counts = {name: n + int(batch.counts.get(name, 0)) for name, n in job.counts.items()}
+        self._totals = msgspec.structs.replace(
+            job,
+            counts=counts,
+            attempts=job.attempts + int(batch.counts.get("attempts", 0)),
+            refused=job.refused + int(batch.counts.get("refused", 0)),
+            input_tokens=job.input_tokens + int(batch.counts.get("input_tokens", 0)),
+            output_tokens=job.output_tokens + int(batch.counts.get("output_tokens", 0)),
+            cost_usd=job.cost_usd + batch.counts.get("cost_usd", 0.0),
+        )
+        ended = [index for index, change in batch.units if change.finished_utc is not None]
+        for observer in self._observers:
+            observer.ended(ended)
+        self._intending.difference_update(batch.intents)
+        if self._done.done():
+            return  # Too late: what waited for its intent stays pending, or unknown where the run broke off.
+        for index in batch.intents:
+            flight = self._waiting.pop(index, None)
+            if flight is not None:
+                self._send(flight, self._request(flight.index))
+        if self._writer.batch:
+            self._commit()
+
+    def _broke(self, error: Exception) -> None:
+        """The records cannot be kept: nothing more may be sent."""
+        self._failure = self._failure or error
+        if not self._done.done():
+            self._done.set_exception(error)
+
+    # -- what the scheduler decides ---------------------------------------------------------------------------------
+
+    def _start(self, command: commands.Start) -> None:
+        index = command.unit.index
+        desk = self._desks[command.unit.lane]
+        number = command.attempt + self._source.tries.get(index, 0)
+        flight = _Flight(
+            index, number, desk, self._scheduler.out[index].charged, self._prices.get(command.unit.family)
+        )
+        self._flights[index] = flight
+        request = desk.ahead.pop(index, None)
+        if request is not None and index not in self._intending:
+            self._send(flight, request)
+            return
+        if index not in self._intending:
+            self._intend(index, desk)
+        if request is not None:
+            desk.ahead[index] = request
+        self._waiting[index] = flight
+
+    def _request(self, index: int) -> Request:
+        desk = self._flights[index].lane
+        return desk.ahead.pop(index, None) or Request(*self._store.request(self._plan.job.id, index))
+
+    def _intend(self, index: int, desk: _Desk) -> None:
+        self._intending.add(index)
+        self._writer.batch.intend(index, desk.id)
+
+    def _send(self, flight: _Flight, request: Request) -> None:
+        flight.started_at = self._now()
+        self._writer.batch.running[flight.index] = self._utc(flight.started_at)
+        flight.task = self._loop.create_task(self._attempt(flight, request))
+        flight.task.add_done_callback(partial(self._called_off, flight.index))
+
+    def _called_off(self, index: int, task: asyncio.Task[None]) -> None:
+        """Also where the task never came to its first step: then nothing inside it could tell."""
+        if task.cancelled():
+            self.tell(events.Cancelled(index))
+
+    async def _attempt(self, flight: _Flight, request: Request) -> None:
+        index = flight.index
+
+        def admitted(hint: Hint | None, usage: Usage | None) -> None:
+            self.tell(events.Admitted(index, hint, usage))
+
+        try:
+            flight.answer = await flight.lane.send(request, self._plan.timeout_s, admitted)
+            if flight.price is not None:
+                flight.answer = _priced(flight.answer, flight.price)
+        except (
+            Exception
+        ) as error:  # An adapter never raises; one that does has a bug, and that costs its unit alone.
+            message = f"{type(error).__name__}: {error}"
+            flight.answer = Answer(Outcome(Kind.CRASH, message=message))
+        self.tell(events.Finished(index, flight.answer.outcome))
+
+    def _cancel(self, command: commands.CancelAttempt) -> None:
+        index = command.unit.index
+        flight = self._flights[index]
+        if flight.task is not None:
+            flight.task.cancel()
+            return
+        self._waiting.pop(index, None)
+        self._release(index)
+        self.tell(events.Cancelled(index))
+
+    def _release(self, index: int) -> None:
+        self._intending.discard(index)
+        self._writer.batch.release(index)
+
+    def _requeue(self, command: commands.Requeue) -> None:
+        index, now = command.unit.index, self._now()
+        not_before_utc = self._utc(command.not_before) if command.not_before > now else None
+        flight = self._flights.pop(index)
+        kind = None if command.kind is None else str(command.kind)
+        self._record(
+            flight, Change(Status.PENDING, code=kind, message=command.reason, not_before_utc=not_before_utc)
+        )
+
+    def _finish(self, command: commands.Finish) -> None:
+        index = command.unit.index
+        change = Change(
+            str(command.status),
+            code=command.code or None,
+            message=command.message or None,
+            finished_utc=time.time(),
+        )
+        flight = self._flights.pop(index, None)
+        if flight is None:
+            self._desks[command.unit.lane].ahead.pop(index, None)
+            self._intending.discard(index)
+            self._writer.batch.change(index, change)
+        else:
+            self._record(flight, change)
+
+    def _record(self, flight: _Flight, change: Change) -> None:
+        """An attempt has ended: its record, its answer and where its unit stands now, in one batch."""
+        batch, answer, index = self._writer.batch, flight.answer, flight.index
+        if flight.task is None:  # It was called off before it was sent.
+            batch.change(index, change)
+            return
+        outcome = answer.outcome if answer is not None else None
+        usage = outcome.usage if outcome is not None else None
+        started_utc = self._utc(flight.started_at)
+        tokens: Tokens = (None, None, None)
+        cost_usd = 0.0
+        if usage is not None:
+            tokens = (int(usage.input_tokens), int(usage.output_tokens), int(usage.cached_input_tokens))
+            cost_usd = usage.cost_usd
+            batch.count("input_tokens", usage.input_tokens)
+            batch.count("output_tokens", usage.output_tokens)
+            batch.count("cost_usd", cost_usd)
+        batch.change(
+            index,
+            msgspec.structs.replace(
+                change, tries=1, lane=flight.lane.id, started_utc=started_utc, input_tokens=tokens[0],
+                output_tokens=tokens[1], cached_tokens=tokens[2], cost_usd=cost_usd,
+            ),
+        )  # fmt: skip
+        batch.attempts.append(self._attempt_record(flight, started_utc, tokens, cost_usd))
+        batch.count("attempts")
+        if outcome is not None and outcome.kind in THROTTLES:
+            batch.count("refused")
+        if answer is not None and change.status == Status.SUCCEEDED:
+            batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
+
+    def _attempt_record(
+        self,
+        flight: _Flight,
+        started_utc: float,
+        tokens: Tokens,
+        cost_usd: float,
+    ) -> Attempt:
+        answer = flight.answer
+        if answer is None:
+            how, kind, message = "cancelled", None, "called off by Headway"
+        elif answer.outcome.kind is None:
+            how, kind, message = "succeeded", None, None
+        else:
+            kind = str(answer.outcome.kind)
+            how, message = _OUTCOMES.get(answer.outcome.kind, "failed"), answer.outcome.message
+        limit = None if answer is None else answer.rate_limit
+        return Attempt(
+            flight.index, flight.number, flight.lane.id, how, kind, message, answer.status if answer else None,
+            (answer.request_id or None) if answer else None, started_utc, self._utc(self._now()), *tokens, cost_usd,
+            flight.charged, None if limit is None else msgspec.json.encode(limit),
+        )  # fmt: skip
+
+    def _notice(self, command: commands.Notice) -> None:
+        desk = self._desks[command.lane]
+        until_utc = None if command.until is None else self._utc(command.until)
+        if command.what == "stopped":
+            kind, _, rest = command.text.partition(": ")
+            self._reasons[command.lane] = (kind, rest) if kind in set(Kind) else ("interrupted", command.text)
+            if until_utc is not None:
+                self._reasons[command.lane] = (str(Kind.HOLD), command.text)
+        elif command.what == "reopened":
+            self._reasons.pop(command.lane, None)
+        event = records.Event(time.time(), desk.name, command.what, command.text, until_utc)
+        self._writer.batch.events.append(event)
+        if command.what == "held":
+            self._learn()  # A hold must outlive the process, however soon that ends.
+        for observer in self._observers:
+            observer.noted(event)
+
+    def _set_wake(self, command: commands.Wake) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        self._wake = self._loop.call_at(command.at, self._turn)
+        if command.at - self._now() > AHEAD_S:
+            self._look = self._loop.call_at(command.at - 0.8 * AHEAD_S, self._look_then_commit)
+
+    def _finish_run(self, command: commands.Done) -> None:
+        if not self._done.done():
+            self._done.set_result(command.reason)
+
+    # -- intents ahead -------------------------------------------------------------------------------------------------
+
+    def _look_then_commit(self) -> None:
+        self._look = None
+        if not self._done.done():
+            self._look_ahead()
+            self._commit()
+
+    def _look_ahead(self) -> None:
+        """Record the intent to send for what each lane is about to start."""
+        if self._scheduler.mode != "run" or self._scheduler.paused:
+            return
+        now = self._now()
+        for key, lane in self._scheduler.lanes.items():
+            desk = self._desks[key]
+            wanted = self._due_soon(lane, now)
+            if wanted > lane.low:
+                # A fast lane needs as many to choose from, or the store is asked for a handful in every turn.
+                lane.low, lane.batch = wanted, max(lane.batch, wanted)
+            if 2 * len(desk.ahead) >= wanted:
+                continue
+            entries = (item[3] for item in nsmallest(wanted, lane.queue.ready))
+            indexes = [
+                entry.unit.index
+                for entry in entries
+                if entry.unit.index not in desk.ahead and entry.status is Status.PENDING
+            ]
+            for index, path, body in self._store.requests(self._plan.job.id, indexes):
+                desk.ahead[index] = Request(path, body)
+                self._intend(index, desk)
+
+    def _due_soon(self, lane: Lane, now: float) -> int:
+        """How many units of a lane may start within the time that intents are recorded ahead for."""
+        if lane.stopped or not lane.queue.ready or max(lane.held_until, lane.paused_until) > now + AHEAD_S:
+            return 0
+        if lane.wake_at > now + AHEAD_S and lane.in_flight < lane.window.size:
+            return 0
+        return min(MOST_AHEAD, 1 + int(1.5 * lane.rate_at(now) * AHEAD_S))
+
+    # -- the outside -----------------------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """Once: nothing new starts, what is in flight finishes. Twice: that is cancelled, too."""
+        self._interruptions += 1
+        self.tell(events.Abort("drain" if self._interruptions == 1 else "cancel"))
+
+    def _listen(self) -> None:
+        """Carry out what other terminals ask for."""
+        for asked in self._store.asked(self._plan.job.id):
+            self._obey(asked)
+            self._writer.batch.done_commands.append((asked.id, time.time()))
+        self._commit()
+
+    def _obey(self, asked: records.Asked) -> None:
+        text = asked.what
+        if asked.what == "pause":
+            self.tell(events.Pause())
+            self._writer.batch.state = ("paused", None)
+        elif asked.what == "resume":
+            self.tell(events.Resume())
+            self._writer.batch.state = ("running", None)
+        elif asked.what == "cancel":
+            self._cancelled = True
+            self.tell(events.Abort("cancel"))
+        elif asked.what == "limits":
+            text = self._obey_limits(asked.args)
+        elif asked.what == "reopen":
+            text = self._obey_reopen(asked.args)
+        event = records.Event(time.time(), None, "command", text)
+        self._writer.batch.events.append(event)
+        for observer in self._observers:
+            observer.noted(event)
+
+    def _named(self, name: str) -> list[str]:
+        return [desk.key for desk in self._desks.values() if name in (desk.name, desk.key)]
+
+    def _obey_limits(self, args: dict[str, Any]) -> str:
+        keys = self._named(args["lane"])
+        for key in keys:
+            known = self._scheduler.lanes[key].limits
+            limits = msgspec.convert({**msgspec.structs.asdict(known), **args["limits"]}, Limits)
+            self.tell(events.SetLimits(key, limits))
+        return f"new limits for {args['lane']}" if keys else f"there is no lane '{args['lane']}'"
+
+    def _obey_reopen(self, args: dict[str, Any]) -> str:
+        keys = self._named(args["lane"])
+        for key in keys:
+            self.tell(events.ReopenLane(key))
+        return f"{args['lane']} reopened" if keys else f"there is no lane '{args['lane']}'"
+
+    def _learn(self) -> None:
+        """Write down what lanes know and how they look."""
+        now, utc = self._now(), time.time()
+        views = {view.key: view for view in snapshot(self._scheduler, now).lanes}
+        for key, desk in self._desks.items():
+            record = export_lane(self._scheduler.lanes[key], now, utc)
+            self._writer.batch.lanes[desk.id] = (
+                msgspec.json.encode(record),
+                msgspec.json.encode(views[key]),
+                utc,
+            )
+        self._commit()
+
+    def _show(self) -> None:
+        view = self._view()
+        for observer in self._observers:
+            observer.moved(view)
+
+    def _view(self) -> View:
+        now, job = self._now(), self._totals
+        return View(
+            job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.cost_usd,
+            now - self._began_at, time.time(), job.started_utc or time.time(), snapshot(self._scheduler, now),
+            {key: desk.name for key, desk in self._desks.items()}, time.time() - now, self._scheduler.paused,
+        )  # fmt: skip
+
+    def _utc(self, at: float) -> float:
+        return time.time() + (at - self._now())
+
+
+def _priced(answer: Answer, price: Price) -> Answer:
+    """The same answer with what it cost."""
+    usage = answer.outcome.usage
+    if usage is None:
+        return answer
+    usage = msgspec.structs.replace(usage, cost_usd=price.cost(usage))
+    return msgspec.structs.replace(answer, outcome=msgspec.structs.replace(answer.outcome, usage=usage))

@@ -1,0 +1,45 @@
+"""What an engine is told before it starts: the job, its lanes, and what holds for this run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.core.model import LaneSpec, Price
+from headway.providers.base import Adapter
+from headway.stores.base import Job
+
+
+class LanePlan(msgspec.Struct, frozen=True):
+    """A lane as this run uses it: what the scheduler knows of it, its name for people, and who sends for it."""
+
+    spec: LaneSpec
+    name: str
+    adapter: Adapter
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a unit goes in this run: its lane's key, and what its tokens cost, where that is known."""
+
+    lane: str
+    price: Price | None = None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One run of one job. `routes` has each of the job's routes by its number in the store."""
+
+    job: Job
+    lanes: dict[str, LanePlan]
+    routes: dict[int, Route]
+    settings: dict[str, Any]
+    out: str = ""
+    concurrency: int = 0
+    timeout_s: float = 600.0
+    max_duration_s: float = 0.0
+    max_cost_usd: float = 0.0
+    max_hold_s: float | None = None
+    delay_s: float = 0.0
+    #: One by one in index order, whatever the lane.
+    serial: bool = False
+    only_failed: bool = False

@@ -1,0 +1,158 @@
+"""A job's waiting units out of the store: one cursor for each route and priority, merged by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Final
+
+from headway.core.estimate import FIRST_RATIO
+from headway.core.model import Estimate, Unit, Usage
+from headway.core.source import Source
+from headway.engine.plan import Route
+from headway.stores.base import Pending, Store
+
+#: A token has at least so many characters in most texts, and an answer without `max_tokens` is at most so long.
+FEWEST_CHARS: Final = 2.0
+UNLIMITED_OUTPUT: Final = 4_096
+
+
+class _Cursor:
+    """Reads one route's units of one priority, in index order, a page at a time."""
+
+    def __init__(self, store: Store, job: int, route: int, priority: int) -> None:
+        self._store, self._job, self._route, self.priority = store, job, route, priority
+        self._after = -1
+        self._page: list[Pending] = []
+        self._dry = False
+
+    def peek(self, n: int) -> Sequence[Pending]:
+        """The next units, at least `n` of them if there are as many."""
+        while len(self._page) < n and not self._dry:
+            rows = self._store.next_of_route(self._job, self._route, self.priority, self._after, n)
+            self._dry = len(rows) < n
+            if rows:
+                self._after = rows[-1].index
+                self._page += rows
+        return self._page
+
+    def drop(self, n: int) -> None:
+        """The first `n` are taken."""
+        del self._page[:n]
+
+
+class StoreSource(Source):
+    """The scheduler's source for a run. It reads through the store of the engine's own thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        job: int,
+        routes: Mapping[int, Route],
+        *,
+        serial: bool = False,
+        has_serial: bool = False,
+        only: frozenset[int] | None = None,
+    ) -> None:
+        self._store, self._job, self._routes = store, job, routes
+        self._serial, self._has_serial, self._only = serial, has_serial or serial, only
+        self._serial_after = -1
+        #: Tries that a unit had in earlier runs, for those that had any.
+        self.tries: dict[int, int] = {}
+        self._left: dict[str, int] = dict.fromkeys((route.lane for route in routes.values()), 0)
+        self._cursors: dict[str, list[_Cursor]] = {lane: [] for lane in self._left}
+        for route in store.routes(job):
+            for priority in route.priorities:
+                self._cursors[routes[route.id].lane].append(_Cursor(store, job, route.id, priority))
+        for route_id, count in store.pending(job).items():
+            self._left[routes[route_id].lane] += count
+
+    def take(self, lane: str, n: int) -> Sequence[Unit]:
+        if self._serial:
+            return ()
+        units: list[Unit] = []
+        while len(units) < n:
+            rows = self._next(lane, n - len(units))
+            if not rows:
+                break
+            units += [self._unit(row) for row in rows if self._wanted(row)]
+        return units
+
+    def _next(self, lane: str, n: int) -> list[Pending]:
+        """The next rows of a lane, wanted or not: all of the highest priority first."""
+        cursors = self._cursors.get(lane, [])
+        for priority in sorted({cursor.priority for cursor in cursors}, reverse=True):
+            rows = _merged([cursor for cursor in cursors if cursor.priority == priority], n)
+            if rows:
+                self._left[lane] -= len(rows)
+                return rows
+        return []
+
+    def take_serial(self, n: int) -> Sequence[Unit]:
+        if not self._has_serial:
+            return ()
+        rows = self._store.next_serial(self._job, self._serial_after, n, every=self._serial)
+        if rows:
+            self._serial_after = rows[-1].index
+        for row in rows:
+            self._left[self._routes[row.route].lane] -= 1
+        wanted = [self._unit(row) for row in rows if self._wanted(row)]
+        return wanted if wanted or not rows else self.take_serial(n)
+
+    def drain(self, n: int) -> Sequence[Unit]:
+        """What no cursor has come to yet."""
+        if serial := self.take_serial(n):
+            return serial
+        cursors = [] if self._serial else [cursor for lane in self._cursors.values() for cursor in lane]
+        while rows := _merged(cursors, n):
+            units = [self._unit(row) for row in rows if self._wanted(row)]
+            if units:
+                return units
+        self._left = dict.fromkeys(self._left, 0)
+        return ()
+
+    def remaining(self, lane: str) -> int:
+        return max(0, self._left.get(lane, 0))
+
+    def _wanted(self, row: Pending) -> bool:
+        return self._only is None or row.index in self._only
+
+    def _unit(self, row: Pending) -> Unit:
+        if row.attempts:
+            self.tries[row.index] = row.attempts
+        route = self._routes[row.route]
+        usd = 0.0 if route.price is None else route.price.cost(_at_the_most(row))
+        if row.max_tokens < 0:  # Nothing is produced: an embedding.
+            estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
+            return Unit(row.index, route.lane, estimate, row.priority, family=str(row.route))
+        return Unit(
+            row.index,
+            route.lane,
+            Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd),
+            row.priority,
+            chars=row.chars,
+            family=str(row.route),
+        )
+
+
+def _at_the_most(row: Pending) -> Usage:
+    """What a unit may come to, for a budget that must not be passed."""
+    output = 0 if row.max_tokens < 0 else row.max_tokens or UNLIMITED_OUTPUT
+    return Usage(row.chars / FEWEST_CHARS, float(output))
+
+
+def _merged(cursors: list[_Cursor], n: int) -> list[Pending]:
+    """The next `n` rows of several cursors, by index, taken."""
+    if len(cursors) == 1:
+        rows = list(cursors[0].peek(n)[:n])
+        cursors[0].drop(len(rows))
+        return rows
+    rows = list(islice(merge(*(cursor.peek(n) for cursor in cursors), key=_index), n))
+    for cursor in cursors:
+        cursor.drop(sum(row.index <= rows[-1].index for row in cursor.peek(0)) if rows else 0)
+    return rows
+
+
+def _index(row: Pending) -> int:
+    return row.index

@@ -1,0 +1,28 @@
+"""Where things are: the store, a job's folder, its lock. Light enough for commands that only look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway.config import Config
+from headway.errors import ConfigError
+from headway.stores.base import Store
+from headway.stores.lock import JobLock
+from headway.stores.sqlite import SqliteStore
+
+
+def store_at(db: str, *, read_only: bool = False) -> Store:
+    """Open the records."""
+    if "://" in db:
+        raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
+    return SqliteStore(Path(db), read_only=read_only)
+
+
+def folder_of(config: Config, job: str) -> Path:
+    """Where a job's small files are: beside the database."""
+    return Path(config.db).parent / "jobs" / job
+
+
+def lock_of(config: Config, job: str) -> JobLock:
+    """The lock that whoever runs the job holds."""
+    return JobLock(folder_of(config, job) / "lock", job)

@@ -1,0 +1,233 @@
+"""From settings and a job to a run, and from a run to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headway.batch.output import Order, OutputFile
+from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
+from headway.core.model import LaneSpec, Price
+from headway.display.progress_file import ProgressFile
+from headway.engine.engine import Ending, Engine
+from headway.engine.observer import Observer, View
+from headway.engine.plan import LanePlan, Plan, Route
+from headway.errors import ConfigError, HeadwayError
+from headway.providers.http import adapter_for
+from headway.providers.profiles import profile_for
+from headway.stores.base import Event, Job, Store, Unknown
+from headway.wiring.places import folder_of, store_at
+
+#: New objects between two looks of the garbage collector while a job runs.
+GC_OBJECTS: Final = 20_000
+
+EXIT_CODES: Final = {
+    "complete": 0,
+    "failed": 1,
+    "stopped": 1,
+    "deadline": 3,
+    "budget": 3,
+    "parked": 4,
+    "interrupted": 130,
+    "cancelled": 130,
+}
+
+
+class RunFlags(msgspec.Struct, frozen=True):
+    """What a command says about this run alone."""
+
+    out: Path
+    order: Order = "input"
+    force: bool = False
+    only_failed: bool = False
+    serial: bool = False
+    delay_s: float = 0.0
+
+
+def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> Plan:
+    """Everything that the engine needs, from settings, keys and the job's routes."""
+    lanes, routes = _lanes(config, store, job, environ)
+    run = config.run
+    return Plan(
+        job=job,
+        lanes=lanes,
+        routes=routes,
+        settings=_told(config, flags),
+        out=str(flags.out),
+        concurrency=run.concurrency,
+        timeout_s=run.timeout_s,
+        max_duration_s=run.max_duration_s,
+        max_cost_usd=run.max_cost_usd,
+        max_hold_s=run.max_hold_s,
+        delay_s=flags.delay_s,
+        serial=flags.serial or flags.delay_s > 0.0,
+        only_failed=flags.only_failed,
+    )
+
+
+def _told(config: Config, flags: RunFlags) -> dict[str, Any]:
+    """What the run was told, for the record: never a key."""
+    return {
+        "run": msgspec.to_builtins(config.run),
+        "order": flags.order,
+        "serial": flags.serial,
+        "providers": {
+            name: {"kind": provider.kind, "base_url": provider.base_url}
+            for name, provider in config.providers.items()
+        },
+    }
+
+
+def _lanes(
+    config: Config, store: Store, job: Job, environ: Mapping[str, str]
+) -> tuple[dict[str, LanePlan], dict[int, Route]]:
+    """A lane for each real rate-limit scope: routes that share a pool share a lane."""
+    dotenv, salt = dotenv_of(config), store.salt()
+    lanes: dict[str, LanePlan] = {}
+    routes: dict[int, Route] = {}
+    adapters: dict[str, Any] = {}
+    for route in store.routes(job.id):
+        provider = config.providers.get(route.provider)
+        if provider is None:
+            raise ConfigError(
+                f"job '{job.name}' needs the provider '{route.provider}', which is not configured any more",
+                hint=f"add [providers.{route.provider}] to headway.toml",
+            )
+        key = key_of(provider, environ, dotenv)
+        if provider.name not in adapters:
+            adapters[provider.name] = adapter_for(
+                provider.kind, provider.base_url, key, stream=provider.stream
+            )
+        lane = lane_key(provider, route.model, key, salt)
+        routes[route.id] = Route(lane, _price(config, provider, route.model))
+        if lane not in lanes:
+            limits = provider.limits if provider.pool else provider.limits_for(route.model)
+            profile = profile_for(provider.base_url, provider.kind)
+            spec = LaneSpec(lane, limits, provider.retry_for(config.run.max_attempts), profile.counting)
+            lanes[lane] = LanePlan(
+                spec, f"{provider.name}/{provider.pool or route.model}", adapters[provider.name]
+            )
+    return lanes, routes
+
+
+def _price(config: Config, provider: ProviderConfig, model: str) -> Price | None:
+    """A budget that nobody can count is an error, not a hope."""
+    price = provider.price_of(model)
+    if price is None and config.run.max_cost_usd:
+        raise ConfigError(
+            f"--max-cost: the price of {provider.name}/{model} is not known",
+            hint=f'set input and output in [providers.{provider.name}.models."{model}".prices], USD a million tokens',
+        )
+    return price
+
+
+class _Output:
+    """Feeds the output file while the run goes on, in a thread, one step at a time."""
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+        self._step: asyncio.Future[None] | None = None
+        self.failure: HeadwayError | None = None
+
+    def began(self, job: Job, unknown: list[Unknown]) -> None:
+        self._guarded(self._output.look)
+        self._later(self._output.open)
+
+    def noted(self, event: Event) -> None:
+        """Not the file's business."""
+
+    def ended(self, indexes: list[int]) -> None:
+        self._output.ended(indexes)
+
+    def moved(self, view: View) -> None:
+        if self._step is None or self._step.done():
+            self._later(self._output.advance)
+
+    def _later(self, act: Callable[[], None]) -> None:
+        if self.failure is None:
+            self._step = asyncio.get_running_loop().run_in_executor(None, self._guarded, act)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except HeadwayError as error:
+            self.failure = self.failure or error
+
+    async def finish(self) -> None:
+        """The last step; an output that cannot be written is told after everything is safe in the store."""
+        if self._step is not None:  # Otherwise the run did not come to its beginning.
+            await self._step
+            if self.failure is None:
+                await asyncio.to_thread(self._guarded, self._output.finish)
+        self._output.close()
+        if self.failure is not None:
+            raise self.failure
+
+
+def perform(
+    config: Config, plan: Plan, flags: RunFlags, observers: Sequence[Observer], say: Callable[[str], None]
+) -> Ending:
+    """Run the job to its end, with signals in place. The caller has the job's lock."""
+
+    def open_store() -> Store:
+        return store_at(config.db)
+
+    output = OutputFile(open_store, plan.job, flags.out, flags.order)
+    output.claim(force=flags.force)
+    writing = _Output(output)
+    progress = ProgressFile(folder_of(config, plan.job.name) / "progress.json")
+    engine = Engine(open_store, plan, [writing, progress, *observers])
+
+    async def main() -> Ending:
+        _mind_signals(engine, say)
+        try:
+            ending = await engine.run()
+        except BaseException:
+            with suppress(HeadwayError):  # Why the run ended says more.
+                await writing.finish()
+            raise
+        await writing.finish()
+        return ending
+
+    # What is here now stays; and a run makes few cycles, so looking for them every 700 objects is wasted (6 % of it).
+    gc.freeze()
+    gc.set_threshold(GC_OBJECTS, 20, 100)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop, where it runs."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _mind_signals(engine: Engine, say: Callable[[str], None]) -> None:
+    """Ctrl-C once, twice, three times; SIGTERM is the first of them."""
+    interruptions = 0
+
+    def interrupted() -> None:
+        nonlocal interruptions
+        interruptions += 1
+        if interruptions == 1:
+            say("stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)")
+        elif interruptions == 2:
+            say("cancelling what is in flight (Ctrl-C once more to exit at once)")
+        else:
+            os._exit(EXIT_CODES["interrupted"])
+        engine.interrupt()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted)

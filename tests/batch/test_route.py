@@ -1,0 +1,81 @@
+"""A model's name finds its provider, or says what would."""
+
+from __future__ import annotations
+
+import pytest
+from tests.batch.configs import ALPHA, BARE, BETA, BOTH, config
+
+from headway.batch.route import REMEMBERED, Router, Target
+from headway.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        ("alpha/gpt-x", Target("alpha", "openai", "gpt-x")),
+        ("beta/claude-x", Target("beta", "anthropic", "claude-x")),
+        ("alpha/org/gpt-x", Target("alpha", "openai", "org/gpt-x")),
+        ("alpha/beta/x", Target("alpha", "openai", "beta/x")),
+        ("gpt-x", Target("alpha", "openai", "gpt-x")),
+        ("meta-llama/Llama-3", Target("alpha", "openai", "meta-llama/Llama-3")),
+        ("alpha", Target("alpha", "openai", "alpha")),
+        ("/gpt-x", Target("alpha", "openai", "/gpt-x")),
+        (None, Target("alpha", "openai", "gpt-d")),
+    ],
+)
+def test_a_name_finds_its_provider(model: str | None, target: Target) -> None:
+    assert Router(BOTH).route(model) == target
+
+
+def test_the_only_provider_needs_no_naming() -> None:
+    router = Router(config(BETA))
+    assert router.route("claude-x") == Target("beta", "anthropic", "claude-x")
+    assert router.route(None) == Target("beta", "anthropic", "claude-d")
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (
+            "gpt-x",
+            "\"model\" 'gpt-x' names no provider, and there are several (alpha, beta) — write 'alpha/gpt-x', or "
+            "set provider in [run]",
+        ),
+        (
+            None,
+            "\"model\" is missing, and there are several (alpha, beta) — write 'alpha/MODEL', or set provider in "
+            "[run]",
+        ),
+        ("alpha/", "\"model\" 'alpha/' names a provider and no model of it"),
+        (" ", '"model" must be the name of a model'),
+        ("a\nb", '"model" must be the name of a model'),
+        ("x" * 99, f"\"model\" '{'x' * 80}…' names no provider"),
+    ],
+)
+def test_a_name_that_finds_none_says_what_would(model: str | None, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Router(config(ALPHA, BETA)).route(model)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_provider_without_a_model_of_its_own_needs_one_in_the_row() -> None:
+    with pytest.raises(UsageError) as caught:
+        Router(config(BARE)).route(None)
+    assert str(caught.value) == (
+        "\"model\" is missing, and provider 'bare' has none of its own — name one in the row, or set model in "
+        "[providers.bare]"
+    )
+
+
+def test_without_any_provider_it_says_how_to_get_one() -> None:
+    with pytest.raises(
+        UsageError, match=r"^there is no provider — write a headway\.toml, or set OPENAI_API_KEY"
+    ):
+        Router(config()).route("gpt-x")
+
+
+def test_a_million_names_are_not_remembered() -> None:
+    router = Router(BOTH)
+    for place in range(REMEMBERED + 10):
+        router.route(f"m{place}")
+    assert router.route.cache_info().currsize == REMEMBERED

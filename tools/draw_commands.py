@@ -1,0 +1,96 @@
+"""Draws docs/reference/commands.md from the commands themselves.
+
+python tools/draw_commands.py            writes the page
+python tools/draw_commands.py --check    fails if it is stale
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from headway.cli import COMMANDS, LazyGroup
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "commands.md"
+COMMAND = "python tools/draw_commands.py"
+
+HEAD = """# Commands
+
+Drawn from the commands by `tools/draw_commands.py`; do not edit. `headway --help` lists them, `headway COMMAND --help`
+explains one, with an example. A command is listed once it works.
+
+For all: `-v`, `--verbose` (or `HEADWAY_DEBUG=1`) adds the traceback to an error, `-h`, `--help` explains,
+`headway --version` prints the version. Errors are one line on stderr that says what to do.
+
+| exit code | |
+|---|---|
+| 0 | all succeeded |
+| 1 | some units failed, or their lane stopped |
+| 2 | usage or configuration |
+| 3 | stopped by a deadline or a budget; `headway resume` goes on |
+| 4 | parked on a hold longer than `--max-hold` |
+| 130 | interrupted; `headway resume` goes on |
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    group = LazyGroup()
+    context = click.Context(group, info_name="headway")
+    parts = [HEAD]
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        assert command is not None
+        parts.append("\n".join(_section(name, command, context)))
+    return "\n".join(parts)
+
+
+def _section(name: str, command: click.Command, parent: click.Context) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent)
+    arguments = " ".join(
+        param.make_metavar(context) for param in command.params if isinstance(param, click.Argument)
+    )
+    yield f"## headway {name} {arguments}".rstrip()
+    yield ""
+    for paragraph in (command.help or "").split("\n\n"):
+        yield " ".join(paragraph.split())
+        yield ""
+    yield f"{command.epilog.replace('Example: ', 'Example: `')}`" if command.epilog else ""
+    yield ""
+    yield "| flag | |"
+    yield "|---|---|"
+    for param in command.params:
+        if isinstance(param, click.Option) and param.name != "verbose":
+            yield _row(param, context)
+    yield ""
+
+
+def _row(option: click.Option, context: click.Context) -> str:
+    names = ", ".join(f"`{name}`" for name in option.opts)
+    if not option.is_flag and not option.count:
+        metavar = option.make_metavar(context).replace("|", "\\|")
+        names = f"{names} `{metavar}`"
+    more = " (repeatable)" if option.multiple and "repeatable" not in (option.help or "") else ""
+    return f"| {names} | {(option.help or '').rstrip()}{more} |"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check it."""
+    if arguments not in ([], ["--check"]):
+        sys.stderr.write(__doc__ or "")
+        return 2
+    drawn = page()
+    if not arguments:
+        PAGE.write_text(drawn, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != drawn:
+        sys.stderr.write(f"{PAGE.relative_to(ROOT)} is stale: run `{COMMAND}`\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
