@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.hints.row import NOW, http
 
-from headway.core.model import Counting, Kind
+from headway.core.model import Counting, Dimension, Kind
 from headway.providers import GENERIC, PROFILES, Profile, profile_for, understand
 from headway.providers.kinds import folded
 from headway.providers.messages import LONGEST, shown
@@ -167,3 +167,17 @@ def test_a_refusal_about_growth_is_told_apart(name: str, body: str) -> None:
 def test_an_ordinary_refusal_is_not_about_growth() -> None:
     body = '{"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}'
     assert not understand(http(429, body), PROFILES["openai"], now_utc=NOW).hint.growing
+
+
+@pytest.mark.parametrize(
+    ("tokens", "known"), [("400000", False), ("80000", False), ("480000", True), ("50000", True)]
+)
+def test_a_header_that_repeats_the_tightest_limit_is_no_limit_of_its_own(tokens: str, known: bool) -> None:
+    """Read as one of input and output together it would jump from one to the other and stall the lane."""
+    headers = {
+        f"anthropic_ratelimit_{what}_{part}": value
+        for what, limit in (("tokens", tokens), ("input_tokens", "400000"), ("output_tokens", "80000"))
+        for part, value in (("limit", limit), ("remaining", limit))
+    }
+    facts = understand(http(200, "", **headers), PROFILES["anthropic"], now_utc=NOW)
+    assert (Dimension.TOKENS in {report.dimension for report in facts.hint.reports}) is known

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from headway.core.meter import SANE_RESET
-from headway.core.model import DAY_S, MINUTE_S, Report
+from headway.core.model import DAY_S, MINUTE_S, Dimension, Report
 from headway.providers.durations import HOUR_S, Span, believed, number
 from headway.providers.profile import DATE, RETRY_AFTER, RETRY_AFTER_MS, Gauge, Profile
 from headway.providers.resets import MILLISECOND_S, server_now, wait
@@ -51,19 +51,30 @@ def clock_of(row: Row, profile: Profile, now_utc: float) -> float:
     return server_now(value(row, profile, DATE), now_utc)
 
 
+#: Input and output by themselves.
+_PARTS: Final = frozenset({Dimension.INPUT, Dimension.OUTPUT})
+
+
 def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]:
     """What the gauges report."""
     reports: list[Report] = []
+    repeated = -1
     for gauge, limit_at, remaining_at, reset_at in profile.rows:
         text = row[limit_at]
         limit = None if text is None else number(text)
         if not limit:
             continue
+        if gauge.repeats:
+            repeated = len(reports)
         text = row[remaining_at]
         remaining = None if text is None else number(text)
         text = row[reset_at]
         reset = None if text is None else wait(text, now_utc)
         reports.append(_report(gauge, limit, remaining, reset, profile))
+    if repeated >= 0 and any(
+        each.limit == reports[repeated].limit for each in reports if each.dimension in _PARTS
+    ):
+        del reports[repeated]
     return tuple(reports) if len(reports) < 2 else tightest(reports)
 
 

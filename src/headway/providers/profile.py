@@ -37,6 +37,8 @@ class Gauge(msgspec.Struct, frozen=True):
     period_s: float | None = MINUTE_S
     maybe_daily: bool = False
     remaining_precision: float = 1.0
+    #: Whether it shows the tightest of several limits: where that is the input's or the output's, it is no limit of both.
+    repeats: bool = False
 
 
 class Session(msgspec.Struct, frozen=True):

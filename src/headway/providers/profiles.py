@@ -40,17 +40,17 @@ def _x(
     )
 
 
-def _anthropic(dimension: Dimension, what: str, precision: float) -> Gauge:
+def _anthropic(dimension: Dimension, what: str, precision: float, *, repeats: bool = False) -> Gauge:
     limit, remaining, reset = (
         f"anthropic-ratelimit-{what}-{part}" for part in ("limit", "remaining", "reset")
     )
-    return Gauge(dimension, limit, remaining, reset, remaining_precision=precision)
+    return Gauge(dimension, limit, remaining, reset, remaining_precision=precision, repeats=repeats)
 
 
 _BARE: Final = Gauge(REQUESTS, "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", None)
 _ANTHROPIC: Final = (
     _anthropic(REQUESTS, "requests", 1.0),
-    _anthropic(TOKENS, "tokens", ANTHROPIC_ROUNDING),
+    _anthropic(TOKENS, "tokens", ANTHROPIC_ROUNDING, repeats=True),
     _anthropic(INPUT, "input-tokens", ANTHROPIC_ROUNDING),
     _anthropic(OUTPUT, "output-tokens", ANTHROPIC_ROUNDING),
 )
