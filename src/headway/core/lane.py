@@ -23,7 +23,7 @@ from msgspec import structs
 
 from headway.core import refusals
 from headway.core.breaker import Breaker
-from headway.core.estimate import Estimator
+from headway.core.estimate import ENOUGH, Estimator
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
 from headway.core.meter import MINIMUM_GAP, NEARLY, Meter
@@ -81,7 +81,7 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "batch", "breaker", "caution", "estimator",
+        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "breaker", "caution", "estimator",
         "exhausted", "failed", "finder", "first_start_at", "gauge", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
         "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "paused_until", "probe_after", "probe_pause_s",
         "probe_width", "probed_at", "probes_out", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
@@ -123,6 +123,8 @@ class Lane:
         self._configured: list[Meter] = []
         self._reported: dict[tuple[Dimension, float], Meter] = {}
         self.meters: tuple[Meter, ...] = ()
+        #: Another object whenever what a unit is measured by has changed: the meters, or what units are expected to take.
+        self.basis = object()
         self.limits = spec.limits
         self.ramp = spec.ramp
         self._ramp = None if spec.ramp is None else _ramp_meter(spec.ramp, now)
@@ -140,12 +142,20 @@ class Lane:
 
     def entry(self, unit: Unit) -> Entry:
         """A unit as the scheduler keeps it, with what it is expected to cost here."""
+        entry = Entry(unit, self, unit.estimate, _NOTHING)
+        self.estimate(entry)
+        return entry
+
+    def estimate(self, entry: Entry) -> None:
+        """What a unit is expected to take, by what is known now. One that has been sent keeps to what it was sent with."""
+        unit = entry.unit
         estimate = unit.estimate
         if unit.chars:
             estimate = self.estimator.estimate(
                 unit.chars, estimate.max_output_tokens, unit.family, estimate.cost_usd
             )
-        return Entry(unit, self, estimate, self.spec.counting.reserved(estimate))
+        entry.estimate = estimate
+        entry.costs = self.spec.counting.reserved(estimate)
 
     # -- limits ------------------------------------------------------------------------------------
 
@@ -183,10 +193,9 @@ class Lane:
         learned = () if self.finder is None else (self.finder.meter,)
         ramp = () if self._ramp is None else (self._ramp,)
         self.meters = (*configured, *self._reported.values(), *learned, *ramp)
+        self.basis = self.meters
 
-    def learn(
-        self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False
-    ) -> None:
+    def learn(self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False) -> None:
         """Take the limits and levels that the response to this attempt reported."""
         for report in reports:
             if report.limit <= 0.0:
@@ -305,7 +314,9 @@ class Lane:
                 break
         else:
             return NEVER
-        if self.probes_out >= self.probe_width or (2 * self.probes_out > self.probe_width and now > self.probed_at):
+        if self.probes_out >= self.probe_width or (
+            2 * self.probes_out > self.probe_width and now > self.probed_at
+        ):
             return NEVER
         ready = (meter.probe_at(entry.costs[meter.place], self.caution) for meter in self.meters)
         return max(self.held_until, self.paused_until, self.probe_after, *ready)
@@ -436,6 +447,8 @@ class Lane:
             self._settle(entry, outcome.usage)
             if entry.unit.chars:
                 self.estimator.learn(entry.unit.chars, entry.unit.family, outcome.usage)
+                if self.estimator.reports in _MILESTONES:
+                    self.basis = object()
         elif outcome.kind in REFUSED:
             self._refund(entry)
 
@@ -602,6 +615,9 @@ class Lane:
 
 
 _NO_HINT: Final = Hint()
+_NOTHING: Final = (1.0, 0.0, 0.0, 0.0)
+#: Reports after which queued units are looked at anew: often at first, while each says much.
+_MILESTONES: Final = frozenset({1, *(ENOUGH * 2**power for power in range(20))})
 _INPUT: Final = DIMENSIONS.index(Dimension.INPUT)
 _INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), _INPUT)
 

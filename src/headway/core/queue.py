@@ -41,8 +41,8 @@ class Entry:
     #: Why it waits, while it waits for an instant.
     why: str
     started_at: float
-    #: The lane's meters when this unit was last found to fit them.
-    fits: tuple[Meter, ...] | None
+    #: What the lane went by when this unit was last found to fit it.
+    fits: object
 
     def __init__(self, unit: Unit, lane: Lane, estimate: Estimate, costs: Costs) -> None:
         self.unit = unit

@@ -190,7 +190,8 @@ class Scheduler:
         elif lane.held_until > now:
             self._announce_hold(lane, now)
         elif kind is not Kind.CRASH or probe == "breaker":
-            self._count_failure(entry, kind, now, probe=probe == "breaker")
+            said = f"{kind}: {outcome.message}" if outcome.message else str(kind)
+            self._count_failure(entry, kind, said, now, probe=probe == "breaker")
 
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
         """The lane learns from a refusal; say so where it learns something that people should know."""
@@ -216,7 +217,7 @@ class Scheduler:
         elif before and not lane.others:
             self._notice(lane, "shared", "nobody else seems to use this key any more")
 
-    def _count_failure(self, entry: Entry, kind: Kind, now: float, *, probe: bool) -> None:
+    def _count_failure(self, entry: Entry, kind: Kind, said: str, now: float, *, probe: bool) -> None:
         """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
         lane = entry.lane
         breaker = lane.breaker
@@ -229,11 +230,12 @@ class Scheduler:
             sent=lane.seq,
             admitted=entry.accepted,
         ):
-            text = f"{breaker.failures + breaker.refusals} failures in a row, the last: {kind}; probing from now on"
+            text = f"{breaker.failures + breaker.refusals} failures in a row; only probes go from now on. The last was {said}"
             self._notice(lane, "breaker_opened", text, breaker.probe_at)
         elif breaker.out_of_patience(now):
             self._stop(
-                lane, f"nothing but failures for {now - (breaker.opened_at or now):.0f} s, the last: {kind}"
+                lane,
+                f"nothing but failures for {now - (breaker.opened_at or now):.0f} s, the last was {said}",
             )
 
     def _recover(self, lane: Lane, entry: Entry) -> None:
@@ -499,7 +501,7 @@ class Scheduler:
             self._mind_hold(lane, now)
         if entry is None or lane.stopped:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
-        if entry.fits is not lane.meters and not self._fit(entry, lane):
+        if entry.fits is not lane.basis and not self._fit(entry, lane):
             return True
         at, probe = lane.when(entry, now + EPSILON_S)
         if self.next_start_at > at:
@@ -543,13 +545,17 @@ class Scheduler:
         return False
 
     def _fit(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the unit can ever be admitted; if not it fails here, with the numbers."""
+        """Whether the unit can ever be admitted; if not it fails here, with the numbers.
+
+        It was read some time ago: what it is expected to take may be known better by now.
+        """
+        lane.estimate(entry)
         problem = lane.too_large(entry)
         if problem:
             lane.queue.pop()
             self._end(entry, Move.FAIL, Kind.TOO_LARGE, problem)
             return False
-        entry.fits = lane.meters
+        entry.fits = lane.basis
         return True
 
     # -- reading the source ---------------------------------------------------------------------------------

@@ -186,6 +186,8 @@ def _eta_s(lane: Lane, remaining: int, now: float) -> float | None:
     """When the lane will have started what it has left, at its limit or at the rate it achieves; None: unknown."""
     if not remaining or lane.stopped:
         return 0.0
+    if lane.breaker.open:
+        return None
     mean = lane.mean_costs()
     by_limit = [remaining * mean[meter.place] / meter.rate for meter in lane.meters if mean[meter.place]]
     rate = lane.rate_at(now)
