@@ -11,13 +11,19 @@ from headway.stores.base import Event, Job, Unknown
 
 
 class JsonDisplay:
-    """Every line has `event`: began, noted, progress."""
+    """Every line has `event`: began, noted, progress, said."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def _write(self, event: str, **facts: Any) -> None:
         print(msgspec.json.encode({"event": event, **facts}).decode(), file=self._stream, flush=True)
+
+    def say(self, text: str) -> None:
+        self._write("said", text=text)
+
+    def close(self) -> None:
+        """Every line is whole already."""
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         self._write(

@@ -31,25 +31,17 @@ class PlainDisplay:
         print(f"{time.strftime('%H:%M:%S')}  {text}", file=self._stream, flush=True)
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
-        left = job.total - job.good
-        text = f"job {job.name}: {units(job.total)}"
-        if job.good:
-            text += f", {job.good:,} of them done before, {left:,} to go"
-        self.say(text)
-        if unknown:
-            names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
-            self.say(
-                f"{units(len(unknown))} may have been sent when the last process ended, and nobody knows how that went: "
-                f"{names}; sent again, they may be paid for twice"
-            )
+        for line in began_lines(job, unknown):
+            self.say(line)
 
     def noted(self, event: Event) -> None:
-        until = f" until {clock(event.until_utc)}" if event.until_utc is not None else ""
-        who = f"{event.lane}: " if event.lane else ""
-        self.say(f"{who}{event.what.replace('_', ' ')}{until}: {short(event.text)}")
+        self.say(noted_line(event))
 
     def ended(self, indexes: list[int]) -> None:
         """A line a unit would be too many."""
+
+    def close(self) -> None:
+        """Nothing is drawn that would have to go."""
 
     def moved(self, view: View) -> None:
         now = time.monotonic()
@@ -57,6 +49,34 @@ class PlainDisplay:
         if now - self._shown_at >= self._interval_s and line != self._said:
             self._shown_at, self._said = now, line
             self.say(line)
+
+
+def _at_stake(unknown: list[Unknown]) -> str:
+    """The most that units may cost again."""
+    tokens_in = sum(one.chars for one in unknown) / 4.0
+    text = f"about {tokens_in:,.0f} tokens in"
+    if all(one.max_tokens for one in unknown):  # Otherwise only the model's own limit ends an answer.
+        text += f", at most {sum(max(0, one.max_tokens) for one in unknown):,} out"
+    return text
+
+
+def began_lines(job: Job, unknown: list[Unknown]) -> list[str]:
+    """What there is to do, and what nobody knows the outcome of."""
+    text = f"job {job.name}: {units(job.total)}"
+    if job.good:
+        text += f", {job.good:,} of them done before, {job.total - job.good:,} to go"
+    if not unknown:
+        return [text]
+    names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
+    lost = f"{units(len(unknown))} may have been sent when the last process ended, and nobody knows how that went: {names}"
+    return [text, f"{lost}; sent again, they may be paid for twice: {_at_stake(unknown)}"]
+
+
+def noted_line(event: Event) -> str:
+    """An event in one line."""
+    until = f" until {clock(event.until_utc)}" if event.until_utc is not None else ""
+    who = f"{event.lane}: " if event.lane else ""
+    return f"{who}{event.what.replace('_', ' ')}{until}: {short(event.text)}"
 
 
 def progress_line(view: View) -> str:
@@ -82,7 +102,7 @@ def progress_line(view: View) -> str:
 
 def waiting(lane: LaneView, view: View) -> str:
     """What a lane waits for, where it is more than its pace."""
-    if lane.wait is None or not (lane.queued or lane.delayed or lane.remaining):
+    if lane.wait is None or not lane.remaining:
         return ""
     if lane.wait.until is None:
         return f"{view.names[lane.key]} waits for {lane.wait.reason}" if not lane.in_flight else ""

@@ -51,3 +51,13 @@ class Observer(Protocol):
 
     def moved(self, view: View) -> None:
         """Twice a second, and once at the end."""
+
+
+class Display(Observer, Protocol):
+    """An observer that people or programs read."""
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+
+    def close(self) -> None:
+        """The run is over: leave the terminal as it was."""
