@@ -1,7 +1,7 @@
 # Everything a developer or CI runs. All set-up happens in .venv; nothing is installed elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lock clean rebuild
+.PHONY: help setup demo test check crash bench lock clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -55,6 +55,10 @@ check: setup ## lint, formatting, types, import contracts
 
 test: check ## what CI runs: check, then every test
 	$(BIN)/pytest $(PYTEST_FLAGS)
+
+# KILLS=1000 makes a long night of it; SEED chooses the moments.
+crash: setup ## the crash suite, all of it: SIGKILL at every commit point and at 200 random moments, full disks, jumps of the clock
+	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
 
 bench: setup ## measure, and write bench/RESULTS.md
 	$(BIN)/python -m bench

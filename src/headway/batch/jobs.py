@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 import msgspec
 
@@ -25,12 +25,15 @@ from headway.stores.base import Job, NewJob, NewUnit, Route, Store, chunks
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
 CHUNK: Final = 10_000
-#: Bad rows that are shown one by one.
+#: Different mistakes that are shown, and that are counted.
 MOST_SHOWN: Final = 20
+MOST_REMEMBERED: Final = 1_000
 _COPY_BYTES: Final = 1 << 20
 
 #: Told now and then how many rows have been taken in.
 Progress = Callable[[int], None]
+#: Asked whether rows for a provider's model could be sent: its key is there, its price where one is needed.
+Check = Callable[[str, str], None]
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -40,6 +43,13 @@ class Input(msgspec.Struct, frozen=True):
     path: str
     digest: str
     spool: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.spool is not None:
+            self.spool.close()
 
     def reader(self) -> Reader:
         """From the beginning."""
@@ -108,13 +118,17 @@ def ingest(
     *,
     skip_bad: bool = False,
     progress: Progress,
+    check: Check = lambda provider, model: None,
 ) -> tuple[Job, int]:
-    """Take every row in; returns the job and how many bad rows were left out. The caller has the job's lock."""
+    """Take every row in; returns the job and how many bad rows were left out. The caller has the job's lock.
+
+    `check` is asked once for each model that rows go to, and raises where they could not be sent.
+    """
     clear_remains(store, name)
     new = NewJob(name, "batch", source.path, source.digest, out, time.time())
     number = store.add_job(new)
     try:
-        left_out = _Intake(store, config, source, number, skip_bad=skip_bad, progress=progress).run()
+        left_out = _Intake(store, config, source, number, check, skip_bad=skip_bad, progress=progress).run()
     except BaseException:
         store.forget(number)
         raise
@@ -127,14 +141,24 @@ class _Intake:
     """Reads rows, checks them all, and stores them for as long as none was bad."""
 
     def __init__(
-        self, store: Store, config: Config, source: Input, job: int, *, skip_bad: bool, progress: Progress
+        self,
+        store: Store,
+        config: Config,
+        source: Input,
+        job: int,
+        check: Check,
+        *,
+        skip_bad: bool,
+        progress: Progress,
     ) -> None:
         self._store, self._config, self._source, self._job = store, config, source, job
+        self._check = check
         self._skip_bad, self._progress = skip_bad, progress
         self._kinds = {name: provider.kind for name, provider in config.providers.items()}
         self._routes: dict[tuple[str, str], int] = {}
         self._models: dict[str, tuple[str, str, str]] = {}
-        self._bad: list[str] = []
+        #: What is wrong → (the first line that is, how many are).
+        self._bad: dict[str, tuple[int, int]] = {}
         self._bad_count = 0
 
     def run(self) -> int:
@@ -158,14 +182,16 @@ class _Intake:
         for row in rows:
             if isinstance(row, BadRow):
                 self._bad_count += 1
-                if len(self._bad) < MOST_SHOWN:
-                    self._bad.append(row.at(self._source.name))
+                first, count = self._bad.get(row.message, (row.line, 0))
+                if count or len(self._bad) < MOST_REMEMBERED:
+                    self._bad[row.message] = (first, count + 1)
             elif self._skip_bad or not self._bad_count:
                 yield self._unit(row)
 
     def _unit(self, row: Row) -> NewUnit:
         route = self._routes.get((row.provider, row.model))
         if route is None:
+            self._check(row.provider, row.model)
             kind = self._kinds[row.provider]
             route = self._store.add_route(self._job, Route(row.provider, kind, row.model))
             self._routes[row.provider, row.model] = route
@@ -178,11 +204,18 @@ class _Intake:
 
     def _bad_rows(self) -> InputError:
         n = self._bad_count
-        more = (f"… and {n - MOST_SHOWN} more",) if n > MOST_SHOWN else ()
         what = "1 bad row" if n == 1 else f"{n:,} bad rows"
+        shown = list(self._bad.items())[:MOST_SHOWN]
+        lines = [
+            BadRow(line, message).at(self._source.name)
+            + (f" (and {count - 1:,} more rows)" if count > 1 else "")
+            for message, (line, count) in shown
+        ]
+        told = sum(count for _, (_, count) in shown)
+        more = [f"… and {n - told:,} more"] if n > told else []
         return InputError(
             f"{self._source.name} has {what}; nothing was sent",
-            (*self._bad, *more),
+            (*lines, *more),
             hint="mend them, or leave them out with --skip-bad-rows",
         )
 

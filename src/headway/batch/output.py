@@ -7,6 +7,7 @@ what is committed is ever written.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -40,26 +41,6 @@ class OutputFile:
         self._store: Store | None = None
         self._ended: list[int] = []
         self._written = bytearray()
-
-    def claim(self, *, force: bool = False) -> None:
-        """Make sure that the file is this job's to write. Raises before anything is touched."""
-        try:
-            if self.path.is_dir():
-                raise UsageError(f"--out {self.path} is a directory", hint="name a file")
-            if not self.path.exists():
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self.path.touch()
-                return
-            with self.path.open("r+b") as file:
-                first = file.readline(_BLOCK)
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
-        if force or not first or owner_of(first) == self._job.name:
-            return
-        raise UsageError(
-            f"{self.path} exists and is not the output of job '{self._job.name}'",
-            hint="name another file with --out, or replace it with --force",
-        )
 
     def look(self) -> None:
         """How far the records go without a gap before this run changes them; call it before anything is sent."""
@@ -169,6 +150,33 @@ class OutputFile:
             self._file.close()
         if self._store is not None:
             self._store.close()
+
+
+def claim(path: Path, job: str, *, force: bool = False) -> None:
+    """Make sure that a file is this job's to write. Raises before anything is touched."""
+    try:
+        if path.is_dir():
+            raise UsageError(f"--out {path} is a directory", hint="name a file")
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _must_be_writable(path.parent)
+            return
+        _must_be_writable(path)
+        with path.open("rb") as file:
+            first = file.readline(_BLOCK)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    if force or not first or owner_of(first) == job:
+        return
+    raise UsageError(
+        f"{path} exists and is not the output of job '{job}'",
+        hint="name another file with --out, or replace it with --force",
+    )
+
+
+def _must_be_writable(path: Path) -> None:
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 class _Good:

@@ -13,10 +13,6 @@ import msgspec
 from headway.cli.options import json_option, where_options
 
 
-def _print_json(value: Any) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-
-
 @click.command("jobs", short_help="List the jobs.", epilog="Example: headway jobs --json")
 @json_option
 @where_options
@@ -28,7 +24,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
     with session.existing_store(settings) as store:
         found = [(job, session.state_of(settings, job)) for job in store.jobs()]
         if as_json:
-            _print_json([session.facts(store, job, state) for job, state in found])
+            session.print_json([session.facts(store, job, state) for job, state in found])
             return
     if not found:
         click.echo("there are no jobs yet — 'headway run FILE' starts one")
@@ -54,13 +50,14 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
     with session.existing_store(settings) as store:
         chosen = session.chosen(store, job)
         state = session.state_of(settings, chosen)
-        lanes = store.per_lane(chosen.id)
+        lanes = session.lanes_of(store, chosen)
         progress = _progress(settings, chosen.name) if state in ("running", "paused") else None
         open_ones = any("assigned" in counts or "running" in counts for counts in lanes.values())
         unknown = store.unknown(chosen.id) if state == "interrupted" and open_ones else []
         if as_json:
             facts = session.facts(store, chosen, state)
-            _print_json({**facts, "per_lane": lanes, "progress": progress, "unknown": [one.custom_id for one in unknown]})  # fmt: skip
+            facts["stopped"] = session.stopped(store, chosen, progress)
+            session.print_json({**facts, "per_lane": lanes, "progress": progress, "unknown": [one.custom_id for one in unknown]})  # fmt: skip
             return
         _show_status(store, chosen, state, lanes, progress, unknown)
 
@@ -80,6 +77,8 @@ def _show_status(store: Any, job: Any, state: str, lanes: Any, progress: Any, un
     if unknown:
         names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
         click.echo(f"  {len(unknown):,} may have been sent, with an unknown outcome: {names}")
+    for name, reason in sorted(session.stopped(store, job, progress).items()):
+        click.echo(f"  {name} stopped: {reason}")
     waits = {} if progress is None else progress["lanes"]
     for name, counts in sorted(lanes.items()):
         parts = ", ".join(f"{n:,} {what}" for what, n in counts.items())
@@ -88,7 +87,7 @@ def _show_status(store: Any, job: Any, state: str, lanes: Any, progress: Any, un
             parts += f"; waits until {session.when(lane['wait_until_utc'])}: {lane['wait']}"
         click.echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
-        click.echo(f"  go on with: headway resume {job.name}")
+        click.echo(f"  {session.next_step(job, state)}")
 
 
 def _progress(settings: Any, job: str) -> Any:
@@ -132,7 +131,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         "attempts": attempts,
     }
     if as_json:
-        _print_json(facts)
+        session.print_json(facts)
     else:
         _show_unit(facts, attempts)
 
@@ -222,7 +221,7 @@ def lanes(config: Path | None, db: str | None, as_json: bool) -> None:
         for lane in found
     ]
     if as_json:
-        _print_json(facts)
+        session.print_json(facts)
         return
     if not facts:
         click.echo("no lane has been used yet")
@@ -245,7 +244,11 @@ def _show_lane(lane: dict[str, Any]) -> None:
     if seen is None or learned is None:
         click.echo("  not used yet")
         return
+    if seen["wait"] and seen["wait"]["until"] is None and seen["wait"]["reason"].startswith("stopped"):
+        click.echo(f"  {seen['wait']['reason']}")
     for meter in seen["meters"]:
+        if meter["name"] == LEARNED and not learned.get("found"):
+            continue
         if meter["name"] == LEARNED:
             click.echo(
                 f"  pace found so far: {meter['limit']:,.0f} {meter.get('dimension', 'requests').replace('_', ' ')} a minute"
@@ -253,14 +256,14 @@ def _show_lane(lane: dict[str, Any]) -> None:
             continue
         told = "reported" if meter["reported"] else "configured or found"
         click.echo(
-            f"  {meter['limit']:,.0f} {meter['name']} ({told}), {max(0.0, meter['level']):,.0f} left, depth {meter['depth_s']:.3g} s"
+            f"  {meter['limit']:,.0f} {meter['name']} ({told}), {min(meter['limit'], max(0.0, meter['level'])):,.0f} left, depth {meter['depth_s']:.3g} s"
         )
     window = "open" if seen["window"] is None else f"{seen['window']}"
     click.echo(
         f"  window {window}, {seen['in_flight']} in flight, {seen['refused']:,} refused of {seen['started']:,}"
     )
     if seen["binding"]:
-        click.echo(f"  binding: {seen['binding']}, {seen['used_of_binding']:.0%} used")
+        click.echo(f"  binding: {seen['binding']}, {min(1.0, seen['used_of_binding']):.0%} used")
     if seen["others"]:
         click.echo(f"  somebody else on this key uses about {seen['others']:.0%}")
     until = learned.get("held_until_utc")

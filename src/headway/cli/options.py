@@ -37,7 +37,7 @@ _RUN = (
     click.option("--max-hold", metavar="TIME", help="Park instead of waiting longer than this for a lane."),
     click.option("--serial", is_flag=True, help="One request at a time, in input order."),
     click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time."),
-    click.option("--progress", type=click.Choice(["auto", "plain", "json", "none"]), default="auto", help="How to show progress, on stderr."),
+    click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress, on stderr."),
 )  # fmt: skip
 
 

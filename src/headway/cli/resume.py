@@ -65,11 +65,10 @@ def _again(
         job = session.chosen(store, name)
         if not only_failed and session.is_live(settings, job):
             store.ask(job.id, "resume", {}, time.time())
-            session.say(f"job {job.name} goes on")
-            return 0
+            return session.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
-            session.say(f"job {job.name} has no failed units")
-            return 0
+            facts = session.facts(store, job, session.state_of(settings, job))
+            return session.tell(f"job {job.name} has no failed units", facts, as_json)
         target = out or Path(job.out or f"{job.name}.results.jsonl")
         run_flags = running.flags_of(target, only_failed=only_failed, **flags)
         return running.locked_run(

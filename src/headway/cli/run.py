@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,26 +43,27 @@ def command(
     stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
     """
     from headway.batch.jobs import find, ingest, name_for, open_input
+    from headway.batch.output import claim
     from headway.cli import running, session
     from headway.errors import InputError, UsageError
     from headway.wiring.places import lock_of, store_at
+    from headway.wiring.runs import check_route
 
     settings = session.settings(config, db, **flags)
     source = open_input(file, sys.stdin.buffer if file == "-" else None)
     target = out or default_out(file)
-    with store_at(settings.db) as store:
+    with source, store_at(settings.db) as store:
         job = None if fresh else find(store, settings, source.digest)
         if job is None and only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         run_flags = running.flags_of(target, only_failed=only_failed, **flags)
         shown: dict[str, Any] = {"progress": progress, "quiet": quiet, "as_json": as_json}
         if job is not None:
-            if job.good == job.total and not quiet:
-                session.say(f"job {job.name} is done: its results are written again from the store")
             return running.locked_run(settings, store, job, run_flags, **shown)
         name = name_for(store, source)
         if not quiet:
             _say_why_new(session.say, store, source.path, fresh=fresh)
+        claim(run_flags.out, name, force=run_flags.force)
         with lock_of(settings, name):
             try:
                 job, left_out = ingest(
@@ -72,6 +74,7 @@ def command(
                     str(target),
                     skip_bad=skip_bad_rows,
                     progress=_counter(quiet),
+                    check=check_route(settings, os.environ),
                 )
             except InputError as error:
                 running.tell_bad_rows(error)

@@ -7,20 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import click
-import msgspec
-
-from headway.cli.session import facts, failure_lines, say
+from headway.cli.session import facts, failure_lines, next_step, print_json, say, stopped
 from headway.config import Config, parse_duration
 from headway.display.jsonl import JsonDisplay
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
-from headway.display.words import duration, money, short
+from headway.display.words import duration, money
 from headway.engine.engine import Ending
-from headway.engine.observer import Observer
+from headway.engine.observer import Display
 from headway.errors import InputError, UsageError
 from headway.stores.base import Job, Store
 from headway.wiring.places import lock_of
-from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of
+from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of, rewrite
 
 
 def flags_of(out: Path, **flags: Any) -> RunFlags:
@@ -39,12 +36,19 @@ def flags_of(out: Path, **flags: Any) -> RunFlags:
     )
 
 
-def display_for(progress: str, *, quiet: bool) -> Observer | None:
-    """Who shows the run on stderr."""
+def display_for(progress: str, *, quiet: bool) -> Display | None:
+    """Who shows the run on stderr: a live view on a terminal, lines elsewhere."""
     if quiet or progress == "none":
         return None
     if progress == "json":
         return JsonDisplay(sys.stderr)
+    live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if progress == "rich" or (progress == "auto" and live):
+        from rich.console import Console
+
+        from headway.display.live import LiveDisplay
+
+        return LiveDisplay(Console(stderr=True))
     return PlainDisplay(sys.stderr, TERMINAL_S if sys.stderr.isatty() else PIPE_S)
 
 
@@ -54,25 +58,39 @@ def run_job(
     """Run a job whose lock the caller holds; returns the exit code."""
     plan = plan_of(config, store, job, flags, os.environ)
     display = display_for(progress, quiet=quiet)
-    silent = quiet or progress in ("json", "none")
-    ending = perform(
-        config, plan, flags, [display] if display else [], (lambda text: None) if silent else say
-    )
+    try:
+        ending = perform(
+            config, plan, flags, [display] if display else [], display.say if display else _silent
+        )
+    finally:
+        if display is not None:
+            display.close()
     after = store.job(job.name) or job
     if as_json:
-        click.echo(
-            msgspec.json.format(msgspec.json.encode(facts(store, after, ending.state)), indent=2).decode()
-        )
+        print_json(facts(store, after, ending.state))
     elif not quiet:
         for line in summary(store, after, ending, flags.out):
             say(line)
     return EXIT_CODES[ending.state]
 
 
+def _silent(text: str) -> None:
+    """Nobody reads."""
+
+
 def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown: Any) -> int:
-    """The same with the job's lock taken for as long as it runs."""
+    """The same with the job's lock taken for as long as it runs. A job that is done needs no run, and no key."""
     with lock_of(config, job.name):
-        return run_job(config, store, job, flags, **shown)
+        # One that died between its last answer and its end is ended by a run that sends nothing.
+        if job.good < job.total or job.state != "complete":
+            return run_job(config, store, job, flags, **shown)
+        rewrite(config, job, flags)
+    if shown["as_json"]:
+        print_json(facts(store, job, job.state))
+    elif not shown["quiet"]:
+        say(f"job {job.name} is done: nothing was sent, its results are written again from the store")
+        say(f"  results: {_shown(flags.out)}")
+    return EXIT_CODES["complete"]
 
 
 _ENDS: Final = {
@@ -96,22 +114,11 @@ def summary(store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
         spent.append(money(job.cost_usd))
     lines.append("  " + ", ".join(spent))
     lines += failure_lines(store, job)
-    for event in store.events(job.id):
-        if (
-            event.what == "stopped"
-            and ending.state in ("stopped", "parked")
-            and event.at_utc >= job_began(view)
-        ):
-            lines.append(f"  {event.lane} stopped: {short(event.text)}")
+    lines += [f"  {name} stopped: {reason}" for name, reason in sorted(stopped(store, job, None).items())]
     lines.append(f"  results: {_shown(out)}")
     if ending.state != "complete":
-        lines.append(f"  go on with: headway resume {job.name}")
+        lines.append(f"  {next_step(job, ending.state)}")
     return lines
-
-
-def job_began(view: Any) -> float:
-    """When this run began, in UTC."""
-    return float(view.updated_utc - view.elapsed_s - 1.0)
 
 
 def _shown(path: Path) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 
 from headway.config import Config, load, with_overrides
 from headway.display.words import clock, short
 from headway.errors import UsageError
-from headway.stores.base import Job, Store
+from headway.stores.base import LIVE, Job, Store
 from headway.stores.lock import held
 from headway.wiring.places import folder_of, store_at
 
@@ -30,21 +32,29 @@ def existing_store(config: Config) -> Store:
 
 
 def chosen(store: Store, name: str | None) -> Job:
-    """The job that is meant: by its name; the latest of those whose name begins so, or of all where none is named."""
+    """The job that is meant: by its name or the beginning of it; a file's name is the latest job of that file, and no
+    name at all the latest of all.
+    """
     jobs = [job for job in store.jobs() if job.state != "ingesting"]
     if not jobs:
         raise UsageError("there are no jobs yet", hint="'headway run FILE' starts one")
     if name is None:
         return _latest(jobs)
     exact = [job for job in jobs if job.name == name]
-    close = exact or [job for job in jobs if job.name.startswith(name)]
-    if close:
+    versions = [job for job in jobs if re.fullmatch(re.escape(name) + r"-[0-9a-f]{6}(-\d+)?", job.name)]
+    close = exact or versions or [job for job in jobs if job.name.startswith(name)]
+    if len(close) == 1 or (close and not exact and close == versions):
         return _latest(close)
+    if close:
+        raise UsageError(
+            f"'{name}' may be {', '.join(job.name for job in close[:5])}", hint="write more of it"
+        )
     raise UsageError(f"there is no job '{name}'", hint="'headway jobs' lists them")
 
 
 def _latest(jobs: list[Job]) -> Job:
-    return max(jobs, key=lambda job: (job.started_utc or job.created_utc, job.id))
+    """The one that somebody worked on last."""
+    return max(jobs, key=lambda job: (job.state in LIVE, job.finished_utc or job.created_utc, job.id))
 
 
 def is_live(config: Config, job: Job) -> bool:
@@ -74,6 +84,20 @@ def unit_of(store: Store, job: Job, name: str) -> int:
 def say(text: str) -> None:
     """One line on stderr."""
     click.echo(text, err=True)
+
+
+def tell(text: str, told: dict[str, Any], as_json: bool) -> int:
+    """The whole result of a command that had nothing to run, for people or for programs; its exit code."""
+    if as_json:
+        click.echo(msgspec.json.encode(told).decode())
+    else:
+        say(text)
+    return 0
+
+
+def print_json(value: Any) -> None:
+    """For programs, and still readable."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
@@ -115,3 +139,40 @@ def failure_lines(store: Store, job: Job) -> list[str]:
 def when(utc: float | None) -> str:
     """A stored instant for people."""
     return "–" if utc is None else clock(utc)
+
+
+def stopped(store: Store, job: Job, progress: Any) -> dict[str, str]:
+    """Why lanes cannot go on, as a running process says or the latest run left it."""
+    if progress is not None:
+        lanes = progress["lanes"].items()
+        return {
+            name: lane["wait"].removeprefix("stopped: ")
+            for name, lane in lanes
+            if (lane["wait"] or "").startswith("stopped: ")
+        }
+    names = {str(route.id): f"{route.provider}/{route.model}" for route in store.routes(job.id)}
+    return {
+        names[route]: f"{code}: {short(message)}"
+        for route, (code, message) in job.unfinished.items()
+        if code not in ("interrupted", "deadline", "budget") and job.ended < job.total
+    }
+
+
+def next_step(job: Job, state: str) -> str:
+    """The command that goes on from here."""
+    if state == "failed" and job.ended == job.total:
+        return f"to try the failed ones again: headway retry --failed {job.name}"
+    if state == "stopped":
+        return f"when that is mended: headway resume {job.name}"
+    return f"go on with: headway resume {job.name}"
+
+
+def lanes_of(store: Store, job: Job) -> dict[str, dict[str, int]]:
+    """Counts by status, for each lane. Where there is only one, and nobody left it in the middle, the job has them."""
+    routes = store.routes(job.id)
+    if len(routes) > 1 or job.state in LIVE:
+        return store.per_lane(job.id)
+    counts = {"pending": job.total - job.ended, **job.counts}
+    return {
+        f"{route.provider}/{route.model}": {what: n for what, n in counts.items() if n} for route in routes
+    }

@@ -28,7 +28,7 @@ from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_le
 from headway.core.model import DAY_S, MINUTE_S, Costs, Hint, Kind, Limits, Outcome, Price, Settings, Usage
 from headway.core.retry import THROTTLES
 from headway.core.scheduler import Scheduler
-from headway.core.snapshot import snapshot
+from headway.core.snapshot import LaneView, snapshot
 from headway.core.status import Status
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan
@@ -106,7 +106,7 @@ class Engine:
     ) -> None:
         self._open_store = open_store
         self._plan = plan
-        self._observers = observers
+        self._observers: Sequence[Observer] = list(observers)
         self._events: list[Event] = []
         self._turn_due = False
         self._flights: dict[int, _Flight] = {}
@@ -176,8 +176,7 @@ class Engine:
         self._writer = Writer(
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
-        for observer in self._observers:
-            observer.began(self._totals, unknown)
+        self._inform(lambda observer: observer.began(self._totals, unknown))
 
     def _settings(self, now: float) -> Settings:
         plan = self._plan
@@ -191,31 +190,33 @@ class Engine:
 
     def _restore(self, unknown: list[records.Unknown], now: float, utc: float) -> None:
         """What lanes learned in earlier runs, and the levels of their meters from the starts that are on record."""
-        lanes = {key: self._store.lane(key, plan.name) for key, plan in self._plan.lanes.items()}
-        learned = {
-            key: msgspec.json.decode(lane.record, type=LaneRecord)
-            for key, lane in lanes.items()
-            if lane.record is not None
-        }
-        # A clock that was set back since then cannot tell how long ago that was: count from the latest record.
-        told = (record.recorded_utc for record in learned.values())
-        utc = max([utc, *told, *(start.at_utc for start in self._store.starts_since(utc))])
-        self._desks = {key: _Desk(key, plan, lanes[key].id) for key, plan in self._plan.lanes.items()}
-        started: dict[int, list[tuple[float, Costs]]] = {lane.id: [] for lane in lanes.values()}
+        #: By lane in the store: what the wall clock shows when the engine's shows `now`.
+        clocks: dict[int, float] = {}
+        started: dict[int, list[tuple[float, Costs]]] = {}
         recorded_at: dict[str, float] = {}
-        for key, record in learned.items():
-            import_lane(self._scheduler.lanes[key], record, now, utc)
-            recorded_at[key] = now - (utc - record.recorded_utc)
+        for key, plan in self._plan.lanes.items():
+            known = self._store.lane(key, plan.name)
+            self._desks[key] = _Desk(key, plan, known.id)
+            started[known.id], clocks[known.id] = [], utc
+            if known.record is not None:
+                record = msgspec.json.decode(known.record, type=LaneRecord)
+                # A clock that was set back since then cannot tell how long ago that was: no time has passed.
+                clocks[known.id] = max(utc, record.recorded_utc)
+                import_lane(self._scheduler.lanes[key], record, now, clocks[known.id])
+                recorded_at[key] = now - (clocks[known.id] - record.recorded_utc)
         longest_s = max(
             (meter.period_s for lane in self._scheduler.lanes.values() for meter in lane.meters), default=0.0
         )
         for start in self._store.starts_since(utc - min(DAY_S, max(MINUTE_S, longest_s))):
-            started.get(start.lane, []).append((now - (utc - start.at_utc), start.costs))
+            if start.lane in started:
+                at = now - (clocks[start.lane] - start.at_utc)
+                started[start.lane].append((min(now, at), start.costs))
         for unit in unknown:
-            at = now - (utc - unit.started_utc) if unit.started_utc is not None else now
-            tokens_in = unit.chars / 4.0
-            costs = (1.0, tokens_in + max(0, unit.max_tokens), tokens_in, 0.0)
-            started.get(unit.lane or 0, []).append((min(now, at), costs))
+            if unit.lane in started:
+                at = now if unit.started_utc is None else now - (clocks[unit.lane] - unit.started_utc)
+                tokens_in = unit.chars / 4.0
+                costs = (1.0, tokens_in + max(0, unit.max_tokens), tokens_in, 0.0)
+                started[unit.lane].append((min(now, at), costs))
         for key, desk in self._desks.items():
             levels = sorted(started[desk.id])
             rebuild_levels(self._scheduler.lanes[key], levels, recorded_at.get(key, float("inf")))
@@ -332,8 +333,7 @@ class Engine:
             cost_usd=job.cost_usd + batch.counts.get("cost_usd", 0.0),
         )
         ended = [index for index, change in batch.units if change.finished_utc is not None]
-        for observer in self._observers:
-            observer.ended(ended)
+        self._inform(lambda observer: observer.ended(ended))
         self._intending.difference_update(batch.intents)
         if self._done.done():
             return  # Too late: what waited for its intent stays pending, or unknown where the run broke off.
@@ -512,8 +512,7 @@ class Engine:
         self._writer.batch.events.append(event)
         if command.what == "held":
             self._learn()  # A hold must outlive the process, however soon that ends.
-        for observer in self._observers:
-            observer.noted(event)
+        self._inform(lambda observer: observer.noted(event))
 
     def _set_wake(self, command: commands.Wake) -> None:
         if self._wake is not None:
@@ -560,6 +559,13 @@ class Engine:
                 desk.ahead[index] = Request(path, body)
                 self._intend(index, desk)
 
+    def _call_off_ahead(self) -> None:
+        """Nothing will start for a while: what was recorded ahead is pending again, and a crash would not name it."""
+        for desk in self._desks.values():
+            for index in [index for index in desk.ahead if index not in self._waiting]:
+                del desk.ahead[index]
+                self._release(index)
+
     def _due_soon(self, lane: Lane, now: float) -> int:
         """How many units of a lane may start within the time that intents are recorded ahead for."""
         if lane.stopped or not lane.queue.ready or max(lane.held_until, lane.paused_until) > now + AHEAD_S:
@@ -586,6 +592,7 @@ class Engine:
         text = asked.what
         if asked.what == "pause":
             self.tell(events.Pause())
+            self._call_off_ahead()
             self._writer.batch.state = ("paused", None)
         elif asked.what == "resume":
             self.tell(events.Resume())
@@ -599,8 +606,7 @@ class Engine:
             text = self._obey_reopen(asked.args)
         event = records.Event(time.time(), None, "command", text)
         self._writer.batch.events.append(event)
-        for observer in self._observers:
-            observer.noted(event)
+        self._inform(lambda observer: observer.noted(event))
 
     def _named(self, name: str) -> list[str]:
         return [desk.key for desk in self._desks.values() if name in (desk.name, desk.key)]
@@ -627,15 +633,22 @@ class Engine:
             record = export_lane(self._scheduler.lanes[key], now, utc)
             self._writer.batch.lanes[desk.id] = (
                 msgspec.json.encode(record),
-                msgspec.json.encode(views[key]),
+                msgspec.json.encode(_with_utc(views[key], utc - now)),
                 utc,
             )
         self._commit()
 
     def _show(self) -> None:
         view = self._view()
+        self._inform(lambda observer: observer.moved(view))
+
+    def _inform(self, tell: Callable[[Observer], None]) -> None:
+        """Observers cannot disturb a run: one that fails (its terminal is gone) is told nothing more."""
         for observer in self._observers:
-            observer.moved(view)
+            try:
+                tell(observer)
+            except Exception:
+                self._observers = [other for other in self._observers if other is not observer]
 
     def _view(self) -> View:
         now, job = self._now(), self._totals
@@ -656,3 +669,11 @@ def _priced(answer: Answer, price: Price) -> Answer:
         return answer
     usage = msgspec.structs.replace(usage, cost_usd=price.cost(usage))
     return msgspec.structs.replace(answer, outcome=msgspec.structs.replace(answer.outcome, usage=usage))
+
+
+def _with_utc(view: LaneView, offset_s: float) -> LaneView:
+    """A view whose instants mean something to another process."""
+    if view.wait is None or view.wait.until is None:
+        return view
+    wait = msgspec.structs.replace(view.wait, until=view.wait.until + offset_s)
+    return msgspec.structs.replace(view, wait=wait)

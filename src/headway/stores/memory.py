@@ -249,6 +249,7 @@ class MemoryStore:
                     cost_usd=None,
                 )
                 unit.attempts.append((attempt, None))
+                unit.tries += 1
                 unit.reopen()
             elif unit.status in ("failed", "timed_out") or (
                 not only_failed and unit.status in ("skipped", "cancelled")

@@ -330,6 +330,7 @@ class SqliteStore:
         span = _span(job)
         with self._transaction() as db:
             db.execute(self._sql["add_lost_attempts"], span)
+            db.execute(self._sql["count_lost"], span)
             db.execute(self._sql["reopen_failed" if only_failed else "reopen"], span)
             counts: dict[str, int] = dict(db.execute(self._sql["count_statuses"], span))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}

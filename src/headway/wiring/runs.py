@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.batch.output import Order, OutputFile
+from headway.batch.output import Order, OutputFile, claim
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
 from headway.core.model import LaneSpec, Price
 from headway.display.progress_file import ProgressFile
@@ -118,6 +118,17 @@ def _lanes(
     return lanes, routes
 
 
+def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, str], None]:
+    """What is asked of every model before a job is made: that its key is there, and its price where one is needed."""
+    dotenv = dotenv_of(config)
+
+    def check(provider: str, model: str) -> None:
+        key_of(config.providers[provider], environ, dotenv)
+        _price(config, config.providers[provider], model)
+
+    return check
+
+
 def _price(config: Config, provider: ProviderConfig, model: str) -> Price | None:
     """A budget that nobody can count is an error, not a hope."""
     price = provider.price_of(model)
@@ -129,13 +140,24 @@ def _price(config: Config, provider: ProviderConfig, model: str) -> Price | None
     return price
 
 
+def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
+    """Write the output of a job that needs no run, from the store alone."""
+    claim(flags.out, job.name, force=flags.force)
+    output = OutputFile(lambda: store_at(config.db), job, flags.out, flags.order)
+    try:
+        output.open()
+        output.finish()
+    finally:
+        output.close()
+
+
 class _Output:
     """Feeds the output file while the run goes on, in a thread, one step at a time."""
 
     def __init__(self, output: OutputFile) -> None:
         self._output = output
         self._step: asyncio.Future[None] | None = None
-        self.failure: HeadwayError | None = None
+        self.failure: Exception | None = None
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         self._guarded(self._output.look)
@@ -158,7 +180,9 @@ class _Output:
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
             act()
-        except HeadwayError as error:
+        except (
+            Exception
+        ) as error:  # A bug as well: a run without its output must not end as if nothing were wrong.
             self.failure = self.failure or error
 
     async def finish(self) -> None:
@@ -180,8 +204,8 @@ def perform(
     def open_store() -> Store:
         return store_at(config.db)
 
+    claim(flags.out, plan.job.name, force=flags.force)
     output = OutputFile(open_store, plan.job, flags.out, flags.order)
-    output.claim(force=flags.force)
     writing = _Output(output)
     progress = ProgressFile(folder_of(config, plan.job.name) / "progress.json")
     engine = Engine(open_store, plan, [writing, progress, *observers])

@@ -92,6 +92,9 @@ SELECT uid, attempts + 1, lane, 'lost', 'crash', 'the process ended before its o
     CASE status WHEN 'running' THEN started_utc END -- what an assigned unit has is of the try before
 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
 
+-- name: count_lost
+UPDATE units SET attempts = attempts + 1 WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
+
 -- name: reopen
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ? AND ? AND status NOT IN ('pending', 'succeeded', 'cached');

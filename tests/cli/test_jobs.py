@@ -1,0 +1,136 @@
+"""`headway jobs`, `status`, `show`, `export`, `lanes`: what the records say, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.cli.conftest import Headway
+from tests.crash.stage import Stage, contents, echoes
+
+from headway.cli import COMMANDS
+
+LOOKING = ("jobs", "status", "show", "export", "lanes")
+
+
+@pytest.fixture
+def job(stage: Stage, headway: Headway) -> str:
+    """A finished job."""
+    assert headway("run", "in.jsonl", "-q").code == 0
+    return str(stage.job()["name"])
+
+
+@pytest.mark.parametrize("command", ["run", "resume", "pause", "retry", "cancel", *LOOKING])
+def test_help_shows_an_example(headway: Headway, command: str) -> None:
+    done = headway(command, "--help")
+    assert done.code == 0
+    assert f"Example: headway {command}" in done.out
+    assert "--json" in done.out
+    assert command in COMMANDS
+
+
+def test_jobs(stage: Stage, headway: Headway, job: str) -> None:
+    shown = headway("jobs")
+    assert shown.code == 0
+    assert job in shown.out
+    assert "complete" in shown.out
+    [facts] = json.loads(headway("jobs", "--json").out)
+    assert (facts["job"], facts["state"], facts["succeeded"], facts["pending"]) == (job, "complete", 10, 0)
+    assert facts["input"] == str(stage.input)
+
+
+def test_status_by_name_by_its_beginning_and_without_one(headway: Headway, job: str) -> None:
+    for name in ((), (job,), (job[:4],)):
+        assert f"job {job}: complete, 10 of 10 succeeded" in headway("status", *name).out
+    facts = json.loads(headway("status", "--json").out)
+    assert facts["per_lane"] == {"alpha/gpt-x": {"succeeded": 10}}
+    refused = headway("status", "nothing-like-it")
+    assert refused.code == 2
+    assert "headway jobs" in refused.err
+
+
+def test_of_several_that_begin_so_the_latest_is_meant(headway: Headway, job: str) -> None:
+    assert headway("run", "in.jsonl", "--fresh", "--out", "b.jsonl", "-q").code == 0
+    assert json.loads(headway("status", "in", "--json").out)["job"] == f"{job}-2"
+    assert json.loads(headway("status", job, "--json").out)["job"] == job, "a whole name is meant as it is"
+
+
+def test_show_by_id_and_by_index(headway: Headway, job: str) -> None:
+    by_id = headway("show", job, "u7", "--json")
+    facts = json.loads(by_id.out)
+    assert facts["unit"] == 7
+    assert facts["request"]["body"]["messages"][0]["content"] == "say 7"
+    assert facts["result"]["response"]["body"]["choices"][0]["message"]["content"] == "echo: say 7"
+    [attempt] = facts["attempts"]
+    assert (attempt["number"], attempt["outcome"]) == (1, "succeeded")
+    assert json.loads(headway("show", job, "7", "--json").out) == facts
+    assert "echo: say 7" in headway("show", job, "u7").out
+    refused = headway("show", job, "u99")
+    assert refused.code == 2
+    assert len(refused.err.splitlines()) == 1
+
+
+def test_export(stage: Stage, headway: Headway, job: str) -> None:
+    written = stage.out.read_text()
+    for flags in ((), ("--json",), (job,)):
+        assert headway("export", *flags).out == written
+    assert headway("export", "--out", "in.results.jsonl").code == 2, "not without --force"
+    assert headway("export", "--out", "copy.jsonl").code == 0
+    assert (stage.root / "copy.jsonl").read_text() == written
+    assert contents([json.loads(line) for line in written.splitlines()]) == echoes(10)
+
+
+def test_lanes(stage: Stage, headway: Headway, job: str) -> None:
+    shown = headway("lanes")
+    assert shown.code == 0
+    assert "alpha/gpt-x" in shown.out
+    [lane] = json.loads(headway("lanes", "--json").out)
+    assert lane["lane"] == "alpha/gpt-x"
+    assert lane["seen"]["window"] == 8
+
+
+def test_there_is_nothing_to_look_at(headway: Headway) -> None:
+    for command in (("jobs",), ("status",), ("show", "a", "b"), ("export",), ("lanes",)):
+        done = headway(*command)
+        assert done.code in (1, 2)
+        assert len(done.err.splitlines()) == 1
+        assert "headway run FILE" in done.err
+
+
+def test_attempts_that_failed_are_shown(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.units = 2  # Five failures in a row would open the lane's breaker.
+    stage.write_input()
+    monkeypatch.setenv("ALPHA_KEY", "sk-broken-account")
+    stage.configure(more="[providers.alpha.retry]\nbase = '10ms'\n[run]\nmax_attempts = 2")
+    assert headway("run", "in.jsonl", "-q").code == 1
+    name = stage.job()["name"]
+    facts = json.loads(headway("show", name, "u0", "--json").out)
+    assert [(one["number"], one["outcome"], one["kind"]) for one in facts["attempts"]] == [
+        (1, "failed", "transient"),
+        (2, "failed", "transient"),
+    ]
+    assert facts["attempts"][0]["status_code"] == 500
+    status = headway("status")
+    assert "2 × transient" in status.out
+    assert f"headway retry --failed {name}" in status.out
+    [failure] = json.loads(headway("status", "--json").out)["failures"]
+    assert (failure["code"], failure["units"]) == ("transient", 2)
+
+
+def test_what_a_crash_left_unknown_is_named_and_recorded(stage: Stage, headway: Headway) -> None:
+    stage.write_input([stage.row(index, max_tokens=100) for index in range(stage.units)])
+    kill = {"kill": {"at": "add_answer", "when": "after", "n": 1}}
+    stage.ends_by_kill("run", "in.jsonl", faults=kill)
+    lost = min(stage.unknown())
+    state = json.loads(headway("status", "--json").out)
+    assert state["state"] == "interrupted"
+    assert set(state["unknown"]) == {f"u{index}" for index in stage.unknown()}
+    units = len(state["unknown"])
+    resumed = headway("resume")
+    assert resumed.code == 0
+    assert f"{units} units may have been sent" in resumed.err
+    assert f"at most {100 * units:,} out" in resumed.err, "and the most that they may cost again"
+    attempts = json.loads(headway("show", state["job"], str(lost), "--json").out)["attempts"]
+    assert [one["outcome"] for one in attempts] == ["lost", "succeeded"]

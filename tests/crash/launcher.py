@@ -1,0 +1,137 @@
+"""`headway` with faults: run as `python launcher.py ARGS…` with HEADWAY_TEST_FAULTS, a JSON object.
+
+    {"kill": {"at": "change_unit", "when": "before", "n": 1}}    SIGKILL around the n-th execution of a statement:
+                                                                 a name of queries.sql, BEGIN, COMMIT, or a schema's
+    {"clock": [[0.5, 3600], [1.0, -7200]]}                       so long after the start the wall clock jumps so far
+    {"clock_file": ["name", -7200]}                              … as soon as there is a file of this name
+    {"migration": "ALTER TABLE …"}                               one step more for the schema
+    {"file_size": 200000}                                        no file may grow larger
+
+Nothing in Headway knows of this: it wraps SQLite's connection and the wall clock from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sqlite3
+import sys
+import time
+from threading import Lock
+from typing import Any
+
+_lock = Lock()
+_seen = 0
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _name_of(sql: str, names: dict[str, str]) -> str:
+    first = sql.lstrip().split(None, 2)
+    word = first[0].upper() if first else ""
+    if word in ("BEGIN", "COMMIT"):
+        return word
+    if sql.lstrip().startswith("PRAGMA user_version ="):
+        return "user_version"
+    if "CREATE" in sql.split() or "ALTER" in sql.split():
+        return "schema"
+    return names.get(sql, "other")
+
+
+def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
+    """A connection that ends its process at the chosen statement."""
+    from headway.stores.sqlite import queries
+
+    names = {sql: name for name, sql in queries().items()}
+    at, when, n = kill["at"], kill.get("when", "before"), kill.get("n", 1)
+
+    def counted(sql: str) -> bool:
+        global _seen  # noqa: PLW0603 - one process, one count.
+        if _name_of(sql, names) != at:
+            return False
+        with _lock:
+            _seen += 1
+            return bool(_seen == n)
+
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            chosen = counted(sql)
+            if chosen and when == "before":
+                _die()
+            cursor = super().execute(sql, *values)
+            if chosen:
+                _die()
+            return cursor
+
+        def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
+            chosen = counted(sql)
+            if chosen and when == "before":
+                _die()
+            if chosen and when == "between":
+                rows = list(rows)
+                super().executemany(sql, rows[: max(1, len(rows) // 2)])
+                _die()
+            cursor = super().executemany(sql, rows)
+            if chosen:
+                _die()
+            return cursor
+
+    return Watched
+
+
+def _watch_statements(kill: dict[str, Any]) -> None:
+    watched = _watched(kill)
+    connect = sqlite3.connect
+
+    def connect_watched(*args: Any, **how: Any) -> sqlite3.Connection:
+        return connect(*args, **how, factory=watched)
+
+    sqlite3.connect = connect_watched  # type: ignore[assignment]
+
+
+def _let_clock_jump(jumps: list[list[float]]) -> None:
+    real, began = time.time, time.monotonic()
+
+    def jumping() -> float:
+        elapsed = time.monotonic() - began
+        return real() + sum(by for at, by in jumps if elapsed >= at)
+
+    time.time = jumping
+
+
+def _let_clock_jump_with(name: str, by: float) -> None:
+    real = time.time
+    time.time = lambda: real() + (by if os.path.exists(name) else 0.0)
+
+
+def _add_migration(script: str) -> None:
+    from headway.stores import sqlite
+
+    known = sqlite.migrations()
+    sqlite.migrations = lambda: (*known, script)  # type: ignore[assignment]
+
+
+def main() -> int:
+    from headway.cli import main as headway
+
+    faults = json.loads(os.environ["HEADWAY_TEST_FAULTS"])
+    if "kill" in faults:
+        _watch_statements(faults["kill"])
+    if "migration" in faults:
+        _add_migration(faults["migration"])
+    if "clock" in faults:
+        _let_clock_jump(faults["clock"])
+    if "clock_file" in faults:
+        _let_clock_jump_with(*faults["clock_file"])
+    if "file_size" in faults:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (faults["file_size"], faults["file_size"]))
+    return headway()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

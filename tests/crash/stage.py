@@ -1,0 +1,289 @@
+"""Where crash and command tests play: a directory with a job in it, `headway` as a process, and what the records and
+the provider say afterwards.
+
+The provider's books are the proof. Every unit is sent under a name of its own (the request's `user`), so that
+`/stats/requests/NAME` tells how often it came in, whichever process sent it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.request import urlopen
+
+from headway.fake.process import FakeProcess
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+KEY = "sk-crash-4f9a1c77e2b84d0c"
+PATIENCE_S = 30.0
+T = TypeVar("T")
+
+#: What differs between two runs that both went well.
+_TIMES = ("attempts", "started_utc", "finished_utc")
+
+
+def wait_for(what: str, condition: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    """Poll until the condition holds; its value. A state that does not come is a failure with a name."""
+    give_up_at = time.monotonic() + patience_s
+    while not (value := condition()):
+        if time.monotonic() > give_up_at:
+            raise AssertionError(f"{what}: not within {patience_s:g} s")
+        time.sleep(0.005)
+    return value
+
+
+@dataclass
+class Stage:
+    """One directory: its configuration, its input, its records."""
+
+    root: Path
+    fake: FakeProcess
+    #: What units of this stage are called at the provider.
+    tag: str
+    units: int = 40
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def db(self) -> Path:
+        return self.root / ".headway" / "headway.db"
+
+    @property
+    def input(self) -> Path:
+        return self.root / "in.jsonl"
+
+    @property
+    def out(self) -> Path:
+        return self.root / "in.results.jsonl"
+
+    # -- before ------------------------------------------------------------------------------------------------
+
+    def configure(
+        self, limits: str = "max_concurrency = 8", *, more: str = "", model: str = "gpt-x", provider: str = ""
+    ) -> None:
+        """Write headway.toml; `more` goes to its end, `provider` into the provider's table."""
+        (self.root / "headway.toml").write_text(
+            f'[providers.alpha]\nkind = "openai"\nbase_url = "{self.fake.url}/v1"\napi_key_env = "ALPHA_KEY"\n'
+            f'model = "{model}"\n{provider}\n[providers.alpha.limits]\n{limits}\n{more}\n',
+            encoding="utf-8",
+        )
+
+    def name(self, index: int) -> str:
+        """What the provider knows a unit as."""
+        return f"{self.tag}-{index}"
+
+    def row(self, index: int, **more: Any) -> dict[str, Any]:
+        return {"id": f"u{index}", "prompt": f"say {index}", "user": self.name(index), **more}
+
+    def write_input(self, rows: list[dict[str, Any]] | None = None) -> None:
+        rows = [self.row(index) for index in range(self.units)] if rows is None else rows
+        self.input.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    # -- processes ----------------------------------------------------------------------------------------------
+
+    def environ(self, **more: str) -> dict[str, str]:
+        return {
+            **os.environ,
+            "ALPHA_KEY": KEY,
+            "PYTHONWARNINGS": "error",
+            "HEADWAY_DEBUG": "",
+            **self.env,
+            **more,
+        }
+
+    @contextmanager
+    def process(
+        self, *args: str, faults: dict[str, Any] | None = None, preexec: Callable[[], None] | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        """`headway ARGS` in a process of its own, which does not outlive the `with`."""
+        command = [sys.executable, "-m", "headway", *args]
+        more = {}
+        if faults is not None:
+            command = [sys.executable, str(LAUNCHER), *args]
+            more["HEADWAY_TEST_FAULTS"] = json.dumps(faults)
+        process = subprocess.Popen(
+            command, cwd=self.root, env=self.environ(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, text=True, preexec_fn=preexec,  # noqa: PLW1509 - it calls the kernel alone.
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def run(self, *args: str, **how: Any) -> subprocess.CompletedProcess[str]:
+        """The same to its end."""
+        with self.process(*args, **how) as process:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+    def ends_by_kill(self, *args: str, faults: dict[str, Any]) -> None:
+        """A process that a fault must end."""
+        done = self.run(*args, faults=faults)
+        assert done.returncode == -signal.SIGKILL, (
+            f"{faults} was not reached: {done.returncode}\n{done.stderr}"
+        )
+
+    # -- after --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def records(self) -> Iterator[sqlite3.Connection]:
+        """The database as it is, for looking."""
+        db = sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)
+        try:
+            yield db
+        finally:
+            db.close()
+
+    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self.records() as db:
+            return db.execute(sql, values).fetchall()
+
+    def statuses(self) -> dict[int, str]:
+        """Every unit's status; none where nothing has been taken in."""
+        if not self.db.exists():
+            return {}
+        try:
+            return dict(self.query('SELECT "index", status FROM units ORDER BY uid'))
+        except sqlite3.OperationalError:  # The process died before there were tables.
+            return {}
+
+    def committed(self) -> set[int]:
+        return {index for index, status in self.statuses().items() if status == "succeeded"}
+
+    def unknown(self) -> set[int]:
+        return {index for index, status in self.statuses().items() if status in ("assigned", "running")}
+
+    def unknown_running(self) -> set[int]:
+        """Of those, what is known to have been sent."""
+        return {index for index, status in self.statuses().items() if status == "running"}
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.read_text(encoding="utf-8").splitlines()]
+
+    def story(self, index: int) -> dict[str, Any]:
+        """What the provider knows of a unit."""
+        try:
+            with urlopen(f"{self.fake.url}/stats/requests/{self.name(index)}", timeout=10) as answer:
+                told: dict[str, Any] = json.load(answer)
+        except OSError:
+            return {"admitted": 0, "ok": 0, "refused": 0}
+        return told
+
+    def sent(self, index: int) -> int:
+        """How often a unit got in at the provider."""
+        return int(self.story(index)["admitted"])
+
+    def progress(self) -> dict[str, Any]:
+        [path] = (self.root / ".headway" / "jobs").glob("*/progress.json")
+        told: dict[str, Any] = json.loads(path.read_bytes())
+        return told
+
+    def job(self) -> dict[str, Any]:
+        """The latest job's row in the store."""
+        with self.records() as db:
+            cursor = db.execute("SELECT * FROM jobs ORDER BY id DESC LIMIT 1")
+            return dict(zip([column[0] for column in cursor.description], cursor.fetchone(), strict=True))
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Output rows without what may differ between two good runs: times, request ids, counts of attempts."""
+    found = []
+    for row in rows:
+        row = json.loads(json.dumps(row))
+        row.pop("id")
+        for name in _TIMES:
+            row["headway"].pop(name)
+        if row["response"] is not None:
+            row["response"].pop("request_id")
+            for name in ("id", "created"):
+                row["response"]["body"].pop(name, None)
+        found.append(row)
+    return found
+
+
+def echoes(units: int) -> list[dict[str, Any]]:
+    """What an uninterrupted run writes, as far as it does not depend on anything but the input."""
+    return [
+        {"index": index, "custom_id": f"u{index}", "status": "succeeded", "content": f"echo: say {index}"}
+        for index in range(units)
+    ]
+
+
+def contents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "index": row["headway"]["index"],
+            "custom_id": row["custom_id"],
+            "status": row["headway"]["status"],
+            "content": row["response"]["body"]["choices"][0]["message"]["content"]
+            if row["response"]
+            else None,
+        }
+        for row in rows
+    ]
+
+
+class Witness:
+    """Watches a job through any number of crashes, and holds the provider's books against the records.
+
+    After each crash `saw_crash` notes what was committed and what was under way. At the end every unit must have been
+    answered, nothing committed may have been sent again, and nothing may have been sent more often than its outcome
+    was unknown.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.crashes = 0
+        self.unknown_times: dict[int, int] = {}
+        self.named = 0
+        self._sent_when_committed: dict[int, int] = {}
+
+    def saw_crash(self) -> set[int]:
+        """Look at what a dead process left; the units whose outcome is unknown."""
+        self.crashes += 1
+        for index in self.stage.committed():
+            if index not in self._sent_when_committed:
+                self._sent_when_committed[index] = self.stage.sent(index)
+        unknown = self.stage.unknown()
+        for index in unknown:
+            self.unknown_times[index] = self.unknown_times.get(index, 0) + 1
+        return unknown
+
+    def told(self, stderr: str, unknown: set[int]) -> None:
+        """The next process must name exactly those units (`--progress json`)."""
+        began = [json.loads(line) for line in stderr.splitlines() if '"event":"began"' in line]
+        if not began:
+            return  # It was killed before it came to that.
+        assert set(began[0]["unknown"]) == {f"u{index}" for index in unknown}
+        self.named += len(unknown)
+
+    def judge(self, reference: list[dict[str, Any]]) -> None:
+        """The job is done: nothing is lost, nothing was paid for twice that did not have to be."""
+        stage = self.stage
+        rows = stage.rows()
+        assert plain(rows) == reference
+        job = stage.job()
+        assert [row["id"] for row in rows] == [f"{job['name']}-{index}" for index in range(stage.units)]
+        assert (job["state"], job["succeeded"], job["total"]) == ("complete", stage.units, stage.units)
+        assert set(stage.statuses().values()) == {"succeeded"}
+        for index in range(stage.units):
+            sent = stage.sent(index)
+            before = self._sent_when_committed.get(index)
+            assert before is None or sent == before, f"unit {index} was sent again after its answer was safe"
+            assert 1 <= sent <= 1 + self.unknown_times.get(index, 0), f"unit {index} was sent {sent} times"
+        with stage.records() as db:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            doubles = "SELECT uid FROM attempts WHERE outcome = 'succeeded' GROUP BY uid HAVING count(*) > 1"
+            assert db.execute(doubles).fetchall() == []
+            assert db.execute("SELECT count(*) FROM answers").fetchone() == (stage.units,)

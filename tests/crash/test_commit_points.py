@@ -1,0 +1,177 @@
+"""SIGKILL around every statement that writes, then go on: nothing is lost, nothing is sent twice.
+
+A job goes through a chain of kills, each in a process of its own, and is finished at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.crash.conftest import Reference
+from tests.crash.stage import Stage, Witness
+
+from headway.stores.sqlite import queries
+
+#: Statements by the part of a job's life in which they come.
+TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "set_priorities", "seal_job")
+CLEARING = (
+    "forget_answers", "forget_attempts", "forget_requests", "forget_units", "forget_routes", "forget_events",
+    "forget_workers", "forget_commands", "forget_job",
+)  # fmt: skip
+BEGINNING = (
+    "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker",
+)  # fmt: skip
+WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer", "count_up")
+ENDING = ("set_lane", "put_back", "end_run", "end_worker")
+ASKING = ("add_command", "add_event", "end_command", "set_state")
+#: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
+ELSEWHERE = {"release": "WORKING", "reopen_failed": "BEGINNING"}
+
+SIDES = ("before", "after")
+
+
+def kill(at: str, when: str, n: int = 1) -> dict[str, Any]:
+    return {"kill": {"at": at, "when": when, "n": n}}
+
+
+def test_no_statement_that_writes_is_left_out() -> None:
+    """A new one in queries.sql wants a place in the lists above."""
+    writing = {
+        name for name, sql in queries().items() if sql.split()[0].upper() in ("INSERT", "UPDATE", "DELETE")
+    }
+    assert writing == {*TAKING_IN, *CLEARING, *BEGINNING, *WORKING, *ENDING, *ASKING, *ELSEWHERE}
+
+
+def go_through(stage: Stage, points: list[dict[str, Any]], reference: list[dict[str, Any]]) -> Witness:
+    """Kill at each point in turn, then let the job finish, and judge."""
+    witness = Witness(stage)
+    unknown: set[int] = set()
+    for point in points:
+        stage.ends_by_kill("run", "in.jsonl", "--progress", "json", faults=point)
+        unknown = witness.saw_crash()
+    done = stage.run("run", "in.jsonl", "--progress", "json")
+    assert done.returncode == 0, done.stderr
+    witness.told(done.stderr, unknown)
+    witness.judge(reference)
+    return witness
+
+
+def test_while_the_schema_is_made(stage: Stage, reference: Reference) -> None:
+    points = [kill("schema", "before"), kill("schema", "after", 7), kill("user_version", "before")]
+    points += [kill("user_version", "after"), kill("COMMIT", "before"), kill("COMMIT", "after")]
+    go_through(stage, points, reference(stage.units))
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_while_the_input_is_taken_in(stage: Stage, reference: Reference, side: str) -> None:
+    """A job that was not taken in whole never ran, and is cleared away by the next process."""
+    for point in [kill(name, side) for name in TAKING_IN[:-1]] + [kill(name, side) for name in CLEARING]:
+        stage.ends_by_kill("run", "in.jsonl", faults=point)
+        assert {stage.sent(index) for index in (0, stage.units - 1)} == {0}
+    go_through(stage, [kill("seal_job", side)], reference(stage.units))
+    assert stage.query("SELECT count(*) FROM jobs") == [(1,)]
+    assert stage.query("SELECT count(*) FROM units") == [(stage.units,)]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_while_a_run_begins(stage: Stage, reference: Reference, side: str) -> None:
+    """What an earlier process left unknown stays known until a process has taken it over, whole."""
+    points = [kill("note_running", "after")] + [kill(name, side) for name in BEGINNING]
+    go_through(stage, points, reference(stage.units))
+
+
+@pytest.mark.parametrize("when", ["before", "between", "after"])
+def test_while_answers_are_recorded(stage: Stage, reference: Reference, when: str) -> None:
+    stage.units = 120
+    stage.write_input()
+    points = [
+        kill(name, when, n)
+        for n in (1, 3)
+        for name in WORKING
+        if not (name == "count_up" and when == "between")  # One statement, one row.
+    ]
+    witness = go_through(stage, points, reference(stage.units))
+    assert witness.unknown_times, "something was under way when the process was killed"
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_around_every_commit(stage: Stage, reference: Reference, side: str) -> None:
+    """From the ninth on they are a run's own; before that, those of opening, taking in and beginning."""
+    stage.units = 120
+    stage.write_input()
+    witness = go_through(stage, [kill("COMMIT", side, n) for n in range(2, 12)], reference(stage.units))
+    assert witness.unknown_times
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_while_a_run_ends(stage: Stage, reference: Reference, side: str) -> None:
+    """Everything is answered by then: whoever goes on sends nothing at all."""
+    stage.ends_by_kill("run", "in.jsonl", faults=kill("put_back", "before"))
+    assert len(stage.committed()) == stage.units
+    go_through(stage, [kill(name, side) for name in ENDING], reference(stage.units))
+    assert {stage.sent(index) for index in range(stage.units)} == {1}
+
+
+MORE = """
+ALTER TABLE workers ADD COLUMN colour TEXT;
+CREATE TABLE colours (name TEXT);
+UPDATE workers SET colour = 'red';
+"""
+
+
+def test_while_the_schema_of_a_job_is_brought_forward(stage: Stage, reference: Reference) -> None:
+    """A migration is there wholly or not at all, and the job goes on either way."""
+    witness = Witness(stage)
+    stage.ends_by_kill("run", "in.jsonl", faults=kill("add_answer", "after", 2))
+    witness.saw_crash()
+    [(version,)] = stage.query("PRAGMA user_version")
+    points = [kill("schema", "after"), kill("schema", "after", 2), kill("user_version", "after")]
+    for point in [*points, kill("COMMIT", "before")]:
+        stage.ends_by_kill("run", "in.jsonl", faults={**point, "migration": MORE})
+        witness.saw_crash()
+        assert stage.query("PRAGMA user_version") == [(version,)]
+        assert stage.query("SELECT name FROM sqlite_schema WHERE name = 'colours'") == []
+    stage.ends_by_kill("run", "in.jsonl", faults={**kill("COMMIT", "after"), "migration": MORE})
+    unknown = witness.saw_crash()
+    assert stage.query("SELECT DISTINCT colour FROM workers") == [("red",)]
+    older = stage.run("run", "in.jsonl")
+    assert older.returncode == 1
+    assert "newer Headway" in older.stderr
+    done = stage.run("run", "in.jsonl", "--progress", "json", faults={"migration": MORE})
+    assert done.returncode == 0, done.stderr
+    witness.told(done.stderr, unknown)
+    witness.judge(reference(stage.units))
+
+
+@pytest.mark.parametrize("at", ASKING[1:])
+@pytest.mark.parametrize("side", SIDES)
+def test_while_a_command_is_carried_out(stage: Stage, reference: Reference, at: str, side: str) -> None:
+    """A pause that a dead process may or may not have noted does not keep the next one from working."""
+    stage.configure("max_concurrency = 1")
+    with stage.process("run", "in.jsonl", faults=kill(at, side)) as process:
+        while not stage.statuses() and process.poll() is None:
+            pass
+        while process.poll() is None:
+            asked = stage.run("pause")
+            if asked.returncode == 0:
+                break
+        assert process.wait(10) == -9
+    witness = Witness(stage)
+    unknown = witness.saw_crash()
+    done = stage.run("run", "in.jsonl", "--progress", "json")
+    assert done.returncode == 0, done.stderr
+    witness.told(done.stderr, unknown)
+    witness.judge(reference(stage.units))
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_whoever_asks_may_die_too(stage: Stage, reference: Reference, side: str) -> None:
+    stage.configure("max_concurrency = 1")
+    with stage.process("run", "in.jsonl") as process:
+        while not stage.committed():
+            assert process.poll() is None
+        stage.ends_by_kill("cancel", faults=kill("add_command", side))
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+    assert len(stage.rows()) == stage.units

@@ -1,0 +1,253 @@
+"""The engine with a store in memory and adapters that do what a test says: what no real provider does on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from headway.core.model import Hint, Kind, LaneSpec, Limits, Outcome
+from headway.engine import plan as plans
+from headway.engine.engine import Ending, Engine
+from headway.engine.observer import View
+from headway.errors import StoreError
+from headway.providers.base import Admitted, Answer, Request
+from headway.stores.base import Batch, Event, Job, NewJob, NewUnit, Route, Unknown
+from headway.stores.memory import MemoryStore
+
+Send = Callable[[Request], Awaitable[Answer]]
+PATIENCE_S = 5.0
+
+
+class Adapter:
+    """Sends by calling a function of the test's."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.sent: list[bytes] = []
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
+        self.sent.append(request.body)
+        return await self._send(request)
+
+
+async def good(request: Request) -> Answer:
+    return Answer(status=200, body=b"{}")
+
+
+async def stuck(request: Request) -> Answer:
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+class Watcher:
+    """Remembers what an observer is told."""
+
+    def __init__(self) -> None:
+        self.noted_events: list[str] = []
+        self.views: list[View] = []
+        self.indexes: list[int] = []
+
+    def began(self, job: Job, unknown: list[Unknown]) -> None:
+        """Not of interest."""
+
+    def noted(self, event: Event) -> None:
+        self.noted_events.append(event.what)
+
+    def ended(self, indexes: list[int]) -> None:
+        self.indexes += indexes
+
+    def moved(self, view: View) -> None:
+        self.views.append(view)
+
+
+def job_of(store: MemoryStore, units: int) -> Job:
+    number = store.add_job(NewJob("job", "batch", "in.jsonl", "digest", "", 0.0))
+    route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
+    new = [
+        NewUnit(f"u{n}", route, "/v1/chat/completions", b'{"n":%d}' % n, chars=10, max_tokens=5)
+        for n in range(units)
+    ]
+    store.add_units(number, 0, new)
+    store.seal(number, units, {"": ("alpha", "openai", "gpt-x")}, "digest")
+    job = store.job("job")
+    assert job is not None
+    return job
+
+
+def engine_of(
+    store: MemoryStore, adapter: Adapter, units: int = 3, *, limits: Limits | None = None
+) -> tuple[Engine, Watcher]:
+    job = store.job("job") or job_of(store, units)
+    spec = LaneSpec("lane", limits or Limits(max_concurrency=4))
+    [route] = store.routes(job.id)
+    plan = plans.Plan(
+        job=job,
+        lanes={"lane": plans.LanePlan(spec, "alpha/gpt-x", adapter)},
+        routes={route.id: plans.Route("lane", None)},
+        settings={},
+        timeout_s=10.0,
+    )
+    watcher = Watcher()
+    return Engine(lambda: store, plan, [watcher]), watcher
+
+
+async def ended(engine: Engine) -> Ending:
+    return await asyncio.wait_for(engine.run(), PATIENCE_S)
+
+
+async def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+    """Poll for a state that nothing announces."""
+    async with asyncio.timeout(patience_s):
+        while not condition():  # noqa: ASYNC110 - nothing sets an event.
+            await asyncio.sleep(0.001)
+
+
+async def test_every_unit_is_answered_and_told_of_once() -> None:
+    store, adapter = MemoryStore(), Adapter(good)
+    engine, watcher = engine_of(store, adapter, 20)
+    ending = await ended(engine)
+    assert ending.state == "complete"
+    assert sorted(adapter.sent) == sorted(b'{"n":%d}' % n for n in range(20))
+    assert sorted(watcher.indexes) == list(range(20))
+    assert watcher.views[-1].counts["succeeded"] == 20
+
+
+async def test_what_is_in_flight_is_cancelled_by_the_second_interruption() -> None:
+    store, adapter = MemoryStore(), Adapter(stuck)
+    engine, _ = engine_of(store, adapter)
+    running = asyncio.create_task(engine.run())
+    await until(lambda: len(adapter.sent) == 3)
+    engine.interrupt()
+    engine.interrupt()
+    ending = await asyncio.wait_for(running, PATIENCE_S)
+    assert ending.state == "interrupted"
+    assert store.unknown(1) == []
+    assert sum(store.pending(1).values()) == 3
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_an_attempt_that_is_called_off_before_its_first_step_is_not_waited_for(turns: int) -> None:
+    """Two interruptions so many turns of the loop after an intent was committed: one of them meets the moment
+    between a task's making and its first step, when nothing in it can tell that it was cancelled.
+    """
+    store = MemoryStore()
+    adapter = Adapter(stuck)
+    engine, _ = engine_of(store, adapter, 1)
+    commit = engine._committed
+    seen = asyncio.Event()
+    left = turns
+
+    def stop() -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            asyncio.get_running_loop().call_soon(stop)
+            return
+        engine.interrupt()
+        engine.interrupt()
+
+    def committed(batch: Batch) -> None:
+        if batch.intents and not seen.is_set():
+            seen.set()
+            if not turns:
+                engine.interrupt()
+                engine.interrupt()
+            else:
+                stop()
+        commit(batch)
+
+    engine._committed = committed  # type: ignore[method-assign]
+    ending = await ended(engine)
+    assert ending.state == "interrupted"
+    assert store.unknown(1) == []
+
+
+async def test_nothing_is_sent_once_the_records_cannot_be_kept() -> None:
+    class Full(MemoryStore):
+        def commit(self, batch: Batch) -> None:
+            if batch.answers:
+                raise StoreError("no space is left")
+            super().commit(batch)
+
+    store, adapter = Full(), Adapter(good)
+    engine, _ = engine_of(store, adapter, 200, limits=Limits(max_concurrency=1))
+    with pytest.raises(StoreError, match="no space"):
+        await ended(engine)
+    sent = len(adapter.sent)
+    assert sent < 200
+    await asyncio.sleep(0.05)
+    assert len(adapter.sent) == sent
+
+
+async def test_the_intent_is_committed_before_anything_is_sent() -> None:
+    intended: set[int] = set()
+    store = MemoryStore()
+    plain_commit = store.commit
+
+    def commit(batch: Batch) -> None:
+        plain_commit(batch)
+        intended.update(batch.intents)
+
+    async def checked(request: Request) -> Answer:
+        assert int(request.body[5:-1]) in intended
+        return await good(request)
+
+    store.commit = commit  # type: ignore[method-assign]
+    engine, _ = engine_of(store, Adapter(checked), 50)
+    assert (await ended(engine)).state == "complete"
+
+
+async def test_an_adapter_that_raises_costs_its_unit_alone() -> None:
+    async def send(request: Request) -> Answer:
+        if request.body == b'{"n":1}':
+            raise RuntimeError("a bug")
+        return await good(request)
+
+    store = MemoryStore()
+    engine, _ = engine_of(store, Adapter(send))
+    ending = await ended(engine)
+    assert ending.state == "failed"
+    results = store.results(1, -1, 10)
+    assert [result.status for result in results] == ["succeeded", "failed", "succeeded"]
+    assert results[1].code == "crash"
+
+
+async def test_an_auth_failure_stops_the_lane_and_keeps_its_units() -> None:
+    async def refused(request: Request) -> Answer:
+        return Answer(Outcome(Kind.AUTH, message="no such key"), status=401)
+
+    store, adapter = MemoryStore(), Adapter(refused)
+    engine, watcher = engine_of(store, adapter, 30, limits=Limits(max_concurrency=1))
+    ending = await ended(engine)
+    assert ending.state == "stopped"
+    assert len(adapter.sent) == 1
+    assert "stopped" in watcher.noted_events
+    assert sum(store.pending(1).values()) == 30
+    engine, _ = engine_of(store, Adapter(good))
+    assert (await ended(engine)).state == "complete"
+
+
+async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
+    """Not only when the lanes' lessons are written down the next time."""
+
+    async def held(request: Request) -> Answer:
+        return Answer(
+            Outcome(Kind.HOLD, hint=Hint(retry_after_s=3600.0), message="come back later"), status=429
+        )
+
+    store, adapter = MemoryStore(), Adapter(held)
+    engine, watcher = engine_of(store, adapter, 3, limits=Limits(max_concurrency=1))
+    running = asyncio.create_task(engine.run())
+    await until(lambda: "held" in watcher.noted_events)
+    await until(lambda: store.lanes()[0].record is not None, 1.0)
+    assert b"held_until_utc" in (store.lanes()[0].record or b"")
+    engine.interrupt()
+    assert (await asyncio.wait_for(running, PATIENCE_S)).state == "interrupted"

@@ -1,0 +1,83 @@
+"""The output file against records that move on while it is opened."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.engine.test_engine import job_of
+
+from headway.batch.output import Order, OutputFile
+from headway.stores.base import Batch, Change, Job
+from headway.stores.memory import MemoryStore
+
+
+def answer(store: MemoryStore, job: Job, *indexes: int) -> None:
+    batch = Batch(job.id)
+    for index in indexes:
+        batch.change(index, Change("succeeded", tries=1, finished_utc=1.0))
+        batch.answers.append((index, 200, None, b'{"n":%d}' % index))
+    store.commit(batch)
+
+
+def rows(path: Path) -> list[tuple[int, bool]]:
+    """Which unit each row is of, and whether it is an answer."""
+    found = [json.loads(line) for line in path.read_bytes().splitlines()]
+    return [(row["headway"]["index"], row["error"] is None) for row in found]
+
+
+def written(store: MemoryStore, job: Job, path: Path, order: Order = "input") -> None:
+    output = OutputFile(lambda: store, job, path, order)
+    output.look()
+    output.open()
+    output.finish()
+    output.close()
+
+
+@pytest.mark.parametrize("order", ["input", "completion"])
+def test_a_row_of_a_failure_is_replaced_however_soon_the_answer_comes(tmp_path: Path, order: Order) -> None:
+    """The file is opened in a thread of its own: by then units may have their answers already."""
+    path, store = tmp_path / "out.jsonl", MemoryStore()
+    job = job_of(store, 4)
+    answer(store, job, 2)
+    written(store, job, path, order)
+    assert sorted(rows(path)) == [(0, False), (1, False), (2, True), (3, False)]
+    output = OutputFile(lambda: store, job, path, order)
+    output.look()
+    answer(store, job, 0, 1)
+    output.open()
+    output.ended([0, 1])
+    output.advance()
+    seen = rows(path)
+    assert all(good for _, good in seen)
+    assert sorted(index for index, _ in seen) == [0, 1, 2]
+    answer(store, job, 3)
+    output.ended([3])
+    output.finish()
+    output.close()
+    assert sorted(rows(path)) == [(index, True) for index in range(4)]
+
+
+def test_rows_that_are_out_of_place_are_written_again(tmp_path: Path) -> None:
+    """Written in order of completion before; that the last one stands where it should says nothing of the others."""
+    path, store = tmp_path / "out.jsonl", MemoryStore()
+    job = job_of(store, 3)
+    answer(store, job, 0, 1, 2)
+    written(store, job, path)
+    first, second, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(second + first + third)
+    written(store, job, path)
+    assert path.read_bytes() == first + second + third
+
+
+def test_a_row_that_was_cut_off_in_the_middle_is_written_again(tmp_path: Path) -> None:
+    path, store = tmp_path / "out.jsonl", MemoryStore()
+    job = job_of(store, 3)
+    answer(store, job, 0, 1, 2)
+    written(store, job, path)
+    whole = path.read_bytes()
+    for order in ("input", "completion"):
+        path.write_bytes(whole[:-20])
+        written(store, job, path, order)
+        assert path.read_bytes() == whole
