@@ -1,0 +1,296 @@
+"""What `headway run` costs beside its waiting: CPU a request, memory, ingest, start-up, resume.
+
+Everything is seen from outside: the CPU of a process from the kernel when it ends, its phases from the job's own
+record, its first call from the fake that receives it. Headway and the bare loop (bench/bare.py) are taken in turns,
+because the machine is now fast, now slow.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from bench.processes import HEADWAY, Ended, Watched, first_seen_utc, run
+from headway.fake.process import FakeProcess, fake_process
+
+REQUESTS: Final = 20_000
+FEW: Final = 100
+MANY: Final = 1_000
+TURNS: Final = 3
+SMALL: Final = 10_000
+LARGE: Final = 1_000_000
+#: A million answers would take minutes: a large run is interrupted after so many, with everything taken in.
+ENOUGH: Final = 20_000
+
+CPU_BAR: Final = 2.0
+CPU_AIM: Final = 1.5
+THROUGHPUT_BAR: Final = 0.6
+IN_FLIGHT_BAR: Final = 1.1
+MEMORY_BAR: Final = 1.5
+INGEST_BAR: Final = 50_000.0
+RESUME_BAR_S: Final = 5.0
+STATUS_BAR_S: Final = 0.5
+START_UP_BAR_S: Final = 0.4
+
+LONGEST_S: Final = 300.0
+_ACCOUNT: Final = "default"
+_RUN: Final = ("run", "in.jsonl", "--out", "out.jsonl", "--quiet")
+
+
+@contextmanager
+def _fake() -> Iterator[FakeProcess]:
+    """No limits, no latency, no headers."""
+    with fake_process("--headers", "none") as fake:
+        yield fake
+
+
+def _prepare(folder: Path, url: str, rows: int, in_flight: int) -> None:
+    folder.mkdir()
+    (folder / "headway.toml").write_text(
+        f'[providers.x]\nkind = "openai"\nbase_url = "{url}"\napi_key_env = "KEY_X"\n'
+        f"[providers.x.limits]\nrpm = 0\nmax_concurrency = {in_flight}\n",
+        encoding="utf-8",
+    )
+    with (folder / "in.jsonl").open("wb") as file:
+        file.writelines(_row(number) for number in range(rows))
+
+
+def _row(number: int) -> bytes:
+    return (
+        b'{"custom_id":"unit-%07d","method":"POST","url":"/v1/chat/completions","body":{"model":"x/model",'
+        b'"messages":[{"role":"user","content":"Say what number %d is."}],"max_tokens":32}}\n'
+    ) % (number, number)
+
+
+def _start(folder: Path, *arguments: str) -> Watched:
+    return Watched([*HEADWAY, *arguments], folder, LONGEST_S, {"KEY_X": "some-key-that-is-not-short"})
+
+
+def _sound(ended: Ended, *codes: int) -> Ended:
+    if ended.code not in codes:
+        text = (ended.errors or ended.out).decode()[-2000:]
+        raise RuntimeError(f"exit code {ended.code}: {text}")
+    return ended
+
+
+# -- CPU ----------------------------------------------------------------------------------------------------------
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a process took for so many requests: CPU, and the pace between the first and the last of them."""
+
+    requests: int
+    cpu_s: float
+    per_s: float
+    #: CPU seconds until the job was there, while it was taken in, while it ran, afterwards.
+    split: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    @property
+    def cpu_us(self) -> float:
+        """A request."""
+        return self.cpu_s / self.requests * 1e6
+
+
+def _pace(fake: FakeProcess) -> float:
+    told = fake.stats()["accounts"][_ACCOUNT]
+    return float((told["admitted"] - 1) / max(1e-9, told["last_admission_s"] - told["first_admission_s"]))
+
+
+def headway_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int) -> Cost:
+    """`headway run`, from an empty folder to its exit."""
+    _prepare(folder, fake.url, requests, in_flight)
+    fake.reset()
+    ended = _sound(_start(folder, *_RUN).wait(), 0)
+    told = fake.stats()["accounts"][_ACCOUNT]
+    if told["ok"] != requests or told["repeats"]:
+        raise RuntimeError(f"{told['ok']} of {requests} answered, {told['repeats']} of them again")
+    created, started, finished = _times(folder)
+    points = [0.0, *(ended.cpu_at(utc) for utc in (created, started, finished)), ended.cpu_s]
+    a, b, c, d = (after - before for before, after in pairwise(points))
+    return Cost(requests, ended.cpu_s, _pace(fake), (a, b, c, d))
+
+
+def _times(folder: Path) -> tuple[float, float, float]:
+    """When the job was made, begun and over."""
+    with sqlite3.connect(folder / ".headway" / "headway.db") as db:
+        created, started, finished = db.execute(
+            "SELECT created_utc, started_utc, finished_utc FROM jobs"
+        ).fetchone()
+    return float(created), float(started), float(finished)
+
+
+def bare_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int) -> Cost:
+    """The bare loop with the same rows."""
+    _prepare(folder, fake.url, requests, in_flight)
+    fake.reset()
+    command = [sys.executable, "-m", "bench.bare", fake.url, "in.jsonl", str(in_flight)]
+    ended = _sound(run(command, folder, LONGEST_S), 0)
+    if int(ended.out) != requests:
+        raise RuntimeError(f"the bare loop got {ended.out.decode().strip()} of {requests}")
+    return Cost(requests, ended.cpu_s, _pace(fake))
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """Both, in turns."""
+
+    in_flight: int
+    headway: list[Cost]
+    bare: list[Cost]
+
+    @property
+    def cpu_ratio(self) -> float:
+        """CPU of Headway ÷ CPU of the bare loop, all turns together."""
+        return sum(cost.cpu_s for cost in self.headway) / sum(cost.cpu_s for cost in self.bare)
+
+    @property
+    def throughput_ratio(self) -> float:
+        """Of the medians."""
+        return median(cost.per_s for cost in self.headway) / median(cost.per_s for cost in self.bare)
+
+    def cpu_us(self, who: str) -> float:
+        """A request, the median of the turns."""
+        return median(cost.cpu_us for cost in (self.headway if who == "headway" else self.bare))
+
+    @property
+    def split(self) -> list[float]:
+        """CPU seconds by phase, the median of the turns."""
+        return [median(cost.split[n] for cost in self.headway) for n in range(4)]
+
+
+def costs(
+    in_flight: tuple[int, ...] = (FEW, MANY), requests: int = REQUESTS, turns: int = TURNS
+) -> list[Costs]:
+    """Headway and the bare loop at each number in flight, all in turns."""
+    found: list[Costs] = [Costs(n, [], []) for n in in_flight]
+    with TemporaryDirectory() as name, _fake() as fake:
+        folder = Path(name)
+        for turn in range(turns):
+            for each in found:
+                place = folder / f"{each.in_flight}-{turn}"
+                each.bare.append(bare_cost(fake, place.with_suffix(".bare"), requests, each.in_flight))
+                each.headway.append(headway_cost(fake, place.with_suffix(".run"), requests, each.in_flight))
+    return found
+
+
+# -- a million ----------------------------------------------------------------------------------------------------
+
+
+class Size(msgspec.Struct, frozen=True):
+    """A job of so many units."""
+
+    units: int
+    peak_mb: float
+    #: From the process's start to its first call: on a new job, and on the same job again.
+    first_call_s: float
+    resumed_call_s: float = 0.0
+    status_s: float = 0.0
+    database_mb: float = 0.0
+
+
+def _first_call(fake: FakeProcess, folder: Path, answers: int, *arguments: str) -> tuple[float, Ended]:
+    """Start, wait for so many answers, interrupt; returns the seconds until the first call."""
+    fake.reset()
+    running = _start(folder, *arguments)
+    running.wait_for(lambda: fake.stats()["accounts"][_ACCOUNT]["ok"] >= answers, every_s=0.05)
+    seen_utc = first_seen_utc(fake, _ACCOUNT)
+    running.interrupt()
+    ended = _sound(running.wait(), 0, 130)
+    if seen_utc is None:
+        raise RuntimeError("no call was made")
+    return seen_utc - ended.began_utc, ended
+
+
+def large(units: int = LARGE, answers: int = ENOUGH) -> Size:
+    """A large job: taken in, run for a while, interrupted, looked at, resumed."""
+    with TemporaryDirectory() as name, _fake() as fake:
+        folder = Path(name) / "job"
+        _prepare(folder, fake.url, units, FEW)
+        first_call_s, ended = _first_call(fake, folder, answers, *_RUN)
+        status_s = median(_sound(_start(folder, "status").wait(), 0).wall_s for _ in range(3))
+        resumed_s, again = _first_call(fake, folder, 1, "resume", "--quiet")
+        database_mb = (folder / ".headway" / "headway.db").stat().st_size / 1e6
+        peak_mb = max(ended.peak_mb, again.peak_mb)
+        return Size(units, peak_mb, first_call_s, resumed_s, status_s, database_mb)
+
+
+def small(units: int = SMALL) -> Size:
+    """A small job, to its end."""
+    with TemporaryDirectory() as name, _fake() as fake:
+        folder = Path(name) / "job"
+        _prepare(folder, fake.url, units, FEW)
+        first_call_s, ended = _first_call(fake, folder, 2 * units, *_RUN)
+        return Size(units, ended.peak_mb, first_call_s)
+
+
+def start_up(times: int = 5) -> list[float]:
+    """Seconds from the start of `headway run` of ten rows to its first call."""
+    found = []
+    with TemporaryDirectory() as name, _fake() as fake:
+        for turn in range(times):
+            folder = Path(name) / str(turn)
+            _prepare(folder, fake.url, 10, FEW)
+            found.append(_first_call(fake, folder, 11, *_RUN)[0])
+    return found
+
+
+# -- verdicts -----------------------------------------------------------------------------------------------------
+
+
+def cost_misses(few: Costs, many: Costs) -> list[str]:
+    """Where CPU or throughput miss their bars; empty is good."""
+    found = []
+    if few.cpu_ratio > CPU_BAR:
+        found.append(f"CPU a request: {few.cpu_ratio:.2f} × the bare loop's, the bar is {CPU_BAR:g}")
+    if few.throughput_ratio < THROUGHPUT_BAR:
+        found.append(
+            f"throughput: {few.throughput_ratio:.0%} of the bare loop's, the bar is {THROUGHPUT_BAR:.0%}"
+        )
+    growth = many.cpu_us("headway") / few.cpu_us("headway")
+    if growth > IN_FLIGHT_BAR:
+        bare = many.cpu_us("bare") / few.cpu_us("bare")
+        found.append(
+            f"CPU a request at {many.in_flight:,} in flight: {growth:.2f} × that at {few.in_flight}, "
+            f"the bar is {IN_FLIGHT_BAR:g} (the bare loop: {bare:.2f} ×)"
+        )
+    return found
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One figure with its bar, as it is shown."""
+
+    what: str
+    shown: str
+    bar: str
+    met: bool
+
+
+def figures(small: Size, large: Size, start_up_s: float) -> list[Figure]:
+    """What there is to say about a large job."""
+    growth = large.peak_mb / small.peak_mb
+    per_s = large.units / (large.first_call_s - start_up_s)
+    shown = f"{growth:.2f} × ({large.peak_mb:.0f} MB, {small.peak_mb:.0f} MB)"
+    return [
+        Figure(f"memory against {small.units:,}", shown, f"≤ {MEMORY_BAR:g} ×", growth <= MEMORY_BAR),
+        Figure(
+            "rows a second, from the start to the first call",
+            f"{per_s:,.0f}",
+            f"≥ {INGEST_BAR:,.0f}",
+            per_s >= INGEST_BAR,
+        ),
+        _seconds("resume to the first call", large.resumed_call_s, RESUME_BAR_S),
+        _seconds("`headway status`", large.status_s, STATUS_BAR_S),
+        _seconds("start-up: ten rows to the first call, the median of five", start_up_s, START_UP_BAR_S),
+    ]
+
+
+def _seconds(what: str, reached_s: float, bar_s: float) -> Figure:
+    return Figure(what, f"{reached_s:.2f} s", f"≤ {bar_s:g} s", reached_s <= bar_s)

@@ -1,0 +1,146 @@
+"""Other processes as a benchmark sees them: the CPU that they took, their peak memory, and never for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headway.fake.process import FakeProcess
+
+#: How often a process is looked at while it runs.
+LOOK_S: Final = 0.02
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+#: Variables that would point a run at somebody's own settings.
+_PRIVATE: Final = ("HEADWAY_CONFIG", "HEADWAY_DB", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+
+HEADWAY: Final = (sys.executable, "-m", "headway")
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A process that has ended. `samples` are (UTC, CPU seconds until then)."""
+
+    code: int
+    began_utc: float
+    ended_utc: float
+    cpu_s: float
+    peak_mb: float
+    samples: list[tuple[float, float]]
+    out: bytes
+    errors: bytes
+
+    @property
+    def wall_s(self) -> float:
+        """From its start to its end."""
+        return self.ended_utc - self.began_utc
+
+    def cpu_at(self, utc: float) -> float:
+        """The CPU seconds that it had used by an instant, to a sample's precision."""
+        return max((cpu_s for at, cpu_s in self.samples if at <= utc), default=0.0)
+
+
+class Watched:
+    """A process in the background; `wait` gives what it came to, and kills it when its time is over."""
+
+    def __init__(
+        self, command: list[str], folder: Path, timeout_s: float, keys: dict[str, str] | None = None
+    ) -> None:
+        environ = {name: value for name, value in os.environ.items() if name not in _PRIVATE}
+        self._out = (folder / f".out-{time.monotonic_ns()}").open("w+b")
+        self._errors = (folder / f".err-{time.monotonic_ns()}").open("w+b")
+        self._until = time.monotonic() + timeout_s
+        self.samples: list[tuple[float, float]] = []
+        self.peak_mb = 0.0
+        self.began_utc = time.time()
+        self.began_at = time.monotonic()
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**environ, **(keys or {}), "PYTHONPATH": str(Path(__file__).parent.parent)},
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=self._errors,
+        )
+        self._ended: Ended | None = None
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._ended is None
+
+    def interrupt(self) -> None:
+        """Ctrl-C."""
+        if self.running:
+            os.kill(self._process.pid, signal.SIGINT)
+
+    def wait(self) -> Ended:
+        """Its end."""
+        self._watcher.join()
+        assert self._ended is not None
+        return self._ended
+
+    def wait_for(self, what: Callable[[], bool], every_s: float = 0.1) -> None:
+        """Until something is so, or it has ended."""
+        while self.running and not what():
+            time.sleep(every_s)
+
+    def _watch(self) -> None:
+        pid = self._process.pid
+        while True:
+            found, status, used = os.wait4(pid, os.WNOHANG)
+            if found:
+                break
+            if time.monotonic() > self._until:
+                os.kill(pid, signal.SIGKILL)
+            self._look(pid)
+            time.sleep(LOOK_S)
+        self._process.returncode = code = os.waitstatus_to_exitcode(status)
+        self._ended = Ended(
+            code,
+            self.began_utc,
+            time.time(),
+            used.ru_utime + used.ru_stime,
+            self.peak_mb,
+            self.samples,
+            _rest(self._out),
+            _rest(self._errors),
+        )
+
+    def _look(self, pid: int) -> None:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            self.samples.append((time.time(), (int(fields[11]) + int(fields[12])) / _TICKS))
+            for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
+                if line.startswith(b"VmHWM"):
+                    self.peak_mb = int(line.split()[1]) / 1024.0
+        except (OSError, IndexError):
+            return  # It has just ended.
+
+
+def _rest(file: object) -> bytes:
+    assert hasattr(file, "seek")
+    with file:  # type: ignore[attr-defined]
+        file.seek(0)
+        return bytes(file.read())  # type: ignore[attr-defined]
+
+
+def run(command: list[str], folder: Path, timeout_s: float, keys: dict[str, str] | None = None) -> Ended:
+    """Run a command to its end."""
+    return Watched(command, folder, timeout_s, keys).wait()
+
+
+def first_seen_utc(fake: FakeProcess, account: str) -> float | None:
+    """When the fake admitted an account's first request since its last reset."""
+    told = fake.stats()
+    at_s = told["accounts"][account]["first_admission_s"]
+    return None if at_s is None else time.time() - (told["now_s"] - at_s)
