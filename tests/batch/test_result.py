@@ -16,7 +16,7 @@ from headway.batch.result import instant
 from headway.core.model import Usage
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "batch.md"
-LANE = "openai|127.0.0.1:8900|3fa2c1d09b|gpt-x"
+LANE = "alpha/gpt-x"
 STARTED = datetime(2026, 1, 31, 8, 15, 0, 250_000, UTC).timestamp()
 
 SUCCEEDED = Result(
