@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.drive import entry_of, one_lane
+from tests.unit.drive import entry_of, lane_spec, one_lane
 
 from headway.core.finder import FIRST_RATE, LEARNED
 from headway.core.lane import CALM, CANARY_S, PROBE_PAUSE_S, Lane
@@ -658,3 +658,14 @@ def test_a_new_depth_counts_for_reported_minutes_and_leaves_days_alone() -> None
     lane.admitted(sent(lane, 0.0), Hint((*says(50.0).reports, day)), 0.1)
     lane.configure(Limits(burst_s=7.0), 1.0)
     assert [meter.depth_s for meter in lane.meters] == pytest.approx([7.0, DAY_S])
+
+
+def test_at_first_sight_an_earlier_send_of_the_same_burst_may_not_have_been_counted_yet() -> None:
+    """Twenty go at once and arrive in any order: the first header knows of those that came before it, no more."""
+    out: dict[int, Entry] = {}
+    lane = Lane(lane_spec("a", Limits(rpm=600.0, burst_s=60.0)), 0.0, out)
+    entries = [sent(lane, 0.0) for _ in range(20)]
+    out.update(enumerate(entries))
+    lane.learn(entries[10], (Report(Dimension.REQUESTS, 600.0, 596.0, 0.4),), 0.2)
+    (meter,) = lane.meters
+    assert meter.level(0.0) == pytest.approx(596.0 - 19.0, abs=1.0)

@@ -26,7 +26,7 @@ from headway.core.breaker import Breaker
 from headway.core.estimate import ENOUGH, Estimator
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
-from headway.core.meter import MINIMUM_GAP, NEARLY, Meter
+from headway.core.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter
 from headway.core.model import (
     DAY_S,
     DIMENSIONS,
@@ -226,7 +226,17 @@ class Lane:
             burst_s=self.limits.burst_s if report.period_s < DAY_S else None,
             reported=True,
         )
-        since = [other for other in self._out.values() if other.lane is self and other.seq > entry.seq]
+        # Sends of one burst arrive in any order: an earlier one without an answer may have come later, too.
+        since = [
+            other
+            for other in self._out.values()
+            if other.lane is self
+            and (
+                other.seq > entry.seq
+                or (not other.accepted and other.started_at > entry.started_at - CROSSING_S)
+            )
+            and other is not entry
+        ]
         for sent in (entry, *since):
             mark = meter.reserve(sent.costs[meter.place], sent.started_at)
             sent.meters = (*sent.meters, meter)
