@@ -39,7 +39,9 @@ def main(wanted: list[str]) -> int:
         for name in wanted:
             print("\n".join(SECTIONS[name](missed)))
     else:
-        lines = [line for section in SECTIONS.values() for line in section(missed)]
+        # What a busy machine disturbs goes first; virtual time does not mind who else is there.
+        measured = {name: list(SECTIONS[name](missed)) for name in reversed(SECTIONS)}
+        lines = [line for name in SECTIONS for line in measured[name]]
         missed_text = (
             "Every bar is met."
             if not missed
