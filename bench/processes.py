@@ -22,6 +22,8 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 #: Variables that would point a run at somebody's own settings.
 _PRIVATE: Final = ("HEADWAY_CONFIG", "HEADWAY_DB", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 
+#: The tree that is measured, whatever else is installed.
+ROOT: Final = Path(__file__).parent.parent
 HEADWAY: Final = (sys.executable, "-m", "headway")
 
 
@@ -64,7 +66,7 @@ class Watched:
         self._process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**environ, **(keys or {}), "PYTHONPATH": str(Path(__file__).parent.parent)},
+            env={**environ, **(keys or {}), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=self._errors,
