@@ -379,8 +379,9 @@ class Engine:
         self._writer.batch.intend(index, desk.id)
 
     def _send(self, flight: _Flight, request: Request) -> None:
-        flight.started_at = self._now()
-        self._writer.batch.running[flight.index] = self._utc(flight.started_at)
+        # Not the loop's time, which stands still for a whole round: records are to show what came after what.
+        flight.started_at = time.monotonic()
+        self._writer.batch.running[flight.index] = time.time()
         flight.task = self._loop.create_task(self._attempt(flight, request))
         flight.task.add_done_callback(partial(self._called_off, flight.index))
 
@@ -453,15 +454,13 @@ class Engine:
             return
         outcome = answer.outcome if answer is not None else None
         usage = outcome.usage if outcome is not None else None
-        started_utc = self._utc(flight.started_at)
+        started_utc = time.time() - (time.monotonic() - flight.started_at)
         tokens: Tokens = (None, None, None)
         cost_usd = 0.0
         if usage is not None:
             tokens = (int(usage.input_tokens), int(usage.output_tokens), int(usage.cached_input_tokens))
             cost_usd = usage.cost_usd
-            batch.count("input_tokens", usage.input_tokens)
-            batch.count("output_tokens", usage.output_tokens)
-            batch.count("cost_usd", cost_usd)
+            batch.count_use(usage.input_tokens, usage.output_tokens, cost_usd)
         batch.change(
             index,
             msgspec.structs.replace(
@@ -494,7 +493,7 @@ class Engine:
         limit = None if answer is None else answer.rate_limit
         return Attempt(
             flight.index, flight.number, flight.lane.id, how, kind, message, answer.status if answer else None,
-            (answer.request_id or None) if answer else None, started_utc, self._utc(self._now()), *tokens, cost_usd,
+            (answer.request_id or None) if answer else None, started_utc, time.time(), *tokens, cost_usd,
             flight.charged, None if limit is None else msgspec.json.encode(limit),
         )  # fmt: skip
 

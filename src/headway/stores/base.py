@@ -296,6 +296,14 @@ class Batch:
         if self.intents.pop(index, None) is None:
             self.released.append(index)
 
+    def count_use(self, input_tokens: float, output_tokens: float, cost_usd: float) -> None:
+        """Add what an attempt used."""
+        counts = self.counts
+        counts["input_tokens"] = counts.get("input_tokens", 0) + input_tokens
+        counts["output_tokens"] = counts.get("output_tokens", 0) + output_tokens
+        if cost_usd:
+            counts["cost_usd"] = counts.get("cost_usd", 0) + cost_usd
+
     def count(self, what: str, amount: float = 1) -> None:
         """Add to one of the job's counters."""
         self.counts[what] = self.counts.get(what, 0) + amount
