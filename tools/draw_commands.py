@@ -29,7 +29,7 @@ For all: `-v`, `--verbose` (or `HEADWAY_DEBUG=1`) adds the traceback to an error
 | exit code | |
 |---|---|
 | 0 | all succeeded |
-| 1 | some units failed, or their lane stopped |
+| 1 | some units failed, or their lane stopped; the records cannot be read or written; `headway doctor` found a problem |
 | 2 | usage or configuration |
 | 3 | stopped by a deadline or a budget; `headway resume` goes on |
 | 4 | parked on a hold longer than `--max-hold` |

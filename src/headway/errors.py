@@ -5,6 +5,7 @@
     ├── ConfigError         2   a file or an environment variable says what cannot be meant
     │   └── InputError      2   rows of a batch are wrong; every one is named
     └── StoreError          1   the records cannot be read or written
+        ├── NoRecords       2   there is nothing to look at yet
         ├── DuplicateId     2   two units of a job have the same id
         └── JobBusy         2   somebody else is running the job
 
@@ -53,6 +54,12 @@ class InputError(ConfigError):
 
 class StoreError(HeadwayError):
     """The store cannot be opened, read or written."""
+
+
+class NoRecords(StoreError):
+    """There is no store where one was to be looked at."""
+
+    exit_code = 2
 
 
 class DuplicateId(StoreError):

@@ -68,9 +68,7 @@ def test_a_provider_without_a_model_of_its_own_needs_one_in_the_row() -> None:
 
 
 def test_without_any_provider_it_says_how_to_get_one() -> None:
-    with pytest.raises(
-        UsageError, match=r"^there is no provider — write a headway\.toml, or set OPENAI_API_KEY"
-    ):
+    with pytest.raises(UsageError, match=r"^there is no provider — 'headway init' .*; or set OPENAI_API_KEY"):
         Router(config()).route("gpt-x")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,3 +39,40 @@ def test_every_command_around_jobs_speaks_json(name: str) -> None:
     command = LazyGroup().get_command(click.Context(click.Group()), name)
     assert command is not None
     assert any("--json" in param.opts for param in command.params)
+
+
+def completed(*words: str) -> set[str]:
+    """What a shell is offered behind these words, as docs/how-to/completion.md sets it up."""
+    environ = {
+        **os.environ,
+        "_HEADWAY_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("headway", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "from headway.cli import main; main()"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_a_shell_completes_commands_flags_values_and_files() -> None:
+    assert completed("re") == {"plain,resume", "plain,retry"}
+    assert completed("run", "--log-f") == {"plain,--log-file", "plain,--log-format"}
+    assert completed("run", "--log-format", "j") == {"plain,json"}
+    assert completed("run", "que") == {"file,que"}
+
+
+def test_the_shells_part_can_be_written() -> None:
+    for shell in ("zsh", "fish"):  # bash is asked for its version, and need not be there.
+        done = subprocess.run(
+            [sys.executable, "-c", "from headway.cli import main; main()"],
+            env={**os.environ, "_HEADWAY_COMPLETE": f"{shell}_source"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f"_HEADWAY_COMPLETE={shell}_complete" in done.stdout

@@ -265,7 +265,7 @@ def test_a_directory_instead_of_a_file(tmp_path: Path) -> None:
     for read_only in (False, True):
         with pytest.raises(StoreError) as caught:
             SqliteStore(tmp_path, read_only=read_only)
-        assert_helpful(caught.value, tmp_path, "cannot be opened", "--db")
+        assert_helpful(caught.value, tmp_path, "is a directory", "--db")
 
 
 def test_a_path_below_a_file(tmp_path: Path) -> None:

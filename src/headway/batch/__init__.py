@@ -3,9 +3,16 @@
 reader      a file → numbered lines, and the digest of all of it
 route       a model's name → the provider that is asked
 rows        one line → one row, or what is wrong with it
+recipe      what the flags say about the requests
+template    a prompt with columns in it
+table       one record of a .csv → one row
 fields      the cheap checks of single fields
 chars       how long an input is, for estimates
+jobs        which job an input is, and how it is taken in
+survey      what it would ask of each lane
 result      one unit's end → one output line
+output      the file of these lines
+sheet       the same as a table
 """
 
 from headway.batch.reader import Reader, digest_of

@@ -1,24 +1,27 @@
 """Which job an input is, and how a new one is taken in.
 
-A job is its input's content together with what the models that it names resolve to. The same again is the same job,
-whatever became of limits, keys, addresses or the file's name. Taking in is all or nothing: a process that dies in the
-middle leaves a job that is `ingesting`, which the next one removes.
+A job is its input's content together with what the flags say about its requests (`recipe`) and what the models that it
+names resolve to. The same again is the same job, whatever became of limits, keys, addresses or the file's name. Taking
+in is all or nothing: a process that dies in the middle leaves a job that is `ingesting`, which the next one removes.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final, Protocol, Self
 
 import msgspec
 
+from headway.batch import rows, table
 from headway.batch.reader import Reader, digest_of
+from headway.batch.recipe import Recipe, delimiter_of
 from headway.batch.route import Router
-from headway.batch.rows import EMBEDDINGS, BadRow, Row, rows_of
+from headway.batch.rows import EMBEDDINGS, BadRow, Row
 from headway.config import Config
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, UsageError
 from headway.stores.base import Job, NewJob, NewUnit, Route, Store, chunks
@@ -43,6 +46,7 @@ class Input(msgspec.Struct, frozen=True):
     path: str
     digest: str
     spool: BinaryIO | None = None
+    recipe: Recipe = Recipe()
 
     def __enter__(self) -> Self:
         return self
@@ -57,11 +61,28 @@ class Input(msgspec.Struct, frozen=True):
             self.spool.seek(0)
         return Reader(self.path, self.spool)
 
+    @property
+    def is_table(self) -> bool:
+        """Whether its rows are records of a table."""
+        return delimiter_of(self.path) is not None
 
-def open_input(path: str, stdin: BinaryIO | None = None) -> Input:
+    def numbered(self, router: Router) -> Iterator[tuple[int, Row | BadRow]]:
+        """The rows that there are to be, each with the line it begins at."""
+        reader, recipe = self.reader(), self.recipe
+        if self.is_table:
+            found = table.numbered(reader, router, recipe)
+        else:
+            found = rows.numbered(reader, router, recipe if recipe.fills else None)
+        return islice(found, recipe.limit)
+
+
+def open_input(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None = None) -> Input:
     """Look at the whole input once."""
+    recipe = recipe or Recipe()
+    recipe.check(path)
     if path != "-":
-        return Input(Path(path).name, str(Path(path).absolute()), digest_of(path))
+        digest = recipe.digest(digest_of(path), path)
+        return Input(Path(path).name, str(Path(path).absolute()), digest, recipe=recipe)
     spool = TemporaryFile()  # noqa: SIM115 - the input lives as long as the command.
     assert stdin is not None
     while block := stdin.read(_COPY_BYTES):
@@ -70,7 +91,7 @@ def open_input(path: str, stdin: BinaryIO | None = None) -> Input:
     reader = Reader(path, spool)
     for _ in reader:
         pass
-    return Input("stdin", path, reader.digest, spool)
+    return Input("stdin", path, recipe.digest(reader.digest, path), spool, recipe)
 
 
 def find(store: Store, config: Config, digest: str) -> Job | None:
@@ -94,7 +115,7 @@ def _resolves(job: Job, router: Router) -> bool:
 
 def name_for(store: Store, source: Input) -> str:
     """A name for a new job: the file's, and enough of the digest to tell its versions apart."""
-    stem = re.sub(r"\.(jsonl|gz|json)", "", source.name)
+    stem = re.sub(r"\.(jsonl|gz|json|csv|tsv)", "", source.name)
     stem = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40] or "job"
     first = f"{stem}-{source.digest[:6]}"
     taken = {job.name for job in store.jobs() if job.state != "ingesting"}
@@ -128,7 +149,7 @@ def ingest(
     new = NewJob(name, "batch", source.path, source.digest, out, time.time())
     number = store.add_job(new)
     try:
-        left_out = _Intake(store, config, source, number, check, skip_bad=skip_bad, progress=progress).run()
+        left_out = Intake(store, config, source, number, check, skip_bad=skip_bad, progress=progress).run()
     except BaseException:
         store.forget(number)
         raise
@@ -137,12 +158,22 @@ def ingest(
     return job, left_out
 
 
-class _Intake:
+class Sink(Protocol):
+    """As much of a store as takes units in."""
+
+    def add_route(self, job: int, route: Route) -> int: ...
+
+    def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None: ...
+
+    def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None: ...
+
+
+class Intake:
     """Reads rows, checks them all, and stores them for as long as none was bad."""
 
     def __init__(
         self,
-        store: Store,
+        store: Sink,
         config: Config,
         source: Input,
         job: int,
@@ -162,9 +193,9 @@ class _Intake:
         self._bad_count = 0
 
     def run(self) -> int:
-        reader = self._source.reader()
+        """Take all of it in; how many bad rows were left out."""
         total = 0
-        for chunk in chunks(self._units(rows_of(reader, Router(self._config))), CHUNK):
+        for chunk in chunks(self._units(self._source.numbered(Router(self._config))), CHUNK):
             try:
                 self._store.add_units(self._job, total, chunk)
             except DuplicateId as error:
@@ -174,12 +205,15 @@ class _Intake:
         if self._bad_count and not self._skip_bad:
             raise self._bad_rows()
         if not total:
-            raise ConfigError(f"{self._source.name} has no rows", hint="one JSON object a line is expected")
+            expected = (
+                "a record a line below its header" if self._source.is_table else "one JSON object a line"
+            )
+            raise ConfigError(f"{self._source.name} has no rows", hint=f"{expected} is expected")
         self._store.seal(self._job, total, self._models, self._source.digest)
         return self._bad_count
 
-    def _units(self, rows: Iterator[Row | BadRow]) -> Iterator[NewUnit]:
-        for row in rows:
+    def _units(self, numbered: Iterator[tuple[int, Row | BadRow]]) -> Iterator[NewUnit]:
+        for _, row in numbered:
             if isinstance(row, BadRow):
                 self._bad_count += 1
                 first, count = self._bad.get(row.message, (row.line, 0))
@@ -221,9 +255,8 @@ class _Intake:
 
     def _twice(self, custom_id: str) -> UsageError:
         """Which lines have the same id: worth a second look at the input, since nothing was sent."""
-        reader = self._source.reader()
-        rows = rows_of(reader, Router(self._config))
-        lines = [str(reader.lines) for row in rows if isinstance(row, Row) and row.custom_id == custom_id]
+        numbered = self._source.numbered(Router(self._config))
+        lines = [str(n) for n, row in numbered if isinstance(row, Row) and row.custom_id == custom_id]
         where = " and ".join(lines[:2])
         return UsageError(
             f"{self._source.name}: the id '{custom_id}' occurs twice (lines {where}); nothing was sent",

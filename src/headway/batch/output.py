@@ -15,12 +15,13 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
+from headway.batch.recipe import delimiter_of
 from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
 from headway.core.status import GOOD
 from headway.errors import HeadwayError, UsageError
 from headway.stores import base as records
-from headway.stores.base import Job, Store
+from headway.stores.base import LIVE, Job, Store
 
 PAGE: Final = 1_000
 _OPEN: Final = frozenset({"pending", "assigned", "running"})
@@ -58,7 +59,7 @@ class OutputFile:
             else:
                 self._open_by_completion()
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
 
     def _open_in_order(self) -> None:
         file = self.path.open("r+b" if self.path.exists() else "w+b")
@@ -96,7 +97,7 @@ class OutputFile:
             else:
                 self._write_prefix()
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
 
     def _write_prefix(self) -> None:
         assert self._store is not None
@@ -142,7 +143,7 @@ class OutputFile:
                     self._next += len(rows)
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
 
     def close(self) -> None:
         """Let go of the file."""
@@ -152,26 +153,46 @@ class OutputFile:
             self._store.close()
 
 
-def claim(path: Path, job: str, *, force: bool = False) -> None:
-    """Make sure that a file is this job's to write. Raises before anything is touched."""
+def claim(
+    path: Path, job: str, *, force: bool = False, store: Store | None = None, make: bool = True
+) -> None:
+    """Make sure that a file is this job's to write. Raises before anything is touched.
+
+    A table does not say whose it is, so the `store` is asked. `make` is whether its folder is made.
+    """
+    is_table = delimiter_of(path) is not None
+    if is_table and path.suffix == ".gz":
+        raise UsageError(f"--out {path}: a table is not written compressed", hint="take .gz off its name")
     try:
         if path.is_dir():
             raise UsageError(f"--out {path} is a directory", hint="name a file")
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _must_be_writable(path.parent)
+            above = next(folder for folder in path.absolute().parents if folder.exists())
+            if not above.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, f"{above.name} is not a directory")
+            if make:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            _must_be_writable(above)
             return
         _must_be_writable(path)
         with path.open("rb") as file:
             first = file.readline(_BLOCK)
     except OSError as error:
-        raise _unwritable(path, error) from error
-    if force or not first or owner_of(first) == job:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"--out {path} cannot be written: {why}", hint="name another file") from error
+    if force or not first or (_writer_of(path, store) if is_table else owner_of(first)) == job:
         return
     raise UsageError(
         f"{path} exists and is not the output of job '{job}'",
         hint="name another file with --out, or replace it with --force",
     )
+
+
+def _writer_of(path: Path, store: Store | None) -> str | None:
+    """The job that wrote to a file last, as far as the store knows."""
+    found = [] if store is None else [job for job in store.jobs() if job.out == str(path)]
+    last = max(found, key=lambda job: (job.state in LIVE, job.finished_utc or job.created_utc), default=None)
+    return None if last is None else last.name
 
 
 def _must_be_writable(path: Path) -> None:
@@ -205,10 +226,15 @@ def lines(store: Store, job: Job) -> Iterator[bytes]:
 
 def lines_of(store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
     """The rows from one index to another."""
+    return map(result_line, results_of(store, job, first, last))
+
+
+def results_of(store: Store, job: Job, first: int, last: int) -> Iterator[Result]:
+    """The same before they are lines."""
     why = reasons(store, job)
     while first <= last and (rows := store.results(job.id, first - 1, min(PAGE, last + 1 - first))):
         for row in rows:
-            yield result_line(_result(job.name, row, why))
+            yield _result(job.name, row, why)
         first = rows[-1].index + 1
 
 
@@ -281,7 +307,8 @@ def _is_answer(line: bytes) -> bool:
     return bytes(_outcome(line).error) == b"null"
 
 
-def _unwritable(path: Path, error: OSError) -> HeadwayError:
+def unwritable(path: Path, error: OSError) -> HeadwayError:
+    """What is said of a file that cannot be written."""
     return HeadwayError(
         f"{path} cannot be written: {(error.strerror or str(error)).lower()}",
         hint="name another file with --out; the results themselves are safe in the store",

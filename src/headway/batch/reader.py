@@ -80,6 +80,24 @@ class Reader:
         elif line := b"".join(pieces).strip():
             yield self.lines, line
 
+    def raw_lines(self) -> Iterator[bytes]:
+        """Every line as it is, its end included, for a format in which lines are no rows."""
+        held: list[bytes] = []
+        length = 0
+        for chunk in self._chunks():
+            for piece in _split(chunk):
+                held.append(piece)
+                length += len(piece)
+                if length > LONGEST_LINE:
+                    raise ConfigError(f"{self.name}:{self.lines + 1}: longer than {LONGEST_LINE / 1e6:g} MB")
+                if piece.endswith(b"\n"):
+                    self.lines += 1
+                    yield b"".join(held)
+                    held, length = [], 0
+        if held:
+            self.lines += 1
+            yield b"".join(held)
+
     def _chunks(self) -> Iterator[bytes]:
         """The decompressed bytes, hashed; the mark that some editors put in front is hashed and left out."""
         with _opened(self.path, self._stdin) as file:
@@ -100,6 +118,12 @@ class Reader:
             raise _damaged(self.name, error, f" after {self.lines:,} lines that could be read") from None
         except OSError as error:
             raise _unreadable(self.name, error) from None
+
+
+def _split(chunk: bytes) -> list[bytes]:
+    """Behind every line feed."""
+    *lines, last = chunk.split(b"\n")
+    return [line + b"\n" for line in lines] + ([last] if last else [])
 
 
 def digest_of(path: str | Path) -> str:
@@ -128,7 +152,7 @@ def _opened(path: str, stdin: BinaryIO | None) -> Iterator[BinaryIO]:
     try:
         opened = open(path, "rb")  # noqa: SIM115 (closed below; only the opening is tried)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
+        raise UsageError(f"{path}: no such file", hint=_nearest(path)) from None
     except OSError as error:
         raise _unreadable(path, error) from None
     with opened, _unpacked(path, opened) as file:
@@ -169,4 +193,17 @@ def _damaged(name: str, error: Exception, where: str) -> ConfigError:
 
 
 def _unreadable(name: str, error: OSError) -> HeadwayError:
-    return UsageError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}")
+    hint = "name a file in it" if isinstance(error, IsADirectoryError) else "check its permissions"
+    return UsageError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}", hint=hint)
+
+
+def _nearest(path: str) -> str:
+    """What may have been meant by a name that is not there."""
+    import difflib  # only a typing error pays for it
+
+    folder, name = os.path.split(path)
+    try:
+        near = difflib.get_close_matches(name, os.listdir(folder or "."), n=1)
+    except OSError:
+        return f"there is no directory {folder} either"
+    return f"did you mean '{os.path.join(folder, near[0])}'?" if near else "check its name"

@@ -6,6 +6,7 @@ slashes, is a model of `[run] provider` or of the only provider there is.
 
 from __future__ import annotations
 
+import difflib
 from functools import lru_cache
 from typing import Final
 
@@ -40,7 +41,7 @@ class Router:
         if not self._providers:
             raise UsageError(
                 "there is no provider",
-                hint="write a headway.toml, or set OPENAI_API_KEY or ANTHROPIC_API_KEY",
+                hint="'headway init' writes a headway.toml; or set OPENAI_API_KEY or ANTHROPIC_API_KEY",
             )
         if model is None:
             return self._unnamed()
@@ -52,7 +53,9 @@ class Router:
                 raise UsageError(f"\"model\" '{_cut(model)}' names a provider and no model of it")
             return _target(self._providers[name], rest)
         if self._default is None:
-            raise self._undecided(f"\"model\" '{_cut(model)}' names no provider", _cut(model))
+            near = difflib.get_close_matches(name, self._providers, n=1) if rest else []
+            meant = f"did you mean '{near[0]}/{_cut(rest)}'?" if near else None
+            raise self._undecided(f"\"model\" '{_cut(model)}' names no provider", _cut(model), meant)
         return _target(self._default, model)
 
     def _unnamed(self) -> Target:
@@ -65,11 +68,11 @@ class Router:
             )
         return _target(self._default, self._default.model)
 
-    def _undecided(self, what: str, model: str) -> UsageError:
+    def _undecided(self, what: str, model: str, meant: str | None = None) -> UsageError:
         names = list(self._providers)
         return UsageError(
             f"{what}, and there are several ({', '.join(names)})",
-            hint=f"write '{names[0]}/{model}', or set provider in [run]",
+            hint=meant or f"write '{names[0]}/{model}', or set provider in [run]",
         )
 
 

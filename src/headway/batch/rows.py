@@ -16,6 +16,7 @@ import msgspec
 
 from headway.batch import chars, fields
 from headway.batch.reader import LONGEST_LINE, Reader
+from headway.batch.recipe import Recipe
 from headway.batch.route import Router, Target
 from headway.config import Config
 from headway.errors import UsageError
@@ -103,19 +104,36 @@ def read(path: str | Path, config: Config, stdin: BinaryIO | None = None) -> Ite
 
 def rows_of(reader: Reader, router: Router) -> Iterator[Row | BadRow]:
     """The same from a reader that the caller keeps, for its digest."""
+    return (row for _, row in numbered(reader, router))
+
+
+def numbered(
+    reader: Reader, router: Router, recipe: Recipe | None = None
+) -> Iterator[tuple[int, Row | BadRow]]:
+    """Every row with its line. A recipe gives short rows what they lack."""
     for number, line in reader:
         if line is None:
-            yield BadRow(number, f"longer than {LONGEST_LINE / 1e6:g} MB")
+            yield number, BadRow(number, f"longer than {LONGEST_LINE / 1e6:g} MB")
         else:
-            yield parse(number, line, router)
+            yield number, parse(number, line, router, recipe)
 
 
-def parse(number: int, line: bytes, router: Router) -> Row | BadRow:
+def from_fields(number: int, row: dict[str, Any], router: Router) -> Row | BadRow:
+    """A short row that does not come from a line of JSON."""
+    try:
+        return _short_row(number, row, router)
+    except UsageError as error:
+        return BadRow(number, str(error))
+
+
+def parse(number: int, line: bytes, router: Router, recipe: Recipe | None = None) -> Row | BadRow:
     """One line."""
     try:
         row = _decode(line)
         if "body" in row or "url" in row:
             return _batch_row(number, row, router)
+        if recipe is not None:
+            recipe.fill(row)
         return _short_row(number, row, router)
     except UsageError as error:
         return BadRow(number, str(error))

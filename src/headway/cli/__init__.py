@@ -28,6 +28,7 @@ INTERRUPTED = 130  # what shells report for a process that SIGINT ended: 128 + 2
 # name → (where its click command is, the line that `headway --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("headway.cli.run:command", "Send a batch; the same file again goes on where it stopped."),
+    "init": ("headway.cli.init:command", "Write a commented headway.toml from the keys it finds."),
     "resume": ("headway.cli.resume:resume", "Go on with a job; un-pauses one that runs."),
     "pause": ("headway.cli.ask:pause", "Start nothing more until 'headway resume'."),
     "retry": ("headway.cli.resume:retry", "Run the failed units of a job again."),
@@ -46,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "headway.cli.fake:command",
         "A provider on loopback to try clients out against.",
     ),
+    "doctor": ("headway.cli.doctor:command", "Check what is installed, configured and reachable."),
 }
 
 

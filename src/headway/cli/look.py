@@ -170,11 +170,13 @@ def export(
     job: str | None, out: Path | None, force: bool, config: Path | None, db: str | None, as_json: bool
 ) -> None:
     """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
-    whether --json is given or not.
+    whether --json is given or not, or a table where --out names one (.csv, .tsv).
     """
     import os
 
     from headway.batch.output import lines
+    from headway.batch.recipe import delimiter_of
+    from headway.batch.sheet import write_sheet
     from headway.cli import session
     from headway.errors import UsageError
 
@@ -188,13 +190,19 @@ def export(
             return
         if out.exists() and not force:
             raise UsageError(f"{out} exists", hint="replace it with --force")
+        if delimiter_of(out) is not None and out.suffix == ".gz":
+            raise UsageError(f"{out}: a table is not written compressed", hint="take .gz off its name")
         fresh = out.with_name(out.name + ".new")
         try:
-            with fresh.open("wb") as file:
-                file.writelines(lines(store, chosen))
+            if delimiter_of(out) is not None:
+                write_sheet(fresh, store, chosen)
+            else:
+                with fresh.open("wb") as file:
+                    file.writelines(lines(store, chosen))
             os.replace(fresh, out)
         except OSError as error:
-            raise UsageError(f"{out} cannot be written: {(error.strerror or str(error)).lower()}") from None
+            why = (error.strerror or str(error)).lower()
+            raise UsageError(f"--out {out} cannot be written: {why}", hint="name another file") from None
     session.say(f"wrote {out}")
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from headway.cli import verbose_option
+from headway.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,6 +26,16 @@ _WHERE = (
     click.option("--db", metavar="FILE", help="Instead of the configured database."),
 )
 
+
+def _log_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    """Said before anything is read or made; nothing is made here either."""
+    if path is not None and path.is_dir():
+        raise UsageError(f"--log-file {path} is a directory", hint="name a file")
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"--log-file {path}: there is no directory {path.parent}", hint="make it first")
+    return path
+
+
 _RUN = (
     click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where results go (default: FILE.results.jsonl)."),
     click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="In which order they are written."),
@@ -38,6 +49,8 @@ _RUN = (
     click.option("--serial", is_flag=True, help="One request at a time, in input order."),
     click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time."),
     click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress, on stderr."),
+    click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append every event, and progress every 10 s, to FILE."),
+    click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How its lines are written."),
 )  # fmt: skip
 
 

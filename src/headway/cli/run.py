@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from headway.cli.options import run_options, where_options
+from headway.cli.recipe import recipe_of, recipe_options
 
 
 @click.command(
@@ -17,7 +18,9 @@ from headway.cli.options import run_options, where_options
     short_help="Send a batch; the same file again goes on where it stopped.",
     epilog="Example: headway run requests.jsonl --out answers.jsonl",
 )
-@click.argument("file")
+@click.argument("file", type=click.Path(allow_dash=True))
+@recipe_options
+@click.option("--dry-run", is_flag=True, help="Check everything, say how much there is to do, send nothing.")
 @click.option("--fresh", is_flag=True, help="Start over as a new job, whatever was done before.")
 @click.option("--only-failed", is_flag=True, help="Of a job that ran before, run only the units that failed.")
 @click.option("--skip-bad-rows", is_flag=True, help="Leave bad rows out instead of refusing the file.")
@@ -25,6 +28,7 @@ from headway.cli.options import run_options, where_options
 @where_options
 def command(
     file: str,
+    dry_run: bool,
     fresh: bool,
     only_failed: bool,
     skip_bad_rows: bool,
@@ -36,8 +40,9 @@ def command(
     out: Path | None,
     **flags: Any,
 ) -> int:
-    """Send every request in FILE (.jsonl, .jsonl.gz, or - for standard input) as fast as its provider's limits allow,
-    and write the answers in input order.
+    """Send every request in FILE (.jsonl, or - for standard input) as fast as its provider's limits allow, and write
+    the answers in input order. FILE may be a table too (.csv, .tsv): --prompt says what to ask about each of its rows.
+    All of them may be compressed (.gz). Results are a table where --out names one (.csv, .tsv).
 
     Everything is recorded as it happens: after Ctrl-C, a crash or a lost connection the same command goes on where it
     stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
@@ -50,20 +55,38 @@ def command(
     from headway.wiring.runs import check_route
 
     settings = session.settings(config, db, **flags)
-    source = open_input(file, sys.stdin.buffer if file == "-" else None)
-    target = out or default_out(file)
+    session.must_have_provider(settings)
+    recipe = recipe_of(flags)
+    target = out or default_out(file, recipe.limit)
+    run_flags = running.flags_of(target, only_failed=only_failed, **flags)
+    source = open_input(file, sys.stdin.buffer if file == "-" else None, recipe)
+    if str(run_flags.out) == source.path:
+        raise UsageError(f"--out {target} is the input itself", hint="name another file")
+    if dry_run:
+        from headway.cli.dry_run import dry_run as look_ahead
+
+        with source:
+            return look_ahead(
+                settings,
+                source,
+                run_flags,
+                fresh=fresh,
+                skip_bad=skip_bad_rows,
+                progress=_counter(quiet),
+                as_json=as_json,
+                quiet=quiet,
+            )
     with source, store_at(settings.db) as store:
         job = None if fresh else find(store, settings, source.digest)
         if job is None and only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
-        run_flags = running.flags_of(target, only_failed=only_failed, **flags)
         shown: dict[str, Any] = {"progress": progress, "quiet": quiet, "as_json": as_json}
         if job is not None:
             return running.locked_run(settings, store, job, run_flags, **shown)
         name = name_for(store, source)
         if not quiet:
             _say_why_new(session.say, store, source.path, fresh=fresh)
-        claim(run_flags.out, name, force=run_flags.force)
+        claim(run_flags.out, name, force=run_flags.force, store=store)
         with lock_of(settings, name):
             try:
                 job, left_out = ingest(
@@ -84,20 +107,23 @@ def command(
             return running.run_job(settings, store, job, run_flags, **shown)
 
 
-def default_out(file: str) -> Path:
-    """Beside the input: requests.jsonl → requests.results.jsonl."""
+def default_out(file: str, limit: int | None = None) -> Path:
+    """Beside the input: requests.jsonl → requests.results.jsonl. A sample is not in the way of the whole."""
+    sample = "" if limit is None else f"first-{limit}."
     if file == "-":
-        return Path("results.jsonl")
+        return Path(f"{sample}results.jsonl")
     path = Path(file)
     stem = path.name.removesuffix(".gz")
-    return path.with_name(f"{stem.removesuffix('.jsonl')}.results.jsonl")
+    for known in (".jsonl", ".csv", ".tsv"):
+        stem = stem.removesuffix(known)
+    return path.with_name(f"{stem}.{sample}results.jsonl")
 
 
 def _say_why_new(say: Any, store: Any, path: str, *, fresh: bool) -> None:
     """A file that was run before and is a new job all the same: say why."""
     before = next((job for job in store.jobs() if job.input == path and job.state != "ingesting"), None)
     if before is not None and not fresh:
-        say(f"this is a new job: the file or its models have changed since job {before.name}")
+        say(f"this is a new job: the file, its models or what is asked have changed since job {before.name}")
 
 
 def _counter(quiet: bool) -> Any:

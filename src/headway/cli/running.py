@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from headway.batch.recipe import delimiter_of
 from headway.cli.session import facts, failure_lines, next_step, print_json, say, stopped
 from headway.config import Config, parse_duration
+from headway.core.model import Kind
 from headway.display.jsonl import JsonDisplay
+from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.words import duration, money
 from headway.engine.engine import Ending
@@ -26,6 +31,13 @@ def flags_of(out: Path, **flags: Any) -> RunFlags:
         delay_s = parse_duration(flags["delay"])
     except ValueError as error:
         raise UsageError(f"--delay: {error}") from None
+    log_file: Path | None = flags.get("log_file")
+    if log_file is not None and log_file.absolute() == out.absolute():
+        raise UsageError(f"--log-file {log_file} is where the results go", hint="name another file")
+    if flags["out_order"] != "input" and delimiter_of(out) is not None:
+        raise UsageError(
+            "--out-order completion does not go with a table", hint="name a .jsonl file with --out"
+        )
     return RunFlags(
         out=out.absolute(),
         order=flags["out_order"],
@@ -33,6 +45,8 @@ def flags_of(out: Path, **flags: Any) -> RunFlags:
         only_failed=flags.get("only_failed", False),
         serial=flags["serial"],
         delay_s=delay_s,
+        log_file=log_file,
+        log_format=flags.get("log_format", "text"),
     )
 
 
@@ -56,26 +70,51 @@ def run_job(
     config: Config, store: Store, job: Job, flags: RunFlags, *, progress: str, quiet: bool, as_json: bool
 ) -> int:
     """Run a job whose lock the caller holds; returns the exit code."""
-    plan = plan_of(config, store, job, flags, os.environ)
-    display = display_for(progress, quiet=quiet)
-    try:
-        ending = perform(
-            config, plan, flags, [display] if display else [], display.say if display else _silent
-        )
-    finally:
-        if display is not None:
-            display.close()
-    after = store.job(job.name) or job
+    with logged(config, job, flags) as log:
+        plan = plan_of(config, store, job, flags, os.environ)
+        display = display_for(progress, quiet=quiet)
+        watching = [one for one in (log, display) if one is not None]
+        try:
+            ending = perform(config, plan, flags, watching, lambda text: _tell_all(watching, text))
+        finally:
+            if display is not None:
+                display.close()
+        after = store.job(job.name) or job
+        if log is not None:
+            lines = summary(config, store, after, ending, flags.out)
+            log.finished(lines, facts(store, after, ending.state))
     if as_json:
         print_json(facts(store, after, ending.state))
     elif not quiet:
-        for line in summary(store, after, ending, flags.out):
+        for line in summary(config, store, after, ending, flags.out):
             say(line)
     return EXIT_CODES[ending.state]
 
 
-def _silent(text: str) -> None:
-    """Nobody reads."""
+def _tell_all(watching: list[Display], text: str) -> None:
+    for one in watching:
+        one.say(text)
+
+
+@contextmanager
+def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None]:
+    """The log of a run, where one is wanted: it has the error too that the run ends with."""
+    path = flags.log_file
+    if path is None:
+        yield None
+        return
+    if str(path.absolute()) in (job.input, config.db):
+        raise UsageError(f"--log-file {path} is a file of the job itself", hint="name another file")
+    log = LogFile(path, flags.log_format)
+    try:
+        yield log
+    except BaseException as error:
+        log.failed(error)
+        raise
+    finally:
+        log.close()
+        if log.trouble:
+            say(f"{path} lacks some lines: {log.trouble}")
 
 
 def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown: Any) -> int:
@@ -84,7 +123,10 @@ def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown:
         # One that died between its last answer and its end is ended by a run that sends nothing.
         if job.good < job.total or job.state != "complete":
             return run_job(config, store, job, flags, **shown)
-        rewrite(config, job, flags)
+        with logged(config, job, flags) as log:
+            rewrite(config, job, flags)
+            if log is not None:
+                log.say(f"job {job.name} is done: nothing was sent, its results are written again")
     if shown["as_json"]:
         print_json(facts(store, job, job.state))
     elif not shown["quiet"]:
@@ -105,7 +147,7 @@ _ENDS: Final = {
 }
 
 
-def summary(store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
+def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
     """What a person wants to know at the end, and the command that goes on from here."""
     view = ending.view
     lines = [f"{_ENDS[ending.state]}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
@@ -114,11 +156,20 @@ def summary(store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
         spent.append(money(job.cost_usd))
     lines.append("  " + ", ".join(spent))
     lines += failure_lines(store, job)
-    lines += [f"  {name} stopped: {reason}" for name, reason in sorted(stopped(store, job, None).items())]
+    for name, reason in sorted(stopped(store, job, None).items()):
+        lines.append(f"  {name} stopped: {reason}{_about_key(config, name, reason)}")
     lines.append(f"  results: {_shown(out)}")
     if ending.state != "complete":
         lines.append(f"  {next_step(job, ending.state)}")
     return lines
+
+
+def _about_key(config: Config, lane: str, reason: str) -> str:
+    """Where the key is that a provider does not take."""
+    provider = config.providers.get(lane.partition("/")[0])
+    if provider is None or not reason.startswith(f"{Kind.AUTH}:"):
+        return ""
+    return f" — check the key in {provider.api_key_env}, and that it may use this model"
 
 
 def _shown(path: Path) -> str:

@@ -26,6 +26,15 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 
+def must_have_provider(config: Config) -> None:
+    """Said once, and not of every row."""
+    if not config.providers:
+        raise UsageError(
+            "there is no provider",
+            hint="'headway init' writes a headway.toml; or set OPENAI_API_KEY or ANTHROPIC_API_KEY",
+        )
+
+
 def existing_store(config: Config) -> Store:
     """The records, for a command that only looks."""
     return store_at(config.db, read_only=True)

@@ -8,6 +8,7 @@ file        a parsed `headway.toml` → settings
 env_file    `.env` beside it
 keys        the key of a provider, and the lane that it opens
 loading     where the settings come from: flag over environment over file
+starter     a first `headway.toml` from the keys that are there
 """
 
 from headway.config.durations import parse_duration

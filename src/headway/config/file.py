@@ -32,11 +32,14 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
+        raise ConfigError(f"{path}: no such file", hint="'headway init' writes a headway.toml") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file", hint="headway.toml is written in UTF-8") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+        hint = "name a file in it" if isinstance(error, IsADirectoryError) else "check its permissions"
+        raise ConfigError(
+            f"{path}: cannot be read: {(error.strerror or str(error)).lower()}", hint=hint
+        ) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
     except RecursionError:

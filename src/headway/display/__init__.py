@@ -1,1 +1,1 @@
-"""Ways to watch a run: lines for people, JSON for programs, the progress file. Observers all; none can disturb it."""
+"""Ways to watch a run: lines for people, JSON for programs, the progress file, the log file. Observers all; none can disturb it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final, TextIO
 
 from headway.core.snapshot import LaneView
@@ -15,6 +16,9 @@ TERMINAL_S: Final = 2.0
 PIPE_S: Final = 10.0
 #: Waits shorter than this are the pace, not news.
 SHORT_WAIT_S: Final = 3.0
+
+#: How an instant is written: local time for people, UTC for logs.
+Clock = Callable[[float], str]
 
 
 class PlainDisplay:
@@ -72,14 +76,14 @@ def began_lines(job: Job, unknown: list[Unknown]) -> list[str]:
     return [text, f"{lost}; sent again, they may be paid for twice: {_at_stake(unknown)}"]
 
 
-def noted_line(event: Event) -> str:
+def noted_line(event: Event, at: Clock = clock) -> str:
     """An event in one line."""
-    until = f" until {clock(event.until_utc)}" if event.until_utc is not None else ""
+    until = f" until {at(event.until_utc)}" if event.until_utc is not None else ""
     who = f"{event.lane}: " if event.lane else ""
     return f"{who}{event.what.replace('_', ' ')}{until}: {short(event.text)}"
 
 
-def progress_line(view: View) -> str:
+def progress_line(view: View, at: Clock = clock) -> str:
     """The whole run in one line."""
     ended, snapshot = view.ended, view.snapshot
     share = ended / view.total if view.total else 1.0
@@ -96,11 +100,11 @@ def progress_line(view: View) -> str:
         parts.append("paused")
     elif snapshot.eta_s is not None and ended < view.total:
         parts.append(f"about {duration(snapshot.eta_s)} left")
-    waits = [text for lane in snapshot.lanes if (text := waiting(lane, view))]
+    waits = [text for lane in snapshot.lanes if (text := waiting(lane, view, at))]
     return ", ".join(parts) + "".join(f"; {text}" for text in waits[:5])
 
 
-def waiting(lane: LaneView, view: View) -> str:
+def waiting(lane: LaneView, view: View, at: Clock = clock) -> str:
     """What a lane waits for, where it is more than its pace."""
     if lane.wait is None or not lane.remaining:
         return ""
@@ -108,5 +112,5 @@ def waiting(lane: LaneView, view: View) -> str:
         return f"{view.names[lane.key]} waits for {lane.wait.reason}" if not lane.in_flight else ""
     if lane.wait.until - view.snapshot.at < SHORT_WAIT_S:
         return ""
-    until = clock(lane.wait.until + view.utc_offset_s)
+    until = at(lane.wait.until + view.utc_offset_s)
     return f"{view.names[lane.key]} waits until {until}: {short(lane.wait.reason, 80)}"

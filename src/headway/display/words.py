@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Final
 
 _MINUTE_S: Final = 60.0
@@ -31,6 +32,11 @@ def clock(utc: float, now_utc: float | None = None) -> str:
     today = time.localtime(now_utc)
     form = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M"
     return time.strftime(form, then)
+
+
+def iso(utc: float) -> str:
+    """An instant as logs have it: `2026-11-15T23:45:00.125Z`."""
+    return datetime.fromtimestamp(utc, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def units(n: int) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from headway.core.status import Status
-from headway.errors import DuplicateId, StoreError
+from headway.errors import DuplicateId, NoRecords, StoreError
 from headway.stores.base import (
     COUNTED,
     Asked,
@@ -70,7 +70,9 @@ class SqliteStore:
             if not read_only:
                 path.parent.mkdir(parents=True, exist_ok=True)
             elif not path.exists():
-                raise StoreError(f"there is no database at {path}", hint="'headway run FILE' makes one")
+                raise NoRecords(f"there is no database at {path}", hint="'headway run FILE' makes one")
+            if path.is_dir():
+                raise StoreError(f"{path} is a directory", hint="name a file with --db")
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
             try:
                 self._prepare(read_only)
@@ -90,6 +92,16 @@ class SqliteStore:
         self._db.close()
 
     # -- the file ------------------------------------------------------------------------------------------
+
+    def probe(self) -> tuple[int, int]:
+        """The schema's version and the newest that is known. Raises where the file may not be written; writes nothing."""
+        reading = self._db.execute("PRAGMA query_only").fetchone()[0]
+        self._db.execute("PRAGMA query_only = 0")
+        try:
+            with self._transaction():
+                return self._check_version(), len(migrations())
+        finally:
+            self._db.execute(f"PRAGMA query_only = {reading}")
 
     def _prepare(self, read_only: bool) -> None:
         db = self._db

@@ -8,6 +8,7 @@ from headway.config import Config
 from headway.errors import ConfigError
 from headway.stores.base import Store
 from headway.stores.lock import JobLock
+from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
 
 
@@ -16,6 +17,11 @@ def store_at(db: str, *, read_only: bool = False) -> Store:
     if "://" in db:
         raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
     return SqliteStore(Path(db), read_only=read_only)
+
+
+def records_at(db: str) -> Store:
+    """The records for looking; where there are none, empty ones that are nowhere."""
+    return store_at(db, read_only=True) if "://" in db or Path(db).exists() else MemoryStore()
 
 
 def folder_of(config: Config, job: str) -> Path:

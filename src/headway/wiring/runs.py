@@ -14,8 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from headway.batch.output import Order, OutputFile, claim
+from headway.batch.recipe import delimiter_of
+from headway.batch.sheet import SheetFile, output_for
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
 from headway.core.model import LaneSpec, Price
+from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
 from headway.engine.engine import Ending, Engine
 from headway.engine.observer import Observer, View
@@ -50,6 +53,8 @@ class RunFlags(msgspec.Struct, frozen=True):
     only_failed: bool = False
     serial: bool = False
     delay_s: float = 0.0
+    log_file: Path | None = None
+    log_format: Format = "text"
 
 
 def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> Plan:
@@ -142,8 +147,9 @@ def _price(config: Config, provider: ProviderConfig, model: str) -> Price | None
 
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job that needs no run, from the store alone."""
-    claim(flags.out, job.name, force=flags.force)
-    output = OutputFile(lambda: store_at(config.db), job, flags.out, flags.order)
+    if delimiter_of(flags.out) is None:  # A table looks for itself: it may be there already, word for word.
+        claim(flags.out, job.name, force=flags.force)
+    output = output_for(lambda: store_at(config.db), job, flags.out, flags.order, force=flags.force)
     try:
         output.open()
         output.finish()
@@ -154,7 +160,7 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
 class _Output:
     """Feeds the output file while the run goes on, in a thread, one step at a time."""
 
-    def __init__(self, output: OutputFile) -> None:
+    def __init__(self, output: OutputFile | SheetFile) -> None:
         self._output = output
         self._step: asyncio.Future[None] | None = None
         self.failure: Exception | None = None
@@ -204,8 +210,9 @@ def perform(
     def open_store() -> Store:
         return store_at(config.db)
 
-    claim(flags.out, plan.job.name, force=flags.force)
-    output = OutputFile(open_store, plan.job, flags.out, flags.order)
+    with open_store() as store:
+        claim(flags.out, plan.job.name, force=flags.force, store=store)
+    output = output_for(open_store, plan.job, flags.out, flags.order, force=flags.force)
     writing = _Output(output)
     progress = ProgressFile(folder_of(config, plan.job.name) / "progress.json")
     engine = Engine(open_store, plan, [writing, progress, *observers])

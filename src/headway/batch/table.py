@@ -1,0 +1,150 @@
+"""A table (.csv, .tsv) → one row a record: the template gets the record's cells, and they come back as metadata.
+
+Read as it streams, by Python's csv module with its checks on. What is wrong with one record makes it a bad row; what
+leaves open where records end (a quote that is never closed) is wrong with the file.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from headway.batch.reader import LONGEST_LINE, Reader
+from headway.batch.recipe import Recipe, delimiter_of
+from headway.batch.route import Router
+from headway.batch.rows import BadRow, Row, from_fields
+from headway.batch.template import Bound, Template
+from headway.errors import ConfigError
+
+ID: Final = "id"
+MODEL: Final = "model"
+PRIORITY: Final = "priority"
+
+_UNCLOSED: Final = "unexpected end of data"
+_RETURN: Final = "new-line character seen in unquoted field"
+
+
+def numbered(reader: Reader, router: Router, recipe: Recipe) -> Iterator[tuple[int, Row | BadRow]]:
+    """Every record with the line it begins at, in order, the bad ones among them."""
+    prompt, system = Template(recipe.prompt or "", "--prompt"), Template(recipe.system or "", "--system")
+    records = _Records(reader)
+    columns = records.header()
+    requests = _Requests(
+        columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), recipe
+    )
+    for line, record in records:
+        if isinstance(record, str):
+            yield line, BadRow(line, record)
+        elif len(record) == 1 < len(columns) and not record[0].strip():
+            continue  # A line of spaces is as good as a blank one.
+        elif len(record) != len(columns):
+            yield line, BadRow(line, f"expected {_cells(len(columns))}, not {len(record):,}")
+        else:
+            yield line, from_fields(line, requests.of(record), router)
+
+
+def _cells(n: int) -> str:
+    return "1 cell" if n == 1 else f"{n:,} cells"
+
+
+class _Requests:
+    """Turns the records of one table into short rows."""
+
+    def __init__(self, columns: Sequence[str], prompt: Bound, system: Bound, recipe: Recipe) -> None:
+        self._prompt, self._system, self._recipe = prompt, system, recipe
+        self._places = {name: place for place, name in enumerate(columns)}
+        self._own = [(name, place) for name, place in self._places.items() if name != ID]
+
+    def of(self, record: Sequence[str]) -> dict[str, Any]:
+        """One short row. An empty cell of a column that Headway reads itself is as good as none."""
+        priority = self._cell(record, PRIORITY)
+        row: dict[str, Any] = {
+            "prompt": self._prompt.render(record),
+            "system": self._system.render(record) or None,
+            "id": self._cell(record, ID),
+            "model": self._cell(record, MODEL) or self._recipe.model,
+            "priority": None if priority is None else _whole(priority),
+            "metadata": {name: record[place] for name, place in self._own} or None,
+        }
+        if self._recipe.max_tokens is not None:
+            row["max_tokens"] = self._recipe.max_tokens
+        return row
+
+    def _cell(self, record: Sequence[str], name: str) -> str | None:
+        place = self._places.get(name)
+        return None if place is None else record[place].strip() or None
+
+
+def _whole(cell: str) -> object:
+    try:
+        return int(cell)
+    except ValueError:
+        return cell
+
+
+class _Records:
+    """The records of a table: lists of cells, or what is wrong with one."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        #: Of the present record: how long it is, and whether all of it could be decoded.
+        self._length = 0
+        self._decoded = True
+        csv.field_size_limit(LONGEST_LINE)
+        self._csv = csv.reader(self._texts(), delimiter=delimiter_of(reader.path) or ",", strict=True)
+
+    def header(self) -> list[str]:
+        """The names of the columns."""
+        line, cells = next(self, (1, None))
+        name = self._reader.name
+        if cells is None:
+            raise ConfigError(f"{name} is empty", hint="a table begins with the names of its columns")
+        if isinstance(cells, str):
+            raise ConfigError(f"{name}:{line}: {cells}", hint="a table begins with the names of its columns")
+        columns = [cell.strip() for cell in cells]
+        for place, column in enumerate(columns):
+            if column in columns[:place]:
+                what = f"two columns are called '{column}'" if column else "two columns have no name"
+                raise ConfigError(f"{name}:{line}: {what}", hint="give each a name of its own")
+        return columns
+
+    def __iter__(self) -> Iterator[tuple[int, list[str] | str]]:
+        return self
+
+    def __next__(self) -> tuple[int, list[str] | str]:
+        while True:
+            line = self._csv.line_num + 1
+            self._length, self._decoded = 0, True
+            try:
+                cells = next(self._csv)
+            except csv.Error as error:
+                return line, self._wrong(line, str(error))
+            if not self._decoded:
+                return line, "not valid UTF-8"
+            if cells:  # A blank line has none.
+                return line, cells
+
+    def _wrong(self, line: int, what: str) -> str:
+        """What csv says, for people."""
+        if what == _UNCLOSED:
+            raise ConfigError(
+                f"{self._reader.name}:{line}: a quote is opened here and never closed",
+                hint='inside of quotes a quote is written twice: ""',
+            )
+        return "a carriage return outside of quotes" if what.startswith(_RETURN) else what
+
+    def _texts(self) -> Iterator[str]:
+        """The lines as texts. What is no UTF-8 spoils its record and no other."""
+        for raw in self._reader.raw_lines():
+            self._length += len(raw)
+            if self._length > LONGEST_LINE:
+                raise ConfigError(
+                    f"{self._reader.name}:{self._reader.lines}: a record is longer than {LONGEST_LINE / 1e6:g} MB",
+                    hint="is a quote opened and never closed?",
+                )
+            try:
+                yield raw.decode()
+            except UnicodeDecodeError:
+                self._decoded = False
+                yield raw.decode(errors="replace")

@@ -1,0 +1,92 @@
+"""A prompt with columns in it: `Translate: {{text}}`.
+
+A name between two pairs of braces is a column, and nothing else is ever looked at: there are no expressions, no
+attributes and no code, so that neither a template nor a table can do anything but be text. What a cell says is put in
+as it is and not looked at again. `{{{{` writes `{{`; closing braces outside of a name are themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from headway.errors import ConfigError, UsageError
+
+#: A name may not have braces, so that `{{{text}}}` is the column between single braces.
+_TOKENS: Final = re.compile(r"\{\{\{\{|\{\{([^{}]*)\}\}")
+_LEAST_LIKENESS: Final = 0.5
+_MOST_NAMED: Final = 20
+
+
+class Template:
+    """A text with names in it. `flag` is where it came from, for messages."""
+
+    def __init__(self, text: str, flag: str) -> None:
+        self._flag = flag
+        #: Texts and names take turns; a text comes first and last.
+        self._texts: list[str] = []
+        self.names: list[str] = []
+        held = ""
+        end = 0
+        for token in _TOKENS.finditer(text):
+            held += self._literal(text[end : token.start()])
+            end = token.end()
+            if token[1] is None:
+                held += "{{"
+            else:
+                self._texts.append(held)
+                self.names.append(self._name(token[1]))
+                held = ""
+        self._texts.append(held + self._literal(text[end:]))
+
+    def _literal(self, text: str) -> str:
+        if "{{" in text:
+            raise UsageError(
+                f"{self._flag}: '{{{{' is opened and not closed",
+                hint="write '{{{{' where two braces are meant",
+            )
+        return text
+
+    def _name(self, inside: str) -> str:
+        name = inside.strip()
+        if not name:
+            raise UsageError(f"{self._flag}: '{{{{{inside}}}}}' names no column")
+        return name
+
+    def bind(self, columns: Sequence[str], table: str) -> Bound:
+        """The template for a table with these columns; a name that is none of them is an error that says so."""
+        for name in self.names:
+            if name not in columns:
+                raise ConfigError(
+                    f"{table} has no column '{name}', which {self._flag} names", hint=_nearest(name, columns)
+                )
+        return Bound(self._texts, [columns.index(name) for name in self.names])
+
+
+class Bound:
+    """A template whose names are places in a record."""
+
+    def __init__(self, texts: list[str], places: list[int]) -> None:
+        self._first, self._rest = texts[0], list(zip(places, texts[1:], strict=True))
+
+    def render(self, record: Sequence[str]) -> str:
+        """The text for one record."""
+        pieces = [self._first]
+        for place, text in self._rest:
+            pieces += (record[place], text)
+        return "".join(pieces)
+
+
+def _nearest(name: str, columns: Sequence[str]) -> str:
+    """What may have been meant: capitals are the usual slip."""
+    import difflib  # only a typing error pays for it
+
+    folded = {column.casefold(): column for column in reversed(columns)}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=_LEAST_LIKENESS)
+    if near:
+        return f"did you mean '{folded[near[0]]}'?"
+    if len(columns) == 1 and ";" in columns[0]:
+        return "its columns seem to be parted by semicolons: save it with commas"
+    more = ", …" if len(columns) > _MOST_NAMED else ""
+    return f"there are {', '.join(columns[:_MOST_NAMED])}{more}"

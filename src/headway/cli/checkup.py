@@ -1,0 +1,277 @@
+"""What `headway doctor` looks at, one check a function: each tells how it stands and, where it matters, what to do.
+
+Changes nothing: no file is made, no database brought up to date, nothing is sent but `HEAD /` to configured hosts, and
+that without a key.
+"""
+
+from __future__ import annotations
+
+import locale
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+import headway
+from headway.cli import session
+from headway.cli.reach import reached
+from headway.config import Config, ProviderConfig, dotenv_of, key_of
+from headway.config.settings import is_loopback
+from headway.errors import ConfigError, HeadwayError
+from headway.stores.base import LIVE, Store
+from headway.stores.sqlite import SqliteStore
+
+State = Literal["ok", "warning", "problem"]
+
+#: What an install has; the rest is extras.
+PACKAGES: Final = ("aiohttp", "click", "msgspec", "pyyaml", "rich")
+#: The first with generated columns, which the schema uses.
+LEAST_SQLITE: Final = (3, 31)
+#: A write-ahead log alone may take 32 MB and more.
+LEAST_FREE: Final = 100_000_000
+SOME_FREE: Final = 1_000_000_000
+#: Descriptors beside the connections: the database, files, the loop's own.
+OTHER_FILES: Final = 64
+#: In flight that are reckoned with where nothing is configured.
+USUAL_IN_FLIGHT: Final = 500
+
+
+class Check(msgspec.Struct, frozen=True):
+    """How one thing stands. `next`: what to do about it."""
+
+    name: str
+    state: State
+    text: str
+    next: str = ""
+
+
+def ok(name: str, text: str) -> Check:
+    return Check(name, "ok", text)
+
+
+def problem(name: str, error: HeadwayError) -> Check:
+    """An error as a check that failed."""
+    return Check(name, "problem", error.message, error.hint or "")
+
+
+# -- this machine ----------------------------------------------------------------------------------------------------
+
+
+def machine() -> Iterator[Check]:
+    """What is installed, and where we speak."""
+    yield ok("python", f"{platform.python_version()} on {platform.system()}, headway {headway.__version__}")
+    yield packages()
+    yield uvloop()
+    yield sqlite()
+    yield terminal()
+
+
+def packages() -> Check:
+    found = {name: _version(name) for name in PACKAGES}
+    missing = [name for name, known in found.items() if not known]
+    if missing:
+        text = f"not installed: {', '.join(missing)}"
+        return Check(
+            "packages", "problem", text, "install headway again: pip install --force-reinstall headway"
+        )
+    return ok("packages", ", ".join(f"{name} {known}" for name, known in found.items()))
+
+
+def uvloop() -> Check:
+    known = _version("uvloop")
+    if known:
+        return ok("uvloop", known)
+    return Check("uvloop", "warning", "not installed: runs need more CPU time", "pip install uvloop")
+
+
+def sqlite() -> Check:
+    known = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < LEAST_SQLITE:
+        least = ".".join(str(part) for part in LEAST_SQLITE)
+        return Check("sqlite", "problem", f"{known} is too old", f"use a Python with SQLite {least} or newer")
+    return ok("sqlite", known)
+
+
+def terminal() -> Check:
+    """Whether a live view can be drawn, and our signs be shown."""
+    encoding = (sys.stderr.encoding or locale.getpreferredencoding(False)).lower().replace("-", "")
+    shown = "a terminal" if sys.stderr.isatty() else "no terminal: progress comes in lines"
+    if os.environ.get("TERM") == "dumb":
+        shown = "a simple terminal: progress comes in lines"
+    if encoding not in ("utf8", "utf8sig"):
+        text = f"{shown}; its encoding is {encoding}, which lacks some signs"
+        return Check("terminal", "warning", text, "export LC_ALL=C.UTF-8, or PYTHONUTF8=1")
+    return ok("terminal", f"{shown}, UTF-8")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+# -- the configuration -----------------------------------------------------------------------------------------------
+
+
+def configured(config: Config) -> Iterator[Check]:
+    """The file, and whom it names."""
+    if config.path is None:
+        yield ok("config", "no headway.toml here or above: providers are those whose keys are set")
+    else:
+        yield ok("config", str(config.path))
+    if not config.providers:
+        yield Check(
+            "providers",
+            "problem",
+            "there is none, and no OPENAI_API_KEY or ANTHROPIC_API_KEY is set",
+            "'headway init' writes a headway.toml to start from",
+        )
+
+
+def keys(config: Config) -> Iterator[Check]:
+    """Whether each provider's key is there: names of variables only."""
+    try:
+        dotenv = dotenv_of(config)
+    except ConfigError as error:
+        yield problem(".env", error)
+        return
+    for provider in config.providers.values():
+        yield _key(provider, dotenv)
+
+
+def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
+    name, variable = f"{provider.name} key", provider.api_key_env
+    try:
+        key = key_of(provider, os.environ, dotenv)
+    except ConfigError as error:
+        return problem(name, error)
+    if not key:
+        return ok(name, "none, and a server on this machine may need none")
+    if provider.base_url.startswith("http://") and not is_loopback(provider.base_url):
+        text = f"{variable} is sent to {provider.host} without encryption"
+        return Check(name, "warning", text, "write https:// in its base_url, if it has that")
+    return ok(name, f"{variable} is set ({'environment' if os.environ.get(variable) else '.env'})")
+
+
+def addresses(config: Config) -> Iterator[Check]:
+    """Whether each provider's host answers."""
+    answers = reached({provider.base_url for provider in config.providers.values()})
+    for provider in config.providers.values():
+        answer = answers[provider.base_url]
+        yield Check(f"{provider.name} address", answer.state, answer.text, answer.next)
+
+
+# -- the records -----------------------------------------------------------------------------------------------------
+
+
+def records(config: Config) -> Iterator[Check]:
+    """The database, its disk, and jobs that a dead process left."""
+    if "://" in config.db:
+        text = f"{config.shown_db}: only SQLite databases can be used so far"
+        yield Check("database", "problem", text, "name a file with --db")
+        return
+    path = Path(config.db)
+    if os.path.lexists(path):
+        yield from _existing(config, path)
+    else:
+        yield _coming(path)
+    yield disk(_nearest(path))
+
+
+def _coming(path: Path) -> Check:
+    above = _nearest(path)
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        text = f"{path} cannot be made: {above} is no directory that may be written"
+        return Check("database", "problem", text, "name another place with --db")
+    return ok("database", f"none yet; the first run makes {path}")
+
+
+def _existing(config: Config, path: Path) -> Iterator[Check]:
+    try:
+        with SqliteStore(path, read_only=True) as store:
+            schema, newest = store.probe()
+            older = "" if schema == newest else f" (the next run brings it to {newest})"
+            yield ok("database", f"{path}, schema {schema}{older}, {_size(path)}")
+            yield from left(config, store)
+    except HeadwayError as error:
+        yield problem("database", error)
+
+
+def left(config: Config, store: Store) -> Iterator[Check]:
+    """Jobs that say running while nobody runs them."""
+    live = [job for job in store.jobs() if job.state in LIVE]
+    dead = [job.name for job in live if not session.is_live(config, job)]
+    if dead:
+        text = f"left by a process that died: {', '.join(dead[:5])}{', …' if len(dead) > 5 else ''}"
+        yield Check("jobs", "warning", text, f"go on with: headway resume {dead[0]}")
+    else:
+        yield ok("jobs", f"{len(live)} running" if live else "none running")
+
+
+def disk(place: Path) -> Check:
+    """Room for the records."""
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        text = f"{place}: {(error.strerror or str(error)).lower()}"
+        return Check("disk", "warning", text, "check that the disk is there")
+    text = f"{free / 1e9:,.1f} GB free at {place}"
+    if free < LEAST_FREE:
+        return Check("disk", "problem", text, "free some: a run stops where the disk is full")
+    if free < SOME_FREE:
+        return Check("disk", "warning", text, "free some before a large job")
+    return ok("disk", text)
+
+
+def _nearest(path: Path) -> Path:
+    """The nearest that exists: a path, or what is to hold it."""
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def _size(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:,.1f} MB"
+
+
+# -- how many at once ------------------------------------------------------------------------------------------------
+
+
+def files(config: Config) -> Check:
+    """Each request in flight is a file that is open."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return ok("open files", "no limit")
+    most = in_flight(config)
+    needed = (most or USUAL_IN_FLIGHT) + OTHER_FILES
+    text = f"at most {soft:,}, enough for {max(0, soft - OTHER_FILES):,} requests in flight"
+    if needed <= soft:
+        return ok("open files", text)
+    raised = "unlimited" if hard == resource.RLIM_INFINITY else str(min(hard, max(needed, 4096)))
+    step = (
+        f"ulimit -n {raised}"
+        if hard == resource.RLIM_INFINITY or hard >= needed
+        else "set concurrency in [run]"
+    )
+    asked = f"; {most:,} are configured" if most else ""
+    return Check("open files", "warning", text + asked, step)
+
+
+def in_flight(config: Config) -> int:
+    """The most requests at once that the settings allow; 0 where they do not say."""
+    most = 0
+    for provider in config.providers.values():
+        limits = [provider.limits, *provider.models.values()]
+        known = [one.max_concurrency for one in limits if one.max_concurrency]
+        if not known:
+            return config.run.concurrency
+        most += sum(known)
+    return min(most, config.run.concurrency) if config.run.concurrency else most

@@ -1,0 +1,77 @@
+"""`headway doctor`: what is installed, configured and reachable, a line each, with the next step where one is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.options import json_option, where_options
+
+if TYPE_CHECKING:
+    from headway.cli.checkup import Check
+
+
+@click.command(
+    "doctor",
+    short_help="Check what is installed, configured and reachable.",
+    epilog="Example: headway doctor --offline",
+)
+@click.option("--offline", is_flag=True, help="Connect to nobody.")
+@json_option
+@where_options
+def command(offline: bool, config: Path | None, db: str | None, as_json: bool) -> int:
+    """Look at everything that a run needs: packages, the configuration, each provider's key and address, the database,
+    free space, jobs that a dead process left, open files. Changes nothing; connects to configured hosts only, without
+    a key. The exit code is 1 where there is a problem.
+    """
+    from headway.cli import session
+
+    found = []
+    for check in _checks(config, db, offline=offline):
+        found.append(check)
+        if not as_json:
+            _show(check)
+    problems = sum(check.state == "problem" for check in found)
+    warnings = sum(check.state == "warning" for check in found)
+    if as_json:
+        session.print_json({"ok": not problems, "checks": found})
+    else:
+        click.echo(_sum(problems, warnings))
+    return 1 if problems else 0
+
+
+def _checks(config: Path | None, db: str | None, *, offline: bool) -> Iterator[Check]:
+    from headway.cli import checkup, session
+    from headway.errors import HeadwayError
+
+    yield from checkup.machine()
+    try:
+        settings = session.settings(config, db)
+    except HeadwayError as error:
+        yield checkup.problem("config", error)
+        return
+    yield from checkup.configured(settings)
+    yield from checkup.keys(settings)
+    if not offline:
+        yield from checkup.addresses(settings)
+    yield from checkup.records(settings)
+    yield checkup.files(settings)
+
+
+def _show(check: Check) -> None:
+    step = f" — {check.next}" if check.next else ""
+    text = " ".join(f"{check.text}{step}".split())
+    colour = {"ok": "green", "warning": "yellow", "problem": "red"}[check.state]
+    click.echo(f"{click.style(f'{check.state:8}', fg=colour)} {check.name}: {text}")
+
+
+def _sum(problems: int, warnings: int) -> str:
+    if not problems and not warnings:
+        return "all is well"
+    parts = [
+        f"{n} {what}{'s' if n > 1 else ''}" for n, what in ((problems, "problem"), (warnings, "warning")) if n
+    ]
+    return " and ".join(parts)

@@ -1,0 +1,109 @@
+"""`headway init`: a first `headway.toml` from the keys that are there. Reads keys' names, writes and prints no key."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli import verbose_option
+from headway.cli.options import json_option
+from headway.errors import UsageError
+
+if TYPE_CHECKING:
+    from headway.config.starter import Found
+
+
+@click.command(
+    "init",
+    short_help="Write a commented headway.toml from the keys it finds.",
+    epilog="Example: headway init",
+)
+@click.option("--force", is_flag=True, help="Replace a headway.toml that is there already.")
+@json_option
+@verbose_option
+def command(force: bool, as_json: bool) -> None:
+    """Write a headway.toml into the working directory, with a provider for each key that is set in the environment or
+    in a .env file here, and every setting explained. Only the names of variables are written, never a key.
+    """
+    from headway.cli import session
+    from headway.config import read_env_file
+    from headway.config.loading import FILE_NAME, find
+    from headway.config.starter import accounts, starter
+
+    here = Path.cwd()
+    path = here / FILE_NAME
+    _must_be_free(path, force=force)
+    above = find(here.parent)
+    found = accounts(os.environ, read_env_file(here / ".env"))
+    _write(path, starter(found), force=force)
+    steps = next_steps(found)
+    if as_json:
+        session.print_json({"path": str(path), "found": found, "next": steps})
+        return
+    click.echo(f"wrote {FILE_NAME}" + _about(found))
+    for one in found:
+        click.echo(f"  {one.provider}: {one.variable} ({one.where}), {one.base_url}")
+    for note in _notes(above):
+        click.echo(f"note: {note}")
+    for number, step in enumerate(steps):
+        click.echo(f"{'next:' if number == 0 else 'then:'} {step}")
+
+
+def next_steps(found: list[Found]) -> list[str]:
+    """What to type from here."""
+    from headway.config.starter import LOCAL_KEY
+
+    if not found:
+        row = '{"prompt": "What is a headway?"}'
+        run = f"echo '{row}' > one.jsonl && headway run one.jsonl"
+        return ["headway fake --port 8900, in another terminal", f"export {LOCAL_KEY}=anything", run]
+    row = f'{{"prompt": "What is a headway?", "model": "{found[0].model or "MODEL"}"}}'
+    return ["headway doctor", f"echo '{row}' > one.jsonl && headway run one.jsonl"]
+
+
+def _about(found: list[Found]) -> str:
+    if found:
+        return f" with {len(found)} provider{'s' if len(found) > 1 else ''}:"
+    return (
+        ": no key was found in the environment or in .env, so it names a server on this machine "
+        "(with a key: export OPENAI_API_KEY=… and 'headway init --force')"
+    )
+
+
+def _notes(above: Path | None) -> list[str]:
+    """What keeps the new file from being what is used, or the new file keeps from being used."""
+    notes = []
+    if above is not None:
+        notes.append(f"{above} is not used here any more")
+    if os.environ.get("HEADWAY_CONFIG"):
+        notes.append("HEADWAY_CONFIG is set, and names the file that is used instead")
+    return notes
+
+
+def _must_be_free(path: Path, *, force: bool) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a directory", hint="move it away")
+    if os.path.lexists(path) and not force:
+        raise UsageError(
+            f"{path} exists", hint="look at it with 'headway doctor', or replace it with --force"
+        )
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    """Whole or not at all; a file that came in between is not overwritten either."""
+    try:
+        if not force:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+            return
+        fresh = path.with_name(path.name + ".new")
+        fresh.write_text(text, encoding="utf-8")
+        os.replace(fresh, path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {(error.strerror or str(error)).lower()}",
+            hint="go to a directory that may be written",
+        ) from None

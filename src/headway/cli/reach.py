@@ -1,0 +1,105 @@
+"""Whether hosts answer: a connection and `HEAD /`, without a key, all at once, three seconds each at most."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+TIMEOUT_S: Final = 3.0
+#: A name server that does not answer has time-outs of its own; nobody waits for those.
+PATIENCE_S: Final = 2 * TIMEOUT_S + 0.5
+#: Where `headway fake` listens by itself.
+FAKE_PORT: Final = 8900
+_PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+
+
+class Answer(NamedTuple):
+    """How an address answered."""
+
+    state: Literal["ok", "warning", "problem"]
+    text: str
+    next: str = ""
+
+
+def reached(addresses: Iterable[str]) -> dict[str, Answer]:
+    """How each address answers. A thread each, which nobody waits for longer than `PATIENCE_S`."""
+    answers: dict[str, Answer] = {}
+
+    def ask(address: str) -> None:
+        answers[address] = reach(address)
+
+    threads = {address: threading.Thread(target=ask, args=(address,), daemon=True) for address in addresses}
+    for thread in threads.values():
+        thread.start()
+    give_up_at = time.monotonic() + PATIENCE_S
+    for thread in threads.values():
+        thread.join(max(0.0, give_up_at - time.monotonic()))
+    late = Answer("problem", "no answer in time", _check_network())
+    return {address: answers.get(address, late) for address in threads}
+
+
+def reach(address: str) -> Answer:
+    """Connect, then `HEAD /`: any answer in HTTP will do."""
+    url = urlsplit(address)
+    host = url.netloc
+    port = url.port or (443 if url.scheme == "https" else 80)
+    connection = _connection(url.scheme, url.hostname or "", port)
+    began = time.monotonic()
+    try:
+        connection.connect()
+        took = time.monotonic() - began
+        try:
+            connection.request("HEAD", "/")
+            status = connection.getresponse().status
+        except TimeoutError:
+            text = f"{host} takes connections and does not answer within {TIMEOUT_S:g} s"
+            return Answer("warning", text, "try again later")
+        except (OSError, HTTPException):
+            return Answer("problem", f"{host} answers something that is no HTTP", "check its base_url")
+    except (OSError, UnicodeError) as error:
+        return _unreachable(host, port, error)
+    finally:
+        connection.close()
+    if status >= 500:
+        return Answer("warning", f"{host} answers with HTTP {status}", "try again later")
+    return Answer("ok", f"{host} answers (connected in {took * 1000:.0f} ms)")
+
+
+def _connection(scheme: str, host: str, port: int) -> HTTPConnection:
+    if scheme == "https":
+        return HTTPSConnection(host, port, timeout=TIMEOUT_S, context=ssl.create_default_context())
+    return HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _unreachable(host: str, port: int, error: Exception) -> Answer:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text = f"the certificate of {host} is not trusted ({error.verify_message})"
+        return Answer("problem", text, "check its base_url, the system's clock, and SSL_CERT_FILE")
+    if isinstance(error, ssl.SSLError):
+        return Answer(
+            "problem", f"no TLS connection to {host}", "check whether its base_url should be http://"
+        )
+    if isinstance(error, (socket.gaierror, UnicodeError)):
+        return Answer("problem", f"the host of {host} cannot be resolved", _check_network())
+    if isinstance(error, ConnectionRefusedError):
+        fake = f"start it, for example: headway fake --port {port}"
+        step = fake if port == FAKE_PORT else "start it, or check its base_url"
+        return Answer("problem", f"nothing listens at {host}", step)
+    if isinstance(error, TimeoutError):
+        return Answer("problem", f"no connection to {host} within {TIMEOUT_S:g} s", _check_network())
+    why = getattr(error, "strerror", None) or str(error)
+    return Answer("problem", f"no connection to {host}: {why.lower()}", _check_network())
+
+
+def _check_network() -> str:
+    step = "check its base_url and the network"
+    if any(os.environ.get(name) for name in _PROXIES):
+        step += "; Headway connects directly, whatever HTTPS_PROXY says"
+    return step

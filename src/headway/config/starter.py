@@ -1,0 +1,199 @@
+"""A first `headway.toml`: which accounts the environment has keys for, and a file about them that explains itself.
+
+Names variables and addresses, never what is in a variable that holds a key. In the text a line `#key = value`,
+without a space after its mark, is a setting that is ready to be used; a line `# …` is an explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from headway.config import checks
+from headway.config.file import BASE_URLS, KEY_VARIABLES
+from headway.config.loading import BASE_URL_VARIABLES
+from headway.errors import ConfigError
+
+
+class Host(msgspec.Struct, frozen=True):
+    """A provider that is known well enough to be written into a file."""
+
+    name: str
+    title: str
+    variable: str
+    base_url: str
+    kind: str = "openai"
+    #: One of its models, for an example; "" where names change too fast.
+    model: str = ""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An account whose key is there. `where`: "environment" or ".env"; "" for one to try things out with."""
+
+    provider: str
+    title: str
+    kind: str
+    variable: str
+    where: str
+    base_url: str
+    model: str = ""
+
+
+#: In the order in which they are written; the first that is found is the default provider.
+HOSTS: Final = (
+    Host("openai", "OpenAI", KEY_VARIABLES["openai"], BASE_URLS["openai"], model="gpt-4.1-mini"),
+    Host(
+        "anthropic",
+        "Anthropic",
+        KEY_VARIABLES["anthropic"],
+        BASE_URLS["anthropic"],
+        "anthropic",
+        "claude-haiku-4-5",
+    ),
+    Host("groq", "Groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1"),
+    Host("mistral", "Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1"),
+    Host("together", "Together", "TOGETHER_API_KEY", "https://api.together.xyz/v1"),
+    Host("openrouter", "OpenRouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"),
+    Host("deepseek", "DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1"),
+    Host("xai", "xAI", "XAI_API_KEY", "https://api.x.ai/v1"),
+    Host("fireworks", "Fireworks", "FIREWORKS_API_KEY", "https://api.fireworks.ai/inference/v1"),
+    Host("cohere", "Cohere", "COHERE_API_KEY", "https://api.cohere.ai/compatibility/v1"),
+)
+#: What the example of a server on this machine speaks to: `headway fake` as it starts by itself.
+LOCAL_URL: Final = "http://127.0.0.1:8900/v1"
+LOCAL_KEY: Final = "LOCAL_KEY"
+
+
+def accounts(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[Found]:
+    """Every account whose usual variable is set, in the environment or in `.env`."""
+    found = []
+    for host in HOSTS:
+        source = environ if environ.get(host.variable) else dotenv
+        if source.get(host.variable):
+            where = "environment" if source is environ else ".env"
+            address = _address(host, environ, source)
+            found.append(Found(host.name, host.title, host.kind, host.variable, where, address, host.model))
+    return found
+
+
+def _address(host: Host, environ: Mapping[str, str], source: Mapping[str, str]) -> str:
+    """Where its key is to be sent: what runs without a file honour (`loading`), a written file must not undo."""
+    variable = BASE_URL_VARIABLES.get(host.name, "")
+    address = environ.get(variable) or source.get(variable)
+    if not address:
+        return host.base_url
+    try:
+        return checks.base_url(address)
+    except ValueError as error:
+        raise ConfigError(f"{variable}: {error}") from None
+
+
+def starter(found: Sequence[Found]) -> str:
+    """The text of the file. Without an account: a server on this machine."""
+    first, *others = found or (_LOCAL,)
+    parts = [_HEAD, _provider(first, full=True)]
+    parts += [_provider(other, full=False) for other in others]
+    parts.append(_run(first.provider, several=bool(others)))
+    return "\n".join(parts)
+
+
+_LOCAL: Final = Found("local", "A server on this machine", "openai", LOCAL_KEY, "", LOCAL_URL, "echo")
+
+_HEAD: Final = """\
+# headway.toml, written by 'headway init' and yours to change. 'headway doctor' checks it.
+# A line such as '#rpm = 3000' is a setting that is off: take its # away (and that of its [table]) to use it.
+# No key ever stands here. Keys are in the environment, or in a file .env beside this one.
+
+# Where jobs, answers and what was learned about limits are recorded; a path is relative to this file.
+#db = ".headway/headway.db"
+
+# Providers: one table for each account. A row's model "NAME/model" goes to the provider NAME.
+"""
+
+_LIMITS: Final = """\
+# What this account may do. All of it may be left out: lanes read limits from the provider's headers, or find them.
+# A limit is a ceiling; 0 is known to be unlimited.
+#[providers.{name}.limits]
+#rpm = 3000                     # requests a minute
+#tpm = 200_000                  # tokens a minute, input and output together
+#input_tpm = 100_000            # input tokens a minute
+#output_tpm = 50_000            # output tokens a minute
+#rpd = 10_000                   # requests a day
+#tpd = 5_000_000                # tokens a day
+#max_concurrency = 64           # requests in flight
+#min_gap = "0s"                 # the least time between two starts
+#burst = "auto"                 # the bucket's depth as a duration, or found
+
+# How units are tried again after an error. Meeting a limit costs no attempt.
+#[providers.{name}.retry]
+#base = "1s"                    # the first backoff; each further one is twice as long
+#cap = "60s"                    # the longest
+#jitter = 0.2                   # by what share they vary
+#max_throttles = 50             # how often a unit may meet a limit
+#hold_margin = "2s"             # how long after a reset the lane opens
+#default_wait = "60s"           # how long a hold lasts where the provider does not say
+
+# What tokens cost, in USD a million: for the cost of every unit, and for max_cost below. Fill in your own.
+#[providers.{name}.prices]
+#input = 0.0
+#output = 0.0
+#cached_input = 0.0
+
+# A model that has limits (or prices) of its own; what it does not name it inherits.
+#[providers.{name}.models."{model}".limits]
+#rpm = 500
+"""
+
+
+def _provider(account: Found, *, full: bool) -> str:
+    """One account's table; all that can be said about one where `full`."""
+    lines = [f"# {account.title}. {_about_key(account)}", f"[providers.{account.provider}]"]
+    lines += [_setting(*line) for line in _settings(account, full=full)]
+    text = "\n".join(lines) + "\n"
+    if not full:
+        return text
+    return text + "\n" + _LIMITS.format(name=account.provider, model=account.model or "MODEL")
+
+
+def _about_key(account: Found) -> str:
+    if account.where:
+        return f"The key is in {account.variable} ({account.where})."
+    return (
+        "'headway fake' is one to try things out with, and takes any key; any that speaks OpenAI's API will do.\n"
+        "# For one that wants no key, take the line api_key_env out."
+    )
+
+
+def _settings(account: Found, *, full: bool) -> Iterator[tuple[str, str]]:
+    """Lines, each with what it says."""
+    yield f'kind = "{account.kind}"', "which API it speaks: openai or anthropic"
+    address = msgspec.json.encode(account.base_url).decode()  # A TOML string is written as JSON's.
+    yield f"base_url = {address}", ""
+    yield f'api_key_env = "{account.variable}"', "the NAME of the variable, never the key"
+    on = "#" if account.where else ""
+    yield f'{on}model = "{account.model or "MODEL"}"', "of rows that name none"
+    if full:
+        yield '#pool = "all"', "all models share one limit, under this name"
+        yield "#stream = true", "whether answers are streamed"
+
+
+def _setting(line: str, said: str) -> str:
+    return f"{line:<31} # {said}" if said else line
+
+
+def _run(provider: str, *, several: bool) -> str:
+    on = "" if several else "#"
+    named = _setting(f'{on}provider = "{provider}"', "of models that name none")
+    return f"""\
+# What holds for a whole run; each has a flag of its name, which wins.
+[run]
+{named}
+#concurrency = 0                # requests in flight over all lanes; 0: each lane finds its own
+#max_attempts = 5               # tries a unit
+#timeout = "10m"                # for one attempt
+#max_duration = "0s"            # for the whole run; 0: none
+#max_cost = 0                   # USD for the whole run; 0: none; prices must be known
+#max_hold = "unlimited"         # the longest hold that is waited for
+"""

@@ -1,0 +1,102 @@
+"""`--log-file`: everything that happened in a run, for whoever asks afterwards. Appended to, a line each, times in UTC.
+
+Text lines begin with their time; JSON lines have it as `at`, and `event`: began, noted, progress, said, finished or
+failed. What providers say is in here as observers are told it: an adapter has blotted out keys before that.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from headway.display.jsonl import summary
+from headway.display.plain import began_lines, noted_line, progress_line
+from headway.display.words import iso, short
+from headway.engine.observer import View
+from headway.errors import HeadwayError, UsageError
+from headway.stores.base import Event, Job, Unknown
+
+INTERVAL_S: Final = 10.0
+#: Of a text that somebody else wrote, so much is kept in a text line.
+LONGEST: Final = 2_000
+
+Format = Literal["text", "json"]
+
+
+class LogFile:
+    """An observer that writes to a file of its own. One that cannot be written any more disturbs nothing."""
+
+    def __init__(self, path: Path, form: Format = "text") -> None:
+        self._form = form
+        #: Why lines are missing, where some are.
+        self.trouble = ""
+        self._shown_at = time.monotonic()
+        try:
+            # Whole lines go out as they come: a run that is killed has its log.
+            self._file = path.open("a", buffering=1, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise _unwritable(path, error) from None
+
+    def _write(self, event: str, said: str, at_utc: float | None = None, /, **facts: Any) -> None:
+        at = iso(time.time() if at_utc is None else at_utc)
+        if self._form == "json":
+            line = msgspec.json.encode({"at": at, "event": event, **facts}).decode()
+        else:
+            line = f"{at}  {short(said, LONGEST)}"
+        try:
+            self._file.write(line + "\n")
+        except OSError as error:
+            self.trouble = self.trouble or (error.strerror or str(error)).lower()
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self._write("said", text, text=text.strip())
+
+    def began(self, job: Job, unknown: list[Unknown]) -> None:
+        text = "; ".join(began_lines(job, unknown))
+        names = [one.custom_id for one in unknown]
+        self._write("began", text, job=job.name, total=job.total, done=job.good, unknown=names)
+
+    def noted(self, event: Event) -> None:
+        until = None if event.until_utc is None else iso(event.until_utc)
+        self._write(
+            "noted", noted_line(event, iso), event.at_utc, what=event.what, lane=event.lane, text=event.text, until=until
+        )  # fmt: skip
+
+    def ended(self, indexes: list[int]) -> None:
+        """The progress lines count them."""
+
+    def moved(self, view: View) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= INTERVAL_S:
+            self._shown_at = now
+            self._write("progress", progress_line(view, iso), **summary(view))
+
+    def finished(self, lines: list[str], facts: dict[str, Any]) -> None:
+        """How it ended: in words, and as data."""
+        if self._form == "json":
+            self._write("finished", "", **facts)
+            return
+        for line in lines:
+            self._write("finished", line)
+
+    def failed(self, error: BaseException) -> None:
+        """It ended by an error. Of a bug only the name is told: its text may hold anything."""
+        name = type(error).__name__
+        text = str(error) if isinstance(error, HeadwayError) else name
+        self._write("failed", f"error: {text}", error=name, text=text)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        try:
+            self._file.close()
+        except OSError as error:
+            self.trouble = self.trouble or (error.strerror or str(error)).lower()
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    why = (error.strerror or str(error)).lower()
+    return UsageError(f"--log-file {path} cannot be written: {why}", hint="name another file")

@@ -1,0 +1,127 @@
+"""`--log-file`: what happened, in a file, whatever is shown; appended to, and never a key in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Headway
+from tests.crash.stage import KEY, Stage
+
+from headway.display import log_file
+from headway.display.log_file import LogFile
+from headway.errors import UsageError
+from headway.stores.base import Event
+
+STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def lines_of(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    assert text.endswith("\n")
+    return text.splitlines()
+
+
+def test_text_lines_have_their_time_and_a_second_run_adds_to_them(stage: Stage, headway: Headway) -> None:
+    log = stage.root / "run.log"
+    done = headway("run", "in.jsonl", "--log-file", "run.log", "-q")
+    assert (done.code, done.err) == (0, ""), "independent of what is shown"
+    lines = lines_of(log)
+    assert all(STAMP.match(line) for line in lines)
+    assert "10 units" in lines[0]
+    assert any("done: 10 of 10 succeeded" in line for line in lines)
+    assert headway("resume", "--log-file", "run.log", "-q").code == 0
+    more = lines_of(log)
+    assert more[: len(lines)] == lines
+    assert "nothing was sent" in more[-1]
+
+
+def test_json_lines(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_file, "INTERVAL_S", 0.0)
+    assert headway("run", "in.jsonl", "--log-file", "run.log", "--log-format", "json").code == 0
+    told: list[dict[str, Any]] = [json.loads(line) for line in lines_of(stage.root / "run.log")]
+    assert all(STAMP.fullmatch(one["at"]) for one in told)
+    assert told[0]["event"] == "began"
+    assert (told[0]["total"], told[0]["unknown"]) == (10, [])
+    assert "progress" in {one["event"] for one in told}
+    assert told[-1]["event"] == "finished"
+    assert (told[-1]["state"], told[-1]["succeeded"]) == ("complete", 10)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_events_are_in_it_and_keys_are_not(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
+    done = headway("run", "in.jsonl", "--log-file", "run.log", "--log-format", form, "--progress", "none")
+    assert done.code == 1
+    text = (stage.root / "run.log").read_text(encoding="utf-8")
+    assert "stopped" in text
+    assert "auth" in text
+    assert "sk-revoked-account" not in text
+    assert KEY not in text
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_error_that_a_run_ends_with_is_in_it(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
+    assert headway("run", "in.jsonl", "-q").code == 1
+    monkeypatch.delenv("ALPHA_KEY")
+    assert headway("resume", "--log-file", "run.log", "--log-format", form).code == 2
+    [line] = lines_of(stage.root / "run.log")
+    assert "ALPHA_KEY is not set" in line
+    assert form == "text" or json.loads(line)["event"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (".", "is a directory"),
+        ("nowhere/run.log", "there is no directory"),
+        ("in.results.jsonl", "where the results go"),
+        ("in.jsonl", "a file of the job itself"),
+        (".headway/headway.db", "a file of the job itself"),
+    ],
+)
+def test_a_file_that_cannot_be_meant(stage: Stage, headway: Headway, name: str, says: str) -> None:
+    (stage.root / ".headway").mkdir()
+    before = stage.input.read_bytes()
+    refused = headway("run", "in.jsonl", "--log-file", name, "-q")
+    assert refused.code == 2
+    assert len(refused.err.splitlines()) == 1
+    assert says in refused.err
+    assert stage.input.read_bytes() == before
+    assert [stage.sent(index) for index in range(stage.units)] == [0] * 10
+
+
+def test_a_disk_that_is_full_disturbs_nothing(stage: Stage, headway: Headway) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    done = headway("run", "in.jsonl", "--log-file", "/dev/full", "-q")
+    assert done.code == 0
+    assert done.err == "/dev/full lacks some lines: no space left on device\n"
+
+
+def test_a_hold_is_written_in_utc_and_on_one_line(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "run.log")
+    log.noted(Event(1_800_000_000.0, "alpha/gpt-x", "held", "come back\nlater", 1_800_000_060.0))
+    log.close()
+    assert lines_of(tmp_path / "run.log") == [
+        "2027-01-15T08:00:00.000Z  alpha/gpt-x: held until 2027-01-15T08:01:00.000Z: come back later"
+    ]
+
+
+def test_of_a_bug_only_the_name_is_told(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "run.log")
+    log.failed(ValueError(f"a bug with {KEY} in its text"))
+    log.failed(UsageError("a mistake", hint="mend it"))
+    log.close()
+    first, second = lines_of(tmp_path / "run.log")
+    assert first.endswith("error: ValueError")
+    assert second.endswith("error: a mistake — mend it")

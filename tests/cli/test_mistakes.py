@@ -1,0 +1,268 @@
+"""Likely mistakes, each told in one line that names the cause and what to do, with nothing made or overwritten.
+
+A table: how the directory is before, what is typed, and what must be said. `says` is the cause, `step` the way out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Headway
+from tests.crash.stage import KEY, Stage
+
+SECRET = "sk-proj-1f2e3d4c5b6a7988"
+RUN = ("run", "in.jsonl")
+
+Prepare = Callable[[Stage], object]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake. `store`: whether it is found only after the store was opened; `rows`: lines before the last."""
+
+    name: str
+    args: tuple[str, ...]
+    says: str
+    step: str
+    prepare: Prepare = lambda stage: None
+    code: int = 2
+    env: dict[str, str] = field(default_factory=dict)
+    store: bool = False
+    rows: int = 0
+
+
+# -- how a directory is before ---------------------------------------------------------------------------------------
+
+
+def toml(old: str, new: str) -> Prepare:
+    """headway.toml with something in it changed."""
+
+    def prepare(stage: Stage) -> None:
+        path = stage.root / "headway.toml"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return prepare
+
+
+def ends_with(text: str) -> Prepare:
+    """headway.toml with something more."""
+    return lambda stage: stage.configure(more=text)
+
+
+def file(name: str, data: str | bytes) -> Prepare:
+    """One more file, or another one."""
+    content = data if isinstance(data, bytes) else data.encode()
+    return lambda stage: (stage.root / name).write_bytes(content)
+
+
+def rows(*lines: str) -> Prepare:
+    """An input of these lines."""
+    return file("in.jsonl", "\n".join(lines) + "\n")
+
+
+def folder(name: str) -> Prepare:
+    return lambda stage: (stage.root / name).mkdir()
+
+
+def newer_db(stage: Stage) -> None:
+    db = sqlite3.connect(stage.root / "newer.db")
+    db.execute("CREATE TABLE jobs (id)")
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+
+
+def two_providers(stage: Stage) -> None:
+    stage.configure(more='[providers.beta]\nkind = "openai"\napi_key_env = "ALPHA_KEY"')
+    stage.input.write_text('{"prompt": "a", "model": "alhpa/gpt-x"}\n')
+
+
+def no_config(stage: Stage) -> None:
+    (stage.root / "headway.toml").unlink()
+
+
+GOOD = '{"id": "a", "prompt": "say a"}'
+
+TABLE = [
+    # keys
+    Mistake("no key", RUN, "ALPHA_KEY is not set", ".env", env={"ALPHA_KEY": ""}, store=True),
+    Mistake("a key with a line break", RUN, "ALPHA_KEY holds a space", "set it again", env={"ALPHA_KEY": f"{SECRET}\n"}, store=True),
+    Mistake("no provider at all", RUN, "there is no provider", "headway init", no_config, env={"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}),
+    Mistake("a key in the file", RUN, "providers.alpha.api_key: a key is never written", "api_key_env", toml('kind = "openai"', f'kind = "openai"\napi_key = "{SECRET}"')),
+    Mistake("a key for its name", RUN, "the NAME of an environment variable", ".env", toml('"ALPHA_KEY"', f'"{SECRET}"')),
+    Mistake("a password in base_url", RUN, "without user and password", "api_key_env", toml("http://", f"http://me:{SECRET}@")),
+    Mistake(".env with a bad line", RUN, ".env:2: expected KEY=value", "KEY=value", file(".env", f"ALPHA_KEY=x\n{SECRET}\n"), store=True),
+    # headway.toml
+    Mistake("a typo in a config key", RUN, "providers.alpha.limits.rmp: unknown key", "did you mean 'rpm'", toml("max_concurrency", "rmp")),
+    Mistake("a key in the wrong table", RUN, "providers.alpha.rpm: unknown key", "belongs in [providers.NAME.limits]", toml('kind = "openai"', 'kind = "openai"\nrpm = 5')),
+    Mistake("a typo in a kind", RUN, "expected a kind of provider", "openai, anthropic", toml('"openai"', '"opnai"')),
+    Mistake("a kind that is not there yet", RUN, "'gemini' is not there yet", "openai, anthropic", toml('"openai"', '"gemini"')),
+    Mistake("a typo in run.provider", RUN, "no provider of that name", "did you mean 'alpha'", ends_with('[run]\nprovider = "alhpa"')),
+    Mistake("base_url without a scheme", RUN, "providers.alpha.base_url: expected an address", "http:// or https://", toml("http://", "")),
+    Mistake("base_url with its endpoint", RUN, "ends before the endpoint", "with or without /v1", toml("/v1", "/v1/chat/completions")),
+    Mistake("a negative limit", RUN, "limits.max_concurrency: expected", "0 or more", toml("max_concurrency = 8", "max_concurrency = -8")),
+    Mistake("a limit in quotes", RUN, "limits.max_concurrency: expected", "0 or more", toml("max_concurrency = 8", 'max_concurrency = "8"')),
+    Mistake("a bad duration in the file", RUN, "run.timeout: expected a duration", '"10m"', ends_with('[run]\ntimeout = "ten minutes"')),
+    Mistake("bad TOML", RUN, "headway.toml: not TOML", "line 1", file("headway.toml", "providers.alpha\n")),
+    Mistake("a config that is a directory", (*RUN, "--config", "conf"), "conf: cannot be read: is a directory", "name a file", folder("conf")),
+    Mistake("a config that is missing", (*RUN, "--config", "other.toml"), "other.toml: no such file", "headway init"),
+    Mistake("HEADWAY_CONFIG that is missing", RUN, "HEADWAY_CONFIG", "headway init", env={"HEADWAY_CONFIG": "other.toml"}),
+    Mistake("a database of a kind that is none", RUN, "HEADWAY_DB: expected a path", "postgresql://", env={"HEADWAY_DB": "mysql://host/db"}),
+    # commands and flags
+    Mistake("a typo in a command", ("rnu", "in.jsonl"), "there is no command 'rnu'", "did you mean 'run'"),
+    Mistake("a typo in a flag", (*RUN, "--concurency", "5"), "--concurency", "--concurrency"),
+    Mistake("no file", ("run",), "Missing argument 'FILE'", "headway run --help"),
+    Mistake("a flag's value that is no number", (*RUN, "--concurrency", "many"), "--concurrency", "headway run --help"),
+    Mistake("a negative number in flight", (*RUN, "--concurrency", "-1"), "--concurrency: expected", "0 or more"),
+    Mistake("no attempt at all", (*RUN, "--max-attempts", "0"), "--max-attempts: expected", "1 or more"),
+    Mistake("a bad duration", (*RUN, "--timeout", "soon"), "--timeout: expected a duration", '"10m"'),
+    Mistake("a bad delay", (*RUN, "--delay", "a while"), "--delay: expected a duration", '"10m"', store=True),
+    Mistake("a negative budget", (*RUN, "--max-cost", "-5"), "--max-cost: expected", "0 or more"),
+    Mistake("a way to show progress that is none", (*RUN, "--progress", "fancy"), "--progress", "'plain'"),
+    Mistake("a budget without prices", (*RUN, "--max-cost", "5"), "the price of alpha/gpt-x is not known", '.models."gpt-x".prices]', store=True),
+    Mistake("retry what", ("retry",), "say what to retry", "headway retry --failed"),
+    Mistake("a log that is a directory", (*RUN, "--log-file", "."), "is a directory", "name a file"),
+    Mistake("a log in no directory", (*RUN, "--log-file", "logs/run.log"), "there is no directory logs", "make it first"),
+    Mistake("init over a file", ("init",), "headway.toml exists", "--force"),
+    Mistake("a scenario that is missing", ("simulate", "none.yaml"), "none.yaml", "no such file"),
+    # the input
+    Mistake("a missing file", ("run", "xyzzy-questions.jsonl"), "xyzzy-questions.jsonl: no such file", "check its name"),
+    Mistake("a file whose name is nearly right", ("run", "in.json"), "in.json: no such file", "did you mean 'in.jsonl'?"),
+    Mistake("a directory for a file", ("run", "data"), "data: cannot be read: is a directory", "name a file", folder("data")),
+    Mistake("an empty file", RUN, "in.jsonl has no rows", "one JSON object a line", file("in.jsonl", ""), store=True),
+    Mistake("half a JSON line", RUN, "in.jsonl:2: not JSON: it ends too early", "--skip-bad-rows", rows(GOOD, '{"id": "b", "prom'), store=True, rows=1),
+    Mistake("a list for an object", RUN, "in.jsonl:1: must be a JSON object", "--skip-bad-rows", rows('["a"]'), store=True, rows=1),
+    Mistake("a binary file", RUN, "in.jsonl:1: not ", "--skip-bad-rows", file("in.jsonl", bytes(range(128, 256)) * 40), store=True, rows=1),
+    Mistake("UTF-16", RUN, "in.jsonl: written in UTF-16", "save it as UTF-8", file("in.jsonl", GOOD.encode("utf-16")), store=True),
+    Mistake("a .gz that is none", ("run", "in.jsonl.gz"), "in.jsonl.gz: not compressed by gzip", "take .gz off", file("in.jsonl.gz", GOOD)),
+    Mistake("a .gz cut off", ("run", "in.jsonl.gz"), "the compressed data ends too early", "again", file("in.jsonl.gz", gzip.compress(GOOD.encode() * 99)[:-20])),
+    Mistake("an id twice", RUN, "the id 'a' occurs twice (lines 1 and 2)", "an id of its own", rows(GOOD, GOOD), store=True),
+    Mistake("a row without a prompt", RUN, 'in.jsonl:1: expected one of "prompt"', "--skip-bad-rows", rows('{"id": "a"}'), store=True, rows=1),
+    Mistake("prompt and messages", RUN, "not several", "--skip-bad-rows", rows('{"prompt": "a", "messages": [{"role": "user"}]}'), store=True, rows=1),
+    Mistake("negative max_tokens", RUN, '"max_tokens" must be a whole number above 0', "--skip-bad-rows", rows('{"prompt": "a", "max_tokens": -1}'), store=True, rows=1),
+    Mistake("a model that is a number", RUN, '"model" must be a string', "--skip-bad-rows", rows('{"prompt": "a", "model": 4}'), store=True, rows=1),
+    Mistake("a provider without its model", RUN, "names a provider and no model of it", "--skip-bad-rows", rows('{"prompt": "a", "model": "alpha/"}'), store=True, rows=1),
+    Mistake("a typo in a row's provider", RUN, "\"model\" 'alhpa/gpt-x' names no provider", "did you mean 'alpha/gpt-x'?", two_providers, store=True, rows=1),
+    Mistake("an endpoint that is none", RUN, '"url" must be one of /v1/chat/completions', "--skip-bad-rows", rows('{"custom_id": "a", "url": "/v1/chat", "body": {"model": "m"}}'), store=True, rows=1),
+    # the output
+    Mistake("an output below a file", (*RUN, "--out", "in.jsonl/out.jsonl"), "in.jsonl is not a directory", "name another file", store=True),
+    Mistake("an output that is a directory", (*RUN, "--out", "results"), "/results is a directory", "name a file", folder("results"), store=True),
+    Mistake("somebody else's output file", RUN, "in.results.jsonl exists and is not the output of job", "--force", file("in.results.jsonl", "precious\n"), store=True),
+    Mistake("the input as the output", (*RUN, "--out", "in.jsonl"), "--out in.jsonl is the input itself", "name another file", store=True),
+    # the records
+    Mistake("a newer database", (*RUN, "--db", "newer.db"), "written by a newer Headway", "upgrade", newer_db, code=1),
+    Mistake("a database that is a directory", (*RUN, "--db", "data"), "data is a directory", "--db", folder("data"), code=1),
+    Mistake("a database that is none", (*RUN, "--db", "text.db"), "text.db is not a Headway database", "--db", file("text.db", "no database " * 100), code=1),
+    Mistake("somebody else's database", (*RUN, "--db", "other.db"), "other.db is not a Headway database", "--db", lambda stage: _foreign(stage.root / "other.db"), code=1),
+    Mistake("resume with no jobs", ("resume",), "there is no database", "headway run FILE"),
+    Mistake("status with no jobs", ("status",), "there is no database", "headway run FILE"),
+]  # fmt: skip
+
+
+def _foreign(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE things (id)")
+    db.close()
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Everything below a directory but the records."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if path.is_file() and name.parts[0] != ".headway" and not name.name.endswith(("-wal", "-shm")):
+            found[str(name)] = path.read_bytes()
+    return found
+
+
+def told(err: str, says: str, step: str, *, before: int = 0) -> None:
+    """One line, behind so many about single rows, with the cause and the way out, and nothing else."""
+    lines = err.splitlines()
+    assert len(lines) == before + 1, err
+    assert lines[-1].startswith("headway: ")
+    assert says in err
+    assert step in err
+    assert "Traceback" not in err
+    assert SECRET not in err
+    assert KEY not in err
+
+
+@pytest.mark.parametrize("mistake", TABLE, ids=lambda mistake: mistake.name)
+def test_a_mistake_is_told_in_one_line(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, mistake: Mistake
+) -> None:
+    mistake.prepare(stage)
+    for name, value in mistake.env.items():
+        monkeypatch.setenv(name, value)
+    before = files(stage.root)
+    refused = headway(*mistake.args)
+    assert refused.code == mistake.code, refused.err
+    told(refused.err, mistake.says, mistake.step, before=mistake.rows)
+    assert refused.out == ""
+    assert files(stage.root) == before
+    assert mistake.store or not (stage.root / ".headway").exists()
+    assert [stage.sent(index) for index in range(2)] == [0, 0]
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(TABLE) >= 30
+    assert len({mistake.name for mistake in TABLE}) == len(TABLE)
+
+
+# -- mistakes about a job that is there ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "says", "step"),
+    [
+        (("status", "nothing"), "there is no job 'nothing'", "headway jobs"),
+        (("resume", "nothing"), "there is no job 'nothing'", "headway jobs"),
+        (("show", "in", "u99"), "has no unit 'u99'", "an index below 10"),
+        (("pause",), "nobody is running job", "headway jobs"),
+        (("cancel",), "nobody is running job", "headway jobs"),
+        (("export", "--out", "in.jsonl"), "in.jsonl exists", "--force"),
+        (("export", "--out", "nowhere/out.jsonl"), "cannot be written", "--out"),
+    ],
+)
+def test_a_mistake_about_a_job(
+    stage: Stage, headway: Headway, args: tuple[str, ...], says: str, step: str
+) -> None:
+    assert headway("run", "in.jsonl", "-q").code == 0
+    before = files(stage.root)
+    refused = headway(*args)
+    assert refused.code == 2
+    told(refused.err, says, step)
+    assert files(stage.root) == before
+
+
+def test_a_wrong_key_ends_the_run_with_one_clear_line(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
+    done = headway("run", "in.jsonl", "--progress", "none")
+    assert done.code == 1
+    [line] = [line for line in done.err.splitlines() if "auth" in line]
+    assert "ALPHA_KEY" in line, "and where the key is that is wrong"
+    assert f"headway resume {stage.job()['name']}" in done.err
+    assert "Traceback" not in done.err
+    assert "sk-revoked-account" not in done.err
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port on which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_in_use(stage: Stage, headway: Headway, taken: int) -> None:
+    refused = headway("fake", "--port", str(taken))
+    assert refused.code == 2
+    told(refused.err, f"port {taken} is in use", "--port 0")
