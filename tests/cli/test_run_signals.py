@@ -131,7 +131,8 @@ def test_a_job_that_is_interrupted_again_and_again_gets_done(stage: Stage, headw
             wait_for("progress", lambda before=before: len(stage.committed()) > before)  # type: ignore[misc]
             process.send_signal(signal.SIGINT)
             codes.append(ended(process)[0])
-    assert set(codes) <= {0, 130}
+    # A run that has just ended may meet the signal on its way out, where Python itself answers it.
+    assert set(codes) <= {0, 130, -signal.SIGINT}
     assert codes[0] == 130
     assert headway("run", "in.jsonl", "-q").code == 0
     assert [stage.sent(index) for index in range(10)] == [1] * 10
