@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.options import run_options, where_options
 from headway.cli.recipe import recipe_of, recipe_options
+
+if TYPE_CHECKING:
+    from headway.batch.jobs import Input
+    from headway.config import Config
+    from headway.stores.base import Store
+    from headway.wiring.runs import RunFlags
 
 
 @click.command(
@@ -47,12 +53,10 @@ def command(
     Everything is recorded as it happens: after Ctrl-C, a crash or a lost connection the same command goes on where it
     stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
     """
-    from headway.batch.jobs import find, ingest, name_for, open_input
-    from headway.batch.output import claim
+    from headway.batch.jobs import find, open_input
     from headway.cli import running, session
-    from headway.errors import InputError, UsageError
-    from headway.wiring.places import lock_of, store_at
-    from headway.wiring.runs import check_route
+    from headway.errors import UsageError
+    from headway.wiring.places import store_at
 
     settings = session.settings(config, db, **flags)
     session.must_have_provider(settings)
@@ -83,28 +87,50 @@ def command(
         shown: dict[str, Any] = {"progress": progress, "quiet": quiet, "as_json": as_json}
         if job is not None:
             return running.locked_run(settings, store, job, run_flags, **shown)
-        name = name_for(store, source)
-        if not quiet:
-            _say_why_new(session.say, store, source.path, fresh=fresh)
-        claim(run_flags.out, name, force=run_flags.force, store=store)
-        with lock_of(settings, name):
-            try:
-                job, left_out = ingest(
-                    store,
-                    settings,
-                    source,
-                    name,
-                    str(target),
-                    skip_bad=skip_bad_rows,
-                    progress=_counter(quiet),
-                    check=check_route(settings, os.environ),
-                )
-            except InputError as error:
-                running.tell_bad_rows(error)
-                raise
-            if left_out and not quiet:
-                session.say(f"{left_out:,} bad rows were left out")
-            return running.run_job(settings, store, job, run_flags, **shown)
+        return _run_new(settings, store, source, run_flags, shown, fresh=fresh, skip_bad=skip_bad_rows)
+
+
+def _run_new(
+    settings: Config,
+    store: Store,
+    source: Input,
+    flags: RunFlags,
+    shown: dict[str, Any],
+    *,
+    fresh: bool,
+    skip_bad: bool,
+) -> int:
+    """Take the input in as a job of its own, and run it, under one lock."""
+    from headway.batch.jobs import ingest, name_for
+    from headway.batch.output import claim
+    from headway.cli import running, session
+    from headway.errors import InputError
+    from headway.wiring.places import lock_of
+    from headway.wiring.runs import check_route
+
+    quiet = shown["quiet"]
+    name = name_for(store, source)
+    if not quiet:
+        _say_why_new(session.say, store, source.path, fresh=fresh)
+    claim(flags.out, name, force=flags.force, store=store)
+    with lock_of(settings, name):
+        try:
+            job, left_out = ingest(
+                store,
+                settings,
+                source,
+                name,
+                str(flags.out),
+                skip_bad=skip_bad,
+                progress=_counter(quiet),
+                check=check_route(settings, os.environ),
+            )
+        except InputError as error:
+            running.tell_bad_rows(error)
+            raise
+        if left_out and not quiet:
+            session.say(f"{left_out:,} bad rows were left out")
+        return running.run_job(settings, store, job, flags, **shown)
 
 
 def default_out(file: str, limit: int | None = None) -> Path:
