@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
+from pages import ROOT, write_or_check
 
 from headway.cli import COMMANDS, LazyGroup
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "commands.md"
 COMMAND = "python tools/draw_commands.py"
 
@@ -78,19 +77,5 @@ def _row(option: click.Option, context: click.Context) -> str:
     return f"| {names} | {(option.help or '').rstrip()}{more} |"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or check it."""
-    if arguments not in ([], ["--check"]):
-        sys.stderr.write(__doc__ or "")
-        return 2
-    drawn = page()
-    if not arguments:
-        PAGE.write_text(drawn, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != drawn:
-        sys.stderr.write(f"{PAGE.relative_to(ROOT)} is stale: run `{COMMAND}`\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(sys.argv[1:], PAGE, page(), __doc__ or "", COMMAND))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+
+from pages import ROOT, write_or_check
 
 from headway.core.model import DAY_S, MINUTE_S, Counting, Kind
 from headway.providers import PROFILES, Gauge, Profile
 from headway.providers.codes import CODES, NO_STATUS, PHRASES, SOFT_CODES, STATUSES, Phrase
 from headway.providers.durations import HOUR_S, MONTH_S
 
-ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "hints.md"
 COMMAND = "python tools/draw_hints.py"
 _PERIODS = {
@@ -248,20 +248,5 @@ def _code(text: str) -> str:
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or check it."""
-    if arguments not in ([], ["--check"]):
-        sys.stderr.write(__doc__ or "")
-        return 2
-    drawn = page()
-    if not arguments:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(drawn, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != drawn:
-        sys.stderr.write(f"{PAGE.relative_to(ROOT)} is stale: run `{COMMAND}`\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(sys.argv[1:], PAGE, page(), __doc__ or "", COMMAND))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+
+from pages import ROOT, write_or_check
 
 from headway.core.status import ENDED, GOOD, MOVES, Move, Status
 
-ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "states.md"
 COMMAND = "python tools/draw_states.py"
 
@@ -84,20 +84,5 @@ def _end(status: Status) -> str:
     return "yes" if status in ENDED else ""
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or check it."""
-    if arguments not in ([], ["--check"]):
-        sys.stderr.write(__doc__ or "")
-        return 2
-    drawn = page()
-    if not arguments:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(drawn, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != drawn:
-        sys.stderr.write(f"{PAGE.relative_to(ROOT)} is stale: run `{COMMAND}`\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_check(sys.argv[1:], PAGE, page(), __doc__ or "", COMMAND))
