@@ -362,3 +362,18 @@ def test_quiet_is_quiet(stage: Stage, headway: Headway) -> None:
     done = headway("run", "in.jsonl", "-q")
     assert done == (0, "", "")
     assert plain(stage.rows()) != []
+
+
+def test_a_budget_is_the_jobs_and_never_passed(stage: Stage, headway: Headway) -> None:
+    """What is in flight is set aside before it starts, and a later run counts what an earlier one spent."""
+    stage.configure(more="[providers.alpha.prices]\ninput = 1000\noutput = 1000")
+    assert headway("run", "in.jsonl", "--max-cost", "0.000001", "-q").code == 3
+    whole = stage.query("SELECT cost_usd FROM jobs")[0][0]
+    assert whole == 0.0
+    assert {row["error"]["code"] for row in stage.rows()} == {"budget"}
+    assert headway("resume", "--max-cost", "1000", "-q").code == 0
+    [(spent,)] = stage.query("SELECT cost_usd FROM jobs")
+    assert spent > 0.0
+    assert headway("run", "in.jsonl", "--fresh", "--force", "--max-cost", str(spent * 0.9), "-q").code == 3
+    [(second,)] = stage.query("SELECT cost_usd FROM jobs WHERE id = (SELECT max(id) FROM jobs)")
+    assert second <= spent * 0.9
