@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import select
-import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 import aiohttp
 import msgspec
-from aiohttp.client_reqrep import ConnectionKey
-from aiohttp.connector import Connection
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -38,20 +35,10 @@ from headway.providers.openai import OpenAI
 from headway.providers.profiles import profile_for
 from headway.providers.seen import Facts, Seen
 from headway.providers.sse import Broken, Draft, Parser, Refused, counts, decoded, encoded, mapping
+from headway.providers.wire import CONNECT_S, Reply, Wire, head_of
 
 #: What is kept of a failure's body.
 LONGEST_FAILURE: Final = 65_536
-#: Idle connections are let go before load balancers do it (60 s and more). Servers that close after five (uvicorn,
-#: Node) close first: `_Connector` looks before it uses one again.
-KEEPALIVE_S: Final = 15.0
-CONNECT_S: Final = 30.0
-#: A name is looked up again so often.
-RESOLVED_S: Final = 60
-#: A router forgets a silent connection after some minutes, and a model may think for ten: from here on the system
-#: shows a sign of life by itself.
-PROBE_S: Final = 60
-#: Headers longer than aiohttp's 8 KB are odd, but no reason to lose the answer.
-LONGEST_HEADER: Final = 65_536
 #: How long a stream that said its last word may take to end, for its connection to be used again.
 DRAIN_S: Final = 0.5
 #: A shorter key is a word that a local server wants to hear, and stands in good answers.
@@ -63,12 +50,12 @@ LONGEST_REQUEST_ID: Final = 200
 BLOT: Final = "***"
 
 #: Everything that a network, or what answers at its other end, can throw.
-FAULTS: Final = (aiohttp.ClientError, OSError, EOFError, UnicodeError)
+FAULTS: Final = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, UnicodeError)
 _LIMITED: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
 _SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 _VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?(?=/|$)")
 #: Compression makes a server collect events before it sends them.
-_UNCOMPRESSED: Final = CIMultiDict({"Accept-Encoding": "identity"})
+_UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -227,41 +214,6 @@ class Scrubber:
 # -- connections --------------------------------------------------------------------------------------------------
 
 
-class _Connector(aiohttp.TCPConnector):
-    """Looks whether a kept connection was closed meanwhile before anything is sent on it.
-
-    aiohttp sends no POST twice, and that is right: nobody knows what became of the first. But where the end of the
-    connection is here already, and only the loop has not come round to it, nothing has been sent yet.
-    """
-
-    async def _get(self, key: ConnectionKey, traces: list[Any]) -> Connection | None:
-        while (connection := await super()._get(key, traces)) is not None and _dropped(connection):
-            connection.close()
-        return connection
-
-
-def _dropped(connection: Connection) -> bool:
-    """An idle connection that has something to read has its end to read."""
-    transport = connection.transport
-    held = None if transport is None else transport.get_extra_info("socket")
-    if held is None or held.fileno() < 0:
-        return True
-    poll = select.poll()
-    poll.register(held.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that shows a sign of life while a model thinks."""
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_S)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_S)
-    return made
-
-
 class Limit:
     """An attempt's timeout. It is `asyncio.timeout` at a third of the price (1.4 µs against 4.7)."""
 
@@ -291,18 +243,16 @@ class Limit:
             raise fault
 
 
-async def _closed(*_: Any, **__: Any) -> aiohttp.ClientResponse:
-    raise RuntimeError("the adapter is not open")
-
-
 class Route(msgspec.Struct):
     """Everything about a path that does not change from request to request."""
 
-    url: URL
     endpoint: Endpoint
     decode: Callable[[bytes], Shape]
     #: Whether requests are turned into streams.
     streams: bool
+    #: How a request begins, and how one begins that wants a stream.
+    head: bytes
+    stream_head: bytes
 
 
 class _Own(msgspec.Struct, gc=False):
@@ -338,35 +288,20 @@ class HttpAdapter:
         self._headers = _headers(dialect.headers(key), settings.headers)
         self._scrub = Scrubber([key, *_secrets(settings.headers)])
         self._routes: dict[str, Route] = {}
-        self._session: aiohttp.ClientSession | None = None
-        self._post: Callable[..., Awaitable[aiohttp.ClientResponse]] = _closed
+        self._wire: Wire | None = None
 
     def __repr__(self) -> str:
         return f"<HttpAdapter {self._dialect.kind} at {self._root}>"
 
     async def open(self) -> None:
         """Get ready to send."""
-        self._session = aiohttp.ClientSession(
-            connector=_Connector(
-                limit=0,
-                keepalive_timeout=KEEPALIVE_S,
-                ttl_dns_cache=RESOLVED_S,
-                socket_factory=_socket,
-            ),
-            headers=self._headers,  # Here they are copied as a whole, with each request one by one.
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
-            max_line_size=LONGEST_HEADER,
-            max_field_size=LONGEST_HEADER,
-        )
-        self._post = self._session.post
+        self._wire = Wire(URL(self._root))
 
     async def close(self) -> None:
         """Let go of every connection."""
-        self._post = _closed
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.close()
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """Send once, and wait."""
@@ -378,10 +313,10 @@ class HttpAdapter:
             if draft is not None:
                 exchange = _Exchange(route, draft, streamed is not None)
                 return await self._send_streamed(exchange, streamed or body, timeout_s, admitted)
-        response: aiohttp.ClientResponse | None = None
+        response: Reply | None = None
         limit = Limit(timeout_s)
         try:
-            response = await self._post(route.url, data=body, allow_redirects=False)
+            response = await self._post(route.head, body)
             got = await response.read()
         except (*FAULTS, asyncio.CancelledError) as fault:
             limit.judge(fault)
@@ -390,6 +325,11 @@ class HttpAdapter:
             limit.end()
         return self._answer(route, response, got)
 
+    async def _post(self, head: bytes, body: bytes) -> Reply:
+        if self._wire is None:
+            raise RuntimeError("the adapter is not open")
+        return await self._wire.post(head, body)
+
     def _route(self, path: str) -> Route:
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
@@ -397,13 +337,15 @@ class HttpAdapter:
         below = below.removeprefix("/v1") if below.startswith("/v1/") else below
         endpoint = self._dialect.endpoint(path)
         decode = msgspec.json.Decoder(endpoint.shape).decode
-        route = Route(URL(self._root + below), endpoint, decode, self.streams)
+        url = URL(self._root + below)
+        head = head_of(url, self._headers)
+        route = Route(endpoint, decode, self.streams, head, head_of(url, self._headers | _UNCOMPRESSED))
         self._routes[path] = route
         return route
 
     # -- an answer in one piece -----------------------------------------------------------------------------------
 
-    def _answer(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    def _answer(self, route: Route, response: Reply, body: bytes) -> Answer:
         if not 200 <= response.status < 300:
             return self._refusal(response, body)
         try:
@@ -416,7 +358,7 @@ class HttpAdapter:
             return self._error(response, body)
         return self._success(response, body.strip(), shape.counted())
 
-    def _success(self, response: aiohttp.ClientResponse, body: bytes, usage: Usage | None) -> Answer:
+    def _success(self, response: Reply, body: bytes, usage: Usage | None) -> Answer:
         return Answer(
             Outcome(None, usage, self._hint(response)),
             response.status,
@@ -424,16 +366,16 @@ class HttpAdapter:
             self._scrub.body(body),
         )
 
-    def _hint(self, response: aiohttp.ClientResponse) -> Hint | None:
+    def _hint(self, response: Reply) -> Hint | None:
         seen = Seen(response.status, response.headers)
         hint = understand(seen, self._profile, now_utc=time.time()).hint
         return hint if hint.reports else None
 
-    def _request_id(self, response: aiohttp.ClientResponse) -> str:
+    def _request_id(self, response: Reply) -> str:
         named = response.headers.get(self._dialect.request_id)
         return self._scrub.text(named)[:LONGEST_REQUEST_ID] if named else ""
 
-    def _odd(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    def _odd(self, route: Route, response: Reply, body: bytes) -> Answer:
         """A 2xx that is not what was expected: a good answer with odd numbers, an error, a stream, or no answer."""
         try:
             value = decoded(body)
@@ -450,7 +392,7 @@ class HttpAdapter:
             return self._transient(response, body, f"the body is no {route.endpoint.name}")
         return self._success(response, _valid(body, value), usage)
 
-    def _no_json(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    def _no_json(self, route: Route, response: Reply, body: bytes) -> Answer:
         draft = route.endpoint.draft(b"")
         if draft is not None and body.lstrip().startswith((b"data:", b"event:", b":")):
             try:
@@ -470,9 +412,7 @@ class HttpAdapter:
     ) -> Answer:
         limit = Limit(timeout_s)
         try:
-            exchange.response = await self._post(
-                exchange.route.url, data=body, headers=_UNCOMPRESSED, allow_redirects=False
-            )
+            exchange.response = await self._post(exchange.route.stream_head, body)
             return await self._hear(exchange, exchange.response, admitted)
         except (*FAULTS, asyncio.CancelledError) as fault:
             limit.judge(fault)
@@ -488,9 +428,7 @@ class HttpAdapter:
             return self._success(response, draft.body(), draft.usage)
         return self._lost(fault, response, limit, draft.usage)
 
-    async def _hear(
-        self, exchange: _Exchange, response: aiohttp.ClientResponse, admitted: Admitted
-    ) -> Answer:
+    async def _hear(self, exchange: _Exchange, response: Reply, admitted: Admitted) -> Answer:
         draft = exchange.draft
         try:
             got = await self._listen(draft, response, admitted)
@@ -506,9 +444,7 @@ class HttpAdapter:
             return self._transient(response, b"", "the stream ended before the answer did", draft.usage)
         return self._success(response, draft.body(), draft.usage)
 
-    async def _listen(
-        self, draft: Draft, response: aiohttp.ClientResponse, admitted: Admitted
-    ) -> bytes | None:
+    async def _listen(self, draft: Draft, response: Reply, admitted: Admitted) -> bytes | None:
         """Read the stream into the draft; or give back the body where it is in one piece after all."""
         if not 200 <= response.status < 300:
             return await response.read()
@@ -536,28 +472,26 @@ class HttpAdapter:
                 raise
         return None
 
-    def _unstreamable(self, route: Route, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    def _unstreamable(self, route: Route, response: Reply, body: bytes) -> Answer:
         """An account or a model may not be allowed to stream: that is no fault of the request as it was given."""
         route.streams = False
         return self._transient(response, body, "streaming is not allowed here: from now on without")
 
     # -- failures -------------------------------------------------------------------------------------------------
 
-    def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    def _refusal(self, response: Reply, body: bytes) -> Answer:
         """Not a 2xx."""
         if 300 <= response.status < 400:
             return self._redirect(response, body)
         body = self._scrub.body(body)[:LONGEST_FAILURE]
         return self._failure(Seen(response.status, response.headers, body), body, response)
 
-    def _error(self, response: aiohttp.ClientResponse, body: bytes, usage: Usage | None = None) -> Answer:
+    def _error(self, response: Reply, body: bytes, usage: Usage | None = None) -> Answer:
         """A 2xx that carries an error."""
         body = self._scrub.body(body)[:LONGEST_FAILURE]
         return self._failure(Seen(None, response.headers, body, origin="exception"), body, response, usage)
 
-    def _failure(
-        self, seen: Seen, body: bytes, response: aiohttp.ClientResponse, usage: Usage | None = None
-    ) -> Answer:
+    def _failure(self, seen: Seen, body: bytes, response: Reply, usage: Usage | None = None) -> Answer:
         now_utc = time.time()
         facts = understand(seen, self._profile, now_utc=now_utc)
         message = self._scrub.text(facts.message) or f"HTTP {response.status} with an error that says nothing"
@@ -575,22 +509,20 @@ class HttpAdapter:
             rate_limit,
         )
 
-    def _redirect(self, response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    def _redirect(self, response: Reply, body: bytes) -> Answer:
         place = response.headers.get("Location", "").partition("?")[0]
         target = shown(self._scrub.text(place), otherwise="another address")
         message = f"HTTP {response.status}: redirected to {target}, which is not followed: check base_url"
         return self._failed(Kind.INVALID, message, response, body)
 
-    def _transient(
-        self, response: aiohttp.ClientResponse, body: bytes, what: str, usage: Usage | None = None
-    ) -> Answer:
+    def _transient(self, response: Reply, body: bytes, what: str, usage: Usage | None = None) -> Answer:
         return self._failed(Kind.TRANSIENT, f"HTTP {response.status}, but {what}", response, body, usage)
 
     def _failed(
         self,
         kind: Kind,
         message: str,
-        response: aiohttp.ClientResponse | None = None,
+        response: Reply | None = None,
         body: bytes = b"",
         usage: Usage | None = None,
     ) -> Answer:
@@ -603,7 +535,7 @@ class HttpAdapter:
     def _lost(
         self,
         fault: BaseException,
-        response: aiohttp.ClientResponse | None,
+        response: Reply | None,
         limit: Limit,
         usage: Usage | None = None,
     ) -> Answer:
@@ -625,7 +557,7 @@ class _Exchange(msgspec.Struct):
     draft: Draft
     #: Whether it was made a stream here.
     switched: bool
-    response: aiohttp.ClientResponse | None = None
+    response: Reply | None = None
 
 
 # -- parts of streams ---------------------------------------------------------------------------------------------
@@ -663,7 +595,7 @@ def _fill(draft: Draft, body: bytes) -> None:
 # -- words --------------------------------------------------------------------------------------------------------
 
 
-def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> CIMultiDict[str]:
+def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> dict[str, str]:
     headers = CIMultiDict(
         {
             "Content-Type": "application/json",
@@ -676,7 +608,7 @@ def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> CIMu
         if not (name.isascii() and name.isprintable() and name and value.isprintable()):
             raise ConfigError(f"the header {name!r} has a name or value that cannot be sent")
         headers[name] = value
-    return headers
+    return dict(headers)
 
 
 def _secrets(headers: Mapping[str, str]) -> list[str]:
@@ -744,7 +676,7 @@ _TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (aiohttp.ClientConnectorError, "no connection to {host} ({text})"),
     (aiohttp.ServerDisconnectedError, "{host} closed the connection before it answered"),
     (aiohttp.ClientPayloadError, "the answer broke off: {text}"),
-    (aiohttp.ClientResponseError, "{host} answers something that is no HTTP ({text})"),
+    (HttpProcessingError, "{host} answers something that is no HTTP ({text})"),
     (UnicodeError, "the host {host} cannot be resolved: check base_url"),
     (ConnectionError, "the connection to {host} was lost ({text})"),
 )
@@ -763,7 +695,7 @@ def _reason(fault: BaseException) -> str:
     if isinstance(fault, aiohttp.ClientConnectorCertificateError):
         fault = fault.certificate_error
         return getattr(fault, "verify_message", "") or str(fault)
-    if isinstance(fault, aiohttp.ClientResponseError):
+    if isinstance(fault, HttpProcessingError):
         return fault.message
     if isinstance(fault, OSError) and fault.strerror:
         return fault.strerror
