@@ -1,9 +1,61 @@
 """Headway runs LLM and agent work at the edge of every provider's rate limit, and never loses a unit.
 
 This file owns the public names. It must stay free to import: no third-party package, nothing that
-reads a file. The build takes the version from here.
+reads a file; a name is loaded when it is used. The build takes the version from here.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headway.api.attempt import RateLimited, usage
+    from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
+    from headway.api.results import CallsFailed, Result, UnitError
+    from headway.api.settings import Limits, Retry
+    from headway.errors import HeadwayError
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "CallsFailed",
+    "HeadwayError",
+    "Limits",
+    "RateLimited",
+    "Result",
+    "Retry",
+    "Stream",
+    "UnitError",
+    "__version__",
+    "amap",
+    "map",
+    "stream",
+    "usage",
+]
+
+_HOMES = {
+    "CallsFailed": "api.results",
+    "HeadwayError": "errors",
+    "Limits": "api.settings",
+    "RateLimited": "api.attempt",
+    "Result": "api.results",
+    "Retry": "api.settings",
+    "Stream": "api.front",
+    "UnitError": "api.results",
+    "amap": "api.front",
+    "map": "api.front",
+    "stream": "api.front",
+    "usage": "api.attempt",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headway' has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"headway.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,193 @@
+"""`headway.map`, `headway.amap` and `headway.stream`, for scripts, notebooks and event loops."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any, Generic, Literal, TypeVar, Unpack, overload
+
+from headway.api.interrupts import Interrupts, ours
+from headway.api.loops import Background, in_a_loop, run_here
+from headway.api.mapping import Run
+from headway.api.options import Choices, Options
+from headway.api.results import CallsFailed, R, Result, T
+from headway.errors import UsageError
+
+Items = Iterable[T] | AsyncIterable[T]
+OnError = Literal["raise", "return"]
+
+
+@overload
+def map(
+    call: Callable[[T], Coroutine[Any, Any, R]],
+    items: Items[T],
+    *,
+    on_error: Literal["raise"] = "raise",
+    **choices: Unpack[Choices[T]],
+) -> list[R]: ...
+@overload
+def map(
+    call: Callable[[T], R],
+    items: Items[T],
+    *,
+    on_error: Literal["raise"] = "raise",
+    **choices: Unpack[Choices[T]],
+) -> list[R]: ...
+@overload
+def map(
+    call: Callable[[T], Any], items: Items[T], *, on_error: Literal["return"], **choices: Unpack[Choices[T]]
+) -> list[Any]: ...
+def map(
+    call: Callable[[Any], Any],
+    items: Items[Any],
+    *,
+    on_error: OnError = "raise",
+    **choices: Unpack[Choices[Any]],
+) -> list[Any]:
+    """Call for every item, at the pace that its lane allows; the results in the order of the items.
+
+    A synchronous callable runs in threads, an asynchronous one on an event loop. What meets a rate limit waits and is
+    tried again. With `on_error="return"` exceptions stand in the place of results; otherwise `CallsFailed` is raised at
+    the end, with all results in it.
+
+    >>> import headway
+    >>> headway.map(str.upper, ["north", "south"])
+    ['NORTH', 'SOUTH']
+    >>> headway.map(int, ["1", "x"], on_error="return")
+    [1, ValueError("invalid literal for int() with base 10: 'x'")]
+    """
+    _check(on_error)
+    options = Options(choices)
+    if in_a_loop():
+        with Background() as background:
+            run: Run[Any, Any] = background.make(lambda: Run(call, items, options))
+            return background.wait(_collected(run, on_error), run.interrupt)
+    interruptible = ours()
+    return run_here(lambda: _here(call, items, options, on_error, interruptible=interruptible))
+
+
+async def amap(
+    call: Callable[[T], Any],
+    items: Items[T],
+    *,
+    on_error: OnError = "raise",
+    **choices: Unpack[Choices[T]],
+) -> list[Any]:
+    """`map` on the running event loop.
+
+    >>> import asyncio, headway
+    >>> async def double(number: int) -> int:
+    ...     return 2 * number
+    >>> asyncio.run(headway.amap(double, range(3)))
+    [0, 2, 4]
+    """
+    _check(on_error)
+    return await _collected(Run(call, items, Options(choices)), on_error)
+
+
+def _check(on_error: str) -> None:
+    if on_error not in ("raise", "return"):
+        raise UsageError(f"on_error is {on_error!r}", hint='it is "raise" or "return"')
+
+
+async def _here(
+    call: Callable[[Any], Any],
+    items: Items[Any],
+    options: Options,
+    on_error: OnError,
+    *,
+    interruptible: bool,
+) -> list[Any]:
+    run: Run[Any, Any] = Run(call, items, options)
+    with Interrupts(run.interrupt) if interruptible else nullcontext():
+        return await _collected(run, on_error)
+
+
+async def _collected(run: Run[Any, Any], on_error: OnError) -> list[Any]:
+    found: dict[int, Result[Any, Any]] = {}
+    async for page in run.pages():
+        for result in page:
+            found[result.index] = result
+    results = [found[index] for index in range(len(found))]
+    errors = [result.error for result in results if result.error is not None]
+    if errors and on_error == "raise":
+        raise CallsFailed(
+            _summary(results), [each for each in errors if isinstance(each, Exception)], results
+        )
+    return [result.value if result.error is None else result.error for result in results]
+
+
+def _summary(results: list[Result[Any, Any]]) -> str:
+    codes: dict[str, int] = {}
+    for result in results:
+        if result.error is not None:
+            codes[result.code] = codes.get(result.code, 0) + 1
+    by_code = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
+    return f"{sum(codes.values())} of {len(results)} calls failed ({by_code})"
+
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Stream(Generic[_T, _R]):
+    """Results one by one: `for` in a script, `async for` on an event loop. Once only."""
+
+    def __init__(
+        self, call: Callable[[_T], Any], items: Items[_T], options: Options, *, ordered: bool
+    ) -> None:
+        self._call, self._items, self._options, self._ordered = call, items, options, ordered
+
+    def __aiter__(self) -> AsyncIterator[Result[_T, _R]]:
+        return self._results(Run(self._call, self._items, self._options))
+
+    def __iter__(self) -> Iterator[Result[_T, _R]]:
+        with Background() as background:
+            run: Run[_T, _R] = background.make(lambda: Run(self._call, self._items, self._options))
+            yield from background.iterate(self._results(run), run.interrupt)
+
+    async def _results(self, run: Run[_T, _R]) -> AsyncIterator[Result[_T, _R]]:
+        early: dict[int, Result[_T, _R]] = {}
+        due = 0
+        pages = run.pages()
+        try:
+            async for page in pages:
+                for result in page:
+                    if not self._ordered:
+                        yield result
+                        continue
+                    early[result.index] = result
+                    while due in early:
+                        yield early.pop(due)
+                        due += 1
+                run.keep(len(early))
+        finally:
+            await pages.aclose()
+
+
+@overload
+def stream(
+    call: Callable[[T], Coroutine[Any, Any, R]],
+    items: Items[T],
+    *,
+    ordered: bool = False,
+    **choices: Unpack[Choices[T]],
+) -> Stream[T, R]: ...
+@overload
+def stream(
+    call: Callable[[T], R], items: Items[T], *, ordered: bool = False, **choices: Unpack[Choices[T]]
+) -> Stream[T, R]: ...
+def stream(
+    call: Callable[[Any], Any], items: Items[Any], *, ordered: bool = False, **choices: Unpack[Choices[Any]]
+) -> Stream[Any, Any]:
+    """The results of `map` as they come: `Result`s with the item, its value or error, its lane and its attempts.
+
+    A consumer that is slow holds the run back after a thousand results; leaving the loop calls off what is in flight.
+
+    >>> import headway
+    >>> for done in headway.stream(len, ["a", "bb"], ordered=True):
+    ...     print(done.index, done.item, done.value)
+    0 a 1
+    1 bb 2
+    """
+    return Stream(call, items, Options(choices), ordered=ordered)

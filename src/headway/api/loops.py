@@ -1,0 +1,119 @@
+"""Event loops for who has none, or has one that may not be blocked."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from headway.api.interrupts import Stop
+
+V = TypeVar("V")
+
+#: Results that a thread's consumer is ahead of.
+_AHEAD: Final = 100
+
+
+def in_a_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
+    """A loop of its own in this thread."""
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(make())
+
+
+class Background:
+    """A loop in a thread of its own, from `__enter__` to `__exit__`."""
+
+    def __enter__(self) -> Self:
+        self._loop = new_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="headway-loop", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def make(self, make: Callable[[], V]) -> V:
+        """Call on the loop and wait."""
+
+        async def made() -> V:
+            return make()
+
+        return asyncio.run_coroutine_threadsafe(made(), self._loop).result()
+
+    def wait(self, work: Coroutine[Any, Any, V], stop: Stop) -> V:
+        """The result of a coroutine. A Ctrl-C meanwhile stops it, gently at first, and is raised at the end."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        times = 0
+        while True:
+            try:
+                value = future.result()
+                break
+            except KeyboardInterrupt:
+                times += 1
+                if times > 2:
+                    raise
+                self._loop.call_soon_threadsafe(partial(stop, cancel=times > 1))
+            except BaseException as error:
+                if times:
+                    raise KeyboardInterrupt from error
+                raise
+        if times:
+            raise KeyboardInterrupt
+        return value
+
+    def iterate(self, results: AsyncIterator[V], stop: Stop) -> Iterator[V]:
+        """The results of an asynchronous iterator, a few ahead. Whoever leaves early calls the rest off."""
+        handed: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        room = asyncio.Event()
+
+        async def hand_over() -> None:
+            try:
+                async for result in results:
+                    handed.put((True, result))
+                    while handed.qsize() >= _AHEAD:
+                        room.clear()
+                        await room.wait()
+            finally:
+                handed.put((False, None))
+
+        work = asyncio.run_coroutine_threadsafe(hand_over(), self._loop)
+        try:
+            while True:
+                more, result = handed.get()
+                if not more:
+                    work.result()
+                    return
+                if handed.qsize() == _AHEAD // 2:
+                    self._loop.call_soon_threadsafe(room.set)
+                yield result
+        finally:
+            if not work.done():
+                work.cancel()
+                while handed.get()[0]:
+                    pass

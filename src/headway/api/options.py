@@ -1,0 +1,73 @@
+"""What a caller may choose, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypedDict, TypeVar
+
+from headway.api.settings import Duration, Limits, Retry, limits_of, seconds
+from headway.config.durations import LONGEST_S
+from headway.core import model
+from headway.core.model import Estimate
+from headway.errors import UsageError
+
+T = TypeVar("T")
+
+#: The lane of items that no function sorts.
+LANE: Final = "calls"
+
+
+class Choices(TypedDict, Generic[T], total=False):
+    """The keyword arguments that `map`, `amap` and `stream` share.
+
+    lane: the name of the lane, or a function of the item that gives it (default: one lane for all).
+    limits: of every lane, or by the lane's name. None: 64 calls at once, until refusals teach the lane better.
+    tokens: input tokens of an item, or a function that gives them; the length of a text otherwise.
+    concurrency: the most calls at once over all lanes; 0 is no cap beyond the lanes' own.
+    retry: how often, and with what waits.
+    timeout: of one attempt (default ten minutes; 0 is none).
+    max_duration: of the whole run; what has not finished by then has the code "deadline".
+    max_cost: in USD, of what the calls report with `headway.usage`.
+    """
+
+    lane: str | Callable[[T], str]
+    limits: Limits | Mapping[str, Limits] | None
+    tokens: float | Callable[[T], float] | None
+    concurrency: int
+    retry: Retry | None
+    timeout: Duration
+    max_duration: Duration
+    max_cost: float
+
+
+class Options:
+    """The same in the scheduler's words, checked."""
+
+    def __init__(self, choices: Choices[Any]) -> None:
+        unknown = sorted(set(choices) - Choices.__annotations__.keys())
+        if unknown:
+            raise TypeError(
+                f"there is no argument '{unknown[0]}': {', '.join(sorted(Choices.__annotations__))}"
+            )
+        lane = choices.get("lane", LANE)
+        self._limits = choices.get("limits")
+        self._tokens = choices.get("tokens")
+        self.retry = choices.get("retry") or Retry()
+        self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
+        self.max_duration_s = seconds(choices.get("max_duration", 0), "max_duration")
+        self.max_cost = choices.get("max_cost", 0.0)
+        self.concurrency = choices.get("concurrency", 0)
+        self.lane_of: Callable[[Any], str] = lane if callable(lane) else lambda _: lane
+        if self.concurrency < 0:
+            raise UsageError(f"concurrency is {self.concurrency!r}", hint="0 is no cap, otherwise 1 or more")
+
+    def limits_of(self, lane: str) -> model.Limits:
+        """The limits of one lane."""
+        return limits_of(self._limits, lane)
+
+    def estimate(self, item: Any) -> dict[str, Any]:
+        """What is known of a unit's size."""
+        if self._tokens is None:
+            return {"chars": len(item)} if isinstance(item, str) else {}
+        tokens = self._tokens(item) if callable(self._tokens) else self._tokens
+        return {"estimate": Estimate(input_tokens=float(tokens))}

@@ -1,0 +1,75 @@
+"""What comes back for an item, and what is raised when some did not succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from headway.core.model import Usage
+from headway.errors import HeadwayError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class UnitError(HeadwayError):
+    """A unit that could not finish and raised nothing itself: its lane stopped, a deadline, an interruption.
+
+    `code` is one of the error kinds, or `interrupted`, `deadline`, `budget`.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+
+
+class Result(msgspec.Struct, Generic[T, R], frozen=True):
+    """One item's end.
+
+    `error` is the exception of its last attempt, or a `UnitError` where there was none; `code` is its kind.
+    """
+
+    index: int
+    item: T
+    value: R | None
+    error: BaseException | None = None
+    status: str = "succeeded"
+    code: str = ""
+    attempts: int = 0
+    lane: str = ""
+    usage: Usage | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a value."""
+        return self.error is None
+
+    def get(self) -> R:
+        """The value, or the error raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]  # without an error there is one
+
+
+class CallsFailed(ExceptionGroup[Exception]):
+    """Some calls failed: the group has their exceptions (`except*` works), `results` has all of them in order."""
+
+    results: Sequence[Result[Any, Any]]
+
+    def __new__(
+        cls, message: str, errors: Sequence[Exception], results: Sequence[Result[Any, Any]]
+    ) -> CallsFailed:
+        made = super().__new__(cls, message, errors)
+        made.results = results
+        return made
+
+    def __init__(
+        self, message: str, errors: Sequence[Exception], results: Sequence[Result[Any, Any]]
+    ) -> None:
+        super().__init__(message, errors)
+
+    def derive(self, errors: Sequence[Exception]) -> CallsFailed:  # type: ignore[override]
+        """The same for some of the exceptions."""
+        return CallsFailed(self.message, errors, self.results)

@@ -1,0 +1,106 @@
+"""Limits and retries as Python programs write them: durations are "500ms" or seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from headway.config.durations import parse_duration
+from headway.core import model
+from headway.errors import UsageError
+
+Duration = str | float
+
+#: Where nothing is said of a lane, so many of its calls run at once until a refusal teaches it better.
+AT_ONCE: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a lane may use. A limit of 0 is known to be unlimited; one that is left out is, until a refusal says otherwise.
+
+    `Limits()`, with none at all, is a provider whose limits are to be found: it begins slowly and feels its way up.
+
+    >>> Limits(rpm=500, tpm=200_000, max_concurrency=32)
+    Limits(rpm=500, tpm=200000, max_concurrency=32)
+    """
+
+    rpm: float | None = None
+    tpm: float | None = None
+    input_tpm: float | None = None
+    output_tpm: float | None = None
+    rpd: float | None = None
+    tpd: float | None = None
+    max_concurrency: int | None = None
+    #: The least time between two starts.
+    min_gap: Duration = 0.0
+    #: The bucket's depth as a duration; "auto" finds it.
+    burst: Duration = "auto"
+
+    def __post_init__(self) -> None:
+        self.to_core()
+
+    def __repr__(self) -> str:
+        told = {name: getattr(self, name) for name in self.__slots__}
+        given = {name: value for name, value in told.items() if value not in (None, 0.0, "auto")}
+        return f"Limits({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def to_core(self) -> model.Limits:
+        """As the scheduler wants it."""
+        names = ("rpm", "tpm", "input_tpm", "output_tpm", "rpd", "tpd", "max_concurrency")
+        told = {name: getattr(self, name) for name in names}
+        for name, value in told.items():
+            if value is not None and not value >= 0:
+                raise UsageError(f"{name} is {value!r}", hint="a limit is 0 (none) or more")
+        burst_s = None if self.burst == "auto" else seconds(self.burst, "burst")
+        return model.Limits(**told, min_gap_s=seconds(self.min_gap, "min_gap"), burst_s=burst_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How calls are tried again. What a provider asks to wait for costs no attempt.
+
+    `on` names exceptions of your own that are worth another try; those of HTTP clients and SDKs are known.
+
+    >>> Retry(max_attempts=6, base="500ms").max_attempts
+    6
+    """
+
+    max_attempts: int = 5
+    max_throttles: int = 50
+    base: Duration = "1s"
+    cap: Duration = "60s"
+    jitter: float = 0.2
+    on: tuple[type[BaseException], ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        self.to_core()
+
+    def to_core(self) -> model.Retry:
+        """As the scheduler wants it."""
+        if self.max_attempts < 1:
+            raise UsageError(f"max_attempts is {self.max_attempts!r}", hint="1 is the least: no retry")
+        if not 0 <= self.jitter <= 1:
+            raise UsageError(f"jitter is {self.jitter!r}", hint="it is a share, from 0 to 1")
+        return model.Retry(
+            max_attempts=self.max_attempts,
+            max_throttles=self.max_throttles,
+            base_s=seconds(self.base, "base"),
+            cap_s=seconds(self.cap, "cap"),
+            jitter=self.jitter,
+        )
+
+
+def seconds(value: Duration, name: str) -> float:
+    """A duration; an error that names what it was for."""
+    try:
+        return parse_duration(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} is {value!r}", hint=str(error)) from None
+
+
+def limits_of(limits: Limits | Mapping[str, Limits] | None, lane: str) -> model.Limits:
+    """The limits of one lane, out of what was given for all of them."""
+    found = limits.get(lane) if isinstance(limits, Mapping) else limits
+    return model.Limits(max_concurrency=AT_ONCE) if found is None else found.to_core()

@@ -1,0 +1,73 @@
+"""Threads for callables that block. One that is past its timeout is left alone: its late result goes nowhere.
+
+They are daemons, and not `ThreadPoolExecutor`'s: a program that ends waits for none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Any, Final
+
+#: A thread that nobody has used for so long ends.
+IDLE_S: Final = 10.0
+
+_Job = tuple[Context, Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+
+
+class Threads:
+    """As many as are needed at once: whoever calls decides how many that may be."""
+
+    def __init__(self, name: str = "headway-call") -> None:
+        self._name = name
+        self._waiting = threading.Condition()
+        self._jobs: deque[_Job] = deque()
+        self._idle = 0
+        self._made = 0
+
+    async def run(self, call: Callable[[], Any]) -> Any:
+        """Call in a thread, with the caller's context. A cancellation abandons the thread, not the caller."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        with self._waiting:
+            self._jobs.append((copy_context(), call, loop, future))
+            if self._idle >= len(self._jobs):
+                self._waiting.notify()
+            else:
+                self._made += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._made}", daemon=True).start()
+        return await future
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            context, call, loop, future = job
+            try:
+                value, error = context.run(call), None
+            except BaseException as raised:  # Also SystemExit: it ends the call, not the program.
+                value, error = None, raised
+            try:
+                loop.call_soon_threadsafe(_settle, future, value, error)
+            except RuntimeError:
+                return  # The loop is closed: nobody waits any more.
+            del job, context, call, future, value, error
+
+    def _next(self) -> _Job | None:
+        with self._waiting:
+            self._idle += 1
+            found = self._waiting.wait_for(lambda: self._jobs, IDLE_S)
+            self._idle -= 1
+            return self._jobs.popleft() if found else None
+
+
+def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if future.done():
+        return  # Too late: it was abandoned.
+    if error is None:
+        future.set_result(value)
+    elif isinstance(error, StopIteration):  # A future refuses it.
+        future.set_exception(RuntimeError("the callable raised StopIteration"))
+    else:
+        future.set_exception(error)

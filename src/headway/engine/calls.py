@@ -1,0 +1,224 @@
+"""Runs calls through lanes with nothing on record: what `headway.map`, the HTTP transports and `Lane` stand on.
+
+Whoever has work submits it at any time; a call starts when its lane lets it, is tried again as the scheduler says, and
+its end is told once. Everything happens on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from headway.core import commands, events
+from headway.core.model import Kind, LaneSpec, Outcome, Settings, Unit, Usage
+from headway.core.scheduler import Scheduler
+from headway.core.snapshot import Snapshot, snapshot
+from headway.core.source import ListSource
+from headway.core.status import Status
+from headway.engine.turns import Turns
+
+#: Makes a lane the first time that its name is met.
+SpecOf = Callable[[str], LaneSpec]
+
+
+class End(msgspec.Struct, frozen=True, gc=False):
+    """How a unit ended: `code` is empty on success, otherwise an error kind, or `interrupted`, `deadline`, `budget`."""
+
+    status: Status
+    code: str = ""
+    message: str = ""
+
+
+DONE: Final = End(Status.SUCCEEDED)
+
+
+class Flight:
+    """One unit from its submission to its end. `call` makes one attempt and says how it went."""
+
+    __slots__ = ("attempts", "call", "ended", "error", "index", "lane", "task", "usage", "value")
+
+    def __init__(
+        self, index: int, lane: str, call: Callable[[Flight], Awaitable[Outcome]], ended: Ended
+    ) -> None:
+        self.index = index
+        self.lane = lane
+        self.call = call
+        self.ended = ended
+        self.attempts = 0
+        #: What the last attempt gave: for whoever made the call.
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.usage: Usage | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+Ended = Callable[[Flight, End], None]
+
+
+class Calls(Turns):
+    """Lanes for calls. Use it on one running event loop, and close it."""
+
+    def __init__(self, spec_of: SpecOf, settings: Settings | None = None) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._spec_of = spec_of
+        self._source = ListSource(())
+        settings = msgspec.structs.replace(settings or Settings(), input_open=True)
+        self._scheduler = Scheduler((), self._source, settings, self._loop.time())
+        self._flights: dict[int, Flight] = {}
+        self._fed: set[str] = set()
+        self._stopped: dict[str, str] = {}
+        self._next = 0
+        self._closed = False
+        #: Told what a person wants to know of lanes.
+        self.noted: Callable[[commands.Notice], None] | None = None
+
+    @property
+    def lanes(self) -> Snapshot:
+        """What every lane does and waits for."""
+        return snapshot(self._scheduler, self._loop.time())
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    # -- work -------------------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        lane: str,
+        call: Callable[[Flight], Awaitable[Outcome]],
+        ended: Ended,
+        **unit: Any,
+    ) -> Flight:
+        """Add a call; `unit` has what else the scheduler may know of it (an estimate, a priority, its length)."""
+        if self._closed:
+            raise RuntimeError("closed")
+        index = self._next
+        self._next = index + 1
+        flight = self._flights[index] = Flight(index, lane, call, ended)
+        if lane not in self._scheduler.lanes:
+            self._scheduler.handle([events.OpenLane(self._spec_of(lane))], self._loop.time())
+        if lane in self._stopped:
+            self._loop.call_soon(self._end_stopped, flight)
+            return flight
+        self._source.add(Unit(index, lane, **unit))
+        if lane not in self._fed:
+            self._fed.add(lane)
+            self.tell(events.MoreWork(lane))
+        return flight
+
+    def cancel(self, flight: Flight) -> None:
+        """Nobody wants it any more; its end is told like any other."""
+        if flight.index in self._flights:
+            self.tell(events.CancelUnit(flight.index))
+
+    def interrupt(self, *, cancel: bool = False) -> None:
+        """Start nothing more; what is in flight finishes, or is cancelled too. What has not started is skipped."""
+        self.tell(events.Abort("cancel" if cancel else "drain"))
+        for flight in [flight for flight in self._flights.values() if flight.task is None]:
+            self._end(
+                flight, End(Status.SKIPPED, "interrupted", "the run was interrupted before it could start")
+            )
+
+    async def close(self) -> None:
+        """Call off whatever is left, and wait until it is gone."""
+        self._closed = True
+        tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._wake is not None:
+            self._wake.cancel()
+        for flight in list(self._flights.values()):
+            self._end(flight, End(Status.CANCELLED, "interrupted", "cancelled"))
+
+    # -- acting -----------------------------------------------------------------------------------------------
+
+    def _over(self) -> bool:
+        return self._closed
+
+    def _after_turn(self) -> None:
+        self._fed.clear()
+
+    def _broke(self, error: Exception) -> None:
+        """The scheduler failed: that is a bug, and everybody who waits must hear of it."""
+        self._closed = True
+        for flight in list(self._flights.values()):
+            flight.error = error
+            self._end(flight, End(Status.FAILED, str(Kind.CRASH), f"{type(error).__name__}: {error}"))
+
+    def _start(self, command: commands.Start) -> None:
+        flight = self._flights.get(command.unit.index)
+        if flight is None:  # It ended with its lane, which is open again.
+            self.tell(events.CancelUnit(command.unit.index), events.Cancelled(command.unit.index))
+            return
+        flight.attempts = command.attempt
+        flight.error = flight.usage = None
+        flight.task = self._loop.create_task(self._attempt(flight))
+
+    async def _attempt(self, flight: Flight) -> None:
+        event: events.Finished | events.Cancelled
+        try:
+            event = events.Finished(flight.index, await flight.call(flight))
+        except asyncio.CancelledError:
+            event = events.Cancelled(flight.index)
+        except Exception as error:  # A call says how it went; one that raises has a bug.
+            flight.error = error
+            event = events.Finished(
+                flight.index, Outcome(Kind.CRASH, message=f"{type(error).__name__}: {error}")
+            )
+        flight.task = None
+        self.tell(event)
+
+    def _requeue(self, command: commands.Requeue) -> None:
+        """It waits, and holds nothing."""
+        lane, index = command.unit.lane, command.unit.index
+        if lane in self._stopped and index in self._flights:
+            self._end_stopped(self._flights[index])
+
+    def _finish(self, command: commands.Finish) -> None:
+        flight = self._flights.get(command.unit.index)
+        if flight is not None:
+            good = command.status is Status.SUCCEEDED
+            self._end(flight, DONE if good else End(command.status, command.code, command.message))
+
+    def _end(self, flight: Flight, end: End) -> None:
+        del self._flights[flight.index]
+        flight.ended(flight, end)
+
+    def _cancel(self, command: commands.CancelAttempt) -> None:
+        flight = self._flights.get(command.unit.index)
+        if flight is not None and flight.task is not None:
+            flight.task.cancel()
+
+    def _notice(self, command: commands.Notice) -> None:
+        if command.what == "stopped":
+            self._stopped[command.lane] = command.text
+            for flight in [each for each in self._flights.values() if each.lane == command.lane]:
+                if flight.task is None:
+                    self._end_stopped(flight)
+        elif command.what == "reopened":
+            self._stopped.pop(command.lane, None)
+        if self.noted is not None:
+            self.noted(command)
+
+    def _end_stopped(self, flight: Flight) -> None:
+        """Its lane takes nothing any more: the reason is the lane's."""
+        if flight.index not in self._flights:
+            return
+        text = self._stopped.get(flight.lane, "its lane was stopped")
+        kind, _, rest = text.partition(": ")
+        code, message = (kind, rest) if kind in set(Kind) else ("interrupted", text)
+        self._end(flight, End(Status.SKIPPED, code, message))
+
+    def _done_all(self, command: commands.Done) -> None:
+        """Only after an interruption, a deadline or a spent budget: whoever is left has not started."""
+        codes = {"deadline": "the deadline passed", "budget": "the budget is used up"}
+        code = command.reason if command.reason in codes else "interrupted"
+        for flight in list(self._flights.values()):
+            message = codes.get(code, "the run was interrupted before it could start")
+            self._end(flight, End(Status.SKIPPED, code, message))

@@ -1,0 +1,267 @@
+"""`headway.map`, `amap` and `stream`: order, errors, retries, lanes, generators, interruptions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+import headway
+from headway import CallsFailed, Limits, RateLimited, Retry, UnitError
+
+QUICK = Retry(max_attempts=3, base="1ms")
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * number
+
+
+def halve(number: int) -> float:
+    return number / 2
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    async def slow_first(number: int) -> int:
+        await asyncio.sleep(0.02 if number == 0 else 0)
+        return number
+
+    assert headway.map(slow_first, range(50)) == list(range(50))
+    assert headway.map(halve, [1, 2, 3]) == [0.5, 1.0, 1.5]
+    assert headway.map(double, []) == []
+
+
+async def test_map_works_inside_a_running_loop_and_so_does_amap() -> None:
+    assert headway.map(double, [1, 2]) == [2, 4]
+    assert await headway.amap(double, [1, 2]) == [2, 4]
+    assert await headway.amap(halve, [1, 2]) == [0.5, 1.0]
+
+
+def test_errors_are_raised_at_the_end_with_every_result() -> None:
+    with pytest.raises(CallsFailed, match="1 of 3 calls failed") as caught:
+        headway.map(lambda number: 1 // number, [1, 0, 2])
+    assert [result.value for result in caught.value.results] == [1, None, 0]
+    assert isinstance(caught.value.exceptions[0], ZeroDivisionError)
+    assert caught.value.results[1].attempts == 1  # A fault of the callable's own is not tried again.
+
+
+def test_errors_can_be_returned_in_their_place() -> None:
+    one, two = headway.map(int, ["1", "x"], on_error="return")
+    assert one == 1
+    assert isinstance(two, ValueError)
+
+
+def test_a_connection_that_breaks_is_tried_again() -> None:
+    tries: list[int] = []
+
+    async def flaky(number: int) -> int:
+        tries.append(number)
+        if len(tries) < 3:
+            raise ConnectionResetError("gone")
+        return number
+
+    assert headway.map(flaky, [7], retry=QUICK) == [7]
+    assert len(tries) == 3
+
+
+def test_own_exceptions_are_tried_again_where_asked() -> None:
+    seen: list[int] = []
+
+    def moody(number: int) -> int:
+        seen.append(number)
+        if len(seen) < 2:
+            raise KeyError(number)
+        return number
+
+    assert headway.map(moody, [1], retry=Retry(max_attempts=2, base="1ms", on=(KeyError,))) == [1]
+
+
+def test_rate_limited_waits_and_spends_no_attempt() -> None:
+    seen: list[float] = []
+
+    async def limited(number: int) -> int:
+        seen.append(time.monotonic())
+        if len(seen) == 1:
+            raise RateLimited(retry_after=0.05, reason="slow down")
+        return number
+
+    assert headway.map(limited, [1], retry=Retry(max_attempts=1)) == [1]
+    assert seen[1] - seen[0] >= 0.048  # uvloop counts whole milliseconds.
+
+
+def test_usage_settles_the_meters_of_its_lane() -> None:
+    async def call(number: int) -> int:
+        headway.usage(input_tokens=number, output_tokens=1)
+        headway.usage(output_tokens=1, cost_usd=0.5)
+        return number
+
+    (done,) = headway.stream(call, [3])
+    assert done.usage is not None
+    assert (done.usage.input_tokens, done.usage.output_tokens, done.usage.cost_usd) == (3, 2, 0.5)
+    headway.usage(input_tokens=1)  # Outside of a call it is nothing.
+
+
+def test_usage_is_known_in_threads_too() -> None:
+    (done,) = headway.stream(lambda _: headway.usage(input_tokens=5), [3])
+    assert done.usage is not None
+    assert done.usage.input_tokens == 5
+
+
+def test_lanes_by_a_function_of_the_item_with_limits_of_their_own() -> None:
+    at_once = {"one": 0, "two": 0}
+    most = dict(at_once)
+
+    async def call(item: tuple[str, int]) -> None:
+        lane = item[0]
+        at_once[lane] += 1
+        most[lane] = max(most[lane], at_once[lane])
+        await asyncio.sleep(0.001)
+        at_once[lane] -= 1
+
+    limits = {"one": Limits(max_concurrency=1), "two": Limits(max_concurrency=4)}
+    items = [(lane, n) for n in range(20) for lane in ("one", "two")]
+    found = list(headway.stream(call, items, lane=lambda item: item[0], limits=limits))
+    assert {done.lane for done in found} == {"one", "two"}
+    assert most == {"one": 1, "two": 4}
+
+
+def test_a_generator_is_read_at_most_a_thousand_ahead() -> None:
+    read = 0
+    ended = 0
+    farthest = 0
+
+    def items() -> Iterator[int]:
+        nonlocal read
+        for number in range(5_000):
+            read += 1
+            yield number
+
+    async def call(number: int) -> int:
+        nonlocal ended, farthest
+        await asyncio.sleep(0)
+        ended += 1
+        farthest = max(farthest, read - ended)
+        return number
+
+    assert headway.map(call, items(), limits=Limits(max_concurrency=10)) == list(range(5_000))
+    assert farthest <= 1_000 + 10 + 100  # Waiting, in flight, and the page that is being read.
+
+
+def test_a_generator_that_raises_loses_nothing_that_was_read() -> None:
+    called: list[int] = []
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise OSError("the file is gone")
+
+    async def call(number: int) -> None:
+        called.append(number)
+
+    with pytest.raises(OSError, match="the file is gone"):
+        headway.map(call, items())
+    assert sorted(called) == [0, 1, 2]
+
+
+def test_an_asynchronous_iterable() -> None:
+    async def items() -> AsyncIterator[int]:
+        for number in range(3):
+            yield number
+
+    assert headway.map(double, items()) == [0, 2, 4]
+
+
+async def test_a_stream_in_order_and_as_things_end() -> None:
+    first = asyncio.Event()
+
+    async def call(number: int) -> int:
+        if number == 0:
+            await first.wait()
+        else:
+            first.set()
+        return number
+
+    assert [done.index async for done in headway.stream(call, range(2))] == [1, 0]
+    first.clear()
+    assert [done.index async for done in headway.stream(call, range(2), ordered=True)] == [0, 1]
+
+
+def test_leaving_a_stream_early_calls_the_rest_off() -> None:
+    cancelled = threading.Event()
+
+    async def call(number: int) -> int:
+        if number == 0:
+            return number
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return number
+
+    for done in headway.stream(call, range(2)):
+        assert done.index == 0
+        break
+    assert cancelled.wait(5)
+
+
+def test_a_timeout_ends_the_attempt_and_frees_its_slot() -> None:
+    async def call(number: int) -> int:
+        if number == 0:
+            await asyncio.sleep(60)
+        return number
+
+    options: Any = {"timeout": "20ms", "retry": Retry(max_attempts=1), "limits": Limits(max_concurrency=1)}
+    first, second = headway.map(call, [0, 1], on_error="return", **options)
+    assert isinstance(first, TimeoutError)
+    assert second == 1
+
+
+def test_a_thread_past_its_timeout_is_abandoned() -> None:
+    go_on = threading.Event()
+
+    def call(number: int) -> int:
+        if number == 0:
+            go_on.wait(10)
+        return number
+
+    options: Any = {"timeout": "20ms", "retry": Retry(max_attempts=1), "limits": Limits(max_concurrency=1)}
+    first, second = headway.map(call, [0, 1], on_error="return", **options)
+    go_on.set()
+    assert isinstance(first, TimeoutError)
+    assert second == 1
+
+
+def test_a_deadline_ends_what_is_left() -> None:
+    async def call(number: int) -> int:
+        await asyncio.sleep(0 if number == 0 else 60)
+        return number
+
+    results = list(headway.stream(call, range(3), max_duration="50ms", limits=Limits(max_concurrency=2)))
+    assert sorted(result.code for result in results) == ["", "deadline", "deadline"]
+
+
+def test_a_lane_that_is_refused_for_good_ends_its_items_with_the_reason() -> None:
+    class Unauthorized(Exception):
+        status_code = 401
+
+    async def call(number: int) -> int:
+        raise Unauthorized("Error code: 401 - bad key")
+
+    results = headway.map(call, range(5), on_error="return", limits=Limits(max_concurrency=1))
+    assert len(results) == 5
+    assert all(isinstance(result, Unauthorized | UnitError) for result in results)
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(headway.HeadwayError, match="rpm is -1"):
+        Limits(rpm=-1)
+    with pytest.raises(headway.HeadwayError, match="base is 'soon'"):
+        Retry(base="soon")
+    with pytest.raises(headway.HeadwayError, match="on_error"):
+        headway.map(halve, [], on_error="ignore")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="there is no argument 'limit'"):
+        headway.map(halve, [], limit=Limits())  # type: ignore[call-overload]
