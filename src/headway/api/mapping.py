@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from time import monotonic
 from typing import Any, Final, Generic
+
+import msgspec
 
 from headway.api.attempt import current, succeeded
 from headway.api.failures import outcome_of
+from headway.api.ledger import Kept, Ledger
 from headway.api.options import Options
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T, UnitError
 from headway.api.threads import Threads
+from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight
+from headway.errors import UsageError
 from headway.providers.limit import Limit
 
 #: Items that are read before their calls start, and results that wait for whoever takes them.
@@ -72,6 +80,44 @@ class _Item:
         )  # fmt: skip
 
 
+class _KeptItem(_Item):
+    """One whose end is on record before anybody hears of it."""
+
+    __slots__ = ("encoded", "kept", "ledger")
+
+    def __init__(self, run: Run[Any, Any], index: int, item: Any, ledger: Ledger, kept: Kept) -> None:
+        super().__init__(run, index, item)
+        self.ledger, self.kept = ledger, kept
+        self.encoded: bytes | None = None
+
+    async def call(self, flight: Flight) -> Outcome:
+        await self.ledger.intend(self.kept.index, flight.lane)
+        flight.started_at = monotonic()
+        outcome = await super().call(flight)
+        if outcome.kind is None:
+            try:
+                self.encoded = msgspec.json.encode(flight.value)
+            except (TypeError, ValueError, RecursionError, UnicodeError) as error:
+                flight.error = UsageError(
+                    f"its value ({type(flight.value).__name__}) cannot be kept: {error}",
+                    hint="return what JSON can say: texts, numbers, lists, dictionaries, dataclasses",
+                )
+                return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
+            flight.value = self.run.decoded(self.encoded)  # As a run that finds it on record would see it.
+        return outcome
+
+    def number(self, flight: Flight) -> int:
+        return self.kept.attempts + flight.attempts
+
+    def requeued(self, flight: Flight, wait_s: float, reason: str) -> None:
+        self.ledger.tried(self.kept.index, self.number(flight), flight, wait_s, reason)
+
+    def ended(self, flight: Flight, end: End) -> None:
+        tell = super().ended
+        value = self.encoded if end is DONE else None
+        self.ledger.ended(self.kept.index, self.number(flight), flight, end, value, lambda: tell(flight, end))
+
+
 class Run(Generic[T, R]):
     """One `map` or `stream` on the running loop."""
 
@@ -93,6 +139,12 @@ class Run(Generic[T, R]):
         self._room = asyncio.Event()
         self._news = asyncio.Event()
         self._stopped = False
+        self._failed = 0
+        self._keys: set[str] = set()
+        self.decoded: Callable[[bytes], Any] = msgspec.json.Decoder(options.returns).decode
+        self._ledger: Ledger | None = None
+        if options.db is not None:
+            self._ledger = Ledger(options.db, options.name or name_of(call), "map", name_of(call))
 
     def _settings(self) -> Settings:
         options = self.options
@@ -112,26 +164,86 @@ class Run(Generic[T, R]):
     async def _feed(self) -> None:
         try:
             async for page in pages_of(self._items, self._threads):
+                known = self._known(page)
                 for item in page:
                     if self._stopped:
                         return
                     if not self._has_room():
                         self._room.clear()
                         await self._room.wait()
-                    self._submit(item)
+                    self._submit(item, known)
         except Exception as error:
             self._failure = error
         finally:
             self._read_all = True
             self._news.set()
 
-    def _submit(self, item: T) -> None:
+    def _known(self, page: list[T]) -> dict[str, Kept]:
+        """What is on record for the items of a page."""
+        ledger = self._ledger
+        if ledger is None:
+            return {}
+        keys = [self._key(item) for item in page]
+        for key in keys:
+            if key in self._keys:
+                raise UsageError(f"two items have the key {key!r}", hint="a key names one item")
+            self._keys.add(key)
+        return ledger.known(keys)
+
+    def _key(self, item: T) -> str:
+        assert self.options.key is not None
+        key: object = self.options.key(item)
+        if isinstance(key, int):
+            key = str(key)
+        if not isinstance(key, str) or not key:
+            raise UsageError(f"the key of an item is {key!r}", hint="a key is a text that is not empty")
+        return key
+
+    def _submit(self, item: T, known: dict[str, Kept]) -> None:
         lane = self._lane_of(item)
-        one = _Item(self, self._next, item)
+        index = self._next
         self._next += 1
+        if self._ledger is None:
+            one = _Item(self, index, item)
+        else:
+            key = self._key(item)
+            kept = known.get(key) or self._ledger.add(key, lane)
+            if kept.value is not None:
+                self._recalled(index, item, lane, kept.value)
+                return
+            one = _KeptItem(self, index, item, self._ledger, kept)
         self._unstarted += 1
         self._under_way += 1
         self.calls.submit(lane, one.call, one.ended, **self.options.estimate(item))
+
+    def _recalled(self, index: int, item: T, lane: str, value: bytes) -> None:
+        """An earlier run has its result."""
+        self._under_way += 1
+        try:
+            self.ended(Result(index, item, self.decoded(value), None, "succeeded", "", 0, lane))
+        except msgspec.ValidationError as error:
+            mismatch = UsageError(
+                f"the kept value of item {index} is no {self.options.returns}: {error}",
+                hint="a changed function wants another name=…",
+            )
+            self.ended(Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane))
+
+    def _begin_records(self, ledger: Ledger) -> None:
+        ledger.begin(self._lost_records)
+        calls = self.calls
+        calls.opened, calls.noted = ledger.recall, ledger.note
+        calls.requeued = self._requeued
+
+    def _requeued(self, flight: Flight, command: Requeue) -> None:
+        one = flight.call.__self__  # type: ignore[attr-defined]  # a bound method of its item
+        one.requeued(flight, command.not_before - self._loop.time(), command.reason)
+
+    def _lost_records(self, error: Exception) -> None:
+        """Nothing can be kept any more: nothing more is called."""
+        self._failure = error
+        self.interrupt(cancel=True)
+        self._under_way = 0
+        self._news.set()
 
     def began(self) -> None:
         """A call has started, or will not."""
@@ -155,11 +267,15 @@ class Run(Generic[T, R]):
     def ended(self, result: Result[T, R]) -> None:
         """An item has come to its end."""
         self._under_way -= 1
+        self._failed += result.error is not None
         self._results.append(result)
         self._news.set()
 
     async def pages(self) -> AsyncGenerator[list[Result[T, R]], None]:
         """Results as they end, all that are there at once."""
+        ledger, whole = self._ledger, False
+        if ledger is not None:
+            self._begin_records(ledger)
         feeder = self._loop.create_task(self._feed())
         try:
             while True:
@@ -169,6 +285,7 @@ class Run(Generic[T, R]):
                     self._make_room()
                     yield page
                 elif self._read_all and not self._under_way:
+                    whole = self._failure is None and not self._stopped
                     break
                 else:
                     self._news.clear()
@@ -179,12 +296,24 @@ class Run(Generic[T, R]):
             feeder.cancel()
             await asyncio.wait([feeder])
             await self.calls.close()
+            if ledger is not None:
+                await ledger.close("interrupted" if not whole else "failed" if self._failed else "complete")
 
     def interrupt(self, *, cancel: bool = False) -> None:
         """Nothing new starts; what is in flight finishes, or is cancelled."""
         self._stopped = True
         self._room.set()
         self.calls.interrupt(cancel=cancel)
+
+
+def name_of(call: Callable[..., Any]) -> str:
+    """What a callable is called, for the records."""
+    name = getattr(call, "__qualname__", None) or type(call).__qualname__
+    module = getattr(call, "__module__", None) or ""
+    if module == "__main__":
+        main = getattr(sys.modules["__main__"], "__file__", None)
+        module = Path(main).stem if main else ""
+    return f"{module}.{name}".strip(".").replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
 def _invoker(call: Callable[[T], Any], threads: Threads) -> Callable[[T], Awaitable[Any]]:

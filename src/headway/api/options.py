@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike, fspath
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from headway.api.settings import Duration, Limits, Retry, limits_of, seconds
@@ -28,6 +29,10 @@ class Choices(TypedDict, Generic[T], total=False):
     timeout: of one attempt (default ten minutes; 0 is none).
     max_duration: of the whole run; what has not finished by then has the code "deadline".
     max_cost: in USD, of what the calls report with `headway.usage`.
+    db: a file that keeps every result, so that a run which was killed goes on where it stopped.
+    key: the item's name in that file, a text that no other item has. `db` and `key` go together.
+    name: of the job in that file (default: the callable's).
+    returns: the type to read kept values as; plain JSON otherwise.
     """
 
     lane: str | Callable[[T], str]
@@ -38,6 +43,10 @@ class Choices(TypedDict, Generic[T], total=False):
     timeout: Duration
     max_duration: Duration
     max_cost: float
+    db: str | PathLike[str] | None
+    key: Callable[[T], str] | None
+    name: str
+    returns: Any
 
 
 class Options:
@@ -58,6 +67,16 @@ class Options:
         self.max_cost = choices.get("max_cost", 0.0)
         self.concurrency = choices.get("concurrency", 0)
         self.lane_of: Callable[[Any], str] = lane if callable(lane) else lambda _: lane
+        db = choices.get("db")
+        self.db = None if db is None else fspath(db)
+        self.key = choices.get("key")
+        self.name = choices.get("name", "")
+        self.returns = choices.get("returns", Any)
+        if (self.db is None) != (self.key is None):
+            raise UsageError(
+                "db and key go together",
+                hint="key=lambda item: item.id names an item in the file that db names",
+            )
         if self.concurrency < 0:
             raise UsageError(f"concurrency is {self.concurrency!r}", hint="0 is no cap, otherwise 1 or more")
 

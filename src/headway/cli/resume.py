@@ -57,6 +57,7 @@ def _again(
     **flags: Any,
 ) -> int:
     from headway.cli import running, session
+    from headway.errors import UsageError
     from headway.wiring.places import store_at
 
     settings = session.settings(config, db, **flags)
@@ -66,6 +67,11 @@ def _again(
         if not only_failed and session.is_live(settings, job):
             store.ask(job.id, "resume", {}, time.time())
             return session.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
+        if job.kind != "batch":
+            raise UsageError(
+                f"job {job.name} is a Python program's ({job.kind} of {job.input})",
+                hint="run that program again: what is finished stays finished",
+            )
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             facts = session.facts(store, job, session.state_of(settings, job))
             return session.tell(f"job {job.name} has no failed units", facts, as_json)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
 
 from headway.core import commands, events
-from headway.core.model import Kind, LaneSpec, Outcome, Settings, Unit, Usage
+from headway.core.lane import Lane
+from headway.core.model import Costs, Kind, LaneSpec, Outcome, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import Snapshot, snapshot
 from headway.core.source import ListSource
@@ -33,12 +35,15 @@ class End(msgspec.Struct, frozen=True, gc=False):
 
 
 DONE: Final = End(Status.SUCCEEDED)
+NO_COSTS: Final[Costs] = (0.0, 0.0, 0.0, 0.0)
 
 
 class Flight:
     """One unit from its submission to its end. `call` makes one attempt and says how it went."""
 
-    __slots__ = ("attempts", "call", "ended", "error", "index", "lane", "task", "usage", "value")
+    __slots__ = (
+        "attempts", "call", "charged", "ended", "error", "index", "lane", "outcome", "started_at", "task", "usage", "value",
+    )  # fmt: skip
 
     def __init__(
         self, index: int, lane: str, call: Callable[[Flight], Awaitable[Outcome]], ended: Ended
@@ -52,6 +57,10 @@ class Flight:
         self.value: Any = None
         self.error: BaseException | None = None
         self.usage: Usage | None = None
+        self.outcome: Outcome | None = None
+        #: When the last attempt began (time.monotonic), and what the lane's meters set aside for it.
+        self.started_at = 0.0
+        self.charged: Costs = NO_COSTS
         self.task: asyncio.Task[None] | None = None
 
 
@@ -75,6 +84,9 @@ class Calls(Turns):
         self._closed = False
         #: Told what a person wants to know of lanes.
         self.noted: Callable[[commands.Notice], None] | None = None
+        #: Told of a lane when it is met for the first time, and of every attempt that did not do it.
+        self.opened: Callable[[Lane], None] | None = None
+        self.requeued: Callable[[Flight, commands.Requeue], None] | None = None
 
     @property
     def lanes(self) -> Snapshot:
@@ -100,7 +112,7 @@ class Calls(Turns):
         self._next = index + 1
         flight = self._flights[index] = Flight(index, lane, call, ended)
         if lane not in self._scheduler.lanes:
-            self._scheduler.handle([events.OpenLane(self._spec_of(lane))], self._loop.time())
+            self._open(lane)
         if lane in self._stopped:
             self._loop.call_soon(self._end_stopped, flight)
             return flight
@@ -109,6 +121,15 @@ class Calls(Turns):
             self._fed.add(lane)
             self.tell(events.MoreWork(lane))
         return flight
+
+    def _open(self, lane: str) -> None:
+        self._scheduler.handle([events.OpenLane(self._spec_of(lane))], self._loop.time())
+        if self.opened is not None:
+            self.opened(self._scheduler.lanes[lane])
+
+    def lane(self, name: str) -> Lane:
+        """One of the lanes that have been met."""
+        return self._scheduler.lanes[name]
 
     def cancel(self, flight: Flight) -> None:
         """Nobody wants it any more; its end is told like any other."""
@@ -157,28 +178,33 @@ class Calls(Turns):
             self.tell(events.CancelUnit(command.unit.index), events.Cancelled(command.unit.index))
             return
         flight.attempts = command.attempt
-        flight.error = flight.usage = None
+        flight.started_at = monotonic()
+        flight.charged = self._scheduler.out[flight.index].charged
+        flight.error = flight.usage = flight.outcome = None
         flight.task = self._loop.create_task(self._attempt(flight))
 
     async def _attempt(self, flight: Flight) -> None:
-        event: events.Finished | events.Cancelled
         try:
-            event = events.Finished(flight.index, await flight.call(flight))
+            flight.outcome = await flight.call(flight)
         except asyncio.CancelledError:
-            event = events.Cancelled(flight.index)
+            flight.task = None
+            self.tell(events.Cancelled(flight.index))
+            return
         except Exception as error:  # A call says how it went; one that raises has a bug.
             flight.error = error
-            event = events.Finished(
-                flight.index, Outcome(Kind.CRASH, message=f"{type(error).__name__}: {error}")
-            )
+            flight.outcome = Outcome(Kind.CRASH, message=f"{type(error).__name__}: {error}")
         flight.task = None
-        self.tell(event)
+        self.tell(events.Finished(flight.index, flight.outcome))
 
     def _requeue(self, command: commands.Requeue) -> None:
         """It waits, and holds nothing."""
-        lane, index = command.unit.lane, command.unit.index
-        if lane in self._stopped and index in self._flights:
-            self._end_stopped(self._flights[index])
+        flight = self._flights.get(command.unit.index)
+        if flight is None:
+            return
+        if self.requeued is not None:
+            self.requeued(flight, command)
+        if flight.lane in self._stopped:
+            self._end_stopped(flight)
 
     def _finish(self, command: commands.Finish) -> None:
         flight = self._flights.get(command.unit.index)

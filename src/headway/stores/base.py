@@ -258,13 +258,15 @@ class Batch:
     """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
 
     __slots__ = (
-        "answers", "attempts", "counts", "done_commands", "events", "intents", "job", "lanes", "released", "running", "state",
+        "added", "answers", "attempts", "counts", "done_commands", "events", "intents", "job", "lanes", "released", "running", "state",
         "units", "worker",
     )  # fmt: skip
 
     def __init__(self, job: int, worker: int | None = None) -> None:
         self.job = job
         self.worker = worker
+        #: (index, unit) of units that come while the job runs; the first of them is the next index of the job.
+        self.added: list[tuple[int, NewUnit]] = []
         #: index → lane: the intent to send.
         self.intents: dict[int, int] = {}
         #: index → when it was sent.
@@ -283,7 +285,7 @@ class Batch:
 
     def __bool__(self) -> bool:
         return bool(
-            self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
+            self.added or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
             or self.events or self.lanes or self.done_commands or self.state
         )  # fmt: skip
 
@@ -362,6 +364,9 @@ class Store(Protocol):
 
     def index_of(self, job: int, custom_id: str) -> int | None:
         """Which unit has this id."""
+
+    def found(self, job: int, custom_ids: list[str]) -> list[Result]:
+        """The units with these ids, as far as there are any, in no order."""
 
     def results(self, job: int, after: int, limit: int) -> list[Result]:
         """Units with an index above `after` (-1: from the first), by index."""

@@ -161,6 +161,11 @@ class MemoryStore:
         found = (n for n, unit in enumerate(self._units[job]) if unit.new.custom_id == custom_id)
         return next(found, None)
 
+    def found(self, job: int, custom_ids: list[str]) -> list[Result]:
+        wanted = set(custom_ids)
+        units = enumerate(self._units[job])
+        return [self._result(job, n, unit) for n, unit in units if unit.new.custom_id in wanted]
+
     def results(self, job: int, after: int, limit: int) -> list[Result]:
         units = self._units[job]
         return [self._result(job, n, units[n]) for n in range(after + 1, min(len(units), after + 1 + limit))]
@@ -329,6 +334,9 @@ class MemoryStore:
 
     def commit(self, batch: Batch) -> None:
         units = self._units[batch.job]
+        if batch.added:
+            self.add_units(batch.job, batch.added[0][0], [unit for _, unit in batch.added])
+            self._edit(batch.job, total=len(units))
         for attempt in batch.attempts:
             units[attempt.index].attempts.append((attempt, batch.worker))
         for index in batch.released:

@@ -202,18 +202,20 @@ class SqliteStore:
         return number
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
-        base = (job << SHIFT) + first
+        try:
+            with self._transaction() as db:
+                self._add_units(db, (job << SHIFT) + first, units)
+        except sqlite3.IntegrityError:
+            raise DuplicateId(self._first_duplicate(job, units)) from None
+
+    def _add_units(self, db: sqlite3.Connection, base: int, units: Sequence[NewUnit]) -> None:
         rows = [
             (base + n, unit.custom_id, unit.route, unit.priority, unit.serial, unit.chars, unit.max_tokens)
             for n, unit in enumerate(units)
         ]
         requests = [(base + n, unit.path, unit.body, unit.metadata) for n, unit in enumerate(units)]
-        try:
-            with self._transaction() as db:
-                db.executemany(self._sql["add_unit"], rows)
-                db.executemany(self._sql["add_request"], requests)
-        except sqlite3.IntegrityError:
-            raise DuplicateId(self._first_duplicate(job, units)) from None
+        db.executemany(self._sql["add_unit"], rows)
+        db.executemany(self._sql["add_request"], requests)
 
     def _first_duplicate(self, job: int, units: Sequence[NewUnit]) -> str:
         seen: set[str] = set()
@@ -271,6 +273,9 @@ class SqliteStore:
     def index_of(self, job: int, custom_id: str) -> int | None:
         row = self._row("index_of", job, custom_id)
         return None if row is None else int(row[0])
+
+    def found(self, job: int, custom_ids: list[str]) -> list[Result]:
+        return [Result(*row) for row in self._rows("found", job, _json(custom_ids))]
 
     def results(self, job: int, after: int, limit: int) -> list[Result]:
         base = job << SHIFT
@@ -395,6 +400,9 @@ class SqliteStore:
         base = batch.job << SHIFT
         sql = self._sql
         with self._transaction() as db:
+            if batch.added:
+                self._add_units(db, base + batch.added[0][0], [unit for _, unit in batch.added])
+                db.execute(sql["set_total"], (batch.added[-1][0] + 1, batch.job))
             if batch.attempts:
                 db.executemany(
                     sql["add_attempt"], [_attempt_row(base, batch.worker, each) for each in batch.attempts]

@@ -23,6 +23,9 @@ INSERT INTO requests (uid, path, body, metadata) VALUES (?, ?, ?, ?);
 -- name: seal_job
 UPDATE jobs SET state = 'ready', total = ?, serial = ?, models = ?, digest = ? WHERE id = ?;
 
+-- name: set_total
+UPDATE jobs SET total = ? WHERE id = ?;
+
 -- name: forget_units
 DELETE FROM units WHERE uid BETWEEN ? AND ?;
 
@@ -216,6 +219,17 @@ LEFT JOIN answers ON answers.uid = units.uid
 LEFT JOIN lanes ON lanes.id = units.lane
 WHERE units.uid > ? AND units.uid <= ?
 ORDER BY units.uid LIMIT ?;
+
+-- name: found
+SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.input_tokens, units.output_tokens,
+    units.cached_tokens, cost_usd, started_utc, finished_utc, code, message, requests.metadata,
+    answers.status_code, answers.request_id, answers.body, routes.provider, routes.model
+FROM units
+JOIN routes ON routes.id = units.route
+JOIN requests ON requests.uid = units.uid
+LEFT JOIN answers ON answers.uid = units.uid
+LEFT JOIN lanes ON lanes.id = units.lane
+WHERE units.job = ? AND custom_id IN (SELECT value FROM json_each(?));
 
 -- name: first_unended
 SELECT min(uid) & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('pending', 'assigned', 'running');

@@ -1,0 +1,258 @@
+"""`headway.map(db=…, key=…)`: what is finished stays finished, whatever happens to the process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headway
+from headway import CallsFailed, Limits, RateLimited, Retry
+from headway.cli import main
+from headway.errors import JobBusy
+from headway.stores.sqlite import SqliteStore
+
+ITEMS = 400
+SCRIPT = f"""
+import os, sys, headway
+log = os.open("called.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+async def call(number):
+    os.write(log, b"%d\\n" % number)
+    return {{"square": number * number}}
+
+results = headway.map(call, range({ITEMS}), db="h.db", key=str, limits=headway.Limits(max_concurrency=4, rpm=0))
+print(sum(result["square"] for result in results))
+"""
+
+
+async def double(number: int) -> int:
+    return 2 * number
+
+
+def rows(db: Path, sql: str) -> list[Any]:
+    with closing(sqlite3.connect(db)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_a_second_run_calls_nothing_again(tmp_path: Path) -> None:
+    db = tmp_path / "sub" / "h.db"
+    called: list[int] = []
+
+    async def call(number: int) -> dict[str, int]:
+        called.append(number)
+        return {"n": number}
+
+    for _ in range(2):
+        assert headway.map(call, range(5), db=db, key=str) == [{"n": n} for n in range(5)]
+    assert len(called) == 5
+    assert headway.map(call, [7, 3], db=db, key=str) == [{"n": 7}, {"n": 3}]  # A new one, and an old one.
+    assert len(called) == 6
+
+
+def test_what_failed_is_called_again_and_its_attempts_are_on_record(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    broken = True
+
+    def call(number: int) -> int:
+        if broken and number == 1:
+            raise ValueError("not today")
+        return number
+
+    with pytest.raises(CallsFailed):
+        headway.map(call, range(3), db=db, key=str, name="n")
+    store = SqliteStore(db)
+    job = store.job("n")
+    assert job is not None
+    assert (job.state, job.counts["succeeded"], job.counts["failed"]) == ("failed", 2, 1)
+    broken = False
+    assert headway.map(call, range(3), db=db, key=str, name="n") == [0, 1, 2]
+    told = store.attempts(job.id, 1)
+    assert [(each.number, each.outcome) for each in told] == [(1, "failed"), (2, "succeeded")]
+    assert "not today" in (told[0].message or "")
+    store.close()
+
+
+def test_throttled_attempts_usage_and_cost_are_on_record(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    seen: list[int] = []
+
+    async def call(number: int) -> int:
+        seen.append(number)
+        headway.usage(input_tokens=10, output_tokens=2, cost_usd=0.25)
+        if len(seen) == 1:
+            raise RateLimited(retry_after=0.001)
+        return number
+
+    headway.map(call, [1], db=db, key=str, name="n")
+    assert rows(db, "SELECT outcome, kind FROM attempts ORDER BY id") == [
+        ("throttled", "rate"),
+        ("succeeded", None),
+    ]
+    assert rows(db, "SELECT attempts, refused, input_tokens, cost_usd FROM jobs") == [(2, 1, 20, 0.5)]
+
+
+def test_a_value_that_cannot_be_kept_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(CallsFailed) as caught:
+        headway.map(lambda _: object(), [1], db=tmp_path / "h.db", key=str)
+    assert "cannot be kept" in str(caught.value.exceptions[0])
+
+
+def test_kept_values_can_have_a_type(tmp_path: Path) -> None:
+    for _ in range(2):
+        found: Any = headway.map(
+            lambda n: [n, n + 1], [1], db=tmp_path / "h.db", key=str, name="n", returns=tuple[int, int]
+        )
+        assert found == [(1, 2)]
+
+
+def test_two_items_with_one_key_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(headway.HeadwayError, match="two items have the key 'a'"):
+        headway.map(len, ["a", "a"], db=tmp_path / "h.db", key=str)
+
+
+def test_db_and_key_go_together(tmp_path: Path) -> None:
+    with pytest.raises(headway.HeadwayError, match="db and key go together"):
+        headway.map(len, ["a"], db=tmp_path / "h.db")
+
+
+def test_a_job_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    headway.map(len, ["a"], db=db, key=str, name="n")
+    with sqlite3.connect(db) as connection:
+        connection.execute("UPDATE jobs SET kind = 'batch'")
+    with pytest.raises(headway.HeadwayError, match="is a batch, not a map"):
+        headway.map(len, ["a"], db=db, key=str, name="n")
+
+
+async def test_two_maps_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    inside = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def call(number: int) -> int:
+        inside.set()
+        await go_on.wait()
+        return number
+
+    first = asyncio.create_task(headway.amap(call, [1], db=db, key=str, name="n"))
+    await inside.wait()
+    with pytest.raises(JobBusy):
+        await headway.amap(double, [1], db=db, key=str, name="n")
+    go_on.set()
+    assert await first == [1]
+
+
+def test_a_stream_left_early_can_be_taken_up(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    options: Any = {"db": db, "key": str, "name": "n", "limits": Limits(max_concurrency=1, rpm=0)}
+    for done in headway.stream(double, range(10), **options):
+        assert done.value == 0
+        break
+    assert rows(db, "SELECT state FROM jobs") == [("interrupted",)]
+    assert rows(db, "SELECT count(*) FROM units WHERE status NOT IN ('pending', 'succeeded')") == [(0,)]
+    assert headway.map(double, range(10), **options) == [2 * n for n in range(10)]
+
+
+def test_the_commands_show_it_and_leave_going_on_to_its_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    headway.map(len, ["a", "bb"], db=".headway/headway.db", key=str, name="n")
+    assert main(["status", "n"]) == 0
+    assert main(["show", "n", "bb"]) == 0
+    assert main(["export", "n"]) == 0
+    assert '"body":2' in capsys.readouterr().out
+    assert main(["resume", "n"]) == 2
+    assert "run that program again" in capsys.readouterr().err
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "script.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def _wait_for(path: Path, lines: int, process: subprocess.Popen[bytes]) -> None:
+    """Until so many calls were made, or the process has ended."""
+    give_up_at = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < give_up_at:
+        if path.exists() and path.read_bytes().count(b"\n") >= lines:
+            return
+        time.sleep(0.002)
+
+
+def test_a_killed_script_goes_on_with_no_finished_item_called_again(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    log = tmp_path / "called.log"
+    kills = 0
+    for calls in range(40, ITEMS, 60):
+        process = _start(tmp_path)
+        _wait_for(log, calls, process)
+        kills += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    process = _start(tmp_path)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert int(out) == sum(n * n for n in range(ITEMS))
+    assert kills >= 3
+    called = Counter(int(line) for line in log.read_text().split())
+    assert set(called) == set(range(ITEMS))
+    db = tmp_path / "h.db"
+    # A call that a death left without an end is named as lost; every other one ended once.
+    ended = dict(rows(db, "SELECT CAST(custom_id AS INTEGER), attempts FROM units"))
+    for number, times in called.items():
+        assert times <= ended[number]
+    succeeded = "SELECT \"index\", count(*) FROM attempts WHERE outcome = 'succeeded' GROUP BY 1"
+    assert all(times == 1 for _, times in rows(db, succeeded))
+
+
+def test_ctrl_c_lets_what_is_in_flight_finish_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        SCRIPT.replace("return {", "import asyncio; await asyncio.sleep(0.01); return {"), encoding="utf-8"
+    )
+    process = _start(tmp_path)
+    _wait_for(tmp_path / "called.log", 20, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT or b"KeyboardInterrupt" in errors
+    db = tmp_path / "h.db"
+    calls = (tmp_path / "called.log").read_bytes().count(b"\n")
+    assert rows(db, "SELECT count(*) FROM units WHERE status = 'succeeded'") == [(calls,)]
+    assert rows(db, "SELECT state FROM jobs") == [("interrupted",)]
+    process = _start(tmp_path)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert (tmp_path / "called.log").read_bytes().count(b"\n") == ITEMS
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a small tmpfs: run as root")
+def test_a_full_disk_is_an_error_and_nothing_kept_is_lost(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=True)
+    try:
+        with pytest.raises(headway.HeadwayError, match="full"):
+            headway.map(
+                lambda n: "x" * 100_000,
+                range(100),
+                db=disk / "h.db",
+                key=str,
+                name="n",
+                retry=Retry(max_attempts=1),
+            )
+        kept = rows(disk / "h.db", "SELECT count(*) FROM units WHERE status = 'succeeded'")[0][0]
+        assert rows(disk / "h.db", "SELECT count(*) FROM answers") == [(kept,)]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
