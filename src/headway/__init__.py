@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headway.api.attempt import RateLimited, usage
     from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
+    from headway.api.pool import WorkerPool, WorkerResult, WorkUnit
     from headway.api.results import CallsFailed, Result, UnitError
     from headway.api.settings import Limits, Retry
     from headway.errors import HeadwayError
@@ -24,6 +25,9 @@ __all__ = [
     "Retry",
     "Stream",
     "UnitError",
+    "WorkUnit",
+    "WorkerPool",
+    "WorkerResult",
     "__version__",
     "amap",
     "map",
@@ -40,6 +44,9 @@ _HOMES = {
     "Retry": "api.settings",
     "Stream": "api.front",
     "UnitError": "api.results",
+    "WorkUnit": "api.pool",
+    "WorkerPool": "api.pool",
+    "WorkerResult": "api.pool",
     "amap": "api.front",
     "map": "api.front",
     "stream": "api.front",

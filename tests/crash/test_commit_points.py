@@ -23,7 +23,7 @@ BEGINNING = (
     "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker",
 )  # fmt: skip
 WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer", "count_up")
-ENDING = ("set_lane", "put_back", "end_run", "end_worker")
+ENDING = ("set_lane", "put_back", "end_run", "set_worker")
 ASKING = ("add_command", "add_event", "end_command", "set_state")
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
 #: `set_total` is for units that come while a job runs: tests/api/test_durable.py kills there.

@@ -125,6 +125,16 @@ class Ledger:
         self._writer.batch.added.append((index, NewUnit(key, route, "", payload, len(payload))))
         return Kept(index)
 
+    def add_worker(self, name: str) -> int:
+        """One more that works on the job; its number."""
+        return self._store.add_worker(self._job.id, name, time.time())
+
+    def set_worker(self, number: int, status: str) -> None:
+        """What one of them does now."""
+        ended_utc = None if status in ("idle", "busy") else time.time()
+        self._writer.batch.workers[number] = (status, ended_utc)
+        self._linger()
+
     async def intend(self, index: int, lane: str) -> None:
         """Returns once it is durable that the unit is about to run."""
         future = self._intended[index] = self._loop.create_future()
@@ -132,26 +142,42 @@ class Ledger:
         self._writer.kick(urgent=True)
         await future
         self._writer.batch.running[index] = time.time()
+        self._linger()
 
-    def tried(self, index: int, number: int, flight: Flight, not_before_s: float, reason: str) -> None:
+    def tried(
+        self,
+        index: int,
+        number: int,
+        flight: Flight,
+        not_before_s: float,
+        reason: str,
+        worker: int | None = None,
+    ) -> None:
         """An attempt did not do it, and the unit waits."""
         outcome = flight.outcome
         kind = None if outcome is None or outcome.kind is None else str(outcome.kind)
         change = Change(
             Status.PENDING, code=kind, message=reason, not_before_utc=time.time() + max(0.0, not_before_s)
         )
-        self._record(index, number, flight, change)
+        self._record(index, number, flight, change, worker)
         self._linger()
 
     def ended(
-        self, index: int, number: int, flight: Flight, end: End, value: bytes | None, then: Callable[[], None]
+        self,
+        index: int,
+        number: int,
+        flight: Flight,
+        end: End,
+        value: bytes | None,
+        then: Callable[[], None],
+        worker: int | None = None,
     ) -> None:
         """A unit has come to its end; `then` is called once that is durable."""
         if end is DONE or flight.outcome is not None:
             change = Change(
                 str(end.status), code=end.code or None, message=end.message or None, finished_utc=time.time()
             )
-            self._record(index, number, flight, change)
+            self._record(index, number, flight, change, worker)
             if value is not None:
                 self._writer.batch.answers.append((index, None, None, value))
         else:  # It never ran: it is as pending as before.
@@ -159,7 +185,9 @@ class Ledger:
         self._told.append((self._writer.batch, then))
         self._linger()
 
-    def _record(self, index: int, number: int, flight: Flight, change: Change) -> None:
+    def _record(
+        self, index: int, number: int, flight: Flight, change: Change, worker: int | None = None
+    ) -> None:
         batch, outcome, lane = self._writer.batch, flight.outcome, self._lane(flight.lane)[0]
         started_utc = time.time() - (time.monotonic() - flight.started_at)
         used = flight.usage
@@ -183,7 +211,7 @@ class Ledger:
         batch.attempts.append(
             Attempt(
                 index, number, lane, how, None if kind is None else str(kind), outcome.message if outcome and kind else None,
-                None, None, started_utc, time.time(), *tokens, cost_usd, flight.charged,
+                None, None, started_utc, time.time(), *tokens, cost_usd, flight.charged, None, worker,
             )
         )  # fmt: skip
         batch.count("attempts")

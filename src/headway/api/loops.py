@@ -66,6 +66,14 @@ class Background:
 
         return asyncio.run_coroutine_threadsafe(made(), self._loop).result()
 
+    def soon(self, act: Callable[[], object]) -> None:
+        """Call on the loop, without waiting for it."""
+        self._loop.call_soon_threadsafe(act)
+
+    def result(self, work: Coroutine[Any, Any, V]) -> V:
+        """The result of a coroutine."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
     def wait(self, work: Coroutine[Any, Any, V], stop: Stop) -> V:
         """The result of a coroutine. A Ctrl-C meanwhile stops it, gently at first, and is raised at the end."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)

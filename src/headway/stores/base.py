@@ -177,6 +177,8 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float | None = 0.0
     charged: Costs = (1.0, 0.0, 0.0, 0.0)
     rate_limit: bytes | None = None
+    #: Where it is not the batch's.
+    worker: int | None = None
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -259,7 +261,7 @@ class Batch:
 
     __slots__ = (
         "added", "answers", "attempts", "counts", "done_commands", "events", "intents", "job", "lanes", "released", "running", "state",
-        "units", "worker",
+        "units", "worker", "workers",
     )  # fmt: skip
 
     def __init__(self, job: int, worker: int | None = None) -> None:
@@ -280,13 +282,15 @@ class Batch:
         self.events: list[Event] = []
         #: lane → (record, view, when)
         self.lanes: dict[int, tuple[bytes, bytes, float]] = {}
+        #: worker → (idle, busy, failed or terminated; when it ended)
+        self.workers: dict[int, tuple[str, float | None]] = {}
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
 
     def __bool__(self) -> bool:
         return bool(
             self.added or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
-            or self.events or self.lanes or self.done_commands or self.state
+            or self.events or self.lanes or self.workers or self.done_commands or self.state
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:
@@ -410,6 +414,9 @@ class Store(Protocol):
         self, job: int, settings: dict[str, Any], out: str, utc: float, *, only_failed: bool = False
     ) -> int:
         """Make everything runnable that has not succeeded (or only what failed); returns the new worker's number."""
+
+    def add_worker(self, job: int, name: str, utc: float) -> int:
+        """One more that works on the job, idle for now; its number."""
 
     def pending(self, job: int) -> dict[int, int]:
         """How many units wait, by route."""

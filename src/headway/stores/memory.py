@@ -276,9 +276,15 @@ class MemoryStore:
         for row in self._workers:
             if row["job"] == job and row["ended_utc"] is None:
                 row.update(status="failed", ended_utc=utc)
+        return self._new_worker(job, platform.node(), "busy", utc)
+
+    def add_worker(self, job: int, name: str, utc: float) -> int:
+        return self._new_worker(job, name, "idle", utc)
+
+    def _new_worker(self, job: int, name: str, status: str, utc: float) -> int:
         number = self._number()
         self._workers.append(
-            {"job": job, "id": number, "name": platform.node(), "pid": os.getpid(), "status": "busy", "started_utc": utc, "ended_utc": None}
+            {"job": job, "id": number, "name": name, "pid": os.getpid(), "status": status, "started_utc": utc, "ended_utc": None}
         )  # fmt: skip
         return number
 
@@ -338,7 +344,7 @@ class MemoryStore:
             self.add_units(batch.job, batch.added[0][0], [unit for _, unit in batch.added])
             self._edit(batch.job, total=len(units))
         for attempt in batch.attempts:
-            units[attempt.index].attempts.append((attempt, batch.worker))
+            units[attempt.index].attempts.append((attempt, attempt.worker or batch.worker))
         for index in batch.released:
             if units[index].status == "assigned":
                 units[index].status = Status.PENDING
@@ -367,6 +373,9 @@ class MemoryStore:
             if lane.id in batch.lanes:
                 record, view, utc = batch.lanes[lane.id]
                 self._lanes[key] = msgspec.structs.replace(lane, record=record, view=view, updated_utc=utc)
+        for row in self._workers:
+            if row["id"] in batch.workers:
+                row["status"], row["ended_utc"] = batch.workers[row["id"]]
         done = {number for number, _ in batch.done_commands}
         self._commands = [row for row in self._commands if row[1].id not in done]
         self._count(batch)

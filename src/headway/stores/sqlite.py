@@ -357,7 +357,15 @@ class SqliteStore:
             )
             db.execute(self._sql["drop_commands"], (utc, job))
             db.execute(self._sql["end_lost_workers"], (utc, job))
-            worker = db.execute(self._sql["add_worker"], (job, node(), getpid(), utc)).lastrowid
+            worker = db.execute(self._sql["add_worker"], (job, node(), getpid(), "busy", utc)).lastrowid
+        assert worker is not None
+        return worker
+
+    def add_worker(self, job: int, name: str, utc: float) -> int:
+        from os import getpid
+
+        with self._transaction() as db:
+            worker = db.execute(self._sql["add_worker"], (job, name, getpid(), "idle", utc)).lastrowid
         assert worker is not None
         return worker
 
@@ -431,6 +439,8 @@ class SqliteStore:
             db.execute(sql["add_event"], row)
         for lane, (record, view, utc) in batch.lanes.items():
             db.execute(sql["set_lane"], (record.decode(), view.decode(), utc, lane))
+        for worker, (status, utc_ended) in batch.workers.items():
+            db.execute(sql["set_worker"], (status, utc_ended, worker))
         for number, utc in batch.done_commands:
             db.execute(sql["end_command"], (utc, number))
         if batch.counts:
@@ -447,7 +457,7 @@ class SqliteStore:
             db.execute(self._sql["put_back"], _span(job))
             end = {"job": job, "state": state, "finished_utc": utc, "unfinished": _json(unfinished)}
             db.execute(self._sql["end_run"], end)
-            db.execute(self._sql["end_worker"], ("terminated", utc, worker))
+            db.execute(self._sql["set_worker"], ("terminated", utc, worker))
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -487,7 +497,7 @@ def _attempt_row(base: int, worker: int | None, attempt: Attempt) -> tuple[Any, 
     _, tokens, tokens_in, tokens_out = attempt.charged
     rate_limit = None if attempt.rate_limit is None else attempt.rate_limit.decode()
     return (
-        base + attempt.index, attempt.number, worker, attempt.lane, attempt.outcome, attempt.kind, attempt.message,
+        base + attempt.index, attempt.number, attempt.worker or worker, attempt.lane, attempt.outcome, attempt.kind, attempt.message,
         attempt.status_code, attempt.request_id, attempt.started_utc, attempt.finished_utc, attempt.input_tokens,
         attempt.output_tokens, attempt.cached_tokens, attempt.cost_usd, tokens, tokens_in, tokens_out, rate_limit,
     )  # fmt: skip

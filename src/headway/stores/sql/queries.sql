@@ -185,9 +185,9 @@ WHERE id <= ? ORDER BY id DESC LIMIT ?;
 SELECT coalesce(max(id), 0) FROM attempts;
 
 -- name: add_worker
-INSERT INTO workers (job, name, pid, status, started_utc) VALUES (?, ?, ?, 'busy', ?);
+INSERT INTO workers (job, name, pid, status, started_utc) VALUES (?, ?, ?, ?, ?);
 
--- name: end_worker
+-- name: set_worker
 UPDATE workers SET status = ?, ended_utc = ? WHERE id = ?;
 
 -- name: end_lost_workers

@@ -1,0 +1,380 @@
+"""A pool of workers for units that somebody else hands out, with a record of each step.
+
+The shape is the seed's: `submit_work_unit` says no when every worker is busy, callbacks hear of ends, `stop` lets what
+runs finish. Inside it is the same lanes and the same records as everything else: a worker that meets a rate limit holds
+the pool's lane, and its unit is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from headway.api.attempt import current
+from headway.api.failures import outcome_of
+from headway.api.ledger import Kept, Ledger
+from headway.api.loops import Background
+from headway.api.settings import Duration, Retry, seconds
+from headway.api.threads import Threads
+from headway.core.commands import Requeue
+from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
+from headway.core.status import Status
+from headway.engine.calls import Calls, End, Flight
+from headway.errors import UsageError
+from headway.providers.limit import Limit
+
+_log: Final = logging.getLogger("headway")
+LANE: Final = "workers"
+
+
+@dataclass(slots=True)
+class WorkerResult:
+    """What a worker brings back."""
+
+    success: bool
+    output: Any = None
+    error: str = ""
+    execution_time: float = 0.0
+    output_files: list[str] = field(default_factory=list)
+    rendered_prompt: str = ""
+    conversation: list[dict[str, Any]] = field(default_factory=list)
+    session_id: str = ""
+    cost_usd: float = 0.0
+
+
+@dataclass(slots=True)
+class WorkUnit:
+    """A piece of work. `status` and `result` are filled in as it goes."""
+
+    id: str
+    payload: Any = None
+    status: str = "pending"
+    result: WorkerResult | None = None
+
+
+class Worker(Protocol):
+    """Whatever does the work: `execute` runs in a thread, or on a loop where it is asynchronous."""
+
+    def execute(self, prompt: str, payload: Any, timeout: float) -> Any:
+        """Do one unit; returns a `WorkerResult`."""
+
+
+Callback = Callable[[Any, WorkerResult], object]
+
+
+class _Work:
+    """One unit on its way."""
+
+    __slots__ = ("kept", "prompt", "result", "slot", "unit", "view")
+
+    def __init__(self, unit: Any, view: WorkUnit, prompt: str) -> None:
+        self.unit, self.view, self.prompt = unit, view, prompt
+        self.kept: Kept | None = None
+        self.slot: int | None = None
+        self.result: WorkerResult | None = None
+
+
+class WorkerPool:
+    """`max_workers` at once. With a `store` (a file) every step is on record and finished units stay finished.
+
+    >>> import headway
+    >>> class Shout:
+    ...     def execute(self, prompt, payload, timeout):
+    ...         return headway.WorkerResult(success=True, output=prompt.upper())
+    >>> with headway.WorkerPool(Shout(), on_unit_complete=lambda unit, result: print(result.output)) as pool:
+    ...     pool.submit_work_unit(headway.WorkUnit("greeting"), "hello")
+    ...     pool.wait_for_completion()
+    True
+    HELLO
+    True
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        job_id: str | None = None,
+        store: str | PathLike[str] | None = None,
+        max_workers: int = 4,
+        timeout: Duration = "10m",
+        on_unit_complete: Callback | None = None,
+        on_unit_failed: Callback | None = None,
+        *,
+        retry: Retry | None = None,
+    ) -> None:
+        if max_workers < 1:
+            raise UsageError(f"max_workers is {max_workers!r}", hint="1 is the least")
+        self._worker = worker
+        self._name = job_id or type(worker).__qualname__
+        self._store = None if store is None else fspath(store)
+        self._max_workers = max_workers
+        self._timeout_s = seconds(timeout, "timeout")
+        self._on_complete, self._on_failed = on_unit_complete, on_unit_failed
+        self._retry = retry or Retry(max_attempts=1)
+        self._changed = threading.Condition()
+        self._active = 0
+        self._calling_back = 0
+        self._running = False
+        self._threads = Threads("headway-worker")
+        self._calls: Calls | None = None
+        self._ledger: Ledger | None = None
+        self._slots: list[int] = []
+        self._made = 0
+        self._failure: Exception | None = None
+        self._failed_units = 0
+
+    # -- from any thread ----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> WorkerPool:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Get ready. The same job in the same store goes on where it stopped."""
+        if self._running:
+            return
+        self._background = Background().__enter__()
+        try:
+            self._background.make(self._begin)
+        except BaseException:
+            self._background.__exit__(None, None, None)
+            raise
+        self._running = True
+
+    def submit_work_unit(self, unit: Any, prompt: str) -> bool:
+        """Hand over a unit; False when every worker is busy.
+
+        A unit is a `WorkUnit`, a mapping or an object with an `id` (and a `payload`), or just its id. One that is on
+        record as succeeded is not run again: its callback hears of the kept result.
+        """
+        view = _view(unit)
+        with self._changed:
+            if not self._running:
+                raise UsageError("the pool is not running", hint="call start() first")
+            if self._failure is not None:
+                raise self._failure
+            if self._active >= self._max_workers:
+                return False
+            self._active += 1
+        work = _Work(unit, view, prompt)
+        self._background.soon(lambda: self._submit(work))
+        return True
+
+    def wait_for_available_slot(self, timeout: float | None = None) -> bool:
+        """Wait until a unit can be submitted; False when that took too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._active < self._max_workers, timeout)
+
+    def wait_for_completion(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is under way and every callback has returned; False when that took too long."""
+        with self._changed:
+            idle = self._changed.wait_for(lambda: not (self._active or self._calling_back), timeout)
+        if self._failure is not None:
+            raise self._failure
+        return idle
+
+    def stop(self) -> None:
+        """Take nothing more, let what runs finish, and go."""
+        with self._changed:
+            if not self._running:
+                return
+            self._running = False
+            self._changed.wait_for(lambda: not (self._active or self._calling_back))
+        try:
+            self._background.result(self._end())
+        finally:
+            self._background.__exit__(None, None, None)
+
+    @property
+    def active(self) -> int:
+        """Units that are under way."""
+        return self._active
+
+    # -- on the loop --------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        limits = Limits(rpm=0, max_concurrency=self._max_workers)
+        self._calls = Calls(
+            lambda lane: LaneSpec(lane, limits, self._retry.to_core()), Settings(max_identical_invalid=0)
+        )
+        if self._store is not None:
+            ledger = Ledger(self._store, self._name, "pool", type(self._worker).__qualname__)
+            ledger.begin(self._lost_records)
+            self._ledger = ledger
+            self._calls.opened, self._calls.noted = ledger.recall, ledger.note
+            self._calls.requeued = self._requeued
+        self._slots = [self._new_slot() for _ in range(self._max_workers)]
+
+    def _new_slot(self) -> int:
+        """A worker, and its record."""
+        self._made += 1
+        return self._made if self._ledger is None else self._ledger.add_worker(f"worker-{self._made}")
+
+    async def _end(self) -> None:
+        assert self._calls is not None
+        await self._calls.close()
+        if self._ledger is not None:
+            for slot in self._slots:
+                self._ledger.set_worker(slot, "terminated")
+            await self._ledger.close("failed" if self._failed_units else "complete")
+
+    def _submit(self, work: _Work) -> None:
+        assert self._calls is not None
+        try:
+            if self._ledger is not None:
+                key = work.view.id
+                payload = _json({"prompt": work.prompt, "payload": work.view.payload})
+                work.kept = self._ledger.known([key]).get(key) or self._ledger.add(key, LANE, payload)
+                if work.kept.value is not None:
+                    work.result = msgspec.json.decode(work.kept.value, type=WorkerResult)
+                    self._over(work, Status.SUCCEEDED, work.result)
+                    return
+            work.view.status = "assigned"
+            self._calls.submit(
+                LANE,
+                lambda flight: self._attempt(work, flight),
+                lambda flight, end: self._ended(work, flight, end),
+            )
+        except Exception as error:
+            self._over(work, Status.FAILED, WorkerResult(False, error=f"{type(error).__name__}: {error}"))
+
+    async def _attempt(self, work: _Work, flight: Flight) -> Outcome:
+        flight.value = work
+        slot = work.slot = self._slots.pop()
+        if self._ledger is not None and work.kept is not None:
+            self._ledger.set_worker(slot, "busy")
+            await self._ledger.intend(work.kept.index, LANE)
+        flight.started_at = time.monotonic()
+        work.view.status = "running"
+        current.set(flight)
+        abandoned = False
+        limit = Limit(self._timeout_s or float("inf")) if self._timeout_s else None
+        try:
+            return self._judged(work, flight, await self._execute(work))
+        except Exception as error:
+            flight.error = error
+            work.result = WorkerResult(False, error=f"{type(error).__name__}: {error}")
+            return outcome_of(error, flight.usage, self._retry.on)
+        except asyncio.CancelledError as called_off:
+            abandoned = True
+            if limit is None:
+                raise
+            limit.judge(called_off)
+            work.result = WorkerResult(
+                False, error=f"no result within {self._timeout_s:g} s; its thread was abandoned"
+            )
+            return Outcome(Kind.TIMEOUT, flight.usage, message=work.result.error)
+        finally:
+            if limit is not None:
+                limit.end()
+            if work.result is not None:
+                work.result.execution_time = time.monotonic() - flight.started_at
+            self._give_back(slot, abandoned=abandoned)
+
+    async def _execute(self, work: _Work) -> Any:
+        execute, prompt, payload = self._worker.execute, work.prompt, work.view.payload
+        if inspect.iscoroutinefunction(execute):
+            return await execute(prompt, payload, self._timeout_s)
+        return await self._threads.run(lambda: execute(prompt, payload, self._timeout_s))
+
+    def _judged(self, work: _Work, flight: Flight, result: Any) -> Outcome:
+        """What a worker's own words mean: a failure that it reports is the unit's, and final."""
+        if not isinstance(result, WorkerResult):
+            kind = type(result).__name__
+            work.result = WorkerResult(False, error=f"execute returned a {kind}, not a WorkerResult")
+            return Outcome(Kind.INVALID, flight.usage, message=work.result.error)
+        work.result = result
+        if result.cost_usd:
+            used = flight.usage or Usage()
+            flight.usage = msgspec.structs.replace(used, cost_usd=used.cost_usd + result.cost_usd)
+        if not result.success:
+            return Outcome(
+                Kind.INVALID, flight.usage, message=result.error or "the worker reported a failure"
+            )
+        return SUCCESS if flight.usage is None else Outcome(usage=flight.usage)
+
+    def _give_back(self, slot: int, *, abandoned: bool) -> None:
+        """A worker is free; one whose thread was abandoned is gone, and another takes its place."""
+        if self._ledger is not None:
+            self._ledger.set_worker(slot, "failed" if abandoned else "idle")
+        self._slots.append(self._new_slot() if abandoned else slot)
+
+    def _requeued(self, flight: Flight, command: Requeue) -> None:
+        work = flight.value
+        if isinstance(work, _Work) and self._ledger is not None and work.kept is not None:
+            wait_s = command.not_before - asyncio.get_running_loop().time()
+            number = work.kept.attempts + flight.attempts
+            self._ledger.tried(work.kept.index, number, flight, wait_s, command.reason, work.slot)
+
+    def _ended(self, work: _Work, flight: Flight, end: End) -> None:
+        result = work.result or WorkerResult(False, error=end.message or end.code)
+        if self._ledger is None or work.kept is None:
+            self._over(work, end.status, result)
+            return
+        number = work.kept.attempts + flight.attempts
+        self._ledger.ended(
+            work.kept.index, number, flight, end, _json(result), lambda: self._over(work, end.status, result), work.slot
+        )  # fmt: skip
+
+    def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
+        """Everything about the unit is known, and on record: its worker is free, its callback is called."""
+        good = status is Status.SUCCEEDED
+        self._failed_units += not good
+        work.view.status, work.view.result = str(status), result
+        callback = self._on_complete if good else self._on_failed
+        with self._changed:
+            self._active -= 1
+            self._calling_back += callback is not None
+            self._changed.notify_all()
+        if callback is not None:
+            asyncio.get_running_loop().create_task(self._call_back(callback, work, result))
+
+    async def _call_back(self, callback: Callback, work: _Work, result: WorkerResult) -> None:
+        try:
+            await self._threads.run(lambda: callback(work.unit, result))
+        except Exception:
+            _log.exception("a callback of the worker pool failed for unit %s", work.view.id)
+        finally:
+            with self._changed:
+                self._calling_back -= 1
+                self._changed.notify_all()
+
+    def _lost_records(self, error: Exception) -> None:
+        with self._changed:
+            self._failure = error
+            self._active = 0
+            self._changed.notify_all()
+
+
+def _view(unit: Any) -> WorkUnit:
+    """The unit as the pool sees it; a `WorkUnit` is filled in, everything else is left alone."""
+    if isinstance(unit, WorkUnit):
+        return unit
+    if isinstance(unit, str):
+        return WorkUnit(unit)
+    found = (
+        unit
+        if isinstance(unit, Mapping)
+        else {"id": getattr(unit, "id", None), "payload": getattr(unit, "payload", None)}
+    )
+    if found.get("id") in (None, ""):
+        raise UsageError(
+            "a unit has no id", hint="give it one: WorkUnit('…'), {'id': …} or an object with .id"
+        )
+    return WorkUnit(str(found["id"]), found.get("payload"))
+
+
+def _json(value: Any) -> bytes:
+    """As JSON; what JSON cannot say as its text."""
+    return msgspec.json.encode(value, enc_hook=repr)

@@ -1,0 +1,279 @@
+"""`headway.WorkerPool`: slots, records at every step, callbacks, timeouts, stopping."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headway
+from headway import RateLimited, Retry, WorkerPool, WorkerResult, WorkUnit
+
+
+class Doing:
+    """A worker that does what it is told."""
+
+    def __init__(self, act: Callable[[str], Any]) -> None:
+        self.act = act
+
+    def execute(self, prompt: str, payload: Any, timeout: float) -> WorkerResult:
+        found = self.act(prompt)
+        return found if isinstance(found, WorkerResult) else WorkerResult(True, output=found)
+
+
+class Gate:
+    """A worker that waits at a gate."""
+
+    def __init__(self) -> None:
+        self.inside = threading.Semaphore(0)
+        self.open = threading.Event()
+
+    def execute(self, prompt: str, payload: Any, timeout: float) -> WorkerResult:
+        self.inside.release()
+        assert self.open.wait(30)
+        return WorkerResult(True, output=prompt)
+
+
+def rows(db: Path, sql: str) -> list[Any]:
+    with closing(sqlite3.connect(db)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def until(db: Path, sql: str, wanted: list[Any]) -> None:
+    """Another process looks at the records: what it sees comes with the next commit."""
+    give_up_at = time.monotonic() + 10
+    while (found := rows(db, sql)) != wanted:
+        assert time.monotonic() < give_up_at, f"{found} is not {wanted}"
+        time.sleep(0.005)
+
+
+def test_it_says_no_when_every_worker_is_busy() -> None:
+    worker = Gate()
+    pool = WorkerPool(worker, max_workers=2)
+    pool.start()
+    assert pool.submit_work_unit("a", "1")
+    assert pool.submit_work_unit("b", "2")
+    assert not pool.submit_work_unit("c", "3")
+    assert not pool.wait_for_available_slot(timeout=0.01)
+    assert not pool.wait_for_completion(timeout=0.01)
+    worker.open.set()
+    assert pool.wait_for_available_slot(timeout=10)
+    assert pool.wait_for_completion(timeout=10)
+    pool.stop()
+    with pytest.raises(headway.HeadwayError, match="not running"):
+        pool.submit_work_unit("d", "4")
+
+
+def test_callbacks_hear_of_every_end_and_units_are_filled_in() -> None:
+    ended: dict[str, Any] = {}
+
+    def act(prompt: str) -> Any:
+        if prompt == "raise":
+            raise ValueError("oh")
+        return WorkerResult(prompt == "fine", output=prompt, error="no good" if prompt != "fine" else "")
+
+    def note(unit: WorkUnit, result: WorkerResult) -> None:
+        ended[unit.id] = (unit.status, result.success, result.error)
+        assert unit.result is result
+        assert result.execution_time > 0
+
+    with WorkerPool(Doing(act), on_unit_complete=note, on_unit_failed=note) as pool:
+        for prompt in ("fine", "poor", "raise"):
+            assert pool.wait_for_available_slot(10)
+            pool.submit_work_unit(WorkUnit(prompt), prompt)
+    assert ended == {
+        "fine": ("succeeded", True, ""),
+        "poor": ("failed", False, "no good"),
+        "raise": ("failed", False, "ValueError: oh"),
+    }
+
+
+def test_a_callback_that_fails_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def bad(unit: Any, result: WorkerResult) -> None:
+        raise RuntimeError("in the callback")
+
+    unit = WorkUnit("a")
+    with (
+        caplog.at_level(logging.ERROR, "headway"),
+        WorkerPool(Doing(str.upper), "job", tmp_path / "h.db", on_unit_complete=bad) as pool,
+    ):
+        pool.submit_work_unit(unit, "x")
+        assert pool.wait_for_completion(10)
+    assert unit.status == "succeeded"
+    assert "in the callback" in caplog.text
+    assert rows(tmp_path / "h.db", "SELECT status FROM units") == [("succeeded",)]
+
+
+def test_each_step_is_on_record_while_it_happens(tmp_path: Path) -> None:
+    db, worker = tmp_path / "h.db", Gate()
+    pool = WorkerPool(worker, "job", db, max_workers=2)
+    pool.start()
+    slots = "SELECT name, status FROM workers WHERE name LIKE 'worker-%' ORDER BY id"
+    until(db, slots, [("worker-1", "idle"), ("worker-2", "idle")])
+    pool.submit_work_unit({"id": "a", "payload": {"n": 1}}, "do it")
+    assert worker.inside.acquire(timeout=10)
+    until(db, "SELECT custom_id, status FROM units", [("a", "running")])
+    until(db, f"SELECT count(*) FROM ({slots}) WHERE status = 'busy'", [(1,)])
+    assert rows(db, "SELECT body FROM requests") == [(b'{"prompt":"do it","payload":{"n":1}}',)]
+    worker.open.set()
+    pool.stop()
+    assert rows(db, "SELECT status FROM units") == [("succeeded",)]
+    assert rows(db, slots) == [("worker-1", "terminated"), ("worker-2", "terminated")]
+    ((worker_of_attempt,),) = rows(
+        db, "SELECT name FROM attempts JOIN workers ON workers.id = attempts.worker"
+    )
+    assert worker_of_attempt.startswith("worker-")
+    assert rows(db, "SELECT state, succeeded FROM jobs") == [("complete", 1)]
+
+
+def test_everything_that_a_worker_brings_is_kept_and_not_done_again(tmp_path: Path) -> None:
+    result = WorkerResult(
+        True, {"files": 2}, output_files=["a.txt"], rendered_prompt="Do it, please", session_id="s-1", cost_usd=0.5,
+        conversation=[{"role": "user", "content": "Do it"}, {"role": "assistant", "content": "Done"}],
+    )  # fmt: skip
+    calls: list[str] = []
+
+    def act(prompt: str) -> WorkerResult:
+        calls.append(prompt)
+        return result
+
+    seen: list[WorkerResult] = []
+    for _ in range(2):
+        with WorkerPool(
+            Doing(act), "job", tmp_path / "h.db", on_unit_complete=lambda unit, kept: seen.append(kept)
+        ) as pool:
+            pool.submit_work_unit("a", "Do it")
+    assert len(calls) == 1
+    assert seen[0] == seen[1]
+    assert rows(tmp_path / "h.db", "SELECT cost_usd FROM jobs") == [(0.5,)]
+
+
+def test_a_worker_past_its_timeout_is_abandoned_and_its_late_result_goes_nowhere(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    late = threading.Event()
+    done = threading.Event()
+    ended: list[tuple[str, str]] = []
+
+    def act(prompt: str) -> str:
+        if prompt == "slow":
+            late.wait(30)
+            done.set()
+        return prompt
+
+    def note(unit: WorkUnit, result: WorkerResult) -> None:
+        ended.append((unit.id, result.error))
+
+    with WorkerPool(
+        Doing(act), "job", db, max_workers=1, timeout="50ms", on_unit_complete=note, on_unit_failed=note
+    ) as pool:
+        pool.submit_work_unit(WorkUnit("slow"), "slow")
+        assert pool.wait_for_available_slot(10), "its slot is free again"
+        assert pool.submit_work_unit(WorkUnit("next"), "quick")
+        assert pool.wait_for_completion(10)
+        late.set()
+        assert done.wait(10)
+    assert ended == [("slow", "no result within 0.05 s; its thread was abandoned"), ("next", "")]
+    assert rows(db, "SELECT custom_id, status FROM units ORDER BY uid") == [
+        ("slow", "timed_out"),
+        ("next", "succeeded"),
+    ]
+    slots = "SELECT name, status FROM workers WHERE name LIKE 'worker-%' ORDER BY id"
+    assert rows(db, slots) == [("worker-1", "failed"), ("worker-2", "terminated")]
+
+
+def test_a_rate_limit_holds_the_pool_and_the_unit_is_tried_again(tmp_path: Path) -> None:
+    tries: list[float] = []
+
+    def act(prompt: str) -> str:
+        tries.append(time.monotonic())
+        if len(tries) == 1:
+            raise RateLimited(retry_after=0.05)
+        return prompt
+
+    unit = WorkUnit("a")
+    with WorkerPool(Doing(act), "job", tmp_path / "h.db") as pool:
+        pool.submit_work_unit(unit, "x")
+        assert pool.wait_for_completion(10)
+    assert unit.status == "succeeded"
+    assert tries[1] - tries[0] >= 0.048
+    assert rows(tmp_path / "h.db", "SELECT outcome FROM attempts ORDER BY id") == [
+        ("throttled",),
+        ("succeeded",),
+    ]
+
+
+def test_failures_are_final_unless_a_retry_is_given() -> None:
+    tries: list[str] = []
+
+    def act(prompt: str) -> str:
+        tries.append(prompt)
+        if len(tries) % 2:
+            raise ConnectionResetError("gone")
+        return prompt
+
+    first, second = WorkUnit("a"), WorkUnit("b")
+    with WorkerPool(Doing(act)) as pool:
+        pool.submit_work_unit(first, "x")
+    tries.clear()
+    with WorkerPool(Doing(act), retry=Retry(max_attempts=2, base="1ms")) as pool:
+        pool.submit_work_unit(second, "x")
+    assert (first.status, second.status) == ("failed", "succeeded")
+
+
+async def test_an_asynchronous_worker() -> None:
+    class Async:
+        async def execute(self, prompt: str, payload: Any, timeout: float) -> WorkerResult:  # noqa: ASYNC109
+            return WorkerResult(True, output=(prompt, payload, timeout))
+
+    unit = WorkUnit("a", {"n": 1})
+    with WorkerPool(Async(), timeout="1m") as pool:
+        pool.submit_work_unit(unit, "x")
+    assert unit.result is not None
+    assert unit.result.output == ("x", {"n": 1}, 60.0)
+
+
+def test_many_units_never_more_than_the_workers_at_once() -> None:
+    lock = threading.Lock()
+    at_once = most = 0
+
+    def act(prompt: str) -> str:
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.001)
+        with lock:
+            at_once -= 1
+        return prompt
+
+    ended: list[Any] = []
+    with WorkerPool(Doing(act), max_workers=3, on_unit_complete=lambda unit, _: ended.append(unit)) as pool:
+        for n in range(100):
+            assert pool.wait_for_available_slot(10)
+            assert pool.submit_work_unit(str(n), "x")
+    assert sorted(map(int, ended)) == list(range(100))
+    assert most == 3
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(headway.HeadwayError, match="max_workers is 0"):
+        WorkerPool(Doing(str), max_workers=0)
+    with WorkerPool(Doing(str)) as pool, pytest.raises(headway.HeadwayError, match="no id"):
+        pool.submit_work_unit({"payload": 1}, "x")
+
+    class Wrong:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> str:
+            return prompt
+
+    unit = WorkUnit("a")
+    with WorkerPool(Wrong()) as pool:
+        pool.submit_work_unit(unit, "x")
+    assert unit.result is not None
+    assert "returned a str, not a WorkerResult" in unit.result.error
