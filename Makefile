@@ -60,8 +60,8 @@ test: check ## what CI runs: check, then every test
 crash: setup ## the crash suite, all of it: SIGKILL at every commit point and at 200 random moments, full disks, jumps of the clock
 	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
 
-bench: setup ## measure, and write bench/RESULTS.md
-	$(BIN)/python -m bench
+bench: setup ## measure, and write bench/RESULTS.md (SECTION=overhead: one section of it)
+	$(BIN)/python -m bench $(SECTION)
 
 # `uv pip compile` keeps the pins that still fit, writes no address and leaves no uv.lock behind.
 lock: $(UV) ## pin the dependencies anew in requirements.lock (LOCK_FLAGS=--upgrade: the newest of all)

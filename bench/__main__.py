@@ -1,6 +1,6 @@
 """`make bench`: measures everything that has a bar and writes bench/RESULTS.md. Exits 1 when a bar is missed.
 
-`python -m bench SECTION` measures one section alone, prints it and writes nothing.
+`python -m bench SECTION` (or `make bench SECTION=…`) measures one section, whole, and puts it in its place there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import lanes, overhead, real, speed
+from bench import lanes, overhead, real, results, speed
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -30,43 +30,29 @@ GROWTH_BAR: Final = 1.2
 def main(wanted: list[str]) -> int:
     """Measure, write, and say what was missed."""
     began = time.monotonic()
-    missed: list[str] = []
     unknown = [name for name in wanted if name not in SECTIONS]
     if unknown:
         print(f"there is no section '{unknown[0]}': {', '.join(SECTIONS)}")
         return 2
-    if wanted:
-        for name in wanted:
-            print("\n".join(SECTIONS[name](missed)))
-    else:
-        # What a busy machine disturbs goes first; virtual time does not mind who else is there.
-        measured = {name: list(SECTIONS[name](missed)) for name in reversed(SECTIONS)}
-        lines = [line for name in SECTIONS for line in measured[name]]
-        missed_text = (
-            "Every bar is met."
-            if not missed
-            else "**Missed:**\n\n" + "\n".join(f"- {line}" for line in missed)
-        )
-        text = "\n".join([*_heading(), *lines])
-        RESULTS.write_text(text.replace("VERDICT", missed_text), encoding="utf-8")
-        print(f"wrote {RESULTS.relative_to(Path.cwd())} in {time.monotonic() - began:.0f} s")
+    parts = results.read(RESULTS)
+    missed: list[str] = []
+    # What a busy machine disturbs goes first; virtual time does not mind who else is there.
+    for name in wanted or list(reversed(SECTIONS)):
+        missed_here: list[str] = []
+        lines = list(SECTIONS[name](missed_here))
+        parts[name] = results.Part(time.strftime("%Y-%m-%d", time.gmtime()), _machine(), missed_here, lines)
+        missed += missed_here
+    results.write(RESULTS, {name: parts[name] for name in SECTIONS if name in parts})
+    print(f"wrote {RESULTS.relative_to(Path.cwd())} in {time.monotonic() - began:.0f} s")
     for line in missed:
         print(f"missed: {line}")
     return 1 if missed else 0
 
 
-def _heading() -> Iterator[str]:
+def _machine() -> str:
     parts = f"headway {headway.__version__}, msgspec {msgspec.__version__}"
-    yield "# What Headway reaches"
-    yield ""
-    yield "Written by `make bench`; do not edit. Lanes are measured in virtual time against their theoretical bound"
-    yield "(docs/reference/scenarios.md), so those figures are the same on every machine; what is measured in real time, and"
-    yield "the speed of the scheduler, are not."
-    yield ""
-    yield f"{platform.python_implementation()} {platform.python_version()}, {parts}; {_processor()}, {os.cpu_count()} cores."
-    yield ""
-    yield "VERDICT"
-    yield ""
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{python}, {parts}; {_processor()}, {os.cpu_count()} cores"
 
 
 def _processor() -> str:
