@@ -133,6 +133,8 @@ class Books:
         match event:
             case events.Admitted() | events.Finished() | events.Cancelled():
                 self._tell_answer(event, now)
+            case events.Unfit():
+                self._tell_unfit(event, now)
             case events.CancelUnit(index):
                 self._tell_unwanted(index)
             case events.Pause():
@@ -217,6 +219,25 @@ class Books:
             self._spend_estimate(flight.unit.estimate)
         self.due[flight.unit.index] = self._judge_answer(flight, lane, outcome, now)
 
+    def _tell_unfit(self, event: events.Unfit, now: float) -> None:
+        """To the lane it is a success; to the unit an attempt that did not bring it to its end."""
+        flight = self.flights.get(event.index)
+        if flight is None:
+            return
+        lane, outcome = self.lanes[flight.unit.lane], event.outcome
+        self._land(flight, lane)
+        lane.reported = lane.reported or bool(outcome.hint and outcome.hint.reports)
+        lane.accept(flight, None)
+        lane.settle(flight, outcome)
+        if outcome.usage is not None:
+            self.spent_usd += outcome.usage.cost_usd
+            self.spent_tokens += outcome.usage.input_tokens + outcome.usage.output_tokens
+        else:
+            self._spend_estimate(flight.unit.estimate)
+        if event.again is not None:
+            self.units[event.index] = event.again
+        self.due[event.index] = self._judge_unfit(flight, lane, event, now)
+
     def _spend_estimate(self, estimate: Estimate) -> None:
         """The provider may have done the work, and did not say what it came to."""
         self.spent_usd += estimate.cost_usd
@@ -245,6 +266,19 @@ class Books:
         if kind in THROTTLES:
             return self._judge_throttled(fortune, lane, outcome, now)
         return self._judge_failed(fortune, lane, outcome, kind, now)
+
+    def _judge_unfit(self, flight: Flight, lane: LaneBook, event: events.Unfit, now: float) -> Due:
+        fortune = self.fortunes[event.index]
+        fortune.spent += 1
+        if flight.fate:
+            return self._by_fate(flight, now)
+        if event.again is None:
+            return ends(Status.FAILED)
+        due = again(now, now)
+        if fortune.spent >= lane.spec.retry.max_attempts:
+            due.ends = frozenset({Status.FAILED})
+            due.again = lane.breaker_seen
+        return due
 
     def _judge_throttled(self, fortune: Fortune, lane: LaneBook, outcome: Outcome, now: float) -> Due:
         fortune.throttles += 1

@@ -166,7 +166,7 @@ def tokens_of_the_budget_forgotten(patch: Patch) -> None:
 # -- where a unit goes -------------------------------------------------------------------------------------------
 
 
-@bug("invariant", "twice")
+@bug("invariant", "twice", "not before")
 def unit_requeued_twice(patch: Patch) -> None:
     right = Queue.delay
 

@@ -220,6 +220,16 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.post(events.Finished(self.chosen(number), Outcome(usage=usage)), now)
 
     @precondition(has_flights)
+    @rule(number=numbers, outcome=make.outcomes(None, reporting=True), longer=st.booleans(), now=flush)
+    def disappoint(self, number: int, outcome: Outcome, longer: bool, now: bool) -> None:
+        """An answer that does not fit; asked for again, the unit is longer by what is said about it."""
+        index = self.chosen(number)
+        unit = self.run.books.flights[index].unit
+        more = msgspec.structs.replace(unit.estimate, input_tokens=unit.estimate.input_tokens + 1.0)
+        again = msgspec.structs.replace(unit, estimate=more) if longer else None
+        self.post(events.Unfit(index, outcome, "it does not fit", again), now)
+
+    @precondition(has_flights)
     @rule(number=numbers, outcome=make.outcomes(Kind.RATE, Kind.CONCURRENCY, Kind.HOLD), now=flush)
     def throttle(self, number: int, outcome: Outcome, now: bool) -> None:
         self.post(events.Finished(self.chosen(number), outcome), now)

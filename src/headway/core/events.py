@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from headway.core.model import Hint, LaneSpec, Limits, Outcome, Usage
+from headway.core.model import Hint, LaneSpec, Limits, Outcome, Unit, Usage
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -25,6 +25,19 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
 
     index: int
     outcome: Outcome
+
+
+class Unfit(msgspec.Struct, frozen=True, gc=False):
+    """The provider answered well, and its answer is not what was asked for: the lane did its part, the unit is not done.
+
+    `outcome` is the lane's, without a kind. `again` is the unit as it goes on, longer by what is said to the model about
+    its answer; None: it ends here.
+    """
+
+    index: int
+    outcome: Outcome
+    message: str
+    again: Unit | None = None
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):
@@ -106,6 +119,7 @@ class Abort(msgspec.Struct, frozen=True, gc=False):
 Event = (
     Admitted
     | Finished
+    | Unfit
     | Cancelled
     | HoldLane
     | StopLane

@@ -70,6 +70,7 @@ class Scheduler:
         self._react: dict[type, Callable[[Any, float], None]] = {
             events.Admitted: self._admitted,
             events.Finished: self._finished,
+            events.Unfit: self._unfit,
             events.Cancelled: self._cancelled,
             events.HoldLane: self._hold_lane,
             events.StopLane: self._stop_lane,
@@ -130,6 +131,26 @@ class Scheduler:
             self._meet_fate(entry, now)
         else:
             self._failed(entry, outcome, outcome.kind, now)
+
+    def _unfit(self, event: events.Unfit, now: float) -> None:
+        """An answer that does not fit is the model's fault, never the lane's: the unit alone pays, with an attempt."""
+        entry = self.out.pop(event.index, None)
+        if entry is None:
+            return
+        lane = entry.lane
+        self._release(entry, event.outcome, now)
+        lane.invalid_run = 0
+        self._recover(lane, entry)
+        lane.drop_probe(entry)
+        entry.attempts += 1
+        if event.again is not None:
+            entry.unit, entry.fits = event.again, None
+        if entry.fate:
+            self._meet_fate(entry, now)
+        elif event.again is not None and entry.attempts < lane.spec.retry.max_attempts:
+            self._put_back(entry, Move.RETRY, now, Kind.INVALID, event.message)
+        else:
+            self._end(entry, Move.FAIL, Kind.INVALID, event.message)
 
     def _cancelled(self, event: events.Cancelled, now: float) -> None:
         entry = self.out.pop(event.index, None)

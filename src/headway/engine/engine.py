@@ -32,6 +32,7 @@ from headway.core.snapshot import LaneView, snapshot
 from headway.core.status import Status
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan
+from headway.engine.repairs import Repairs, unfit
 from headway.engine.source import StoreSource
 from headway.providers.base import Answer, Request
 from headway.stores import base as records
@@ -114,6 +115,7 @@ class Engine:
         self._intending: set[int] = set()
         self._waiting: dict[int, _Flight] = {}
         self._desks: dict[str, _Desk] = {}
+        self._repairs = Repairs()
         #: By a unit's family, which is its route's number.
         self._prices = {
             str(number): route.price for number, route in plan.routes.items() if route.price is not None
@@ -168,6 +170,7 @@ class Engine:
         self._source = StoreSource(
             store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only
         )
+        self._repairs.restore(store, job.id, self._source)
         self._scheduler = Scheduler(
             [lane.spec for lane in plan.lanes.values()], self._source, self._settings(now), now
         )
@@ -372,7 +375,11 @@ class Engine:
 
     def _request(self, index: int) -> Request:
         desk = self._flights[index].lane
-        return desk.ahead.pop(index, None) or Request(*self._store.request(self._plan.job.id, index))
+        return (
+            desk.ahead.pop(index, None)
+            or self._repairs.requests.get(index)
+            or Request(*self._store.request(self._plan.job.id, index))
+        )
 
     def _intend(self, index: int, desk: _Desk) -> None:
         self._intending.add(index)
@@ -405,7 +412,11 @@ class Engine:
         ) as error:  # An adapter never raises; one that does has a bug, and that costs its unit alone.
             message = f"{type(error).__name__}: {error}"
             flight.answer = Answer(Outcome(Kind.CRASH, message=message))
-        self.tell(events.Finished(index, flight.answer.outcome))
+        complaint = flight.answer.complaint
+        if complaint is None:
+            self.tell(events.Finished(index, flight.answer.outcome))
+        else:
+            self.tell(unfit(self._scheduler.out[index].unit, flight.answer, complaint, flight.price))
 
     def _cancel(self, command: commands.CancelAttempt) -> None:
         index = command.unit.index
@@ -438,6 +449,8 @@ class Engine:
             message=command.message or None,
             finished_utc=time.time(),
         )
+        if self._repairs.requests:
+            self._repairs.ended(self._writer.batch, index, command.status)
         flight = self._flights.pop(index, None)
         if flight is None:
             self._desks[command.unit.lane].ahead.pop(index, None)
@@ -474,6 +487,9 @@ class Engine:
             batch.count("refused")
         if answer is not None and change.status == Status.SUCCEEDED:
             batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
+        if answer is not None and answer.complaint is not None:
+            goes_on = change.status == Status.PENDING
+            self._repairs.keep(batch, index, flight.number, answer, goes_on=goes_on)
 
     def _attempt_record(
         self,
@@ -485,6 +501,8 @@ class Engine:
         answer = flight.answer
         if answer is None:
             how, kind, message = "cancelled", None, "called off by Headway"
+        elif answer.complaint is not None:
+            how, kind, message = "failed", str(Kind.INVALID), answer.complaint.message
         elif answer.outcome.kind is None:
             how, kind, message = "succeeded", None, None
         else:
@@ -555,7 +573,7 @@ class Engine:
                 if entry.unit.index not in desk.ahead and entry.status is Status.PENDING
             ]
             for index, path, body in self._store.requests(self._plan.job.id, indexes):
-                desk.ahead[index] = Request(path, body)
+                desk.ahead[index] = self._repairs.requests.get(index) or Request(path, body)
                 self._intend(index, desk)
 
     def _call_off_ahead(self) -> None:

@@ -7,6 +7,8 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
+from msgspec import structs
+
 from headway.core.estimate import FIRST_RATIO
 from headway.core.model import Estimate, Unit, Usage
 from headway.core.source import Source
@@ -58,6 +60,8 @@ class StoreSource(Source):
         self._store, self._job, self._routes = store, job, routes
         self._serial, self._has_serial, self._only = serial, has_serial or serial, only
         self._serial_after = -1
+        #: How much longer than its own request what a unit goes on with is, for those that do.
+        self.longer: dict[int, int] = {}
         #: Tries that a unit had in earlier runs, for those that had any.
         self.tries: dict[int, int] = {}
         self._left: dict[str, int] = dict.fromkeys((route.lane for route in routes.values()), 0)
@@ -121,6 +125,8 @@ class StoreSource(Source):
     def _unit(self, row: Pending) -> Unit:
         if row.attempts:
             self.tries[row.index] = row.attempts
+        if row.index in self.longer:
+            row = structs.replace(row, chars=row.chars + self.longer[row.index])
         route = self._routes[row.route]
         usd = 0.0 if route.price is None else route.price.cost(_at_the_most(row))
         if row.max_tokens < 0:  # Nothing is produced: an embedding.

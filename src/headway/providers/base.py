@@ -20,10 +20,14 @@ Admitted = Callable[[Hint | None, Usage | None], None]
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One call as it is sent: the path below the provider's root ("/v1/chat/completions") and the JSON body."""
+    """One call as it is sent: the path below the provider's root ("/v1/chat/completions") and the JSON body.
+
+    `repairs` is how often the conversation has been told already that an answer did not fit.
+    """
 
     path: str
     body: bytes
+    repairs: int = 0
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +39,17 @@ class RateLimit(msgspec.Struct, frozen=True, gc=False):
     detected_utc: float
 
 
+class Complaint(msgspec.Struct, frozen=True, gc=False):
+    """What is wrong with an answer that came well. `again` asks once more in the same conversation; None: nobody asks.
+
+    `more_chars` is how much longer than the request before that one is.
+    """
+
+    message: str
+    again: Request | None = None
+    more_chars: int = 0
+
+
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """How an attempt ended, as the engine records it. `body` is the JSON that an unstreamed call gives."""
 
@@ -43,6 +58,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     request_id: str = ""
     body: bytes = b""
     rate_limit: RateLimit | None = None
+    complaint: Complaint | None = None
 
 
 class Adapter(Protocol):

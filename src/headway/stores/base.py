@@ -71,6 +71,8 @@ class NewJob(msgspec.Struct, frozen=True):
     digest: str
     out: str
     created_utc: float
+    #: What its answers and its table have to look like, as JSON values; for whoever goes on with it.
+    form: dict[str, Any] = {}
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ class Job(msgspec.Struct, frozen=True):
     created_utc: float
     started_utc: float | None = None
     finished_utc: float | None = None
+    form: dict[str, Any] = {}
 
     @property
     def ended(self) -> int:
@@ -181,6 +184,19 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     worker: int | None = None
 
 
+class Repair(msgspec.Struct, frozen=True, gc=False):
+    """An answer that came well and did not fit, and what is asked next: the whole conversation.
+
+    Without a request the unit starts over if it ever runs again; without an answer only that is said.
+    """
+
+    index: int
+    number: int
+    answer: bytes | None = None
+    request: bytes | None = None
+    more_chars: int = 0
+
+
 class Told(msgspec.Struct, frozen=True):
     """An attempt as it is shown."""
 
@@ -260,7 +276,7 @@ class Batch:
     """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
 
     __slots__ = (
-        "added", "answers", "attempts", "counts", "done_commands", "events", "intents", "job", "lanes", "released", "running", "state",
+        "added", "answers", "attempts", "counts", "done_commands", "events", "intents", "job", "lanes", "released", "repairs", "running", "state",
         "units", "worker", "workers",
     )  # fmt: skip
 
@@ -278,6 +294,8 @@ class Batch:
         self.attempts: list[Attempt] = []
         #: (index, status code, request id, body)
         self.answers: list[tuple[int, int | None, str | None, bytes]] = []
+        #: In order: a later one of a unit closes those before it.
+        self.repairs: list[Repair] = []
         self.counts: dict[str, float] = {}
         self.events: list[Event] = []
         #: lane → (record, view, when)
@@ -290,7 +308,7 @@ class Batch:
     def __bool__(self) -> bool:
         return bool(
             self.added or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
-            or self.events or self.lanes or self.workers or self.done_commands or self.state
+            or self.events or self.lanes or self.workers or self.done_commands or self.state or self.repairs
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:
@@ -387,6 +405,9 @@ class Store(Protocol):
     def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
         """(index, path, body) of several units, in no order."""
 
+    def repairs_of(self, job: int, index: int) -> list[Repair]:
+        """A unit's answers that did not fit, oldest first."""
+
     def failures(self, job: int) -> list[tuple[str, int, int, str]]:
         """(code, how many, the first index, its message) of the units that did not succeed."""
 
@@ -417,6 +438,9 @@ class Store(Protocol):
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
         """One more that works on the job, idle for now; its number."""
+
+    def open_repairs(self, job: int) -> list[Repair]:
+        """What units that have not succeeded go on with instead of their own request."""
 
     def pending(self, job: int) -> dict[int, int]:
         """How many units wait, by route."""

@@ -26,6 +26,7 @@ from headway.stores.base import (
     NewJob,
     NewUnit,
     Pending,
+    Repair,
     Result,
     Route,
     Start,
@@ -40,7 +41,19 @@ _OPEN = ("pending", "assigned", "running")
 class _Unit:
     """One unit and everything of it."""
 
-    __slots__ = ("answer", "attempts", "cost_usd", "lane", "new", "now", "started_utc", "status", "tries")
+    __slots__ = (
+        "answer",
+        "attempts",
+        "cost_usd",
+        "lane",
+        "new",
+        "now",
+        "repair",
+        "repairs",
+        "started_utc",
+        "status",
+        "tries",
+    )
 
     def __init__(self, new: NewUnit) -> None:
         self.new = new
@@ -52,6 +65,8 @@ class _Unit:
         self.now = Change(Status.PENDING)
         self.attempts: list[tuple[Attempt, int | None]] = []
         self.answer: tuple[int | None, str | None, bytes] | None = None
+        self.repairs: list[Repair] = []
+        self.repair: Repair | None = None
 
     @property
     def sent_utc(self) -> float | None:
@@ -107,7 +122,7 @@ class MemoryStore:
         self._jobs[number] = Job(
             id=number, name=job.name, kind=job.kind, state="ingesting", input=job.input, digest=job.digest, models={},
             settings={}, unfinished={}, out=job.out, total=0, serial=0, counts={str(status): 0 for status in COUNTED}, attempts=0, refused=0,
-            input_tokens=0, output_tokens=0, cost_usd=0.0, created_utc=job.created_utc,
+            input_tokens=0, output_tokens=0, cost_usd=0.0, created_utc=job.created_utc, form=_json(job.form),
         )  # fmt: skip
         return number
 
@@ -203,6 +218,9 @@ class MemoryStore:
     def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
         return [(index, *self.request(job, index)) for index in indexes]
 
+    def repairs_of(self, job: int, index: int) -> list[Repair]:
+        return list(self._units[job][index].repairs)
+
     def failures(self, job: int) -> list[tuple[str, int, int, str]]:
         found: dict[str, list[tuple[int, str]]] = {}
         for n, unit in enumerate(self._units[job]):
@@ -288,6 +306,13 @@ class MemoryStore:
         )  # fmt: skip
         return number
 
+    def open_repairs(self, job: int) -> list[Repair]:
+        return [
+            unit.repair
+            for unit in self._units[job]
+            if unit.repair is not None and unit.status not in ("succeeded", "cached")
+        ]
+
     def pending(self, job: int) -> dict[int, int]:
         found: dict[int, int] = {}
         for unit in self._units[job]:
@@ -367,6 +392,11 @@ class MemoryStore:
         unit.now = change
 
     def _commit_rest(self, batch: Batch) -> None:
+        for repair in batch.repairs:
+            unit = self._units[batch.job][repair.index]
+            unit.repair = None if repair.request is None else repair
+            if repair.answer is not None:
+                unit.repairs.append(repair)
         for event in batch.events:
             self._events[batch.job].append(msgspec.structs.replace(event, id=self._number()))
         for key, lane in self._lanes.items():

@@ -34,6 +34,7 @@ from headway.stores.base import (
     NewJob,
     NewUnit,
     Pending,
+    Repair,
     Result,
     Route,
     Start,
@@ -52,6 +53,8 @@ CHECKPOINT_PAGES: Final = 8_000
 #: The shift of a job's number in a unit's key.
 SHIFT: Final = 32
 LOWER: Final = (1 << SHIFT) - 1
+#: The version of the schema that has repairs.
+REPAIRS_SINCE: Final = 2
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
 
@@ -189,7 +192,9 @@ class SqliteStore:
     def add_job(self, job: NewJob) -> int:
         try:
             with self._transaction() as db:
-                number = db.execute(self._sql["add_job"], msgspec.structs.asdict(job)).lastrowid
+                number = db.execute(
+                    self._sql["add_job"], {**msgspec.structs.asdict(job), "form": _json(job.form)}
+                ).lastrowid
         except sqlite3.IntegrityError:
             raise StoreError(f"there is a job '{job.name}' already") from None
         assert number is not None
@@ -244,7 +249,13 @@ class SqliteStore:
     def forget(self, job: int) -> None:
         span = _span(job)
         with self._transaction() as db:
-            for name in ("forget_answers", "forget_attempts", "forget_requests", "forget_units"):
+            for name in (
+                "forget_answers",
+                "forget_attempts",
+                "forget_repairs",
+                "forget_requests",
+                "forget_units",
+            ):
                 db.execute(self._sql[name], span)
             for name in ("forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job"):
                 db.execute(self._sql[name], (job,))
@@ -295,6 +306,11 @@ class SqliteStore:
     def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
         base = job << SHIFT
         return self._rows("requests", _json([base + index for index in indexes]))
+
+    def repairs_of(self, job: int, index: int) -> list[Repair]:
+        if self._check_version() < REPAIRS_SINCE:
+            return []  # Opened for reading by a newer Headway than the last one that wrote.
+        return [Repair(*row) for row in self._rows("repairs_of", (job << SHIFT) + index)]
 
     def failures(self, job: int) -> list[tuple[str, int, int, str]]:
         return [
@@ -369,6 +385,9 @@ class SqliteStore:
         assert worker is not None
         return worker
 
+    def open_repairs(self, job: int) -> list[Repair]:
+        return [Repair(*row) for row in self._rows("open_repairs", *_span(job))]
+
     def pending(self, job: int) -> dict[int, int]:
         return dict(self._rows("open_per_route", *_span(job)))
 
@@ -434,6 +453,8 @@ class SqliteStore:
     def _commit_rest(self, db: sqlite3.Connection, batch: Batch) -> None:
         """What comes once in a while, and the counters."""
         sql = self._sql
+        for repair in batch.repairs:
+            self._commit_repair(db, (batch.job << SHIFT) + repair.index, repair)
         for event in batch.events:
             row = (batch.job, event.at_utc, event.lane, event.what, event.text, event.until_utc)
             db.execute(sql["add_event"], row)
@@ -449,6 +470,13 @@ class SqliteStore:
         if batch.state is not None:
             state, finished_utc = batch.state
             db.execute(sql["set_state"], {"job": batch.job, "state": state, "finished_utc": finished_utc})
+
+    def _commit_repair(self, db: sqlite3.Connection, uid: int, repair: Repair) -> None:
+        db.execute(self._sql["close_repairs"], (uid,))
+        if repair.answer is not None:
+            is_open = repair.request is not None
+            row = (uid, repair.number, repair.answer, repair.request, repair.more_chars, is_open)
+            db.execute(self._sql["add_repair"], row)
 
     def end_run(
         self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
@@ -485,7 +513,8 @@ def _job(row: dict[str, Any]) -> Job:
     models = msgspec.json.decode(row.pop("models"), type=dict[str, tuple[str, str, str]])
     settings = msgspec.json.decode(row.pop("settings"))
     unfinished = msgspec.json.decode(row.pop("unfinished"), type=dict[str, tuple[str, str]])
-    return Job(**row, counts=counts, models=models, settings=settings, unfinished=unfinished)
+    form = msgspec.json.decode(row.pop("form", "{}"))
+    return Job(**row, counts=counts, models=models, settings=settings, unfinished=unfinished, form=form)
 
 
 def _told(row: tuple[Any, ...]) -> Told:

@@ -2,8 +2,8 @@
 SELECT value FROM meta WHERE key = 'salt';
 
 -- name: add_job
-INSERT INTO jobs (name, kind, state, input, digest, models, settings, out, created_utc)
-VALUES (:name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc);
+INSERT INTO jobs (name, kind, state, input, digest, models, settings, out, created_utc, form)
+VALUES (:name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc, :form);
 
 -- name: add_route
 INSERT INTO routes (job, provider, kind, model) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
@@ -37,6 +37,9 @@ DELETE FROM answers WHERE uid BETWEEN ? AND ?;
 
 -- name: forget_attempts
 DELETE FROM attempts WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_repairs
+DELETE FROM repairs WHERE uid BETWEEN ? AND ?;
 
 -- name: forget_job
 DELETE FROM jobs WHERE id = ?;
@@ -158,6 +161,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_answer
 INSERT OR REPLACE INTO answers (uid, status_code, request_id, body) VALUES (?, ?, ?, ?);
+
+-- name: add_repair
+INSERT INTO repairs (uid, attempt, answer, request, more_chars, open) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: close_repairs
+UPDATE repairs SET open = 0 WHERE uid = ? AND open = 1;
+
+-- name: open_repairs
+SELECT repairs.uid & 4294967295, attempt, answer, request, more_chars FROM repairs JOIN units ON units.uid = repairs.uid
+WHERE repairs.uid BETWEEN ? AND ? AND open = 1 AND status NOT IN ('succeeded', 'cached') ORDER BY repairs.uid;
+
+-- name: repairs_of
+SELECT uid & 4294967295, attempt, answer, request, more_chars FROM repairs WHERE uid = ? ORDER BY id;
 
 -- name: add_event
 INSERT INTO events (job, at_utc, lane, what, text, until_utc) VALUES (?, ?, ?, ?, ?, ?);

@@ -1,0 +1,100 @@
+"""Every store keeps answers that did not fit, and what a unit goes on with, in one transaction with its state."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headway.stores.base import Batch, Change, Repair, Store
+from headway.stores.memory import MemoryStore
+from headway.stores.sqlite import SqliteStore
+
+from .records import begun, end, new_job, the_job
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
+    with opened:
+        yield opened
+
+
+def keep(store: Store, job: int, *repairs: Repair) -> None:
+    batch = Batch(job)
+    for repair in repairs:
+        batch.change(repair.index, Change("pending", tries=1))
+    batch.repairs += repairs
+    store.commit(batch)
+
+
+ASKED = Repair(1, 1, b'{"n":"x"}', b'{"messages":[]}', 70)
+
+
+def test_a_unit_goes_on_with_what_is_asked_next(store: Store) -> None:
+    job, _, _ = begun(store)
+    keep(store, job, ASKED)
+    assert store.open_repairs(job) == [ASKED]
+    assert store.repairs_of(job, 1) == [ASKED]
+    assert store.repairs_of(job, 0) == []
+    assert store.request(job, 1)[1] == b'{"id":"u1"}'  # Its own request is what it always was.
+
+
+def test_a_second_answer_that_does_not_fit_closes_the_first(store: Store) -> None:
+    job, _, _ = begun(store)
+    second = Repair(1, 2, b'{"n":"y"}')
+    keep(store, job, ASKED, second)
+    assert store.open_repairs(job) == []
+    assert [each.answer for each in store.repairs_of(job, 1)] == [ASKED.answer, second.answer]
+
+
+def test_one_that_only_closes_leaves_no_record(store: Store) -> None:
+    job, _, _ = begun(store)
+    keep(store, job, ASKED)
+    keep(store, job, Repair(1, 0))
+    assert store.open_repairs(job) == []
+    assert store.repairs_of(job, 1) == [ASKED]
+
+
+def test_a_unit_that_has_its_answer_goes_on_with_nothing(store: Store) -> None:
+    job, _, _ = begun(store)
+    keep(store, job, ASKED, Repair(2, 1, b"{}", b"{}", 5))
+    end(store, job, 1, "succeeded")
+    assert [each.index for each in store.open_repairs(job)] == [2]
+
+
+def test_of_a_job_that_is_forgotten_nothing_is_left(store: Store) -> None:
+    job, _, _ = begun(store)
+    other, _, _ = begun(store, name="other")
+    keep(store, job, ASKED)
+    keep(store, other, ASKED)
+    store.forget(job)
+    assert store.open_repairs(job) == []
+    assert store.open_repairs(other) == [ASKED]
+
+
+def test_a_job_keeps_its_form(store: Store) -> None:
+    form = {"schema": {"type": "object", "properties": {"ü": {}}}, "columns": "QVJST1cx"}
+    store.add_job(msgspec.structs.replace(new_job("formed"), form=form))
+    store.add_job(new_job("plain"))
+    assert the_job(store, "formed").form == form
+    assert the_job(store, "plain").form == {}
+
+
+def test_the_conversation_has_the_turn_in_which_it_was_asked_again(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "h.db") as store:
+        job, _, _ = begun(store)
+        asked = b'{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}'
+        keep(store, job, Repair(1, 1, b"{}", asked, 2))
+        batch = Batch(job)
+        batch.change(1, Change("succeeded", finished_utc=300.0))
+        batch.answers.append((1, 200, None, b'{"choices":[{"message":{"content":"d"}}]}'))
+        store.commit(batch)
+    with sqlite3.connect(tmp_path / "h.db") as db:
+        said = db.execute('SELECT role, content FROM messages WHERE "index" = 1 ORDER BY position').fetchall()
+    db.close()
+    assert [role for role, _ in said] == ["user", "assistant", "user", "assistant"]
+    assert [content for _, content in said[:3]] == ['"a"', '"b"', '"c"']
