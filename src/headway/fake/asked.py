@@ -26,6 +26,9 @@ class Asked:
     chars: int
     #: What the answer echoes: the texts of the last message.
     last_text: str
+    #: The text of the first user message, where it is not the last one too, and how many answers came since.
+    opening: str | None = None
+    turn: int = 0
     max_tokens: int | None = None
     stream: bool = False
     include_usage: bool = False

@@ -14,6 +14,7 @@ from headway.fake.content import (
     Named,
     Tool,
     names_of,
+    opened,
     unit_of,
     unreadable_openai,
     words_of,
@@ -76,10 +77,13 @@ class Chat:
             why = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
             raise Unacceptable(why, "messages", "empty_array")
         last = request.messages[-1]
+        opening, turn = opened(request.messages)
         return Asked(
             model=request.model,
             chars=sum(map(_chars, request.messages)),
             last_text=words_of(last.content),
+            opening=opening,
+            turn=turn,
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stream=bool(request.stream),
             include_usage=request.stream_options is not None and request.stream_options.include_usage,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -53,11 +54,29 @@ class Named(msgspec.Struct, gc=False):
     id: str | int | None = None
 
 
+class Spoken(Protocol):
+    """A message of a conversation."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def content(self) -> Content: ...
+
+
 def words_of(content: Content) -> str:
     """Every text of a message's content, joined by line ends."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, (part.words for part in content or ())))
+
+
+def opened(messages: Sequence[Spoken]) -> tuple[str | None, int]:
+    """How a conversation of several messages began, and how many answers it has."""
+    if len(messages) == 1:
+        return None, 0
+    first = next((words_of(message.content) for message in messages if message.role == "user"), None)
+    return first, sum(message.role == "assistant" for message in messages)
 
 
 def names_of(tools: list[Tool] | None) -> tuple[str, ...]:

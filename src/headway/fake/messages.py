@@ -15,6 +15,7 @@ from headway.fake.content import (
     Tool,
     missing_field,
     names_of,
+    opened,
     place_of,
     unit_of,
     words_of,
@@ -62,10 +63,13 @@ class Messages:
         except msgspec.DecodeError as error:
             raise _unreadable(error) from None
         last = _last(request)
+        opening, turn = opened(request.messages)
         return Asked(
             model=request.model,
             chars=_chars(request),
             last_text=words_of(last.content),
+            opening=opening,
+            turn=turn,
             max_tokens=request.max_tokens,
             stream=bool(request.stream),
             after_tool=isinstance(last.content, list)

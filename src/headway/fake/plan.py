@@ -139,6 +139,21 @@ class ToolRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     arguments: dict[str, Any] = {}
 
 
+class AnswerRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Where the first user text contains `contains`, the answers are these, one a turn of the conversation.
+
+    A text is said as it is, anything else as JSON; the last one is said again and again.
+    """
+
+    turns: Annotated[tuple[Any, ...], msgspec.Meta(min_length=1)]
+    contains: str = ""
+
+    def said(self, turn: int) -> str:
+        """The answer after so many answers."""
+        answer = self.turns[min(turn, len(self.turns) - 1)]
+        return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+
+
 class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A whole provider."""
 
@@ -149,6 +164,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     #: For every account, after its own.
     faults: tuple[Fault, ...] = ()
     tools: tuple[ToolRule, ...] = ()
+    answers: tuple[AnswerRule, ...] = ()
     #: How many different requests are remembered by their fingerprint, about 150 bytes each.
     remember: Count = 4_000_000
     #: How far the provider's wall clock is ahead: shows in Date and in absolute resets.
@@ -161,7 +177,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("a clock's skew is a number of seconds")
 
 
-STRUCTS = (Plan, AccountPlan, Fault, Change, ToolRule)
+STRUCTS = (Plan, AccountPlan, Fault, Change, ToolRule, AnswerRule)
 
 
 def known_keys() -> list[str]:

@@ -255,7 +255,7 @@ class Provider:
         length = call.tenant.plan.output_tokens
         tokens = None if length is None else round(length.at(draw(self.plan.seed, call.unit, 1)))
         identity = f"{call.unit:016x}{call.number:08x}"
-        return reply_to(call.asked, identity, int(self._wall()), tokens, self.plan.tools)
+        return reply_to(call.asked, identity, int(self._wall()), tokens, self.plan.tools, self.plan.answers)
 
     async def _in_turn(self, call: Call, reply: Reply, fault: str) -> web.StreamResponse:
         slots = call.tenant.account.slots

@@ -1,7 +1,7 @@
 """The answer before any API has shaped it: a text that belongs to its request, or a scripted tool call.
 
 The text is `echo: ` and the last message's text. Where the plan says how long answers are, it is filled up with
-words, or cut, to exactly that many tokens; max_tokens cuts it in any case.
+words, or cut, to exactly that many tokens; a scripted answer is said as it is. max_tokens cuts either.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from headway.fake.asked import CHARS_PER_TOKEN, Asked, tokens_of
-from headway.fake.plan import ToolRule
+from headway.fake.plan import AnswerRule, ToolRule
 
 ECHO = "echo: "
 WORDS = "the quick brown fox jumps over the lazy dog and runs on "
@@ -54,7 +54,12 @@ class Reply:
 
 
 def reply_to(
-    asked: Asked, identity: str, created: int, output_tokens: int | None, rules: tuple[ToolRule, ...] = ()
+    asked: Asked,
+    identity: str,
+    created: int,
+    output_tokens: int | None,
+    rules: tuple[ToolRule, ...] = (),
+    answers: tuple[AnswerRule, ...] = (),
 ) -> Reply:
     """The answer to `asked`; `output_tokens` is how long the plan wants it."""
     rule = _rule_for(asked, rules) if rules else None
@@ -62,8 +67,9 @@ def reply_to(
         arguments = msgspec.json.encode(rule.arguments).decode()
         length = tokens_of(len(rule.name) + len(arguments))
         return Reply(identity, created, "", length, "tool", ToolCall(identity, rule.name, arguments))
-    text = ECHO + asked.last_text
-    if output_tokens is not None:
+    scripted = _scripted(asked, answers) if answers else None
+    text = ECHO + asked.last_text if scripted is None else scripted
+    if output_tokens is not None and scripted is None:
         text = _filled(text, output_tokens * CHARS_PER_TOKEN)
     finish = "stop"
     if asked.max_tokens is not None and len(text) > asked.max_tokens * CHARS_PER_TOKEN:
@@ -79,6 +85,12 @@ def _rule_for(asked: Asked, rules: tuple[ToolRule, ...]) -> ToolRule | None:
         if rule.name in asked.tools and rule.contains in asked.last_text:
             return rule
     return None
+
+
+def _scripted(asked: Asked, answers: tuple[AnswerRule, ...]) -> str | None:
+    """What the first rule that fits says at this turn of the conversation."""
+    opening = asked.last_text if asked.opening is None else asked.opening
+    return next((rule.said(asked.turn) for rule in answers if rule.contains in opening), None)
 
 
 def _filled(text: str, chars: int) -> str:

@@ -14,6 +14,7 @@ from headway.fake.content import (
     Named,
     Tool,
     names_of,
+    opened,
     unit_of,
     unreadable_openai,
     words_of,
@@ -65,10 +66,13 @@ class Responses:
             raise unreadable_openai(error) from None
         items = request.input if isinstance(request.input, list) else [_Item(content=request.input)]
         last = items[-1] if items else _Item(content="")
+        opening, turn = opened(items) if items else (None, 0)
         return Asked(
             model=request.model,
             chars=sum(len(item.words) for item in items) + len(request.instructions or ""),
             last_text=last.words,
+            opening=opening,
+            turn=turn,
             max_tokens=request.max_output_tokens,
             stream=bool(request.stream),
             after_tool=last.type == "function_call_output",
