@@ -16,12 +16,12 @@ from tests.batch.configs import ALPHA, BETA, BOTH, config
 
 from headway.batch import reader as reading
 from headway.batch import table
+from headway.batch.answer import answer_of
 from headway.batch.jobs import open_input
 from headway.batch.reader import Reader
 from headway.batch.recipe import Recipe, delimiter_of
 from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row, parse
-from headway.batch.sheet import answer_of
 from headway.batch.survey import survey
 from headway.batch.template import Template
 from headway.config import Config

@@ -31,6 +31,10 @@ accounts:
   revoked: {key: sk-revoked-account, latency: 10ms, faults: [{kind: 401}]}
   poor: {key: sk-poor-account, faults: [{kind: quota}]}
   hanging: {key: sk-hanging-account, faults: [{kind: hang}]}
+answers:
+  - {contains: "#fits", turns: [{mood: good, score: 0.5, tags: [a]}]}
+  - {contains: "#mended", turns: [{mood: good, score: 7}, {mood: better, score: 1, tags: []}]}
+  - {contains: "#never", turns: ["sorry"]}
 """
 
 

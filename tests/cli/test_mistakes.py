@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import KEY, Stage
 
 SECRET = "sk-proj-1f2e3d4c5b6a7988"
 RUN = ("run", "in.jsonl")
+ASK = ("run", "in.parquet", "--prompt", "{{text}}")
+SCHEMA = (*RUN, "--schema", "s.json")
 
 Prepare = Callable[[Stage], object]
 
@@ -66,6 +70,12 @@ def file(name: str, data: str | bytes) -> Prepare:
 def rows(*lines: str) -> Prepare:
     """An input of these lines."""
     return file("in.jsonl", "\n".join(lines) + "\n")
+
+
+def parquet(**columns: list[str | None]) -> Prepare:
+    """A Parquet file with texts."""
+    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    return lambda stage: pq.write_table(table, stage.root / "in.parquet")
 
 
 def folder(name: str) -> Prepare:
@@ -151,6 +161,27 @@ TABLE = [
     Mistake("a provider without its model", RUN, "names a provider and no model of it", "--skip-bad-rows", rows('{"prompt": "a", "model": "alpha/"}'), store=True, rows=1),
     Mistake("a typo in a row's provider", RUN, "\"model\" 'alhpa/gpt-x' names no provider", "did you mean 'alpha/gpt-x'?", two_providers, store=True, rows=1),
     Mistake("an endpoint that is none", RUN, '"url" must be one of /v1/chat/completions', "--skip-bad-rows", rows('{"custom_id": "a", "url": "/v1/chat", "body": {"model": "m"}}'), store=True, rows=1),
+    # tables with types
+    Mistake("a Parquet file without a prompt", ("run", "in.parquet"), "in.parquet is a table", "--prompt 'Translate", parquet(text=["a"])),
+    Mistake("a Parquet file that is none", ASK, "in.parquet is not a Parquet file", "check what wrote it", file("in.parquet", "text\na\n"), store=True),
+    Mistake("a Parquet file cut off", ASK, "in.parquet is not a Parquet file", "check what wrote it", file("in.parquet", b"PAR1" * 50 + b"\0"), store=True),
+    Mistake("a column that a Parquet file has not", ("run", "in.parquet", "--prompt", "{{txet}}"), "in.parquet has no column 'txet'", "did you mean 'text'?", parquet(text=["a"]), store=True),
+    Mistake("a Parquet file without records", ASK, "in.parquet has no rows", "at least one record", parquet(text=[]), store=True),
+    Mistake("an empty cell of a Parquet file", ASK, 'in.parquet:2: "prompt" must be a text', "--skip-bad-rows", parquet(text=["a", None]), store=True, rows=1),
+    Mistake("Parquet compressed once more", ("run", "in.parquet.gz", "--prompt", "x"), "Parquet is not compressed once more", "gunzip", file("in.parquet.gz", b"")),
+    Mistake("a Parquet output compressed once more", (*RUN, "--out", "o.parquet.gz"), "a table is not written compressed", "take .gz off", store=True),
+    Mistake("a Parquet output as rows finish", (*RUN, "--out", "o.parquet", "--out-order", "completion"), "--out-order completion does not go with a table", ".jsonl"),
+    # structured output
+    Mistake("a schema that is missing", SCHEMA, "--schema s.json: no such file", "name a file"),
+    Mistake("a schema that is a directory", SCHEMA, "--schema s.json: cannot be read: is a directory", "name a file", folder("s.json")),
+    Mistake("a schema that is no JSON", SCHEMA, "--schema s.json:2: not JSON", "mend that line", file("s.json", '{\n"type" "object"}')),
+    Mistake("a schema that is a list", SCHEMA, "a schema is a JSON object", "for example", file("s.json", "[]")),
+    Mistake("a schema that says nothing", SCHEMA, "anything would fit it", '"type"', file("s.json", "{}")),
+    Mistake("a schema with a type that is none", SCHEMA, 'properties.a.type: "strnig" is no type', "json-schema.org", file("s.json", '{"properties": {"a": {"type": "strnig"}}}')),
+    Mistake("a schema with a typo in a keyword", SCHEMA, "there is no keyword 'requierd'", "did you mean 'required'?", file("s.json", '{"requierd": []}')),
+    Mistake("a schema that leads out of its file", SCHEMA, "'$ref' leads out of the file, to other.json", "'$defs'", file("s.json", '{"$ref": "other.json"}')),
+    Mistake("a schema that leads nowhere", SCHEMA, "'$ref' leads nowhere: '#/$defs/x'", "json-schema.org", file("s.json", '{"$ref": "#/$defs/x"}')),
+    Mistake("a schema for embeddings", SCHEMA, "in.jsonl:1: --schema is for answers with a text", "--skip-bad-rows", lambda stage: (rows('{"input": "a", "model": "m"}')(stage), file("s.json", '{"type": "object"}')(stage)), store=True, rows=1),
     # the output
     Mistake("an output below a file", (*RUN, "--out", "in.jsonl/out.jsonl"), "in.jsonl is not a directory", "name another file", store=True),
     Mistake("an output that is a directory", (*RUN, "--out", "results"), "/results is a directory", "name a file", folder("results"), store=True),

@@ -16,7 +16,7 @@ from headway.stores.sqlite import queries
 #: Statements by the part of a job's life in which they come.
 TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "set_priorities", "seal_job")
 CLEARING = (
-    "forget_answers", "forget_attempts", "forget_requests", "forget_units", "forget_routes", "forget_events",
+    "forget_answers", "forget_attempts", "forget_repairs", "forget_requests", "forget_units", "forget_routes", "forget_events",
     "forget_workers", "forget_commands", "forget_job",
 )  # fmt: skip
 BEGINNING = (
@@ -24,6 +24,7 @@ BEGINNING = (
 )  # fmt: skip
 WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer", "count_up")
 ENDING = ("set_lane", "put_back", "end_run", "set_worker")
+REPAIRING = ("add_repair", "close_repairs")
 ASKING = ("add_command", "add_event", "end_command", "set_state")
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
 #: `set_total` is for units that come while a job runs: tests/api/test_durable.py kills there.
@@ -41,7 +42,7 @@ def test_no_statement_that_writes_is_left_out() -> None:
     writing = {
         name for name, sql in queries().items() if sql.split()[0].upper() in ("INSERT", "UPDATE", "DELETE")
     }
-    assert writing == {*TAKING_IN, *CLEARING, *BEGINNING, *WORKING, *ENDING, *ASKING, *ELSEWHERE}
+    assert writing == {*TAKING_IN, *CLEARING, *BEGINNING, *WORKING, *ENDING, *ASKING, *REPAIRING, *ELSEWHERE}
 
 
 def go_through(stage: Stage, points: list[dict[str, Any]], reference: list[dict[str, Any]]) -> Witness:

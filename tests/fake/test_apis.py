@@ -252,3 +252,41 @@ async def test_a_large_prompt_is_read() -> None:
     async with serving() as server:
         body = (await ask(server, CHAT, chat("x" * 3_000_000, max_tokens=1))).json
     assert body["usage"]["prompt_tokens"] == 750_000
+
+
+SCRIPT = [
+    {"contains": "mood", "turns": [{"mood": 3}, "not JSON", {"mood": "good"}]},
+    {"contains": "never", "turns": ["no"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "key"), [(CHAT, "messages"), (MESSAGES, "messages"), (RESPONSES, "input")], ids=str
+)
+async def test_scripted_answers_come_one_a_turn(path: str, key: str) -> None:
+    turns: list[dict[str, Any]] = [{"role": "user", "content": "what mood?"}]
+    said = []
+    async with serving(answers=SCRIPT) as server:
+        for _ in range(4):
+            body = (await ask(server, path, {"model": "m", "max_tokens": 50, key: turns})).json
+            said.append(_said(body))
+            turns += [{"role": "assistant", "content": said[-1]}, {"role": "user", "content": "no, never"}]
+    assert said == ['{"mood":3}', "not JSON", '{"mood":"good"}', '{"mood":"good"}']
+
+
+def _said(body: dict[str, Any]) -> str:
+    if "choices" in body:
+        text: str = body["choices"][0]["message"]["content"]
+    else:
+        text = (body["content"] if "content" in body else body["output"][0]["content"])[0]["text"]
+    return text
+
+
+async def test_what_no_rule_fits_is_echoed_and_a_scripted_answer_is_cut_too() -> None:
+    async with serving(answers=SCRIPT, default={"output_tokens": 50}) as server:
+        other = (await ask(server, CHAT, chat("hello"))).json
+        scripted = (await ask(server, CHAT, chat("your mood?"))).json
+        cut = (await ask(server, CHAT, chat("your mood?", max_tokens=1))).json
+    assert _said(other).startswith("echo: hello")
+    assert (_said(scripted), scripted["usage"]["completion_tokens"]) == ('{"mood":3}', 3)
+    assert (_said(cut), cut["choices"][0]["finish_reason"]) == ('{"mo', "length")

@@ -56,6 +56,8 @@ def test_a_whole_plan(tmp_path: Path) -> None:
         ("strict: true", "strict wants accounts"),
         ("[1, 2]", "a plan is a mapping"),
         ("seed: 1\nseed: 2", "plan.yaml:2: not YAML: 'seed' stands twice"),
+        ("answers: [{turns: []}]", "answers[0].turns: Expected `array` of length >= 1"),
+        ("answers: [{turn: [a]}]", "answers[0]: Object contains unknown field `turn`; did you mean 'turns'?"),
         ("a: [", "not YAML"),
     ],
 )

@@ -6,13 +6,21 @@ rows        one line → one row, or what is wrong with it
 recipe      what the flags say about the requests
 template    a prompt with columns in it
 table       one record of a .csv → one row
+parquet     one record of a .parquet → one row
+arrow       its columns → JSON values and back
+cells       a value as text
+schema      what answers must fit, read and checked
+judge       whether they do, and what to ask next
+answer      what an answer says
 fields      the cheap checks of single fields
 chars       how long an input is, for estimates
 jobs        which job an input is, and how it is taken in
 survey      what it would ask of each lane
 result      one unit's end → one output line
 output      the file of these lines
-sheet       the same as a table
+sheet       the same as a table, as .csv or
+parquet_sheet  as .parquet
+spread      an answer's fields as columns
 """
 
 from headway.batch.reader import Reader, digest_of

@@ -20,7 +20,7 @@ TOKEN_CHARS: Final = int(FIRST_RATIO)
 
 #: Where a part keeps its text, for kinds that do not keep it in "text".
 _TEXT_OF: Final = {"thinking": "thinking", "refusal": "refusal", "function_call": "arguments"}
-_JSON_FIELDS: Final = ("tools", "functions", "response_format")
+_JSON_FIELDS: Final = ("tools", "functions", "response_format", "output_config")
 
 
 def of_chat(body: Mapping[str, Any]) -> int:

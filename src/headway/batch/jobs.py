@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO, Final, Protocol, Self
+from typing import Any, BinaryIO, Final, Protocol, Self
 
 import msgspec
 
 from headway.batch import rows, table
 from headway.batch.reader import Reader, digest_of
-from headway.batch.recipe import Recipe, delimiter_of
+from headway.batch.recipe import Recipe, is_parquet, is_table
 from headway.batch.route import Router
 from headway.batch.rows import EMBEDDINGS, BadRow, Row
 from headway.config import Config
@@ -32,6 +32,9 @@ CHUNK: Final = 10_000
 MOST_SHOWN: Final = 20
 MOST_REMEMBERED: Final = 1_000
 _COPY_BYTES: Final = 1 << 20
+
+#: Of rows, of a .csv and of a .parquet.
+_EXPECTED: Final = ("one JSON object a line", "a record a line below its header", "at least one record")
 
 #: Told now and then how many rows have been taken in.
 Progress = Callable[[int], None]
@@ -64,15 +67,30 @@ class Input(msgspec.Struct, frozen=True):
     @property
     def is_table(self) -> bool:
         """Whether its rows are records of a table."""
-        return delimiter_of(self.path) is not None
+        return is_table(self.path)
+
+    def form(self) -> dict[str, Any]:
+        """What answers and tables have to look like, for whoever goes on with the job."""
+        form: dict[str, Any] = {}
+        if self.recipe.schema is not None:
+            form["schema"] = msgspec.json.decode(self.recipe.schema)
+        if is_parquet(self.path):
+            from headway.batch import parquet
+
+            form["columns"] = parquet.columns_of(self.path, self.name)
+        return form
 
     def numbered(self, router: Router) -> Iterator[tuple[int, Row | BadRow]]:
         """The rows that there are to be, each with the line it begins at."""
-        reader, recipe = self.reader(), self.recipe
-        if self.is_table:
-            found = table.numbered(reader, router, recipe)
+        recipe = self.recipe
+        if is_parquet(self.path):
+            from headway.batch import parquet  # It brings pyarrow.
+
+            found = parquet.numbered(self.path, self.name, router, recipe)
+        elif self.is_table:
+            found = table.numbered(self.reader(), router, recipe)
         else:
-            found = rows.numbered(reader, router, recipe if recipe.fills else None)
+            found = rows.numbered(self.reader(), router, recipe if recipe.fills else None)
         return islice(found, recipe.limit)
 
 
@@ -115,7 +133,7 @@ def _resolves(job: Job, router: Router) -> bool:
 
 def name_for(store: Store, source: Input) -> str:
     """A name for a new job: the file's, and enough of the digest to tell its versions apart."""
-    stem = re.sub(r"\.(jsonl|gz|json|csv|tsv)", "", source.name)
+    stem = re.sub(r"\.(jsonl|gz|json|csv|tsv|parquet)", "", source.name)
     stem = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40] or "job"
     first = f"{stem}-{source.digest[:6]}"
     taken = {job.name for job in store.jobs() if job.state != "ingesting"}
@@ -146,7 +164,7 @@ def ingest(
     `check` is asked once for each model that rows go to, and raises where they could not be sent.
     """
     clear_remains(store, name)
-    new = NewJob(name, "batch", source.path, source.digest, out, time.time())
+    new = NewJob(name, "batch", source.path, source.digest, out, time.time(), source.form())
     number = store.add_job(new)
     try:
         left_out = Intake(store, config, source, number, check, skip_bad=skip_bad, progress=progress).run()
@@ -205,9 +223,7 @@ class Intake:
         if self._bad_count and not self._skip_bad:
             raise self._bad_rows()
         if not total:
-            expected = (
-                "a record a line below its header" if self._source.is_table else "one JSON object a line"
-            )
+            expected = _EXPECTED[self._source.is_table + is_parquet(self._source.path)]
             raise ConfigError(f"{self._source.name} has no rows", hint=f"{expected} is expected")
         self._store.seal(self._job, total, self._models, self._source.digest)
         return self._bad_count

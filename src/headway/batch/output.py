@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
-from headway.batch.recipe import delimiter_of
+from headway.batch.recipe import is_parquet, is_table
 from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
 from headway.core.status import GOOD
@@ -160,9 +160,9 @@ def claim(
 
     A table does not say whose it is, so the `store` is asked. `make` is whether its folder is made.
     """
-    is_table = delimiter_of(path) is not None
-    if is_table and path.suffix == ".gz":
-        raise UsageError(f"--out {path}: a table is not written compressed", hint="take .gz off its name")
+    table = is_table(path)
+    if table:
+        must_be_writable_table(path)
     try:
         if path.is_dir():
             raise UsageError(f"--out {path} is a directory", hint="name a file")
@@ -180,12 +180,22 @@ def claim(
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise UsageError(f"--out {path} cannot be written: {why}", hint="name another file") from error
-    if force or not first or (_writer_of(path, store) if is_table else owner_of(first)) == job:
+    if force or not first or (_writer_of(path, store) if table else owner_of(first)) == job:
         return
     raise UsageError(
         f"{path} exists and is not the output of job '{job}'",
         hint="name another file with --out, or replace it with --force",
     )
+
+
+def must_be_writable_table(path: Path) -> None:
+    """Whether a table of this name can be written at all."""
+    if path.suffix == ".gz":
+        raise UsageError(f"--out {path}: a table is not written compressed", hint="take .gz off its name")
+    if is_parquet(path):
+        from headway.batch.arrow import pyarrow
+
+        pyarrow(path.name)
 
 
 def _writer_of(path: Path, store: Store | None) -> str | None:

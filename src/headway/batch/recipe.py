@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import UsageError
+from headway.providers.structured import Asking
 
 DIGEST_BYTES: Final = 32
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
@@ -24,6 +25,16 @@ def delimiter_of(path: str | Path) -> str | None:
     return _DELIMITERS.get(Path(str(path).removesuffix(".gz")).suffix.lower())
 
 
+def is_parquet(path: str | Path) -> bool:
+    """Whether a file is a table with types, known by its name."""
+    return Path(str(path).removesuffix(".gz")).suffix.lower() == ".parquet"
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a file is a table of any kind."""
+    return delimiter_of(path) is not None or is_parquet(path)
+
+
 class Recipe(msgspec.Struct, frozen=True, omit_defaults=True):
     """How rows become requests. `limit` is how many rows of the input there are to be."""
 
@@ -32,15 +43,19 @@ class Recipe(msgspec.Struct, frozen=True, omit_defaults=True):
     max_tokens: int | None = None
     model: str | None = None
     limit: int | None = None
+    #: The JSON Schema that answers must fit, as compact JSON.
+    schema: str | None = None
 
     def check(self, path: str) -> None:
         """Whether it fits a file of this name."""
-        if delimiter_of(path) is None and self.prompt is not None:
+        if is_parquet(path) and path.endswith(".gz"):
+            raise UsageError(f"{path}: Parquet is not compressed once more", hint="unpack it with gunzip")
+        if not is_table(path) and self.prompt is not None:
             raise UsageError(
-                f"--prompt is for tables (.csv, .tsv), and {path} is none",
+                f"--prompt is for tables (.csv, .tsv, .parquet), and {path} is none",
                 hint="every row of a .jsonl file has a prompt of its own",
             )
-        if delimiter_of(path) is not None and self.prompt is None:
+        if is_table(path) and self.prompt is None:
             raise UsageError(
                 f"{path} is a table: say what to ask about each row", hint="--prompt 'Translate: {{text}}'"
             )
@@ -53,10 +68,14 @@ class Recipe(msgspec.Struct, frozen=True, omit_defaults=True):
         identity = msgspec.json.encode([content, delimiter, self])
         return blake2b(identity, digest_size=DIGEST_BYTES).hexdigest()
 
+    def asking(self) -> Asking | None:
+        """What asks for answers that fit the schema; None where there is none."""
+        return None if self.schema is None else Asking(msgspec.json.decode(self.schema))
+
     @property
     def fills(self) -> bool:
         """Whether a short row may get anything from it."""
-        return any(value is not None for value in (self.system, self.max_tokens, self.model))
+        return any(value is not None for value in (self.system, self.max_tokens, self.model, self.schema))
 
     def fill(self, row: dict[str, Any]) -> None:
         """Give a short row what it lacks. Texts to embed have no use for any of it."""

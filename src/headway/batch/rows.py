@@ -20,6 +20,7 @@ from headway.batch.recipe import Recipe
 from headway.batch.route import Router, Target
 from headway.config import Config
 from headway.errors import UsageError
+from headway.providers.structured import Asking, dialect_for
 
 #: Anthropic demands a limit; this is what every model of theirs allows.
 ANTHROPIC_MAX_TOKENS: Final = 4096
@@ -110,31 +111,36 @@ def rows_of(reader: Reader, router: Router) -> Iterator[Row | BadRow]:
 def numbered(
     reader: Reader, router: Router, recipe: Recipe | None = None
 ) -> Iterator[tuple[int, Row | BadRow]]:
-    """Every row with its line. A recipe gives short rows what they lack."""
+    """Every row with its line. A recipe gives short rows what they lack, and its schema to all."""
+    asking = None if recipe is None else recipe.asking()
     for number, line in reader:
         if line is None:
             yield number, BadRow(number, f"longer than {LONGEST_LINE / 1e6:g} MB")
         else:
-            yield number, parse(number, line, router, recipe)
+            yield number, parse(number, line, router, recipe, asking)
 
 
-def from_fields(number: int, row: dict[str, Any], router: Router) -> Row | BadRow:
+def from_fields(
+    number: int, row: dict[str, Any], router: Router, asking: Asking | None = None
+) -> Row | BadRow:
     """A short row that does not come from a line of JSON."""
     try:
-        return _short_row(number, row, router)
+        return _short_row(number, row, router, asking)
     except UsageError as error:
         return BadRow(number, str(error))
 
 
-def parse(number: int, line: bytes, router: Router, recipe: Recipe | None = None) -> Row | BadRow:
+def parse(
+    number: int, line: bytes, router: Router, recipe: Recipe | None = None, asking: Asking | None = None
+) -> Row | BadRow:
     """One line."""
     try:
         row = _decode(line)
         if "body" in row or "url" in row:
-            return _batch_row(number, row, router)
+            return _batch_row(number, row, router, asking)
         if recipe is not None:
             recipe.fill(row)
-        return _short_row(number, row, router)
+        return _short_row(number, row, router, asking)
     except UsageError as error:
         return BadRow(number, str(error))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -185,7 +191,7 @@ def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
     )
 
 
-def _batch_row(number: int, row: dict[str, Any], router: Router) -> Row:
+def _batch_row(number: int, row: dict[str, Any], router: Router, asking: Asking | None) -> Row:
     """`{"custom_id", "method", "url", "body"}`, as OpenAI's Batch API has it."""
     if not row.keys() <= _BATCH_KEYS:
         stray = next(key for key in row if key not in _BATCH_KEYS)
@@ -206,7 +212,7 @@ def _batch_row(number: int, row: dict[str, Any], router: Router) -> Row:
         body = {"model": target.model, **body}
     else:
         body["model"] = target.model
-    return _row(_own(number, row, raw_model), target, endpoint, body, "body.")
+    return _row(_own(number, row, raw_model), target, endpoint, body, "body.", asking)
 
 
 def _endpoint(url: object, target: Target) -> Endpoint:
@@ -222,7 +228,7 @@ def _endpoint(url: object, target: Target) -> Endpoint:
     )
 
 
-def _short_row(number: int, row: dict[str, Any], router: Router) -> Row:
+def _short_row(number: int, row: dict[str, Any], router: Router, asking: Asking | None) -> Row:
     """`{"id", "prompt" | "messages" | "input", "model", …}`: whatever is not Headway's own goes into the body."""
     prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
     if (prompt is not None) + (messages is not None) + (texts is not None) != 1:
@@ -230,7 +236,7 @@ def _short_row(number: int, row: dict[str, Any], router: Router) -> Row:
     own = _own(number, row, fields.model(row.pop("model", None), ""))
     target = router.route(own.raw_model)
     if texts is not None:
-        return _embedding_row(own, target, texts, row)
+        return _embedding_row(own, target, texts, row, asking)
     if prompt is not None:
         if type(prompt) is not str or not prompt:
             raise UsageError('"prompt" must be a text, and not empty')
@@ -238,9 +244,9 @@ def _short_row(number: int, row: dict[str, Any], router: Router) -> Row:
     else:
         fields.messages(messages, "")
     if target.kind == "anthropic":
-        return _row(own, target, _MESSAGES, _for_messages(target, messages, row), "")
+        return _row(own, target, _MESSAGES, _for_messages(target, messages, row), "", asking)
     body = {"model": target.model, "messages": _with_system(row, messages), **row}
-    return _row(own, target, _CHAT, body, "")
+    return _row(own, target, _CHAT, body, "", asking)
 
 
 def _given(*inputs: object) -> str:
@@ -269,7 +275,9 @@ def _for_messages(target: Target, messages: list[Any], row: dict[str, Any]) -> d
     return {"model": target.model, "messages": messages, **row}
 
 
-def _embedding_row(own: _Own, target: Target, texts: object, row: dict[str, Any]) -> Row:
+def _embedding_row(
+    own: _Own, target: Target, texts: object, row: dict[str, Any], asking: Asking | None
+) -> Row:
     if target.kind != "openai":
         raise UsageError(
             f'"input" is for embeddings, and provider \'{target.provider}\' has none: use "prompt" or "messages"'
@@ -279,11 +287,15 @@ def _embedding_row(own: _Own, target: Target, texts: object, row: dict[str, Any]
     if row.pop("system", None) is not None:
         raise UsageError('"system" does not go with "input"')
     fields.texts(texts, "")
-    return _row(own, target, _EMBEDDINGS, {"model": target.model, "input": texts, **row}, "")
+    return _row(own, target, _EMBEDDINGS, {"model": target.model, "input": texts, **row}, "", asking)
 
 
-def _row(own: _Own, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> Row:
+def _row(
+    own: _Own, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str, asking: Asking | None
+) -> Row:
     """What both forms have in common. `at` is where the body's fields lie, for messages."""
+    if asking is not None:
+        _ask(asking, target, endpoint, body, at)
     return Row(
         own.custom_id,
         target.provider,
@@ -297,6 +309,16 @@ def _row(own: _Own, target: Target, endpoint: Endpoint, body: dict[str, Any], at
         own.metadata,
         own.raw_model or "",
     )
+
+
+def _ask(asking: Asking, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> None:
+    """Ask for an answer that fits a schema."""
+    dialect = dialect_for(target.kind, endpoint.path)
+    if dialect is None:
+        raise UsageError(f"--schema is for answers with a text, and {endpoint.path} gives none")
+    if body.get("n") not in (None, 1):
+        raise UsageError(f'"{at}n" does not go with --schema: every row has one answer')
+    asking.put(dialect, body)
 
 
 def _cut(name: str) -> str:

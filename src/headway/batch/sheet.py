@@ -1,7 +1,8 @@
-"""A job's results as a table: the input's columns, then `answer`, `status` and `error`, one record a unit.
+"""A job's results as a table: the input's columns, then what Headway adds, one record a unit, as .csv, .tsv or .parquet.
 
 Written from the store when the run ends, all of it or nothing: a spreadsheet that is open on a growing file would show
-half of it. Cells are written as they are; what a spreadsheet takes for a formula is the reader's business.
+half of it, and a Parquet file is none before its last byte. Cells of a .csv are written as they are; what a spreadsheet
+takes for a formula is the reader's business.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.batch.answer import answer_of
+from headway.batch.cells import text_of
 from headway.batch.output import Order, OutputFile, claim, results_of, unwritable
-from headway.batch.recipe import delimiter_of
+from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
+from headway.batch.spread import Field, fields_of
 from headway.errors import UsageError
 from headway.stores.base import Job, Store
 
@@ -24,94 +28,117 @@ ADDED: Final = ("answer", "status", "error")
 _decode: Final = msgspec.json.Decoder().decode
 
 
+class Layout(msgspec.Struct, frozen=True):
+    """The columns of a table: the input's, an answer's fields where a schema names them, and the names of what is added."""
+
+    columns: list[str]
+    fields: list[Field]
+    names: dict[str, str]
+
+    def header(self) -> list[str]:
+        """Every name in its order."""
+        answer, *rest = (self.names[name] for name in ADDED)
+        return [
+            "id",
+            *self.columns,
+            answer,
+            *(self.names[f"answer.{field.name}"] for field in self.fields),
+            *rest,
+        ]
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One unit: its cells by column, its answer (None where it failed), the answer's fields, how it ended."""
+
+    result: Result
+    cells: dict[str, Any]
+    answer: str | None
+    fields: list[Any]
+    error: str
+
+
 def write_sheet(path: Path, store: Store, job: Job) -> None:
     """Write the whole table, on disk when this returns."""
+    named = path.name.removesuffix(".new")
+    if is_parquet(named):
+        from headway.batch.parquet_sheet import write_parquet  # It brings pyarrow.
+
+        write_parquet(path, store, job)
+        return
     with path.open("w", encoding="utf-8", newline="") as file:
         # A line ends as RFC 4180 has it: with both characters csv quotes cells that have either of them.
-        out = csv.writer(file, delimiter=_delimiter(path), lineterminator="\r\n")
-        out.writerows(records(store, job))
+        out = csv.writer(file, delimiter=delimiter_of(named) or ",", lineterminator="\r\n")
+        out.writerows(lines(store, job))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _delimiter(path: Path) -> str:
-    return delimiter_of(path.name.removesuffix(".new")) or ","
-
-
-def records(store: Store, job: Job) -> Iterator[list[str]]:
-    """The header, and a record for every unit as it stands, in input order."""
-    columns = columns_of(store, job)
-    yield ["id", *columns, *_added(columns)]
-    for result in results_of(store, job, 0, job.total - 1):
-        cells = _decode(result.metadata) if columns and result.metadata is not None else {}
-        failed = result.error_code is not None
+def lines(store: Store, job: Job) -> Iterator[list[str]]:
+    """The header, and a record for every unit as it stands, in input order: texts all."""
+    layout = layout_of(store, job)
+    yield layout.header()
+    for record in records(store, job, layout):
         yield [
-            result.custom_id,
-            *(cells[column] for column in columns),
-            "" if failed else answer_of(result.body),
-            result.status,
-            _error(result) if failed else "",
+            record.result.custom_id,
+            *(text_of(record.cells.get(column)) for column in layout.columns),
+            record.answer or "",
+            *map(text_of, record.fields),
+            record.result.status,
+            record.error,
         ]
 
 
-def columns_of(store: Store, job: Job) -> list[str]:
+def records(store: Store, job: Job, layout: Layout) -> Iterator[Record]:
+    """Every unit as it stands, in input order."""
+    for result in results_of(store, job, 0, job.total - 1):
+        cells = _decode(result.metadata) if layout.columns and result.metadata is not None else {}
+        failed = result.error_code is not None
+        answer = None if failed else answer_of(result.body)
+        fields = _values(answer, layout.fields) if layout.fields else []
+        yield Record(result, cells, answer, fields, _error(result) if failed else "")
+
+
+def layout_of(store: Store, job: Job, more: tuple[str, ...] = ()) -> Layout:
+    """The columns of a job's table; `more` are those that only some kinds of table have."""
+    columns = _columns_of(store, job)
+    fields = fields_of(job.form.get("schema"))
+    return Layout(
+        columns, fields, _names(columns, [*ADDED, *(f"answer.{field.name}" for field in fields), *more])
+    )
+
+
+def _columns_of(store: Store, job: Job) -> list[str]:
     """The columns of the table that a job came from, without its ids; none where it came from rows."""
-    first = store.results(job.id, -1, 1) if delimiter_of(job.input) is not None else []
+    first = store.results(job.id, -1, 1) if is_table(job.input) else []
     if not first or first[0].metadata is None:
         return []
     return list(_decode(first[0].metadata))
 
 
-def _added(columns: Iterable[str]) -> Iterator[str]:
-    """The names of the columns that are added; one that the input has gets another name."""
-    taken = set(columns)
-    for name in ADDED:
+def _names(columns: Iterable[str], added: Iterable[str]) -> dict[str, str]:
+    """What each added column is called; one that the input has gets another name."""
+    taken = {"id", *columns}
+    names = {}
+    for wanted in added:
+        name = wanted
         while name in taken:
             name = f"headway_{name}"
-        yield name
+        taken.add(name)
+        names[wanted] = name
+    return names
+
+
+def _values(answer: str | None, fields: list[Field]) -> list[Any]:
+    """What an answer says of each field; nothing where there is no such answer."""
+    try:
+        value = None if answer is None else _decode(answer)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = None
+    return [value.get(field.name) if isinstance(value, dict) else None for field in fields]
 
 
 def _error(result: Result) -> str:
     return f"{result.error_code}: {result.error_message}" if result.error_message else result.error_code or ""
-
-
-def answer_of(body: bytes) -> str:
-    """The text of an answer, of the first where there are several; the body itself where it has none."""
-    try:
-        answer = _decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        answer = None
-    text = _text(answer) if isinstance(answer, dict) else None
-    return body.decode(errors="replace") if text is None else text
-
-
-def _text(answer: dict[str, Any]) -> str | None:
-    """As chat completions, messages and responses have it."""
-    match answer:
-        case {"choices": [{"message": {"content": content}}, *_]}:
-            return content if isinstance(content, str) else _joined(content)
-        case {"choices": [{"text": str(text)}, *_]}:
-            return text
-        case {"output": list(items)}:
-            said = [item.get("content") for item in items if isinstance(item, dict) and "content" in item]
-            return _joined([part for parts in said if isinstance(parts, list) for part in parts])
-        case {"content": parts}:
-            return _joined(parts)
-    return None
-
-
-def _joined(parts: object) -> str | None:
-    """The text of a list of parts; None where none of them is a text."""
-    if not isinstance(parts, list):
-        return None
-    texts = [
-        part["text"]
-        for part in parts
-        if isinstance(part, dict)
-        and part.get("type") in ("text", "output_text")
-        and isinstance(part.get("text"), str)
-    ]
-    return "".join(texts) if texts else None
 
 
 class SheetFile:
@@ -170,6 +197,6 @@ def output_for(
     open_store: Callable[[], Store], job: Job, path: Path, order: Order, *, force: bool
 ) -> OutputFile | SheetFile:
     """What a file's name asks for: a table (which has one order only), or rows."""
-    if delimiter_of(path) is None:
+    if not is_table(path):
         return OutputFile(open_store, job, path, order)
     return SheetFile(open_store, job, path, force=force)

@@ -30,9 +30,8 @@ def numbered(reader: Reader, router: Router, recipe: Recipe) -> Iterator[tuple[i
     prompt, system = Template(recipe.prompt or "", "--prompt"), Template(recipe.system or "", "--system")
     records = _Records(reader)
     columns = records.header()
-    requests = _Requests(
-        columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), recipe
-    )
+    asking = recipe.asking()
+    requests = Requests(columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), recipe)
     for line, record in records:
         if isinstance(record, str):
             yield line, BadRow(line, record)
@@ -41,14 +40,14 @@ def numbered(reader: Reader, router: Router, recipe: Recipe) -> Iterator[tuple[i
         elif len(record) != len(columns):
             yield line, BadRow(line, f"expected {_cells(len(columns))}, not {len(record):,}")
         else:
-            yield line, from_fields(line, requests.of(record), router)
+            yield line, from_fields(line, requests.of(record, record), router, asking)
 
 
 def _cells(n: int) -> str:
     return "1 cell" if n == 1 else f"{n:,} cells"
 
 
-class _Requests:
+class Requests:
     """Turns the records of one table into short rows."""
 
     def __init__(self, columns: Sequence[str], prompt: Bound, system: Bound, recipe: Recipe) -> None:
@@ -56,8 +55,11 @@ class _Requests:
         self._places = {name: place for place, name in enumerate(columns)}
         self._own = [(name, place) for name, place in self._places.items() if name != ID]
 
-    def of(self, record: Sequence[str]) -> dict[str, Any]:
-        """One short row. An empty cell of a column that Headway reads itself is as good as none."""
+    def of(self, record: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+        """One short row: templates get the texts of a record, its metadata the values themselves.
+
+        An empty cell of a column that Headway reads itself is as good as none.
+        """
         priority = self._cell(record, PRIORITY)
         row: dict[str, Any] = {
             "prompt": self._prompt.render(record),
@@ -65,7 +67,7 @@ class _Requests:
             "id": self._cell(record, ID),
             "model": self._cell(record, MODEL) or self._recipe.model,
             "priority": None if priority is None else _whole(priority),
-            "metadata": {name: record[place] for name, place in self._own} or None,
+            "metadata": {name: values[place] for name, place in self._own} or None,
         }
         if self._recipe.max_tokens is not None:
             row["max_tokens"] = self._recipe.max_tokens

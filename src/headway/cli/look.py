@@ -119,6 +119,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         path, body = store.request(chosen.id, index)
         result = msgspec.json.decode(next(lines_of(store, chosen, index, index)))
         attempts = store.attempts(chosen.id, index)
+        repairs = [_repair(one) for one in store.repairs_of(chosen.id, index)]
         route = store.results(chosen.id, index - 1, 1)[0]
     facts = {
         "job": chosen.name,
@@ -129,6 +130,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         "request": {"path": path, "body": msgspec.Raw(body)},
         "result": result,
         "attempts": attempts,
+        "repairs": repairs,
     }
     if as_json:
         session.print_json(facts)
@@ -136,7 +138,14 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         _show_unit(facts, attempts)
 
 
+def _repair(repair: Any) -> dict[str, Any]:
+    """An answer that did not fit the job's schema, and what was asked next."""
+    asked = None if repair.request is None else msgspec.Raw(repair.request)
+    return {"attempt": repair.number, "answer": msgspec.Raw(repair.answer), "request": asked}
+
+
 def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
+    from headway.batch.answer import answer_of
     from headway.cli import session
 
     result = facts["result"]
@@ -153,6 +162,9 @@ def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
         click.echo(f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}")
     click.echo("request:")
     click.echo(msgspec.json.format(bytes(facts["request"]["body"]), indent=2).decode())
+    for repair in facts["repairs"]:
+        click.echo(f"answer of attempt {repair['attempt']}, which did not fit:")
+        click.echo(answer_of(bytes(repair["answer"])))
     answer = result["response"]["body"] if result["response"] else result["error"]
     click.echo("answer:" if result["response"] else "error:")
     click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
@@ -170,12 +182,12 @@ def export(
     job: str | None, out: Path | None, force: bool, config: Path | None, db: str | None, as_json: bool
 ) -> None:
     """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
-    whether --json is given or not, or a table where --out names one (.csv, .tsv).
+    whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
     """
     import os
 
-    from headway.batch.output import lines
-    from headway.batch.recipe import delimiter_of
+    from headway.batch.output import lines, must_be_writable_table
+    from headway.batch.recipe import is_table
     from headway.batch.sheet import write_sheet
     from headway.cli import session
     from headway.errors import UsageError
@@ -190,11 +202,11 @@ def export(
             return
         if out.exists() and not force:
             raise UsageError(f"{out} exists", hint="replace it with --force")
-        if delimiter_of(out) is not None and out.suffix == ".gz":
-            raise UsageError(f"{out}: a table is not written compressed", hint="take .gz off its name")
+        if is_table(out):
+            must_be_writable_table(out)
         fresh = out.with_name(out.name + ".new")
         try:
-            if delimiter_of(out) is not None:
+            if is_table(out):
                 write_sheet(fresh, store, chosen)
             else:
                 with fresh.open("wb") as file:

@@ -18,6 +18,7 @@ _RECIPE = (
     click.option("--system", metavar="TEXT", help="The system prompt, for a table with {{column}} too. @FILE reads it from a file."),
     click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The longest answer, where a row sets none."),
     click.option("--model", metavar="NAME", help="The model, where a row names none."),
+    click.option("--schema", type=click.Path(path_type=Path), metavar="FILE.json", help="A JSON Schema that every answer must fit: checked, and asked for once more where it does not."),
     click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows: a job of its own."),
 )  # fmt: skip
 
@@ -39,7 +40,17 @@ def recipe_of(flags: dict[str, Any]) -> Recipe:
         max_tokens=flags["max_tokens"],
         model=_readable("--model", flags["model"]),
         limit=flags["limit"],
+        schema=_schema(flags["schema"]),
     )
+
+
+def _schema(path: Path | None) -> str | None:
+    """The file's schema, checked."""
+    if path is None:
+        return None
+    from headway.batch.schema import read_schema
+
+    return read_schema(path)
 
 
 def _text(flag: str, value: str | None) -> str | None:

@@ -47,8 +47,9 @@ def command(
     **flags: Any,
 ) -> int:
     """Send every request in FILE (.jsonl, or - for standard input) as fast as its provider's limits allow, and write
-    the answers in input order. FILE may be a table too (.csv, .tsv): --prompt says what to ask about each of its rows.
-    All of them may be compressed (.gz). Results are a table where --out names one (.csv, .tsv).
+    the answers in input order. FILE may be a table too (.csv, .tsv, .parquet): --prompt says what to ask about each of its
+    rows. All but Parquet may be compressed (.gz). Results are a table where --out names one. --schema wants answers that
+    are JSON of one form: each is checked, and asked for once more where it does not fit.
 
     Everything is recorded as it happens: after Ctrl-C, a crash or a lost connection the same command goes on where it
     stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
@@ -140,7 +141,7 @@ def default_out(file: str, limit: int | None = None) -> Path:
         return Path(f"{sample}results.jsonl")
     path = Path(file)
     stem = path.name.removesuffix(".gz")
-    for known in (".jsonl", ".csv", ".tsv"):
+    for known in (".jsonl", ".csv", ".tsv", ".parquet"):
         stem = stem.removesuffix(known)
     return path.with_name(f"{stem}.{sample}results.jsonl")
 

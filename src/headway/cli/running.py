@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from headway.batch.recipe import delimiter_of
+from headway.batch.recipe import is_table
 from headway.cli.session import facts, failure_lines, next_step, print_json, say, stopped
 from headway.config import Config, parse_duration
 from headway.core.model import Kind
@@ -34,7 +34,7 @@ def flags_of(out: Path, **flags: Any) -> RunFlags:
     log_file: Path | None = flags.get("log_file")
     if log_file is not None and log_file.absolute() == out.absolute():
         raise UsageError(f"--log-file {log_file} is where the results go", hint="name another file")
-    if flags["out_order"] != "input" and delimiter_of(out) is not None:
+    if flags["out_order"] != "input" and is_table(out):
         raise UsageError(
             "--out-order completion does not go with a table", hint="name a .jsonl file with --out"
         )

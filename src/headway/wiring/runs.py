@@ -9,12 +9,12 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from headway.batch.output import Order, OutputFile, claim
-from headway.batch.recipe import delimiter_of
+from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
 from headway.core.model import LaneSpec, Price
@@ -24,10 +24,14 @@ from headway.engine.engine import Ending, Engine
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, Route
 from headway.errors import ConfigError, HeadwayError
+from headway.providers.base import Adapter
 from headway.providers.http import adapter_for
 from headway.providers.profiles import profile_for
 from headway.stores.base import Event, Job, Store, Unknown
 from headway.wiring.places import folder_of, store_at
+
+if TYPE_CHECKING:
+    from headway.batch.schema import Validator
 
 #: New objects between two looks of the garbage collector while a job runs.
 GC_OBJECTS: Final = 20_000
@@ -98,7 +102,8 @@ def _lanes(
     dotenv, salt = dotenv_of(config), store.salt()
     lanes: dict[str, LanePlan] = {}
     routes: dict[int, Route] = {}
-    adapters: dict[str, Any] = {}
+    adapters: dict[str, Adapter] = {}
+    validator = _validator(job)
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
         if provider is None:
@@ -108,9 +113,8 @@ def _lanes(
             )
         key = key_of(provider, environ, dotenv)
         if provider.name not in adapters:
-            adapters[provider.name] = adapter_for(
-                provider.kind, provider.base_url, key, stream=provider.stream
-            )
+            adapter = adapter_for(provider.kind, provider.base_url, key, stream=provider.stream)
+            adapters[provider.name] = _judged(adapter, provider.kind, validator)
         lane = lane_key(provider, route.model, key, salt)
         routes[route.id] = Route(lane, _price(config, provider, route.model))
         if lane not in lanes:
@@ -121,6 +125,24 @@ def _lanes(
                 spec, f"{provider.name}/{provider.pool or route.model}", adapters[provider.name]
             )
     return lanes, routes
+
+
+def _validator(job: Job) -> Validator | None:
+    """What the job's answers are held against, where it has a schema."""
+    schema = job.form.get("schema")
+    if schema is None:
+        return None
+    from headway.batch.schema import Validator
+
+    return Validator(schema)
+
+
+def _judged(adapter: Adapter, kind: str, validator: Validator | None) -> Adapter:
+    if validator is None:
+        return adapter
+    from headway.batch.judge import Judged
+
+    return Judged(adapter, kind, validator)
 
 
 def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, str], None]:
@@ -147,7 +169,7 @@ def _price(config: Config, provider: ProviderConfig, model: str) -> Price | None
 
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job that needs no run, from the store alone."""
-    if delimiter_of(flags.out) is None:  # A table looks for itself: it may be there already, word for word.
+    if not is_table(flags.out):  # A table looks for itself: it may be there already, word for word.
         claim(flags.out, job.name, force=flags.force)
     output = output_for(lambda: store_at(config.db), job, flags.out, flags.order, force=flags.force)
     try:

@@ -1,0 +1,81 @@
+"""What an answer says: its text, as chat completions, messages and responses have it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def decoded(body: bytes) -> dict[str, Any]:
+    """An answer's body; nothing where it is no JSON object."""
+    try:
+        answer = _decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def answer_of(body: bytes) -> str:
+    """The text of an answer, of the first where there are several; the body itself where it has none."""
+    text = text_of(decoded(body))
+    return body.decode(errors="replace") if text is None else text
+
+
+def text_of(answer: dict[str, Any]) -> str | None:
+    """Its text; None where it has none."""
+    match answer:
+        case {"choices": [{"message": {"content": content}}, *_]}:
+            return content if isinstance(content, str) else _joined(content)
+        case {"choices": [{"text": str(text)}, *_]}:
+            return text
+        case {"output": list(items)}:
+            said = [item.get("content") for item in items if isinstance(item, dict) and "content" in item]
+            return _joined([part for parts in said if isinstance(parts, list) for part in parts])
+        case {"content": parts}:
+            return _joined(parts)
+    return None
+
+
+def _joined(parts: object) -> str | None:
+    """The text of a list of parts; None where none of them is a text."""
+    if not isinstance(parts, list):
+        return None
+    texts = [
+        part["text"]
+        for part in parts
+        if isinstance(part, dict)
+        and part.get("type") in ("text", "output_text")
+        and isinstance(part.get("text"), str)
+    ]
+    return "".join(texts) if texts else None
+
+
+def cut_short(answer: dict[str, Any]) -> bool:
+    """Whether it ended at its limit of tokens."""
+    match answer:
+        case {"choices": [{"finish_reason": "length"}, *_]}:
+            return True
+        case {"stop_reason": "max_tokens"} | {"incomplete_details": {"reason": "max_output_tokens"}}:
+            return True
+    return False
+
+
+def refusal_of(answer: dict[str, Any]) -> str | None:
+    """What a model said in place of an answer that it declined to give; None where it did not decline."""
+    match answer:
+        case {"choices": [{"message": {"refusal": str(said)}}, *_]} if said:
+            return said
+        case {"stop_reason": "refusal"}:
+            return text_of(answer) or "it gave no reason"
+        case {"output": list(items)}:
+            contents = [item.get("content") for item in items if isinstance(item, dict)]
+            parts = [part for content in contents if isinstance(content, list) for part in content]
+            return next((part["refusal"] for part in parts if _refuses(part)), None)
+    return None
+
+
+def _refuses(part: object) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("refusal"), str)

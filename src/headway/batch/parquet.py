@@ -1,0 +1,71 @@
+"""A .parquet file → one row a record, read batch by batch: never more of it in memory than a row group's worth.
+
+A record is called by its number, from 1. Its values keep what JSON can say of their types on their way through the store;
+templates get them as texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from headway.batch.arrow import packed, plain_values, pyarrow, readable
+from headway.batch.cells import text_of
+from headway.batch.recipe import Recipe
+from headway.batch.route import Router
+from headway.batch.rows import BadRow, Row, from_fields
+from headway.batch.table import Requests
+from headway.batch.template import Template
+from headway.errors import ConfigError
+
+#: Records that are turned into Python objects at once.
+BATCH: Final = 1_000
+
+
+def numbered(path: str, name: str, router: Router, recipe: Recipe) -> Iterator[tuple[int, Row | BadRow]]:
+    """Every record with its number, in order, the bad ones among them."""
+    prompt, system = Template(recipe.prompt or "", "--prompt"), Template(recipe.system or "", "--system")
+    asking = recipe.asking()
+    with _opened(path, name) as file:
+        columns = _columns(file, name)
+        requests = Requests(columns, prompt.bind(columns, name), system.bind(columns, name), recipe)
+        for number, values in enumerate(_records(file, name), 1):
+            row = requests.of([text_of(value) for value in values], values)
+            yield number, from_fields(number, row, router, asking)
+
+
+def columns_of(path: str, name: str) -> str:
+    """The names and types of its columns, for the record."""
+    with _opened(path, name) as file:
+        _columns(file, name)
+        return packed(file.schema_arrow)
+
+
+@contextmanager
+def _opened(path: str, name: str) -> Iterator[Any]:
+    pa = pyarrow(name)
+    with readable(name):
+        file = pa.parquet.ParquetFile(path, memory_map=False)
+    with file:
+        yield file
+
+
+def _columns(file: Any, name: str) -> list[str]:
+    columns: list[str] = file.schema_arrow.names
+    twice = next((column for place, column in enumerate(columns) if column in columns[:place]), None)
+    if twice is not None:
+        raise ConfigError(f"{name}: two columns are called '{twice}'", hint="give each a name of its own")
+    return columns
+
+
+def _records(file: Any, name: str) -> Iterator[tuple[Any, ...]]:
+    """The values of each record. Only the reading is inside `readable`: what callers raise is their own."""
+    batches = file.iter_batches(BATCH, use_threads=False)
+    while True:
+        with readable(name):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            values = [plain_values(column) for column in batch.columns]
+        yield from zip(*values, strict=True)

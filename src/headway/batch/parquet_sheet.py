@@ -1,0 +1,90 @@
+"""A job's results as a Parquet file: the input's columns with the types they had, then what Headway adds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from headway.batch.arrow import pyarrow, restored, unpacked
+from headway.batch.sheet import Layout, Record, layout_of, records
+from headway.stores.base import Job, Store
+
+#: Records a row group: enough to compress well, few enough to hold in memory with long answers.
+GROUP: Final = 10_000
+#: What a .csv does not have.
+USAGE: Final = ("input_tokens", "output_tokens", "cost_usd")
+_LARGEST: Final = 2**63
+
+
+def write_parquet(path: Path, store: Store, job: Job) -> None:
+    """Write the whole table, on disk when this returns."""
+    pa = pyarrow(path.name.removesuffix(".new"))
+    layout = layout_of(store, job, USAGE)
+    schema = _schema(layout, job)
+    with path.open("wb") as file:
+        with pa.parquet.ParquetWriter(file, schema) as writer:
+            for group in _groups(records(store, job, layout)):
+                writer.write_batch(pa.record_batch(_columns(group, layout, schema), schema=schema))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _groups(found: Iterator[Record]) -> Iterator[list[Record]]:
+    while group := list(islice(found, GROUP)):
+        yield group
+
+
+def _schema(layout: Layout, job: Job) -> Any:
+    """The types of all columns. Those of a .csv are texts; an id is one unless the input's was a number."""
+    pa = pyarrow(job.input)
+    packed = job.form.get("columns")
+    known = {each.name: each.type for each in unpacked(packed)} if packed else {}
+    own = known.get("id", pa.string())
+    kinds = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
+    usage = [pa.int64(), pa.int64(), pa.float64()]
+    return pa.schema(
+        [
+            ("id", own if pa.types.is_integer(own) else pa.string()),
+            *((name, known.get(name, pa.string())) for name in layout.columns),
+            (layout.names["answer"], pa.string()),
+            *((layout.names[f"answer.{field.name}"], kinds[field.kind]) for field in layout.fields),
+            (layout.names["status"], pa.string()),
+            (layout.names["error"], pa.string()),
+            *((layout.names[name], kind) for name, kind in zip(USAGE, usage, strict=True)),
+        ]
+    )
+
+
+def _columns(group: list[Record], layout: Layout, schema: Any) -> list[Any]:
+    """The records of a row group, column by column, in the schema's order."""
+    pa = pyarrow("")
+    results = [record.result for record in group]
+    ids: list[Any] = [result.custom_id for result in results]
+    if pa.types.is_integer(schema.field("id").type):
+        ids = [int(one) if one.lstrip("-").isdecimal() else None for one in ids]
+    fields = [
+        [_fitting(record.fields[place], field.kind) for record in group]
+        for place, field in enumerate(layout.fields)
+    ]
+    plain = [
+        ids,
+        *([record.cells.get(name) for record in group] for name in layout.columns),
+        [record.answer for record in group],
+        *fields,
+        [result.status for result in results],
+        [record.error or None for record in group],
+        [None if result.usage is None else int(result.usage.input_tokens) for result in results],
+        [None if result.usage is None else int(result.usage.output_tokens) for result in results],
+        [result.cost_usd for result in results],
+    ]
+    return [restored(values, each.type) for values, each in zip(plain, schema, strict=True)]
+
+
+def _fitting(value: Any, kind: str) -> Any:
+    """A field's value as its column takes it. A number beyond 64 bits has its place in the answer alone."""
+    if kind == "integer" and isinstance(value, int | float):
+        return int(value) if -_LARGEST <= value < _LARGEST else None
+    return value

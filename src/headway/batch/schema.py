@@ -1,0 +1,183 @@
+"""A JSON Schema for answers: read and checked before anything is sent, then what every answer is held against.
+
+The validator is jsonschema-rs (docs/decisions/0017). It is imported only here, and only for jobs with a schema. A schema is
+a file that somebody wrote: what it refers to elsewhere is never fetched, and a keyword that JSON Schema does not know is
+taken for a slip, not for a note.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headway.errors import ConfigError, UsageError
+from headway.providers.structured import placed
+
+FLAG: Final = "--schema"
+#: A schema goes into every request.
+LARGEST: Final = 1_000_000
+#: Complaints about one answer that are passed on, and how long each may be.
+MOST_TOLD: Final = 10
+_LONGEST: Final = 200
+
+#: Every keyword of the drafts 4 to 2020-12 that stands in a schema itself.
+KEYWORDS: Final = frozenset(
+    {
+        "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef",
+        "$ref", "$schema", "$vocabulary", "additionalItems", "additionalProperties", "allOf", "anyOf", "const",
+        "contains", "contentEncoding", "contentMediaType", "contentSchema", "default", "definitions", "dependencies",
+        "dependentRequired", "dependentSchemas", "deprecated", "description", "else", "enum", "examples",
+        "exclusiveMaximum", "exclusiveMinimum", "format", "id", "if", "items", "maxContains", "maxItems", "maxLength",
+        "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum", "multipleOf",
+        "not", "oneOf", "pattern", "patternProperties", "prefixItems", "properties", "propertyNames", "readOnly",
+        "required", "then", "title", "type", "unevaluatedItems", "unevaluatedProperties", "uniqueItems", "writeOnly",
+    }
+)  # fmt: skip
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """One way in which an answer does not fit: where, what, and the rule that says so."""
+
+    place: str
+    what: str
+    rule: str
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        return f"{where}{self.what} ({self.rule})" if self.rule else f"{where}{self.what}"
+
+
+class Validator:
+    """Holds answers against one schema."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._validator = _compiled(schema)
+
+    def mismatches(self, text: str) -> list[Mismatch]:
+        """What is wrong with an answer, the first few things; nothing where it fits."""
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            fenced = "it stands in a code fence" if text.lstrip().startswith("```") else _plain(error)
+            return [Mismatch("", f"it is not JSON: {fenced}", "")]
+        try:
+            if self._validator.is_valid(value):
+                return []
+            found = self._validator.iter_errors(value)
+            return [_mismatch(error) for _, error in zip(range(MOST_TOLD), found, strict=False)]
+        except (
+            ValueError,
+            RecursionError,
+            OverflowError,
+        ) as error:  # A pattern that never ends, or a number beyond all.
+            return [Mismatch("", f"it cannot be checked: {_cut(str(error))}", "")]
+
+
+def _mismatch(error: Any) -> Mismatch:
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    rule = next((step for step in reversed(error.schema_path) if isinstance(step, str)), "")
+    return Mismatch(f"answer{place}", _cut(error.message), rule)
+
+
+def _plain(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    what = str(error).removeprefix("JSON is malformed: ")
+    return "it ends too early" if what == "Input data was truncated" else what
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def read_schema(path: Path) -> str:
+    """The schema of a file as compact JSON. What is wrong with it is an error of one line."""
+    name = f"{FLAG} {path}"
+    schema = _decoded(name, _bytes(name, path))
+    if not isinstance(schema, dict):
+        raise ConfigError(
+            f"{name}: a schema is a JSON object", hint='for example {"type": "object", "properties": {…}}'
+        )
+    _check_keywords(name, schema)
+    try:
+        _compiled(schema)
+    except ValueError as error:
+        raise ConfigError(
+            f"{name}: {_what_is_wrong(error)}", hint="a schema is written in JSON Schema: json-schema.org"
+        ) from None
+    if not schema:
+        raise ConfigError(f"{name}: the schema is empty: anything would fit it", hint='say "type" at least')
+    return msgspec.json.encode(schema).decode()
+
+
+def _bytes(name: str, path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file", hint="name a file with a JSON Schema") from None
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"{name}: cannot be read: {why}", hint="name a file with a JSON Schema") from None
+    if len(data) > LARGEST:
+        raise ConfigError(
+            f"{name}: larger than {LARGEST / 1e6:g} MB",
+            hint="a schema goes into every request: make it smaller",
+        )
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _decoded(name: str, data: bytes) -> Any:
+    import json  # Its errors name a line; msgspec's a byte.
+
+    try:
+        return json.loads(data)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{name}: not valid UTF-8", hint="save it as UTF-8") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{name}:{error.lineno}: not JSON: {error.msg.lower()}", hint="mend that line"
+        ) from None
+
+
+def _check_keywords(name: str, schema: dict[str, Any]) -> None:
+    for place, each in placed(schema):
+        for key in each.keys() - KEYWORDS:
+            near = difflib.get_close_matches(key, KEYWORDS, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else "notes go into '$comment' or 'description'"
+            where = f" at {place[1:]}" if place else ""
+            raise ConfigError(f"{name}: there is no keyword '{_cut(key)}'{where}", hint=hint)
+
+
+def _compiled(schema: dict[str, Any]) -> Any:
+    """The validator itself. Raises ValueError for what is no schema."""
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise UsageError(f"{FLAG} needs jsonschema-rs: pip install 'headway[schema]'") from None
+    return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_refuse)
+
+
+def _refuse(uri: str) -> Any:
+    """Nothing is fetched for a schema."""
+    raise ValueError(f"it refers to {uri}, which is not in the file")
+
+
+def _what_is_wrong(error: ValueError) -> str:
+    """The validator's words about a schema: where, and what."""
+    steps = getattr(error, "instance_path", None) or ()
+    place = ".".join(str(step) for step in steps)
+    said = _cut(getattr(error, "message", None) or str(error).partition("\n")[0])
+    if said.startswith("Resource '"):
+        where = said.split("'")[1]
+        return f"'$ref' leads out of the file, to {where}: nothing is fetched, put it into '$defs'"
+    if said.startswith("Pointer '"):
+        return said.replace("Pointer '", "'$ref' leads nowhere: '#")
+    if place.rpartition(".")[2] == "type" or place == "type":
+        said = said.partition(" is not valid under")[0] + " is no type"
+    return f"{place}: {said}" if place else said

@@ -1,0 +1,266 @@
+"""Structured output: how each API is asked for JSON that fits a schema, where its answers say it, and how it is asked again.
+
+Pure. One `Dialect` an API, found by `dialect_for`; an adapter for another API adds its own there. A dialect takes as much
+of a schema as its API does: where that is not enough (`ask` has no place for it), the schema is told in words, in the
+system prompt. Either way the answer is validated against the whole schema, by whoever asks.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+Body = dict[str, Any]
+Schema = dict[str, Any]
+
+#: What OpenAI wants a schema to be called.
+NAME: Final = "answer"
+_WORDS: Final = (
+    "Answer with JSON alone, without a code fence or any other text. It must fit this JSON Schema:\n"
+)
+#: For an answer without any text: an empty message is refused.
+_NOTHING: Final = "(no text)"
+
+
+class Dialect(msgspec.Struct, frozen=True):
+    """One API. `native` gives what goes into the `field` of a body, under `key` there; None for a schema that it refuses.
+
+    `instruct` puts words into the system prompt, `turns` adds what the model said and what is said to that.
+    """
+
+    field: str
+    key: str
+    native: Callable[[Schema], Any]
+    instruct: Callable[[Body, str], None]
+    turns: Callable[[Body, str, str], None]
+    #: Other keys that say how an answer is shaped.
+    shaping: tuple[str, ...] = ()
+
+
+class Asking:
+    """A schema that is put into the bodies of a job, prepared once for each API."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._words = _WORDS + msgspec.json.encode(schema).decode()
+        self._native: dict[str, Any] = {}
+
+    def put(self, dialect: Dialect, body: Body) -> None:
+        """Ask for it; a body that says itself how its answer is shaped keeps to that."""
+        own = body.get(dialect.field) or {}
+        if dialect.key in own or any(body.get(name) is not None for name in dialect.shaping):
+            return
+        if dialect.field not in self._native:
+            self._native[dialect.field] = dialect.native(self._schema)
+        native = self._native[dialect.field]
+        if native is None:
+            dialect.instruct(body, self._words)
+        else:
+            body[dialect.field] = {**own, **native} if own else native
+
+
+def dialect_for(kind: str, path: str) -> Dialect | None:
+    """The dialect of a provider's kind at a path; None: it gives no text that could be JSON."""
+    return _DIALECTS.get((kind, path))
+
+
+def again(dialect: Dialect, body: bytes, said: str, words: str) -> bytes:
+    """The same conversation two turns later: what the model said, and what is said to that."""
+    asked: Body = msgspec.json.decode(body)
+    dialect.turns(asked, said or _NOTHING, words)
+    return msgspec.json.encode(asked)
+
+
+# -- OpenAI -------------------------------------------------------------------------------------------------------
+
+#: What its strict mode takes, of keywords that bind or describe. https://platform.openai.com/docs/guides/structured-outputs
+_STRICT: Final = frozenset(
+    {
+        "$defs", "$ref", "additionalProperties", "anyOf", "const", "definitions", "description", "enum", "exclusiveMaximum",
+        "exclusiveMinimum", "format", "items", "maxItems", "maximum", "minItems", "minimum", "multipleOf", "pattern",
+        "properties", "required", "title", "type",
+    }
+)  # fmt: skip
+
+
+def _openai_format(schema: Schema) -> Schema | None:
+    """Only objects can be asked for; strictly, where the schema keeps to what strict mode takes."""
+    if schema.get("type") != "object":
+        return None
+    told = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$comment")}
+    return {"name": NAME, "schema": told, "strict": all(map(_is_strict, subschemas(told)))}
+
+
+def _is_strict(schema: Schema) -> bool:
+    """Every key known, every object closed, every property of it required."""
+    if not schema.keys() <= _STRICT:
+        return False
+    if not _is_object(schema):
+        return True
+    properties = schema.get("properties", {})
+    return schema.get("additionalProperties") is False and set(properties) == set(schema.get("required", ()))
+
+
+def _chat_native(schema: Schema) -> Any:
+    told = _openai_format(schema)
+    return None if told is None else {"type": "json_schema", "json_schema": told}
+
+
+def _responses_native(schema: Schema) -> Any:
+    told = _openai_format(schema)
+    return None if told is None else {"format": {"type": "json_schema", **told}}
+
+
+def _chat_instruct(body: Body, words: str) -> None:
+    """Behind a system prompt that is there, or as one."""
+    messages = body["messages"]
+    first = messages[0]
+    if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
+        body["messages"] = [{**first, "content": f"{first['content']}\n\n{words}"}, *messages[1:]]
+    else:
+        body["messages"] = [{"role": "system", "content": words}, *messages]
+
+
+def _responses_instruct(body: Body, words: str) -> None:
+    before = body.get("instructions")
+    body["instructions"] = f"{before}\n\n{words}" if isinstance(before, str) else words
+
+
+def _message_turns(body: Body, said: str, words: str) -> None:
+    body["messages"] = [*body["messages"], *_turns(said, words)]
+
+
+def _responses_turns(body: Body, said: str, words: str) -> None:
+    asked = body["input"]
+    before = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
+    body["input"] = [*before, *_turns(said, words)]
+
+
+def _turns(said: str, words: str) -> list[Body]:
+    return [{"role": "assistant", "content": said}, {"role": "user", "content": words}]
+
+
+# -- Anthropic ----------------------------------------------------------------------------------------------------
+
+#: What its structured outputs take. https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+_TAKEN: Final = frozenset(
+    {
+        "$defs", "$ref", "additionalProperties", "allOf", "anyOf", "const", "default", "definitions", "description", "enum",
+        "format", "items", "properties", "required", "title", "type",
+    }
+)  # fmt: skip
+#: What they refuse and a description can tell as well. The answer is validated by it all the same.
+_TOLD: Final = frozenset(
+    {
+        "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
+        "minProperties", "minimum", "multipleOf", "pattern", "uniqueItems",
+    }
+)  # fmt: skip
+_UNSAID: Final = frozenset({"$schema", "$id", "$comment", "examples"})
+
+
+def _anthropic_native(schema: Schema) -> Any:
+    """The schema with closed objects, and bounds as words; None where it cannot be said so."""
+    told = copy.deepcopy(schema)
+    if not all(_adapt(each) for each in list(subschemas(told))) or _is_recursive(told):
+        return None
+    return {"format": {"type": "json_schema", "schema": told}}
+
+
+def _adapt(schema: Schema) -> bool:
+    """Make one level of a schema what Anthropic takes; whether that can be done."""
+    for key in _UNSAID & schema.keys():
+        del schema[key]
+    if "oneOf" in schema and "anyOf" not in schema:
+        schema["anyOf"] = schema.pop("oneOf")
+    bounds = [
+        f"{key}: {msgspec.json.encode(schema.pop(key)).decode()}" for key in sorted(_TOLD & schema.keys())
+    ]
+    if bounds:
+        schema["description"] = " ".join(filter(None, (schema.get("description"), f"({', '.join(bounds)})")))
+    if _is_object(schema):
+        schema.setdefault("additionalProperties", False)
+    if schema.get("additionalProperties", False) is not False:
+        return False
+    mixed = any("$ref" in each for each in schema.get("allOf", ()) if isinstance(each, dict))
+    compound = any(isinstance(value, dict | list) for value in schema.get("enum", ()))
+    return schema.keys() <= _TAKEN and not mixed and not compound
+
+
+def _is_recursive(schema: Schema) -> bool:
+    """Whether a part of a schema may come to itself again, which takes no end."""
+    named = {
+        f"#/{holder}/{name}": part
+        for holder in ("$defs", "definitions")
+        for name, part in schema.get(holder, {}).items()
+        if isinstance(part, dict)
+    }
+    if any(each.get("$ref", "#") not in ("#", *named) for each in subschemas(schema)):
+        return True  # It points into the middle of something: nobody can tell.
+    leads = {name: {each.get("$ref", "") for each in subschemas(part)} for name, part in named.items()}
+    leads["#"] = {each.get("$ref", "") for each in subschemas(schema)} - {""}
+    if "#" in leads["#"]:
+        return True
+    for _ in leads:  # Names that lead nowhere fall away, round by round; a ring never does.
+        leads = {name: to & leads.keys() for name, to in leads.items() if to & leads.keys() and name != "#"}
+    return bool(leads)
+
+
+def _messages_instruct(body: Body, words: str) -> None:
+    before = body.get("system")
+    if isinstance(before, list):
+        body["system"] = [*before, {"type": "text", "text": words}]
+    else:
+        body["system"] = f"{before}\n\n{words}" if isinstance(before, str) and before else words
+
+
+# -- schemas ------------------------------------------------------------------------------------------------------
+
+#: Where a schema has other schemas: one, a list of them, or some by name.
+ONE: Final = frozenset(
+    {
+        "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames",
+        "then", "unevaluatedItems", "unevaluatedProperties",
+    }
+)  # fmt: skip
+MANY: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+
+
+def subschemas(schema: Any) -> Iterator[Schema]:
+    """A schema and every schema in it; those that are only true or false are left out."""
+    for _, each in placed(schema):
+        yield each
+
+
+def placed(schema: Any, at: str = "") -> Iterator[tuple[str, Schema]]:
+    """The same with their places: `.properties.score`."""
+    if not isinstance(schema, dict):
+        return
+    yield at, schema
+    for key, value in schema.items():
+        if key in ONE and isinstance(value, dict):
+            yield from placed(value, f"{at}.{key}")
+        elif key in MANY and isinstance(value, list):
+            for number, each in enumerate(value):
+                yield from placed(each, f"{at}.{key}[{number}]")
+        elif key in NAMED and isinstance(value, dict):
+            for name, each in value.items():
+                yield from placed(each, f"{at}.{key}.{name}")
+
+
+def _is_object(schema: Schema) -> bool:
+    kind = schema.get("type")
+    return kind == "object" or "properties" in schema or (isinstance(kind, list) and "object" in kind)
+
+
+_DIALECTS: Final = {
+    ("openai", "/v1/chat/completions"): Dialect("response_format", "type", _chat_native, _chat_instruct, _message_turns),
+    ("openai", "/v1/responses"): Dialect("text", "format", _responses_native, _responses_instruct, _responses_turns),
+    ("anthropic", "/v1/messages"): Dialect(
+        "output_config", "format", _anthropic_native, _messages_instruct, _message_turns, ("output_format", "tool_choice")
+    ),
+}  # fmt: skip
