@@ -45,6 +45,12 @@ def page() -> str:
         command = group.get_command(context, name)
         assert command is not None
         parts.append("\n".join(_section(name, command, context)))
+        if isinstance(command, click.Group):
+            inner = click.Context(command, info_name=name, parent=context)
+            parts += [
+                "\n".join(_section(f"{name} {each}", member, inner))
+                for each, member in command.commands.items()
+            ]
     return "\n".join(parts)
 
 
@@ -60,12 +66,12 @@ def _section(name: str, command: click.Command, parent: click.Context) -> Iterat
         yield ""
     yield f"{command.epilog.replace('Example: ', 'Example: `')}`" if command.epilog else ""
     yield ""
-    yield "| flag | |"
-    yield "|---|---|"
-    for param in command.params:
-        if isinstance(param, click.Option) and param.name != "verbose":
-            yield _row(param, context)
-    yield ""
+    options = [one for one in command.params if isinstance(one, click.Option) and one.name != "verbose"]
+    if options:
+        yield "| flag | |"
+        yield "|---|---|"
+        yield from (_row(option, context) for option in options)
+        yield ""
 
 
 def _row(option: click.Option, context: click.Context) -> str:

@@ -38,7 +38,8 @@ def test_the_page_of_commands_is_current() -> None:
 def test_every_command_around_jobs_speaks_json(name: str) -> None:
     command = LazyGroup().get_command(click.Context(click.Group()), name)
     assert command is not None
-    assert any("--json" in param.opts for param in command.params)
+    commands = command.commands.values() if isinstance(command, click.Group) else (command,)
+    assert all(any("--json" in param.opts for param in each.params) for each in commands)
 
 
 def completed(*words: str) -> set[str]:

@@ -18,7 +18,7 @@ import msgspec
 from headway.batch.recipe import is_parquet, is_table
 from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
-from headway.core.status import GOOD
+from headway.core.status import GOOD, Status
 from headway.errors import HeadwayError, UsageError
 from headway.stores import base as records
 from headway.stores.base import LIVE, Job, Store
@@ -277,7 +277,7 @@ def _result(job: str, row: records.Result, why: Reasons | None = None) -> Result
     return Result(
         job, row.index, row.custom_id, row.status, row.lane or f"{row.provider}/{row.model}", row.attempts, row.status_code,
         row.request_id or "", row.body or b"", None if row.status in GOOD else code or row.status, message or "", usage,
-        row.cost_usd or None, row.started_utc, row.finished_utc, row.metadata,
+        row.cost_usd or (0.0 if row.status == Status.CACHED else None), row.started_utc, row.finished_utc, row.metadata,
     )  # fmt: skip
 
 

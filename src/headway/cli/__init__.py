@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("headway.cli.look:show", "Everything about one unit."),
     "export": ("headway.cli.look:export", "Write a job's results from the store."),
     "lanes": ("headway.cli.look:lanes", "What is known of every lane."),
+    "cache": ("headway.cli.cache:command", "What the cache has and has saved; make it forget."),
     "simulate": (
         "headway.cli.simulate:command",
         "Run the real scheduler in virtual time against modelled providers.",

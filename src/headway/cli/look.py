@@ -72,7 +72,7 @@ def _show_status(store: Any, job: Any, state: str, lanes: Any, progress: Any, un
     click.echo(spent + (f", {money(job.cost_usd)}" if job.cost_usd else ""))
     if progress is not None and progress["totals"]["eta_s"] is not None:
         click.echo(f"  about {duration(progress['totals']['eta_s'])} left")
-    for line in session.failure_lines(store, job):
+    for line in (*session.cached_lines(store, job), *session.failure_lines(store, job)):
         click.echo(line)
     if unknown:
         names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
@@ -121,6 +121,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         attempts = store.attempts(chosen.id, index)
         repairs = [_repair(one) for one in store.repairs_of(chosen.id, index)]
         route = store.results(chosen.id, index - 1, 1)[0]
+        source = store.cache.source(chosen.id, index)
     facts = {
         "job": chosen.name,
         "unit": index,
@@ -131,6 +132,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         "result": result,
         "attempts": attempts,
         "repairs": repairs,
+        "answer_of": source,
     }
     if as_json:
         session.print_json(facts)
@@ -160,6 +162,9 @@ def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
             took = f" in {attempt.finished_utc - attempt.started_utc:.2f} s"
         code = f", HTTP {attempt.status_code}" if attempt.status_code else ""
         click.echo(f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}")
+    if (source := facts["answer_of"]) is not None:
+        whose = "a job that is gone" if source.job is None else f"job {source.job}"
+        click.echo(f"  from the cache: the answer of {source.custom_id or source.index} in {whose}")
     click.echo("request:")
     click.echo(msgspec.json.format(bytes(facts["request"]["body"]), indent=2).decode())
     for repair in facts["repairs"]:

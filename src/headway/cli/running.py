@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.batch.recipe import is_table
-from headway.cli.session import facts, failure_lines, next_step, print_json, say, stopped
+from headway.cli.session import cached_lines, facts, failure_lines, next_step, print_json, say, stopped
 from headway.config import Config, parse_duration
 from headway.core.model import Kind
 from headway.display.jsonl import JsonDisplay
@@ -155,6 +155,7 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
     if job.cost_usd:
         spent.append(money(job.cost_usd))
     lines.append("  " + ", ".join(spent))
+    lines += cached_lines(store, job)
     lines += failure_lines(store, job)
     for name, reason in sorted(stopped(store, job, None).items()):
         lines.append(f"  {name} stopped: {reason}{_about_key(config, name, reason)}")

@@ -11,13 +11,14 @@ import click
 import msgspec
 
 from headway.config import Config, load, with_overrides
-from headway.display.words import clock, short
+from headway.display.words import clock, money, short
 from headway.errors import UsageError
 from headway.stores.base import LIVE, Job, Store
+from headway.stores.cache import Saved
 from headway.stores.lock import held
-from headway.wiring.places import folder_of, store_at
+from headway.wiring.places import folder_of, look_at
 
-_RUN_KEYS: Final = ("concurrency", "max_attempts", "timeout", "max_duration", "max_cost", "max_hold")
+_RUN_KEYS: Final = ("concurrency", "max_attempts", "timeout", "max_duration", "max_cost", "max_hold", "cache")
 
 
 def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
@@ -37,7 +38,7 @@ def must_have_provider(config: Config) -> None:
 
 def existing_store(config: Config) -> Store:
     """The records, for a command that only looks."""
-    return store_at(config.db, read_only=True)
+    return look_at(config.db)
 
 
 def chosen(store: Store, name: str | None) -> Job:
@@ -124,6 +125,7 @@ def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
         "input_tokens": job.input_tokens,
         "output_tokens": job.output_tokens,
         "cost_usd": job.cost_usd,
+        "saved": _saved(store, job),
         "created_utc": job.created_utc,
         "started_utc": job.started_utc,
         "finished_utc": job.finished_utc,
@@ -132,6 +134,26 @@ def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
             for code, n, first, message in (store.failures(job.id) if job.ended > job.good else [])
         ],
     }
+
+
+def _saved(store: Store, job: Job) -> dict[str, Any]:
+    saved = store.cache.saved(job.id) if job.counts["cached"] else Saved()
+    told: dict[str, Any] = msgspec.structs.asdict(saved)
+    return {name: told[name] for name in ("input_tokens", "output_tokens", "cost_usd")}
+
+
+def cached_lines(store: Store, job: Job) -> list[str]:
+    """What was answered from the cache, and what that saved."""
+    if not job.counts["cached"]:
+        return []
+    saved = store.cache.saved(job.id)
+    return [f"  {saved.units:,} from the cache: {saved_words(saved)} not spent"]
+
+
+def saved_words(saved: Saved) -> str:
+    """Tokens, and money as far as prices are known."""
+    cost = f", {money(saved.cost_usd)}" if saved.cost_usd else ""
+    return f"{saved.input_tokens:,} tokens in, {saved.output_tokens:,} out{cost}"
 
 
 def failure_lines(store: Store, job: Job) -> list[str]:

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from headway.config.durations import EXPECTED as A_DURATION
 from headway.config.durations import parse_duration
-from headway.config.settings import ProviderKind
+from headway.config.settings import CacheMode, ProviderKind
 
 Check = Callable[[object], Any]
 
@@ -23,6 +23,7 @@ LARGEST: Final = 1e12
 #: PostgreSQL's integer, and more than anybody has in flight.
 LARGEST_COUNT: Final = 2**31 - 1
 KINDS: Final[tuple[str, ...]] = get_args(ProviderKind)
+CACHE_MODES: Final[tuple[str, ...]] = get_args(CacheMode)
 #: Kinds that DESIGN knows and the code does not yet: the error says "not yet", not "unknown".
 COMING: Final = ("azure", "gemini", "bedrock", "claude", "codex", "gemini-cli", "command", "python")
 
@@ -119,6 +120,13 @@ def longest_hold(value: object) -> float | None:
         return duration(value)
     except ValueError:
         raise ValueError(f'expected "unlimited" or {A_DURATION}') from None
+
+
+def cache_mode(value: object) -> str:
+    """How the cache is used."""
+    if not isinstance(value, str) or value not in CACHE_MODES:
+        raise ValueError("expected " + ", ".join(f'"{mode}"' for mode in CACHE_MODES[:-1]) + ' or "all"')
+    return value
 
 
 def text(value: object) -> str:

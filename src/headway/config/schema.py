@@ -58,6 +58,7 @@ RUN: Final[Keys] = {
     "max_duration": checks.duration,
     "max_cost": checks.amount,
     "max_hold": checks.longest_hold,
+    "cache": checks.cache_mode,
 }
 #: Every table by its place in the file.
 TABLES: Final[Mapping[str, Keys]] = {

@@ -16,6 +16,8 @@ import msgspec
 from headway.core.model import Limits, Price, Retry
 
 ProviderKind = Literal["openai", "anthropic"]
+#: Which requests may be answered from the cache, and are kept in it.
+CacheMode = Literal["off", "deterministic", "all"]
 
 
 class RetryConfig(msgspec.Struct, frozen=True):
@@ -83,6 +85,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     max_duration_s: float = 0.0
     max_cost_usd: float = 0.0
     max_hold_s: float | None = None
+    cache: CacheMode = "off"
 
 
 class Config(msgspec.Struct, frozen=True):

@@ -30,6 +30,8 @@ from headway.core.retry import THROTTLES
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import LaneView, snapshot
 from headway.core.status import Status
+from headway.engine.cache import Lookup
+from headway.engine.identity import CacheUse
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan
 from headway.engine.repairs import Repairs, unfit
@@ -150,6 +152,8 @@ class Engine:
         adapters = list({id(lane.adapter): lane.adapter for lane in self._plan.lanes.values()}.values())
         try:
             self._begin()
+            if self._plan.cache is not None:
+                await self._look_into_cache(self._plan.cache)
             for adapter in adapters:
                 await adapter.open()
             state = await self._work()
@@ -164,12 +168,13 @@ class Engine:
         plan, store = self._plan, self._store
         job, utc, now = plan.job, time.time(), self._now()
         unknown = store.unknown(job.id)
-        only = frozenset(store.failed(job.id)) if plan.only_failed else None
+        self._only = only = frozenset(store.failed(job.id)) if plan.only_failed else None
         self._worker = store.begin(job.id, plan.settings, plan.out, utc, only_failed=plan.only_failed)
         self._totals = store.job(job.name) or job
         self._source = StoreSource(
-            store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only
-        )
+            store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only,
+            leaders=plan.cache is not None,
+        )  # fmt: skip
         self._repairs.restore(store, job.id, self._source)
         self._scheduler = Scheduler(
             [lane.spec for lane in plan.lanes.values()], self._source, self._settings(now), now
@@ -180,6 +185,28 @@ class Engine:
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
         self._inform(lambda observer: observer.began(self._totals, unknown))
+
+    async def _look_into_cache(self, use: CacheUse) -> None:
+        """Answer what the cache has, before anything is sent; in a thread, so that signals are heard."""
+        lookup = Lookup(
+            use, self._plan.job.id, self._totals.total, self._only, stopping=lambda: self._interruptions > 0,
+            served=lambda page: self._from_thread(partial(self._served, page)),
+            say=lambda text: self._from_thread(partial(self._say, "cache", text)),
+        )  # fmt: skip
+        await asyncio.to_thread(lookup.run, self._open_store)
+        self._source.count()
+
+    def _served(self, indexes: list[int]) -> None:
+        """These units have their answers from the cache, and that is committed."""
+        counts = self._totals.counts
+        counts = {**counts, "cached": counts["cached"] + len(indexes)}
+        self._totals = msgspec.structs.replace(self._totals, counts=counts)
+        self._inform(lambda observer: observer.ended(indexes))
+
+    def _say(self, what: str, text: str) -> None:
+        event = records.Event(time.time(), None, what, text)
+        self._writer.batch.events.append(event)
+        self._inform(lambda observer: observer.noted(event))
 
     def _settings(self, now: float) -> Settings:
         plan = self._plan
@@ -320,7 +347,7 @@ class Engine:
         self._loop.call_soon_threadsafe(act)
 
     def _new_batch(self) -> Batch:
-        return Batch(self._plan.job.id, self._worker)
+        return Batch(self._plan.job.id, self._worker, caching=self._plan.cache is not None)
 
     def _committed(self, batch: Batch) -> None:
         """What was handed over is durable: count it, and send what waited for that."""
@@ -335,7 +362,7 @@ class Engine:
             output_tokens=job.output_tokens + int(batch.counts.get("output_tokens", 0)),
             cost_usd=job.cost_usd + batch.counts.get("cost_usd", 0.0),
         )
-        ended = [index for index, change in batch.units if change.finished_utc is not None]
+        ended = [index for index, change in batch.units if change.finished_utc is not None] + batch.followed
         self._inform(lambda observer: observer.ended(ended))
         self._intending.difference_update(batch.intents)
         if self._done.done():
@@ -621,9 +648,7 @@ class Engine:
             text = self._obey_limits(asked.args)
         elif asked.what == "reopen":
             text = self._obey_reopen(asked.args)
-        event = records.Event(time.time(), None, "command", text)
-        self._writer.batch.events.append(event)
-        self._inform(lambda observer: observer.noted(event))
+        self._say("command", text)
 
     def _named(self, name: str) -> list[str]:
         return [desk.key for desk in self._desks.values() if name in (desk.name, desk.key)]

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from headway.core.model import LaneSpec, Price
+from headway.engine.identity import CacheUse
 from headway.providers.base import Adapter
 from headway.stores.base import Job
 
@@ -43,3 +44,5 @@ class Plan(msgspec.Struct, frozen=True):
     #: One by one in index order, whatever the lane.
     serial: bool = False
     only_failed: bool = False
+    #: How the cache is used; None: not at all.
+    cache: CacheUse | None = None

@@ -14,6 +14,7 @@ from headway.core.model import Estimate, Unit, Usage
 from headway.core.source import Source
 from headway.engine.plan import Route
 from headway.stores.base import Pending, Store
+from headway.stores.cache import Cache
 
 #: A token has at least so many characters in most texts, and an answer without `max_tokens` is at most so long.
 FEWEST_CHARS: Final = 2.0
@@ -23,7 +24,7 @@ UNLIMITED_OUTPUT: Final = 4_096
 class _Cursor:
     """Reads one route's units of one priority, in index order, a page at a time."""
 
-    def __init__(self, store: Store, job: int, route: int, priority: int) -> None:
+    def __init__(self, store: Store | Cache, job: int, route: int, priority: int) -> None:
         self._store, self._job, self._route, self.priority = store, job, route, priority
         self._after = -1
         self._page: list[Pending] = []
@@ -56,8 +57,12 @@ class StoreSource(Source):
         serial: bool = False,
         has_serial: bool = False,
         only: frozenset[int] | None = None,
+        leaders: bool = False,
     ) -> None:
-        self._store, self._job, self._routes = store, job, routes
+        """`leaders` leaves out units that follow others which ask the same."""
+        #: Whose cursors are read.
+        self._store: Store | Cache = store.cache if leaders else store
+        self._job, self._routes = job, routes
         self._serial, self._has_serial, self._only = serial, has_serial or serial, only
         self._serial_after = -1
         #: How much longer than its own request what a unit goes on with is, for those that do.
@@ -68,9 +73,14 @@ class StoreSource(Source):
         self._cursors: dict[str, list[_Cursor]] = {lane: [] for lane in self._left}
         for route in store.routes(job):
             for priority in route.priorities:
-                self._cursors[routes[route.id].lane].append(_Cursor(store, job, route.id, priority))
-        for route_id, count in store.pending(job).items():
-            self._left[routes[route_id].lane] += count
+                self._cursors[routes[route.id].lane].append(_Cursor(self._store, job, route.id, priority))
+        self.count()
+
+    def count(self) -> None:
+        """See how many wait: before any is taken, and again where others have changed that meanwhile."""
+        self._left = dict.fromkeys(self._left, 0)
+        for route_id, count in self._store.pending(self._job).items():
+            self._left[self._routes[route_id].lane] += count
 
     def take(self, lane: str, n: int) -> Sequence[Unit]:
         if self._serial:

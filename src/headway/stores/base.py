@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
 import msgspec
 
 from headway.core.model import Costs
 from headway.core.status import Status
+
+if TYPE_CHECKING:
+    from headway.stores.cache import Cache
 
 #: How a job stands. Everything from `complete` on is at rest and can be resumed.
 State = Literal[
@@ -276,15 +279,19 @@ class Batch:
     """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
 
     __slots__ = (
-        "added", "answers", "attempts", "counts", "done_commands", "events", "intents", "job", "lanes", "released", "repairs", "running", "state",
-        "units", "worker", "workers",
+        "added", "answers", "attempts", "caching", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
+        "released", "repairs", "running", "state", "units", "worker", "workers",
     )  # fmt: skip
 
-    def __init__(self, job: int, worker: int | None = None) -> None:
+    def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
         self.job = job
         self.worker = worker
         #: (index, unit) of units that come while the job runs; the first of them is the next index of the job.
         self.added: list[tuple[int, NewUnit]] = []
+        #: Whether its answers go into the cache, and units that follow others end with them.
+        self.caching = caching
+        #: Those of them that did; the store fills it in when it commits.
+        self.followed: list[int] = []
         #: index → lane: the intent to send.
         self.intents: dict[int, int] = {}
         #: index → when it was sent.
@@ -340,9 +347,18 @@ class Batch:
         if change.finished_utc is not None:
             self.count(change.status)
 
+    def follow(self, index: int, change: Change) -> None:
+        """A unit ended with the one that it follows."""
+        self.followed.append(index)
+        self.count(change.status)
+
 
 class Store(Protocol):
     """The records, as one thread sees them."""
+
+    @property
+    def cache(self) -> Cache:
+        """Answers by what was asked."""
 
     def __enter__(self) -> Self: ...
 

@@ -34,6 +34,7 @@ from headway.stores.base import (
     Told,
     Unknown,
 )
+from headway.stores.memory_cache import MemoryCache
 
 _OPEN = ("pending", "assigned", "running")
 
@@ -94,6 +95,7 @@ class MemoryStore:
         self._workers: list[dict[str, Any]] = []
         self._commands: list[tuple[int, Asked]] = []
         self._next = 0
+        self.cache = MemoryCache(self)
 
     def __enter__(self) -> Self:
         return self
@@ -160,6 +162,7 @@ class MemoryStore:
             records.pop(job, None)
         self._workers = [row for row in self._workers if row["job"] != job]
         self._commands = [row for row in self._commands if row[0] != job]
+        self.cache.forget(job)
 
     # -- looking --------------------------------------------------------------------------------------------
 
@@ -381,6 +384,8 @@ class MemoryStore:
             units[index].status, units[index].lane = Status.ASSIGNED, lane
         for index, utc in batch.running.items():
             units[index].status, units[index].started_utc = Status.RUNNING, utc
+        if batch.caching:
+            self.cache.keep(batch)
         self._commit_rest(batch)
 
     def _apply(self, unit: _Unit, change: Change) -> None:

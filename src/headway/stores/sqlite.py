@@ -42,6 +42,8 @@ from headway.stores.base import (
     Told,
     Unknown,
 )
+from headway.stores.sqlite_cache import LOWER, SHIFT, SqliteCache, keep
+from headway.stores.sqlite_cache import span as _span
 
 #: How long a writer waits for another process's transaction before it calls the database locked.
 BUSY_S: Final = 10.0
@@ -50,9 +52,6 @@ WAL_STEP_S: Final = 0.005
 CACHE_KB: Final = 4_000
 #: Pages in the write-ahead log before it is folded back: 32 MB, so that a checkpoint is rare and a burst fits.
 CHECKPOINT_PAGES: Final = 8_000
-#: The shift of a job's number in a unit's key.
-SHIFT: Final = 32
-LOWER: Final = (1 << SHIFT) - 1
 #: The version of the schema that has repairs.
 REPAIRS_SINCE: Final = 2
 #: Attempts that one step back in time reads.
@@ -61,6 +60,13 @@ STARTS_STEP: Final = 2_000
 _COUNTERS: Final = (
     *COUNTED, "attempts", "refused", "input_tokens", "output_tokens", "cost_usd",
 )  # fmt: skip
+
+#: What is removed with a job: of its units (what points to answers before the answers), and of itself.
+_FORGET_UNITS: Final = (
+    "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs",
+    "forget_requests", "forget_units",
+)  # fmt: skip
+_FORGET_JOB: Final = ("forget_keyed", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job")  # fmt: skip
 
 
 class SqliteStore:
@@ -77,6 +83,7 @@ class SqliteStore:
             if path.is_dir():
                 raise StoreError(f"{path} is a directory", hint="name a file with --db")
             self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            self.cache = SqliteCache(self._sql, self._rows, self._transaction)
             try:
                 self._prepare(read_only)
             except BaseException:
@@ -105,6 +112,11 @@ class SqliteStore:
                 return self._check_version(), len(migrations())
         finally:
             self._db.execute(f"PRAGMA query_only = {reading}")
+
+    @property
+    def outdated(self) -> bool:
+        """Whether it was written by an older Headway and only looked at since."""
+        return 0 < self._check_version() < len(migrations())
 
     def _prepare(self, read_only: bool) -> None:
         db = self._db
@@ -249,15 +261,9 @@ class SqliteStore:
     def forget(self, job: int) -> None:
         span = _span(job)
         with self._transaction() as db:
-            for name in (
-                "forget_answers",
-                "forget_attempts",
-                "forget_repairs",
-                "forget_requests",
-                "forget_units",
-            ):
+            for name in _FORGET_UNITS:
                 db.execute(self._sql[name], span)
-            for name in ("forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job"):
+            for name in _FORGET_JOB:
                 db.execute(self._sql[name], (job,))
 
     # -- looking ---------------------------------------------------------------------------------------------
@@ -448,6 +454,8 @@ class SqliteStore:
                 db.executemany(
                     sql["note_running"], [(utc, base + index) for index, utc in batch.running.items()]
                 )
+            if batch.caching:
+                keep(db, sql, batch)
             self._commit_rest(db, batch)
 
     def _commit_rest(self, db: sqlite3.Connection, batch: Batch) -> None:
@@ -501,11 +509,6 @@ class SqliteStore:
 
 
 # -- rows --------------------------------------------------------------------------------------------------------
-
-
-def _span(job: int) -> tuple[int, int]:
-    """The keys of a job's units."""
-    return job << SHIFT, (job << SHIFT) + LOWER
 
 
 def _job(row: dict[str, Any]) -> Job:

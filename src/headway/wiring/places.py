@@ -19,6 +19,16 @@ def store_at(db: str, *, read_only: bool = False) -> Store:
     return SqliteStore(Path(db), read_only=read_only)
 
 
+def look_at(db: str) -> Store:
+    """The records for looking; those that an older Headway left are brought forward first."""
+    store = store_at(db, read_only=True)
+    if not (isinstance(store, SqliteStore) and store.outdated):
+        return store
+    store.close()
+    store_at(db).close()
+    return store_at(db, read_only=True)
+
+
 def records_at(db: str) -> Store:
     """The records for looking; where there are none, empty ones that are nowhere."""
     return store_at(db, read_only=True) if "://" in db or Path(db).exists() else MemoryStore()

@@ -21,11 +21,12 @@ from headway.core.model import LaneSpec, Price
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
 from headway.engine.engine import Ending, Engine
+from headway.engine.identity import CacheUse, Place
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, Route
 from headway.errors import ConfigError, HeadwayError
 from headway.providers.base import Adapter
-from headway.providers.http import adapter_for
+from headway.providers.http import adapter_for, root_of
 from headway.providers.profiles import profile_for
 from headway.stores.base import Event, Job, Store, Unknown
 from headway.wiring.places import folder_of, store_at
@@ -79,7 +80,20 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         delay_s=flags.delay_s,
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
+        cache=_cache_use(config, store, job),
     )
+
+
+def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
+    """Who is asked, for each of the job's routes, whichever account pays for it."""
+    mode = config.run.cache
+    if mode == "off":
+        return None
+    places = {}
+    for route in store.routes(job.id):
+        provider = config.providers[route.provider]
+        places[route.id] = Place(provider.kind, root_of(provider.base_url), route.model)
+    return CacheUse(mode, places)
 
 
 def _told(config: Config, flags: RunFlags) -> dict[str, Any]:

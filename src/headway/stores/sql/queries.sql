@@ -2,8 +2,12 @@
 SELECT value FROM meta WHERE key = 'salt';
 
 -- name: add_job
-INSERT INTO jobs (name, kind, state, input, digest, models, settings, out, created_utc, form)
-VALUES (:name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc, :form);
+INSERT INTO jobs (id, name, kind, state, input, digest, models, settings, out, created_utc, form)
+VALUES (
+    -- Not a number of a job that is gone while the cache has answers of it.
+    1 + max(coalesce((SELECT max(id) FROM jobs), 0), coalesce((SELECT max(uid) >> 32 FROM answers), 0)),
+    :name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc, :form
+);
 
 -- name: add_route
 INSERT INTO routes (job, provider, kind, model) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
@@ -32,8 +36,22 @@ DELETE FROM units WHERE uid BETWEEN ? AND ?;
 -- name: forget_requests
 DELETE FROM requests WHERE uid BETWEEN ? AND ?;
 
+-- name: forget_hits
+DELETE FROM hits WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_keys
+DELETE FROM keys WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_followers
+DELETE FROM followers WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_keyed
+DELETE FROM keyed WHERE job = ?;
+
 -- name: forget_answers
-DELETE FROM answers WHERE uid BETWEEN ? AND ?;
+DELETE FROM answers WHERE uid BETWEEN ? AND ? -- but for those that others point to
+AND NOT EXISTS (SELECT 1 FROM cache WHERE cache.uid = answers.uid)
+AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = answers.uid);
 
 -- name: forget_attempts
 DELETE FROM attempts WHERE uid BETWEEN ? AND ?;
@@ -231,7 +249,8 @@ SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.in
 FROM units
 JOIN routes ON routes.id = units.route
 JOIN requests ON requests.uid = units.uid
-LEFT JOIN answers ON answers.uid = units.uid
+LEFT JOIN hits ON hits.uid = units.uid
+LEFT JOIN answers ON answers.uid = coalesce(hits.source, units.uid)
 LEFT JOIN lanes ON lanes.id = units.lane
 WHERE units.uid > ? AND units.uid <= ?
 ORDER BY units.uid LIMIT ?;
@@ -266,3 +285,104 @@ SELECT route, status, count(*) FROM units WHERE uid BETWEEN ? AND ? GROUP BY rou
 
 -- name: failed
 SELECT uid & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out') ORDER BY uid;
+
+-- The cache.
+
+-- name: keyed
+SELECT basis, upto, able FROM keyed WHERE job = ?;
+
+-- name: set_keyed
+INSERT INTO keyed (job, basis, upto, able) VALUES (?, ?, -1, 0)
+ON CONFLICT (job) DO UPDATE SET basis = excluded.basis, upto = -1, able = 0;
+
+-- name: count_keyed
+UPDATE keyed SET upto = ?, able = able + ? WHERE job = ?;
+
+-- name: unkeyed
+SELECT units.uid & 4294967295, route, path, body FROM units JOIN requests ON requests.uid = units.uid
+WHERE units.uid > ? AND units.uid <= ? AND status NOT IN ('succeeded', 'cached')
+ORDER BY units.uid LIMIT ?;
+
+-- name: add_key
+INSERT OR REPLACE INTO keys (uid, key) VALUES (?, ?);
+
+-- name: find_hits
+SELECT units.uid, cache.uid, cache.input_tokens, cache.output_tokens, cache.cached_tokens, cache.cost_usd
+FROM units CROSS JOIN keys ON keys.uid = units.uid CROSS JOIN cache ON cache.key = keys.key
+WHERE units.uid > :after AND units.uid <= :last AND status = 'pending'
+    AND (:only IS NULL OR units.uid IN (SELECT value FROM json_each(:only)))
+ORDER BY units.uid LIMIT :limit;
+
+-- name: hit_unit
+UPDATE units SET status = 'cached', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = ?,
+    input_tokens = ?, output_tokens = ?, cached_tokens = ?
+WHERE uid = ?;
+
+-- name: add_hit
+INSERT INTO hits (uid, source, saved_usd) VALUES (?, ?, ?);
+
+-- name: group_followers
+INSERT INTO followers (uid, leader)
+SELECT uid, leader FROM (
+    SELECT units.uid, first_value(units.uid) OVER (
+        PARTITION BY route, key ORDER BY serial DESC, priority DESC, units.uid
+    ) AS leader
+    FROM units JOIN keys ON keys.uid = units.uid
+    WHERE units.uid BETWEEN :first AND :last AND status = 'pending'
+        AND (:only IS NULL OR units.uid IN (SELECT value FROM json_each(:only)))
+)
+WHERE uid <> leader;
+
+-- name: followers_of
+SELECT uid, leader FROM followers WHERE leader IN (SELECT value FROM json_each(?)) ORDER BY uid;
+
+-- name: end_follower
+UPDATE units SET status = ?, code = ?, message = ?, finished_utc = ? WHERE uid = ?;
+
+-- name: add_cached
+INSERT INTO cache (key, uid, provider, model, bytes, input_tokens, output_tokens, cached_tokens, cost_usd, at_utc)
+SELECT key, keys.uid, provider, model, ?, ?, ?, ?, ?, ?
+FROM keys JOIN units ON units.uid = keys.uid JOIN routes ON routes.id = units.route
+WHERE keys.uid = ? ON CONFLICT DO NOTHING;
+
+-- name: leading_per_route
+SELECT route, count(*) FROM units
+WHERE uid BETWEEN ? AND ? AND status = 'pending'
+    AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
+GROUP BY route;
+
+-- name: leading_of_route
+SELECT uid & 4294967295, chars, max_tokens, priority, attempts FROM units
+WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
+    AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
+ORDER BY uid LIMIT ?;
+
+-- name: leading_serial
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts FROM units
+WHERE uid > ? AND uid <= ? AND status = 'pending' AND (serial = 1 OR ?)
+    AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
+ORDER BY uid LIMIT ?;
+
+-- name: saved
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(saved_usd), 0.0)
+FROM hits JOIN units ON units.uid = hits.uid WHERE hits.uid BETWEEN ? AND ?;
+
+-- name: source_of
+SELECT jobs.name, source & 4294967295, units.custom_id FROM hits
+LEFT JOIN units ON units.uid = source LEFT JOIN jobs ON jobs.id = source >> 32
+WHERE hits.uid = ?;
+
+-- name: shelves
+SELECT provider, model, count(*), sum(bytes), min(at_utc), max(at_utc) FROM cache
+WHERE at_utc < ?1 AND (?2 IS NULL OR ?2 IN (model, provider || '/' || model))
+GROUP BY provider, model ORDER BY provider, model;
+
+-- name: clear_cache
+DELETE FROM cache
+WHERE at_utc < ?1 AND (?2 IS NULL OR ?2 IN (model, provider || '/' || model))
+RETURNING uid;
+
+-- name: drop_answer
+DELETE FROM answers WHERE uid = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = answers.uid >> 32)
+AND NOT EXISTS (SELECT 1 FROM cache WHERE cache.uid = answers.uid)
+AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = answers.uid);

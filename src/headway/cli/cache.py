@@ -1,0 +1,128 @@
+"""`headway cache stats` and `headway cache clear`: answers that are kept across jobs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli import verbose_option
+from headway.cli.options import json_option, where_options
+
+if TYPE_CHECKING:
+    from headway.stores.cache import Shelf
+
+
+@click.group(
+    "cache",
+    short_help="What the cache has and has saved; make it forget.",
+    epilog="Example: headway cache stats",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@verbose_option
+def command() -> None:
+    """The answers that 'headway run --cache' keeps, in the store, for requests that are the same in every letter."""
+
+
+@command.command(
+    "stats", short_help="What it has, and has saved.", epilog="Example: headway cache stats --json"
+)
+@json_option
+@where_options
+def stats(config: Path | None, db: str | None, as_json: bool) -> None:
+    """Show how many answers the cache has of each model, and how many units were answered from it, in all jobs."""
+    from headway.cli import session
+
+    settings = session.settings(config, db)
+    with session.existing_store(settings) as store:
+        shelves, saved = store.cache.shelves(), store.cache.saved()
+    if as_json:
+        session.print_json(
+            {
+                "entries": sum(shelf.entries for shelf in shelves),
+                "bytes": sum(shelf.bytes for shelf in shelves),
+                "models": shelves,
+                "hits": saved.units,
+                "saved": {
+                    "input_tokens": saved.input_tokens,
+                    "output_tokens": saved.output_tokens,
+                    "cost_usd": saved.cost_usd,
+                },
+            }
+        )
+        return
+    if not shelves:
+        click.echo("the cache is empty — 'headway run FILE --cache' fills it")
+    for shelf in shelves:
+        age = f"{session.when(shelf.oldest_utc)} to {session.when(shelf.newest_utc)}"
+        click.echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
+    if saved.units:
+        click.echo(f"{saved.units:,} units were answered from it: {session.saved_words(saved)} not spent")
+
+
+@command.command(
+    "clear", short_help="Make it forget.", epilog="Example: headway cache clear --older-than 30d"
+)
+@click.option("--older-than", metavar="TIME", help="Only answers that came longer ago, as in 12h or 30d.")
+@click.option("--model", metavar="NAME", help="Only those of one model: gpt-x, or alpha/gpt-x.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask first.")
+@json_option
+@where_options
+def clear(
+    older_than: str | None, model: str | None, yes: bool, config: Path | None, db: str | None, as_json: bool
+) -> None:
+    """Forget the answers in the cache, all of them or some. Jobs keep what they have: only later requests are sent
+    again.
+    """
+    from headway.cli import session
+    from headway.wiring.places import store_at
+
+    before = None if older_than is None else time.time() - _seconds(older_than)
+    settings = session.settings(config, db)
+    session.existing_store(settings).close()
+    with store_at(settings.db) as store:
+        shelves = store.cache.shelves(before, model)
+        if shelves and not yes:
+            _ask(shelves)
+        cleared = store.cache.clear(before, model) if shelves else 0
+    text = f"{_answers(cleared)} forgotten" if cleared else "there is nothing like that in the cache"
+    if as_json:
+        session.print_json({"cleared": cleared})
+    else:
+        click.echo(text)
+
+
+def _seconds(text: str) -> float:
+    from headway.config import parse_duration
+    from headway.errors import UsageError
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--older-than: {error}") from None
+
+
+def _ask(shelves: list[Shelf]) -> None:
+    """Whoever cannot be asked has to say so in the command."""
+    from headway.errors import UsageError
+
+    what = f"forget {_answers(sum(shelf.entries for shelf in shelves))}"
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would {what}", hint="say -y to do it")
+    click.confirm(f"{what}?", abort=True, err=True)
+
+
+def _answers(n: int) -> str:
+    return "1 answer" if n == 1 else f"{n:,} answers"
+
+
+def _size(n: int) -> str:
+    size: Any = n
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} GB"
