@@ -16,8 +16,9 @@ from headway.stores.sqlite import queries
 #: Statements by the part of a job's life in which they come.
 TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "set_priorities", "seal_job")
 CLEARING = (
-    "forget_answers", "forget_attempts", "forget_repairs", "forget_requests", "forget_units", "forget_routes", "forget_events",
-    "forget_workers", "forget_commands", "forget_job",
+    "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs",
+    "forget_requests", "forget_units",
+    "forget_keyed", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job",
 )  # fmt: skip
 BEGINNING = (
     "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker",
@@ -26,6 +27,11 @@ WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer",
 ENDING = ("set_lane", "put_back", "end_run", "set_worker")
 REPAIRING = ("add_repair", "close_repairs")
 ASKING = ("add_command", "add_event", "end_command", "set_state")
+#: With --cache: test_cache.py.
+CACHING = (
+    "set_keyed", "add_key", "count_keyed", "hit_unit", "add_hit", "group_followers", "add_cached", "end_follower",
+    "clear_cache", "drop_answer",
+)  # fmt: skip
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
 #: `set_total` is for units that come while a job runs: tests/api/test_durable.py kills there.
 ELSEWHERE = {"release": "WORKING", "reopen_failed": "BEGINNING", "set_total": "WORKING"}
@@ -42,7 +48,8 @@ def test_no_statement_that_writes_is_left_out() -> None:
     writing = {
         name for name, sql in queries().items() if sql.split()[0].upper() in ("INSERT", "UPDATE", "DELETE")
     }
-    assert writing == {*TAKING_IN, *CLEARING, *BEGINNING, *WORKING, *ENDING, *ASKING, *REPAIRING, *ELSEWHERE}
+    parts = (TAKING_IN, CLEARING, BEGINNING, WORKING, ENDING, ASKING, REPAIRING, CACHING, ELSEWHERE)
+    assert writing == {name for part in parts for name in part}
 
 
 def go_through(stage: Stage, points: list[dict[str, Any]], reference: list[dict[str, Any]]) -> Witness:

@@ -35,6 +35,7 @@ def command() -> None:
 def stats(config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how many answers the cache has of each model, and how many units were answered from it, in all jobs."""
     from headway.cli import session
+    from headway.display.words import units
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
@@ -60,7 +61,8 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
         age = f"{session.when(shelf.oldest_utc)} to {session.when(shelf.newest_utc)}"
         click.echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
     if saved.units:
-        click.echo(f"{saved.units:,} units were answered from it: {session.saved_words(saved)} not spent")
+        were = "was" if saved.units == 1 else "were"
+        click.echo(f"{units(saved.units)} {were} answered from it: {session.saved_words(saved)} not spent")
 
 
 @command.command(

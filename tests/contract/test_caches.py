@@ -1,0 +1,358 @@
+"""One suite over the cache of every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.stores.base import Attempt, Batch, Change, NewUnit, Route, Store
+from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed
+from headway.stores.memory import MemoryStore
+from headway.stores.sqlite import SqliteStore
+
+from .records import MODELS, begun, end, new_job, statuses, the_job
+
+PATH = "/v1/chat/completions"
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
+    with opened:
+        yield opened
+
+
+def keyed_job(store: Store, keys: str, name: str = "translate", **units: dict[str, object]) -> int:
+    """A running job with a unit for each letter: what it asks; "-" has no key. `u3={…}` says more of a unit."""
+    job = store.add_job(new_job(name))
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    new = [
+        NewUnit(f"u{n}", route, PATH, key.encode(), **units.get(f"u{n}", {}))  # type: ignore[arg-type]
+        for n, key in enumerate(keys)
+    ]
+    store.add_units(job, 0, new)
+    store.seal(job, len(keys), MODELS, "d2")
+    store.begin(job, {}, "o", 200.0)
+    store.cache.rekey(job, "basis")
+    made = [(n, key.encode()) for n, key in enumerate(keys) if key != "-"]
+    store.cache.add_keys(job, made, len(keys) - 1)
+    return job
+
+
+def answer(store: Store, job: int, *indexes: int, at_utc: float = 300.0, caching: bool = True) -> Batch:
+    """These units succeed: one batch."""
+    lane = store.lane("key-a", "alpha/m").id
+    batch = Batch(job, caching=caching)
+    for index in indexes:
+        change = Change("succeeded", 1, lane, None, None, None, at_utc - 1, at_utc, 10, 20, 3, 0.5)
+        batch.change(index, change)
+        attempt = Attempt(
+            index, 1, lane, "succeeded", started_utc=at_utc - 1, finished_utc=at_utc, input_tokens=10,
+            output_tokens=20, cached_tokens=3, cost_usd=0.5,
+        )  # fmt: skip
+        batch.attempts.append(attempt)
+        batch.answers.append((index, 200, f"r{index}", b'{"n":%d}' % index))
+    store.commit(batch)
+    return batch
+
+
+def bodies(store: Store, job: int) -> list[bytes | None]:
+    return [result.body for result in store.results(job, -1, 1_000)]
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_made_for_what_has_no_answer_and_a_page_at_a_time(store: Store) -> None:
+    job, _, _ = begun(store, 5)
+    end(store, job, 1, "succeeded")
+    end(store, job, 2, "failed")
+    [route] = store.routes(job)
+
+    assert store.cache.keyed(job) == Keyed()
+    first = store.cache.unkeyed(job, -1, 2)
+    assert first == [Unkeyed(n, route.id, PATH, b'{"id":"u%d"}' % n) for n in (0, 2)]
+    assert [each.index for each in store.cache.unkeyed(job, 2, 9)] == [3, 4]
+    store.cache.rekey(job, "a")
+    assert store.cache.keyed(job) == Keyed("a")
+    store.cache.add_keys(job, [(0, b"k0")], 2)
+    store.cache.add_keys(job, [(3, b"k3"), (4, b"k4")], 4)
+    assert store.cache.keyed(job) == Keyed("a", 4, 3)
+    store.cache.rekey(job, "b")
+    assert store.cache.keyed(job) == Keyed("b")
+
+
+def test_new_keys_replace_the_old(store: Store) -> None:
+    job = keyed_job(store, "aab")
+    assert store.cache.group(job) == 1
+    store.cache.rekey(job, "other")
+    assert store.cache.group(job) == 0
+
+
+# -- answers that are there ------------------------------------------------------------------------------------
+
+
+def test_an_answer_serves_every_other_job(store: Store) -> None:
+    job = keyed_job(store, "ab-")
+    answer(store, job, 0, 2)
+    other = keyed_job(store, "cba-a", "other")
+
+    assert store.cache.serve(other, -1, 99, 400.0) == [2, 4]
+    assert statuses(store, other) == ["pending", "pending", "cached", "pending", "cached"]
+    assert bodies(store, other) == [None, None, b'{"n":0}', None, b'{"n":0}']
+    got = store.results(other, 1, 1)[0]
+    assert (got.attempts, got.lane, got.cost_usd or 0.0) == (0, None, 0.0)
+    assert (got.input_tokens, got.output_tokens, got.cached_tokens) == (10, 20, 3)
+    assert (got.started_utc, got.finished_utc, got.status_code, got.request_id) == (None, 400.0, 200, "r0")
+    now = the_job(store, "other")
+    assert (now.counts["cached"], now.good, now.ended) == (2, 2, 2)
+    assert (now.attempts, now.input_tokens, now.cost_usd) == (0, 0, 0.0), "it cost nothing"
+    assert store.cache.saved(other) == Saved(2, 20, 40, 1.0)
+    assert store.cache.saved() == Saved(2, 20, 40, 1.0)
+    assert store.cache.saved(job) == Saved()
+    assert store.cache.source(other, 2) == Source("translate", 0, "u0")
+    assert store.cache.source(other, 0) is None
+    assert store.cache.source(job, 0) is None
+    assert store.cache.serve(other, -1, 99, 500.0) == []
+
+
+def test_serving_goes_page_by_page_and_only_to_those_that_are_wanted(store: Store) -> None:
+    answer(store, keyed_job(store, "a"), 0)
+    other = keyed_job(store, "aaaaaa", "other")
+
+    assert store.cache.serve(other, -1, 2, 400.0, frozenset({0, 2, 3, 5})) == [0, 2]
+    assert store.cache.serve(other, 2, 2, 400.0, frozenset({0, 2, 3, 5})) == [3, 5]
+    assert statuses(store, other) == ["cached", "pending", "cached", "cached", "pending", "cached"]
+
+
+def test_an_answer_of_a_run_without_the_cache_is_not_kept(store: Store) -> None:
+    job = keyed_job(store, "aa")
+    store.cache.group(job)
+    batch = answer(store, job, 0, caching=False)
+
+    assert store.cache.shelves() == []
+    assert (statuses(store, job), batch.followed) == (["succeeded", "pending"], [])
+
+
+def test_the_first_of_two_answers_to_the_same_stays(store: Store) -> None:
+    job, other = keyed_job(store, "ba"), keyed_job(store, "-a", "other")
+    answer(store, job, 1)
+    answer(store, other, 1, at_utc=350.0)
+    third = keyed_job(store, "a", "third")
+    store.cache.serve(third, -1, 9, 400.0)
+
+    assert [shelf.entries for shelf in store.cache.shelves()] == [1]
+    assert store.cache.source(third, 0) == Source("translate", 1, "u1")
+
+
+def test_a_cached_unit_stays_when_its_job_is_resumed(store: Store) -> None:
+    answer(store, keyed_job(store, "a"), 0)
+    other = keyed_job(store, "ab", "other")
+    store.cache.serve(other, -1, 9, 400.0)
+    store.begin(other, {}, "o", 500.0)
+
+    assert statuses(store, other) == ["cached", "pending"]
+    assert bodies(store, other) == [b'{"n":0}', None]
+    assert the_job(store, "other").counts["cached"] == 1
+
+
+def test_a_unit_that_failed_before_tells_of_that_no_more(store: Store) -> None:
+    answer(store, keyed_job(store, "a"), 0)
+    other = keyed_job(store, "a", "other")
+    end(store, other, 0, "failed", tries=2, code="transient", message="broke", cost_usd=0.25)
+    store.begin(other, {}, "o", 400.0)
+    store.cache.serve(other, -1, 9, 500.0)
+
+    [got] = store.results(other, -1, 1)
+    assert (got.status, got.code, got.message, got.attempts, got.cost_usd) == ("cached", None, None, 2, 0.25)
+    assert store.failures(other) == []
+
+
+# -- followers -------------------------------------------------------------------------------------------------
+
+
+def leading(store: Store, job: int) -> list[int]:
+    return [each.index for each in store.cache.next_serial(job, -1, 99, every=True)]
+
+
+def test_cursors_leave_followers_out(store: Store) -> None:
+    job = keyed_job(store, "abaacb--")
+    [route] = store.routes(job)
+
+    assert store.cache.group(job) == 3
+    assert leading(store, job) == [0, 1, 4, 6, 7]
+    assert store.cache.pending(job) == {route.id: 5}
+    assert [each.index for each in store.cache.next_of_route(job, route.id, 0, 0, 2)] == [1, 4]
+    assert store.pending(job) == {route.id: 8}, "the store's own cursors know nothing of it"
+    assert statuses(store, job) == ["pending"] * 8
+
+
+def test_whoever_goes_first_leads(store: Store) -> None:
+    job = keyed_job(store, "aabbcc", u1={"priority": 5}, u3={"serial": True}, u2={"priority": 9})
+    store.cache.group(job)
+
+    assert leading(store, job) == [1, 3, 4]
+    assert [each.index for each in store.cache.next_serial(job, -1, 9, every=False)] == [3]
+
+
+def test_the_same_question_to_two_providers_is_two(store: Store) -> None:
+    """A lane that is held must not keep another's unit waiting."""
+    job = store.add_job(new_job())
+    routes = [store.add_route(job, Route(name, "openai", "m")) for name in ("alpha", "beta")]
+    store.add_units(job, 0, [NewUnit(f"u{n}", routes[n % 2], PATH, b"{}") for n in range(4)])
+    store.seal(job, 4, MODELS, "d")
+    store.cache.rekey(job, "basis")
+    store.cache.add_keys(job, [(n, b"a") for n in range(4)], 3)
+
+    assert store.cache.group(job) == 2
+    assert leading(store, job) == [0, 1]
+
+
+def test_followers_end_with_their_leader(store: Store) -> None:
+    job = keyed_job(store, "abaab")
+    store.cache.group(job)
+    batch = answer(store, job, 0)
+
+    assert batch.followed == [2, 3]
+    assert statuses(store, job) == ["succeeded", "pending", "cached", "cached", "pending"]
+    assert bodies(store, job) == [b'{"n":0}', None, b'{"n":0}', b'{"n":0}', None]
+    now = the_job(store)
+    assert (now.counts["succeeded"], now.counts["cached"]) == (1, 2)
+    assert batch.counts["cached"] == 2
+    assert store.cache.saved(job) == Saved(2, 20, 40, 1.0)
+    assert store.cache.source(job, 3) == Source("translate", 0, "u0")
+    assert leading(store, job) == [1]
+
+
+@pytest.mark.parametrize("status", ["failed", "timed_out"])
+def test_followers_fail_with_their_leader_and_say_why(store: Store, status: str) -> None:
+    job = keyed_job(store, "aba")
+    store.cache.group(job)
+    batch = Batch(job, caching=True)
+    batch.change(0, Change(status, 1, code="invalid", message="no such model", finished_utc=300.0))
+    store.commit(batch)
+
+    assert (statuses(store, job), batch.followed) == ([status, "pending", status], [2])
+    [_, _, got] = store.results(job, -1, 9)
+    assert (got.code, got.message) == ("invalid", "unit 0 asked the same: no such model")
+    assert (got.attempts, got.finished_utc) == (0, 300.0)
+    assert the_job(store).counts[status] == 2
+    assert store.cache.shelves() == [], "a failure is never kept"
+
+
+def test_followers_fail_once_more_or_not_at_all_when_they_are_run_again(store: Store) -> None:
+    job = keyed_job(store, "aba")
+    store.cache.group(job)
+    batch = Batch(job, caching=True)
+    batch.change(0, Change("failed", 1, code="transient", finished_utc=300.0))
+    store.commit(batch)
+    only = frozenset(store.failed(job))
+    store.begin(job, {}, "o", 400.0, only_failed=True)
+
+    assert (only, store.cache.group(job, only)) == (frozenset({0, 2}), 1)
+    assert answer(store, job, 0).followed == [2]
+    assert the_job(store).counts["cached"] == 1
+
+
+@pytest.mark.parametrize("status", ["cancelled", "skipped", "pending"])
+def test_followers_of_a_unit_that_did_not_come_to_a_real_end_wait_on(store: Store, status: str) -> None:
+    job = keyed_job(store, "aa")
+    store.cache.group(job)
+    batch = Batch(job, caching=True)
+    done = None if status == "pending" else 300.0
+    batch.change(0, Change(status, 1, code="interrupted", finished_utc=done))
+    store.commit(batch)
+    assert (statuses(store, job), batch.followed) == ([status, "pending"], [])
+
+
+def test_a_leader_of_only_those_that_are_wanted(store: Store) -> None:
+    job = keyed_job(store, "aaa")
+    assert store.cache.group(job, frozenset({1, 2})) == 1
+    assert leading(store, job) == [0, 1]
+
+
+# -- what there is, and what goes --------------------------------------------------------------------------------
+
+
+def test_shelves_say_what_there_is_of_each_model(store: Store) -> None:
+    job = keyed_job(store, "abc")
+    answer(store, job, 0)
+    answer(store, job, 1, at_utc=310.0)
+
+    shelf = Shelf("alpha", "m", 2, 14, 300.0, 310.0)
+    assert store.cache.shelves() == [shelf]
+    assert store.cache.shelves(model="m") == store.cache.shelves(model="alpha/m") == [shelf]
+    assert store.cache.shelves(model="beta/m") == store.cache.shelves(model="x") == []
+    assert store.cache.shelves(310.0) == [Shelf("alpha", "m", 1, 7, 300.0, 300.0)]
+
+
+def test_clearing_takes_no_answer_from_a_unit(store: Store) -> None:
+    job = keyed_job(store, "ab")
+    answer(store, job, 0)
+    answer(store, job, 1, at_utc=310.0)
+    other = keyed_job(store, "ab", "other")
+    store.cache.serve(other, -1, 9, 400.0)
+
+    assert store.cache.clear(model="beta/m") == 0
+    assert store.cache.clear(310.0) == 1
+    assert [shelf.entries for shelf in store.cache.shelves()] == [1]
+    assert store.cache.clear() == 1
+    assert store.cache.shelves() == []
+    assert bodies(store, job) == bodies(store, other) == [b'{"n":0}', b'{"n":1}']
+    assert store.cache.saved().units == 2
+    third = keyed_job(store, "ab", "third")
+    assert store.cache.serve(third, -1, 9, 500.0) == []
+
+
+def test_answers_outlive_the_job_that_asked(store: Store) -> None:
+    job = keyed_job(store, "abc")
+    answer(store, job, 0, 1, 2)
+    other = keyed_job(store, "a", "other")
+    store.cache.serve(other, -1, 9, 400.0)
+    store.cache.clear()
+    answer(store, keyed_job(store, "b", "another"), 0)
+    store.forget(job)
+
+    assert bodies(store, other) == [b'{"n":0}']
+    assert store.cache.source(other, 0) == Source(None, 0, None)
+    newer = keyed_job(store, "cb", "newer")
+    assert newer not in (job, other), "a number that answers are kept under is not given again"
+    answer(store, newer, 0)
+    assert store.cache.serve(newer, -1, 9, 500.0) == [1]
+    assert bodies(store, other) == [b'{"n":0}']
+
+
+def test_a_job_that_is_forgotten_leaves_what_the_cache_has(store: Store) -> None:
+    job = keyed_job(store, "ab")
+    answer(store, job, 0, 1)
+    store.forget(job)
+    other = keyed_job(store, "ab", "other")
+
+    assert other != job
+    assert store.cache.serve(other, -1, 9, 400.0) == [0, 1]
+    assert bodies(store, other) == [b'{"n":0}', b'{"n":1}']
+    store.forget(other)
+    assert store.cache.clear() == 2
+    assert store.cache.saved() == Saved()
+
+
+def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "h.db") as store:
+        job = keyed_job(store, "aab")
+        store.cache.group(job)
+        answer(store, job, 0, 2)
+        other = keyed_job(store, "ab", "other")
+        store.cache.serve(other, -1, 9, 400.0)
+
+        def kept() -> int:
+            return int(store._db.execute("SELECT count(*) FROM answers").fetchone()[0])
+
+        assert kept() == 2
+        store.forget(job)
+        assert kept() == 2
+        store.forget(other)
+        assert kept() == 2, "the cache has them"
+        store.cache.clear()
+        assert kept() == 0
