@@ -47,7 +47,11 @@ CREATE INDEX hits_by_source ON hits (source);
 DROP VIEW messages;
 CREATE VIEW messages AS
 WITH
-    sent AS (SELECT uid, CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END AS body FROM requests),
+    asked AS (
+        SELECT requests.uid, coalesce(repairs.request, requests.body) AS body
+        FROM requests LEFT JOIN repairs ON repairs.uid = requests.uid AND repairs.open = 1
+    ),
+    sent AS (SELECT uid, CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END AS body FROM asked),
     theirs AS (
         SELECT units.uid, body FROM units JOIN answers ON answers.uid = units.uid
         UNION ALL SELECT hits.uid, body FROM hits JOIN answers ON answers.uid = hits.source
