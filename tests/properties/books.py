@@ -105,6 +105,8 @@ class Books:
     last_start_at: float = ALWAYS
     spent_usd: float = 0.0
     spent_tokens: float = 0.0
+    #: What has been spent from each lane's budget, by its name.
+    spent_of: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.concurrency = self.settings.concurrency
@@ -113,6 +115,8 @@ class Books:
 
     def open_lane(self, spec: LaneSpec, now: float) -> None:
         self.lanes[spec.key] = LaneBook(spec, now)
+        for purse in spec.purses:
+            self.spent_of.setdefault(purse.name, purse.spent_usd)
 
     def add(self, unit: Unit) -> None:
         self.units[unit.index] = unit
@@ -199,7 +203,7 @@ class Books:
             self._tell_finished(flight, lane, event.outcome, now)
         else:
             self._land(flight, lane)
-            self._spend_estimate(flight.unit.estimate)
+            self._spend_estimate(flight.unit)
             self.due[event.index] = self._by_fate(flight, now)
 
     def _land(self, flight: Flight, lane: LaneBook) -> None:
@@ -213,10 +217,10 @@ class Books:
             lane.accept(flight, None)
         lane.settle(flight, outcome)
         if outcome.usage is not None:
-            self.spent_usd += outcome.usage.cost_usd
+            self._spend(flight.unit, outcome.usage.cost_usd or 0.0)
             self.spent_tokens += outcome.usage.input_tokens + outcome.usage.output_tokens
         elif outcome.kind not in UNCHARGED:
-            self._spend_estimate(flight.unit.estimate)
+            self._spend_estimate(flight.unit)
         self.due[flight.unit.index] = self._judge_answer(flight, lane, outcome, now)
 
     def _tell_unfit(self, event: events.Unfit, now: float) -> None:
@@ -230,18 +234,23 @@ class Books:
         lane.accept(flight, None)
         lane.settle(flight, outcome)
         if outcome.usage is not None:
-            self.spent_usd += outcome.usage.cost_usd
+            self._spend(flight.unit, outcome.usage.cost_usd or 0.0)
             self.spent_tokens += outcome.usage.input_tokens + outcome.usage.output_tokens
         else:
-            self._spend_estimate(flight.unit.estimate)
+            self._spend_estimate(flight.unit)
         if event.again is not None:
             self.units[event.index] = event.again
         self.due[event.index] = self._judge_unfit(flight, lane, event, now)
 
-    def _spend_estimate(self, estimate: Estimate) -> None:
+    def _spend_estimate(self, unit: Unit) -> None:
         """The provider may have done the work, and did not say what it came to."""
-        self.spent_usd += estimate.cost_usd
-        self.spent_tokens += _tokens(estimate)
+        self._spend(unit, unit.estimate.cost_usd)
+        self.spent_tokens += _tokens(unit.estimate)
+
+    def _spend(self, unit: Unit, usd: float) -> None:
+        self.spent_usd += usd
+        for purse in self.lanes[unit.lane].spec.purses:
+            self.spent_of[purse.name] += usd
 
     # -- what must become of an answer ----------------------------------------------------------------------
 
@@ -333,10 +342,19 @@ class Books:
                     self._finished(unit, status, code, now)
                 case commands.CancelAttempt(unit):
                     self._asked(unit)
-                case commands.Notice(key, what, _, until):
-                    self.lanes[key].notice(what, until)
+                case commands.Notice(key, what, text, until):
+                    self._judge_notice(key, what, text)
+                    self.lanes[key].notice(what, until, text)
                 case commands.Done(reason):
                     self._ended(reason, now)
+
+    def _judge_notice(self, key: str, what: str, text: str) -> None:
+        """A lane is not stopped for want of money while anything is out that may turn out cheaper."""
+        if what == "stopped" and text.startswith("budget: "):
+            purses = [purse for purse in self.lanes[key].spec.purses if f"budget: {purse.name} may" in text]
+            require(len(purses) == 1, "budget", f"lane {key} stopped: {text}")
+            out = self._out_of(purses[0].name)
+            require(not out, "budget", f"lane {key} stopped while ${out} of its budget is in flight")
 
     def _asked(self, unit: Unit) -> None:
         """An attempt is stopped for a reason; its answer may have come within the same call."""
@@ -474,13 +492,32 @@ class Books:
         usd = self.spent_usd + sum(estimate.cost_usd for estimate in out)
         tokens = self.spent_tokens + sum(map(_tokens, out))
         most_usd, most_tokens = self.settings.max_cost_usd, self.settings.max_tokens
-        return (not most_usd or usd <= most_usd + ROUNDING) and (
-            not most_tokens or tokens <= most_tokens + ROUNDING
+        return (
+            (not most_usd or usd <= most_usd + ROUNDING)
+            and (not most_tokens or tokens <= most_tokens + ROUNDING)
+            and self.fits_purses(unit)
+        )
+
+    def fits_purses(self, unit: Unit) -> bool:
+        """Whether the budgets of its lane, which others may share, have room for it."""
+        return all(
+            self.spent_of[purse.name] + self._out_of(purse.name) + unit.estimate.cost_usd
+            <= purse.max_cost_usd + ROUNDING
+            for purse in self.lanes[unit.lane].spec.purses
+        )
+
+    def _out_of(self, purse: str) -> float:
+        """What is set aside of a lane's budget."""
+        return sum(
+            flight.unit.estimate.cost_usd
+            for flight in self.flights.values()
+            if any(one.name == purse for one in self.lanes[flight.unit.lane].spec.purses)
         )
 
     @property
     def capped(self) -> bool:
-        return bool(self.settings.max_cost_usd or self.settings.max_tokens)
+        purses = any(lane.spec.purses for lane in self.lanes.values())
+        return bool(self.settings.max_cost_usd or self.settings.max_tokens or purses)
 
     def _judge_budget(self, unit: Unit) -> None:
         require(self.fits_budget(unit), "budget", f"unit {unit.index} started beyond it")
@@ -561,8 +598,8 @@ class Books:
         self.done, self.revived, self.may_repeat, self.reason = True, False, False, reason
         left = [unit for index, unit in self.units.items() if index not in self.ended]
         require(self._reasons(left).get(reason, False), "done", f"{reason} at {now}, left {_indices(left)}")
-        if reason == "budget":
-            self.mode = "budget"
+        if reason == "budget" and not self._all_broke(left):
+            self.mode = "budget"  # The run's own, that is: a lane that is out of money may be reopened.
 
     def _reasons(self, left: list[Unit]) -> dict[str, bool]:
         """Which ends can be told apart from outside."""
@@ -572,11 +609,21 @@ class Books:
             "complete": ran and not left,
             "stopped": ran and held_back,
             "parked": ran and held_back and self.settings.max_hold_s is not None,
-            "budget": self.mode == "budget" or (ran and self._broke(left)),
+            "budget": self.mode == "budget" or (ran and (self._broke(left) or self._all_broke(left))),
             "aborted": self.mode == "aborted",
             "deadline": self.mode == "deadline"
             and not self.pending() | self.source.drained - self.ended.keys(),
         }
+
+    def out_of_money(self, unit: Unit) -> bool:
+        """Whether its lane was stopped because its own budget is used up, or that of a unit which it waits for."""
+        upstream = (self.units[index] for index in unit.after if index not in self.ended)
+        return self.lanes[unit.lane].broke or any(map(self.out_of_money, upstream))
+
+    def _all_broke(self, left: list[Unit]) -> bool:
+        """Whether every lane that has anything left was stopped because its own budget is used up."""
+        lanes = {unit.lane: self.lanes[unit.lane] for unit in left if not self._waits(unit)}
+        return bool(lanes) and all(lane.closed and lane.broke for lane in lanes.values())
 
     def _broke(self, left: list[Unit]) -> bool:
         """Whether what stands first in each lane that has anything left does not fit the budget."""

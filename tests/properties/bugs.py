@@ -163,6 +163,32 @@ def tokens_of_the_budget_forgotten(patch: Patch) -> None:
     patch.setattr(Budget, "spend", wrong)
 
 
+@bug("budget")
+def lanes_budget_not_minded(patch: Patch) -> None:
+    patch.setattr(Scheduler, "_affordable", lambda self, entry, lane: True)
+
+
+@bug("budget")
+def lanes_budget_forgets_earlier_runs(patch: Patch) -> None:
+    patch.setattr(Budget, "of", classmethod(lambda cls, purse: cls(purse.max_cost_usd, name=purse.name)))
+
+
+@bug("budget")
+def lane_stopped_while_its_money_is_in_flight(patch: Patch) -> None:
+    right = Scheduler._affordable
+
+    def wrong(self: Scheduler, entry: Entry, lane: Lane) -> bool:
+        out = [purse.out for purse in lane.purses]
+        for purse in lane.purses:
+            purse.out = 0
+        answer = right(self, entry, lane)
+        for purse, was in zip(lane.purses, out, strict=True):
+            purse.out = was
+        return answer
+
+    patch.setattr(Scheduler, "_affordable", wrong)
+
+
 # -- where a unit goes -------------------------------------------------------------------------------------------
 
 

@@ -64,6 +64,7 @@ class LaneBook:
     stopped: bool = False
     noticed_stop: bool = False
     ever_stopped: bool = False
+    broke: bool = False
     reported: bool = False
     breaker_open: bool = False
     breaker_seen: bool = False
@@ -98,12 +99,13 @@ class LaneBook:
         self.held_until = self.paused_until = ALWAYS
         self.stopped = False
 
-    def notice(self, what: str, until: float | None) -> None:
+    def notice(self, what: str, until: float | None, text: str = "") -> None:
         """Believe what a notice says, beside what the events said."""
         if what == "held" and until is not None:
             self.noticed_until = max(self.noticed_until, until)
         elif what == "stopped":
             self.noticed_stop = self.ever_stopped = True
+            self.broke = text.startswith("budget: ")
         elif what == "reopened":
             self.noticed_until, self.noticed_stop, self.breaker_open = ALWAYS, False, False
         elif what == "breaker_opened" and until is not None:

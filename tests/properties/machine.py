@@ -141,6 +141,7 @@ class Run:
         left = books.units.keys() - books.ended.keys()
         late = books.mode == "deadline" and not left & (self.source.taken | self.source.drained)
         excused = books.mode in ("aborted", "budget") or late
+        left = {index for index in left if not books.out_of_money(books.units[index])}
         require(excused or not left, "lost", f"units {sorted(left)} never ended: {books.reason}")
 
 

@@ -20,6 +20,7 @@ from headway.core.model import (
     LaneSpec,
     Limits,
     Outcome,
+    Purse,
     Ramp,
     Report,
     Retry,
@@ -87,7 +88,17 @@ ramps = st.builds(
 )
 
 
-def specs(key: str) -> st.SearchStrategy[LaneSpec]:
+#: A budget that several lanes may name; some of it was spent in an earlier run.
+SHARED = Purse("shared", 1.5, 0.25)
+
+
+def purses(key: str, *, shared: bool) -> st.SearchStrategy[tuple[Purse, ...]]:
+    """Mostly none; one that the lane has to itself, one that others have too, or both."""
+    own = Purse(f"own {key}", 0.5)
+    return pick([(), (), (), (own,), *([(SHARED,), (own, SHARED)] if shared else [])])
+
+
+def specs(key: str, *, shared: bool = True) -> st.SearchStrategy[LaneSpec]:
     return st.builds(
         LaneSpec,
         key=st.just(key),
@@ -96,6 +107,7 @@ def specs(key: str) -> st.SearchStrategy[LaneSpec]:
         counting=countings,
         order=pick(("input", "longest")),
         ramp=st.one_of(st.none(), st.none(), ramps),
+        purses=purses(key, shared=shared),
     )
 
 

@@ -57,7 +57,7 @@ def said(keys: Sequence[str]) -> st.SearchStrategy[list[Said]]:
 
 @st.composite
 def lanes_and_units(draw: st.DrawFn) -> tuple[list[LaneSpec], list[Unit]]:
-    specs = [draw(make.specs(key)) for key in "abc"[: draw(make.pick([2, 3]))]]
+    specs = [draw(make.specs(key, shared=False)) for key in "abc"[: draw(make.pick([2, 3]))]]
     drawn = draw(st.lists(st.tuples(make.rows(gated=False), make.pick([6, 2, 15])), min_size=2, max_size=8))
     rows = [row for row, copies in drawn for _ in range(copies)]
     keys = [spec.key for spec in specs]

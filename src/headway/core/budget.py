@@ -1,4 +1,4 @@
-"""A cap on money and tokens for the whole run. What a start may cost is set aside before it starts.
+"""A cap on money and tokens, of a whole run or of a lane. What a start may cost is set aside before it starts.
 
 So the cap is never passed by what is in flight: spent + reserved never exceeds it, except where an attempt
 turns out to cost more than was estimated, and then nothing more starts.
@@ -6,7 +6,9 @@ turns out to cost more than was estimated, and then nothing more starts.
 
 from __future__ import annotations
 
-from headway.core.model import Estimate, Usage
+from typing import Self
+
+from headway.core.model import Estimate, Purse, Usage
 
 #: Sums of cents carry rounding; a start that fits to within this does fit.
 ROUNDING = 1e-9
@@ -15,13 +17,32 @@ ROUNDING = 1e-9
 class Budget:
     """Money and tokens: spent, reserved, and the cap on their sum. 0 is no cap."""
 
-    __slots__ = ("max_cost_usd", "max_tokens", "reserved_tokens", "reserved_usd", "spent_tokens", "spent_usd")
+    __slots__ = (
+        "max_cost_usd",
+        "max_tokens",
+        "name",
+        "out",
+        "reserved_tokens",
+        "reserved_usd",
+        "spent_tokens",
+        "spent_usd",
+    )
 
-    def __init__(self, max_cost_usd: float = 0.0, max_tokens: float = 0.0) -> None:
+    def __init__(self, max_cost_usd: float = 0.0, max_tokens: float = 0.0, name: str = "") -> None:
+        self.name = name
+        #: Attempts that something is set aside for.
+        self.out = 0
         self.max_cost_usd = max_cost_usd
         self.max_tokens = max_tokens
         self.spent_usd = self.reserved_usd = 0.0
         self.spent_tokens = self.reserved_tokens = 0.0
+
+    @classmethod
+    def of(cls, purse: Purse) -> Self:
+        """A lane's, with what earlier runs have taken of it."""
+        budget = cls(purse.max_cost_usd, name=purse.name)
+        budget.spent_usd = purse.spent_usd
+        return budget
 
     @property
     def capped(self) -> bool:
@@ -38,13 +59,22 @@ class Budget:
         tokens = self.spent_tokens + self.reserved_tokens + _tokens(estimate)
         return not self.max_tokens or tokens <= self.max_tokens + ROUNDING
 
+    def used_up(self, wanted: Estimate) -> str:
+        """Why this does not fit, with the numbers."""
+        return (
+            f"budget: {self.name} may cost ${self.max_cost_usd:,.10g} and has cost ${self.spent_usd:,.4f}; "
+            f"the next request may cost up to ${wanted.cost_usd:,.4f}"
+        )
+
     def reserve(self, estimate: Estimate) -> None:
         """Set aside what a start may cost."""
+        self.out += 1
         self.reserved_usd += estimate.cost_usd
         self.reserved_tokens += _tokens(estimate)
 
     def release(self, estimate: Estimate) -> None:
         """The attempt ended: what was set aside for it is free again."""
+        self.out -= 1
         self.reserved_usd -= estimate.cost_usd
         self.reserved_tokens -= _tokens(estimate)
 
@@ -54,7 +84,7 @@ class Budget:
             self.spent_usd += estimate.cost_usd
             self.spent_tokens += _tokens(estimate)
         else:
-            self.spent_usd += usage.cost_usd
+            self.spent_usd += usage.cost_usd or 0.0
             self.spent_tokens += usage.input_tokens + usage.output_tokens
 
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 from headway.core.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headway.core.budget import Budget
     from headway.core.lane import Lane
+    from headway.core.queue import Entry
     from headway.core.scheduler import Scheduler
 
 #: Sums of floats drift; this much is not a leak.
@@ -53,12 +57,18 @@ def _check_places(scheduler: Scheduler) -> None:
 
 
 def _check_budget(scheduler: Scheduler) -> None:
-    budget = scheduler.budget
-    if budget.capped:
-        reserved = sum(entry.estimate.cost_usd for entry in scheduler.out.values())
-        assert abs(budget.reserved_usd - reserved) < DRIFT, (
-            f"{budget.reserved_usd} reserved, {reserved} in flight"
-        )
+    if scheduler.budget.capped:
+        _check_reserved(scheduler.budget, scheduler.out.values())
+    for purse in scheduler.purses.values():
+        _check_reserved(purse, (entry for entry in scheduler.out.values() if purse in entry.lane.purses))
+
+
+def _check_reserved(budget: Budget, entries: Iterable[Entry]) -> None:
+    out = [entry.estimate.cost_usd for entry in entries]
+    assert abs(budget.reserved_usd - sum(out)) < DRIFT, (
+        f"{budget.reserved_usd} reserved, {sum(out)} in flight"
+    )
+    assert budget.out == len(out), f"{budget.name} counts {budget.out} in flight, {len(out)} are"
 
 
 def _check_lane(lane: Lane) -> None:

@@ -23,6 +23,7 @@ from msgspec import structs
 
 from headway.core import refusals
 from headway.core.breaker import Breaker
+from headway.core.budget import Budget
 from headway.core.estimate import ENOUGH, Estimator
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
@@ -81,10 +82,10 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "breaker", "caution", "estimator",
+        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "breaker", "broke", "caution", "estimator",
         "exhausted", "failed", "finder", "first_start_at", "gauge", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
         "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "paused_until", "probe_after", "probe_pause_s",
-        "probe_width", "probed_at", "probes_out", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
+        "probe_width", "probed_at", "probes_out", "purses", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "unanswered", "wake_at", "window",
     )  # fmt: skip
 
@@ -104,6 +105,9 @@ class Lane:
         self.paused_until = ALWAYS
         self.stopped = ""
         self.parked = False
+        #: Whether it is stopped for want of money alone.
+        self.broke = False
+        self.purses: tuple[Budget, ...] = ()
         self.breaker = Breaker()
         self.caution = CALM
         self.probes_out = 0
@@ -620,7 +624,7 @@ class Lane:
         """Lift hold, stop and breaker."""
         self.held_until = self.paused_until = self.announced_until = ALWAYS
         self.hold_reason = self.stopped = ""
-        self.parked = False
+        self.parked = self.broke = False
         self.breaker = Breaker()
 
 

@@ -62,27 +62,54 @@ class Estimate(msgspec.Struct, frozen=True, gc=False):
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """What an attempt really took, as the provider reported it. `input_tokens` includes the cached ones."""
+    """What an attempt really took, as the provider reported it. `input_tokens` includes the cached ones, and those that
+    were written to the cache. `cost_usd` is None where nobody knows the price.
+    """
 
     input_tokens: float = 0.0
     output_tokens: float = 0.0
     cached_input_tokens: float = 0.0
-    cost_usd: float = 0.0
+    cost_usd: float | None = None
+    cache_write_tokens: float = 0.0
 
 
 class Price(msgspec.Struct, frozen=True, gc=False):
-    """USD for a million tokens. Cached input costs as much as other input where nothing else is said."""
+    """USD for a million tokens. Input from the cache, or into it, costs as much as other input where nothing else is said.
+
+    `above` are the prices of longer requests, `(input tokens, price)`, the fewest first: more input than that, and all of
+    the request is charged at that price. So do all providers that have tiers.
+    """
 
     input: float = 0.0
     output: float = 0.0
     cached_input: float | None = None
+    cache_write: float | None = None
+    above: tuple[tuple[float, Price], ...] = ()
 
     def cost(self, usage: Usage) -> float:
         """What an attempt cost."""
-        cached = usage.cached_input_tokens
-        cached_price = self.input if self.cached_input is None else self.cached_input
-        fresh = usage.input_tokens - cached
-        return (fresh * self.input + cached * cached_price + usage.output_tokens * self.output) / 1e6
+        if self.above:
+            return self._tier(usage.input_tokens).cost(usage)
+        cached, written = usage.cached_input_tokens, usage.cache_write_tokens
+        dear = (usage.input_tokens - cached - written) * self.input + usage.output_tokens * self.output
+        if cached:
+            dear += cached * (self.input if self.cached_input is None else self.cached_input)
+        if written:
+            dear += written * (self.input if self.cache_write is None else self.cache_write)
+        return dear / 1e6
+
+    def _tier(self, input_tokens: float) -> Price:
+        """The price of a request with so much input."""
+        found = msgspec.structs.replace(self, above=())
+        for tokens, price in self.above:
+            if input_tokens > tokens:
+                found = price
+        return found
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing costs anything."""
+        return not (self.input or self.output or self.cached_input or self.cache_write or self.above)
 
 
 NO_ESTIMATE: Final = Estimate()
@@ -231,6 +258,14 @@ class Ramp(msgspec.Struct, frozen=True, gc=False):
         return float(self.free_per_minute * self.growth**periods)
 
 
+class Purse(msgspec.Struct, frozen=True):
+    """A cap on the money of one lane, or of several that name it. `spent_usd` is what earlier runs have taken of it."""
+
+    name: str
+    max_cost_usd: float
+    spent_usd: float = 0.0
+
+
 class LaneSpec(msgspec.Struct, frozen=True):
     """What the outside tells the scheduler about a lane before it starts."""
 
@@ -240,6 +275,8 @@ class LaneSpec(msgspec.Struct, frozen=True):
     counting: Counting = Counting()
     order: Literal["input", "longest"] = "input"
     ramp: Ramp | None = None
+    #: Caps on its money, beside the run's own.
+    purses: tuple[Purse, ...] = ()
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from headway.core.commands import Command
 from headway.core.dependencies import Dependencies
 from headway.core.events import Event
 from headway.core.lane import Lane
-from headway.core.model import Kind, LaneSpec, Outcome, Settings, Unit
+from headway.core.model import Kind, LaneSpec, Outcome, Purse, Settings, Unit
 from headway.core.queue import ALWAYS, NEVER, Entry
 from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES
 from headway.core.source import Source
@@ -51,6 +51,8 @@ class Scheduler:
         self.out: dict[int, Entry] = {}
         self.waiting = Dependencies()
         self.budget = Budget(self.settings.max_cost_usd, self.settings.max_tokens)
+        #: The budgets of lanes, by name: several lanes may share one.
+        self.purses: dict[str, Budget] = {}
         self.concurrency = self.settings.concurrency
         self.mode: Literal["run", "aborted", "deadline", "budget"] = "run"
         self.paused = False
@@ -169,11 +171,15 @@ class Scheduler:
         if lane.others != others:
             self._tell_of_others(lane, others)
         self._dirty[lane.key] = lane
-        budget = self.budget
+        budget, purses = self.budget, lane.purses
         if outcome.usage is not None or outcome.kind not in REFUSED:
             budget.spend(entry.estimate, outcome.usage)
-        if budget.capped:
+            for purse in purses:
+                purse.spend(entry.estimate, outcome.usage)
+        if budget.capped or purses:
             budget.release(entry.estimate)
+            for purse in purses:
+                purse.release(entry.estimate)
             self._dirty.update(self._broke)
             self._broke.clear()
 
@@ -327,9 +333,16 @@ class Scheduler:
         lane = self.lanes.get(event.spec.key)
         if lane is None:
             lane = self.lanes[event.spec.key] = Lane(event.spec, now, self.out)
+            lane.purses = tuple(map(self._purse, event.spec.purses))
         else:
             lane.configure(event.spec.limits, now)
         self._dirty[lane.key] = lane
+
+    def _purse(self, purse: Purse) -> Budget:
+        """The budget of that name: the first lane that names it says how much it holds."""
+        if purse.name not in self.purses:
+            self.purses[purse.name] = Budget.of(purse)
+        return self.purses[purse.name]
 
     def _hold_lane(self, event: events.HoldLane, now: float) -> None:
         lane = self.lanes[event.lane]
@@ -357,11 +370,11 @@ class Scheduler:
     def _stop_lane(self, event: events.StopLane, now: float) -> None:
         self._stop(self.lanes[event.lane], event.reason)
 
-    def _stop(self, lane: Lane, reason: str, *, parked: bool = False) -> None:
+    def _stop(self, lane: Lane, reason: str, *, parked: bool = False, broke: bool = False) -> None:
         """Close a lane for this run, with one explanation; its units stay pending."""
         if not lane.stopped:
             lane.stopped = reason or "stopped"
-            lane.parked = parked
+            lane.parked, lane.broke = parked, broke
             self._notice(lane, "stopped", lane.stopped, lane.held_until if parked else None)
         self._dirty[lane.key] = lane
 
@@ -541,12 +554,17 @@ class Scheduler:
 
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
         """Take all permits together and charge everything, or nothing."""
-        budget = self.budget
-        if budget.capped:
-            if not budget.fits(entry.estimate):
-                self._broke[lane.key] = lane  # What is in flight may turn out cheaper than it was thought.
-                return self._sleep(lane, lane.queue.next_at())
+        budget, purses = self.budget, lane.purses
+        if budget.capped or purses:
+            if not (budget.fits(entry.estimate) and self._affordable(entry, lane)):
+                if not lane.stopped:
+                    self._broke[lane.key] = (
+                        lane  # What is in flight may turn out cheaper than it was thought.
+                    )
+                return self._sleep(lane, NEVER if lane.stopped else lane.queue.next_at())
             budget.reserve(entry.estimate)
+            for purse in purses:
+                purse.reserve(entry.estimate)
         if self.settings.delay_s:
             self.next_start_at = now + self.settings.delay_s
         lane.queue.pop()
@@ -555,6 +573,15 @@ class Scheduler:
         self.out[entry.unit.index] = entry
         self.done = False
         self._commands.append(commands.Start(entry.unit, entry.tries))
+        return True
+
+    def _affordable(self, entry: Entry, lane: Lane) -> bool:
+        """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""
+        for purse in lane.purses:
+            if not purse.fits(entry.estimate):
+                if not purse.out and not any(purse.fits(item[2].estimate) for item in lane.queue.delayed):
+                    self._stop(lane, purse.used_up(entry.estimate), broke=True)
+                return False
         return True
 
     def _sleep(self, lane: Lane, at: float) -> bool:
@@ -666,6 +693,8 @@ class Scheduler:
         stopped = [lane for lane in self.lanes.values() if lane.stopped and not lane.spent]
         if any(lane.parked for lane in stopped):
             return "parked"
+        if stopped and all(lane.broke for lane in stopped):
+            return "budget"
         return "stopped" if stopped or self.waiting.count else "complete"
 
     def _ask_for_wake(self, now: float) -> None:

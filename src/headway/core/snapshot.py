@@ -159,7 +159,7 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait("retry-after", lane.paused_until)
     if scheduler.next_start_at > now:
         return Wait("the delay between starts", scheduler.next_start_at)
-    if scheduler.budget.capped and not scheduler.budget.fits(entry.estimate):
+    if not all(budget.fits(entry.estimate) for budget in (scheduler.budget, *lane.purses)):
         return Wait("budget")
     meter = lane.binding(entry)
     if meter is not None:

@@ -50,8 +50,9 @@ class _Counts(msgspec.Struct, gc=False):
 
     def counted(self) -> Usage:
         cached = self.cache_read_input_tokens or 0.0
-        fresh = (self.input_tokens or 0.0) + (self.cache_creation_input_tokens or 0.0)
-        return Usage(fresh + cached, self.output_tokens or 0.0, cached)
+        written = self.cache_creation_input_tokens or 0.0
+        fresh = (self.input_tokens or 0.0) + written
+        return Usage(fresh + cached, self.output_tokens or 0.0, cached, cache_write_tokens=written)
 
 
 class Shape(msgspec.Struct, gc=False, kw_only=True):
