@@ -99,10 +99,18 @@ def _job_view(store: Store, job: Job, lanes: dict[int, str]) -> Any:
         "failures": store.failures(job.id),
         "per lane": store.per_lane(job.id),
         "failed": store.failed(job.id),
+        "use": [
+            msgspec.structs.replace(use, lane=None if use.lane is None else list(lanes).index(use.lane))
+            for use in store.use_by_route(job.id).values()
+        ],
         "events": [msgspec.structs.replace(event, id=0) for event in store.events(job.id)],
         "workers": [{**worker, "id": 0} for worker in store.workers(job.id)],
         "unknown": [
-            msgspec.structs.replace(each, lane=None if each.lane is None else list(lanes).index(each.lane))
+            msgspec.structs.replace(
+                each,
+                lane=None if each.lane is None else list(lanes).index(each.lane),
+                route=routes[each.route],
+            )
             for each in store.unknown(job.id)
         ],
         "pending": {routes[route]: n for route, n in store.pending(job.id).items()},

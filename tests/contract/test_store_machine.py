@@ -139,8 +139,15 @@ class StoreMachine(RuleBasedStateMachine):
                     (1.0, float(index), 1.0, 2.0), limit,
                 )
             )  # fmt: skip
-            twin.batch.count("attempts")
-            twin.batch.count("cost_usd", cost)
+            use = twin.batch.use(twin.routes[lane])
+            use.attempts += 1
+            use.lane = twin.lanes[lane]
+            if code == "rate":
+                use.refused += 1
+            elif code is None or cost:
+                use.told(index, 2, cost or None, used=status == "succeeded")
+            else:
+                use.untold(None if index % 2 else 0.5)
             if status == "succeeded":
                 twin.batch.answers.append((index, 200, f"r{utc}", b'{"at":%d}' % utc))
         done = None if status == "pending" else utc

@@ -24,6 +24,7 @@ from headway.stores.base import (
     Store,
     Told,
     Unknown,
+    Use,
     chunks,
 )
 from headway.stores.memory import MemoryStore
@@ -275,6 +276,48 @@ def test_a_unit_that_ended_without_a_try_cost_nothing(store: Store) -> None:
     assert (skipped.cost_usd, untouched.cost_usd) == (0.0, None)
 
 
+def test_a_cost_that_nobody_knows_is_none_and_not_nothing(store: Store) -> None:
+    job, _, lane = begun(store, 3)
+    batch = Batch(job)
+    batch.change(0, Change("succeeded", 1, lane, cost_usd=None))
+    batch.change(1, Change("succeeded", 1, lane, cost_usd=0.0))
+    batch.change(2, Change("pending", 1, lane, cost_usd=0.5))
+    store.commit(batch)
+    batch = Batch(job)
+    batch.change(2, Change("succeeded", 1, lane, cost_usd=None))
+    store.commit(batch)
+
+    assert [result.cost_usd for result in store.results(job, -1, 9)] == [None, 0.0, 0.5]
+
+
+def test_what_attempts_came_to_adds_up_by_route_and_for_the_job(store: Store) -> None:
+    job, route = ready_job(store)
+    other = store.add_route(job, Route("beta", "openai", "n"))
+    lane = store.lane("key-a", "alpha/m").id
+    for _ in range(2):
+        batch = Batch(job)
+        use = batch.use(route)
+        use.attempts, use.refused, use.lane = 4, 1, lane
+        use.told(10, 5, 0.25, used=True)
+        use.told(10, 0, 0.5, used=False)
+        use.untold(2.0)
+        batch.use(other).told(1, 1, None, used=True)
+        store.commit(batch)
+
+    by_route = store.use_by_route(job)
+    assert by_route[route] == Use(
+        attempts=8, refused=2, input_tokens=40, output_tokens=10, cost_usd=1.5, repeated=2, repeated_usd=1.0,
+        repeated_tokens=20, unsure=2, unsure_usd=4.0, lane=lane,
+    )  # fmt: skip
+    assert by_route[other] == Use(input_tokens=2, output_tokens=2, unpriced=2)
+    assert (by_route[route].known_usd, by_route[other].known_usd) == (1.5, None)
+    assert store.use_by_lane() == {lane: by_route[route]}
+    now = the_job(store)
+    assert (now.attempts, now.refused, now.input_tokens, now.output_tokens) == (8, 2, 42, 12)
+    assert (now.cost_usd, now.unpriced, now.repeated, now.repeated_usd) == (1.5, 2, 2, 1.0)
+    assert (now.saved_usd, now.saved_tokens, now.unsure, now.unsure_usd) == (0.5, 34, 2, 4.0)
+
+
 def test_costs_add_up_over_the_tries_and_the_latest_usage_stands(store: Store) -> None:
     job, _, lane = begun(store, 1)
     for status, tokens, cost in (("pending", 5, 0.5), ("succeeded", 7, 0.25)):
@@ -428,13 +471,14 @@ def test_workers_are_recorded_from_begin_to_end(store: Store) -> None:
 
 def test_unknown_names_the_units_that_died_with_a_process(store: Store) -> None:
     job, _, lane = begun(store, 4)
+    [route] = store.routes(job)
     intend(store, job, lane, 1, 2, 3)
     note_running(store, job, 210.0, 2, 3)
     end(store, job, 3, "succeeded", tries=1)
 
     assert store.unknown(job) == [
-        Unknown(1, "u1", False, lane, None, 10, 1),
-        Unknown(2, "u2", True, lane, 210.0, 20, 2),
+        Unknown(1, "u1", False, lane, None, 10, 1, route.id),
+        Unknown(2, "u2", True, lane, 210.0, 20, 2, route.id),
     ]
 
 

@@ -588,3 +588,23 @@ def test_a_body_that_is_no_conversation_does_not_spoil_the_others(path: Path) ->
     )
 
     assert messages(path) == [(4, "user", "Hi")]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_of_an_older_schema_is_brought_forward_by_whoever_opens_it(
+    path: Path, read_only: bool
+) -> None:
+    db = sqlite3.connect(path)
+    db.executescript(migrations()[0])
+    db.execute(
+        "INSERT INTO jobs (name, kind, state, input, digest, models, settings, created_utc) "
+        "VALUES ('old', 'batch', 'ready', 'in', 'd', '{}', '{}', 1)"
+    )
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    with SqliteStore(path, read_only=read_only) as store:
+        [job] = store.jobs()
+        assert (job.name, job.known_usd) == ("old", 0.0)
+        assert store.use_by_route(job.id) == {}
+    assert schema(path)[0] == len(migrations())

@@ -40,7 +40,7 @@ def usage(
     input_tokens: float = 0,
     output_tokens: float = 0,
     cached_input_tokens: float = 0,
-    cost_usd: float = 0.0,
+    cost_usd: float | None = None,
 ) -> None:
     """Say what the running call used, so that its lane's meters settle. Several calls of it add up.
 
@@ -54,7 +54,7 @@ def usage(
         before.input_tokens + input_tokens,
         before.output_tokens + output_tokens,
         before.cached_input_tokens + cached_input_tokens,
-        before.cost_usd + cost_usd,
+        before.cost_usd if cost_usd is None else (before.cost_usd or 0.0) + cost_usd,
     )
 
 

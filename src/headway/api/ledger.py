@@ -188,15 +188,21 @@ class Ledger:
     def _record(
         self, index: int, number: int, flight: Flight, change: Change, worker: int | None = None
     ) -> None:
-        batch, outcome, lane = self._writer.batch, flight.outcome, self._lane(flight.lane)[0]
+        batch, outcome = self._writer.batch, flight.outcome
+        lane, route = self._lane(flight.lane)
         started_utc = time.time() - (time.monotonic() - flight.started_at)
         used = flight.usage
         tokens: tuple[int | None, int | None, int | None] = (None, None, None)
-        cost_usd = 0.0
+        cost_usd: float | None = 0.0
+        kind = None if outcome is None else outcome.kind
+        use = batch.use(route)
+        use.attempts += 1
+        use.lane = lane
+        use.refused += kind in THROTTLES
         if used is not None:
             tokens = (int(used.input_tokens), int(used.output_tokens), int(used.cached_input_tokens))
             cost_usd = used.cost_usd
-            batch.count_use(used.input_tokens, used.output_tokens, cost_usd)
+            use.told(tokens[0] or 0, tokens[1] or 0, cost_usd, used=change.status == Status.SUCCEEDED)
         batch.change(
             index,
             msgspec.structs.replace(
@@ -204,7 +210,6 @@ class Ledger:
                 output_tokens=tokens[1], cached_tokens=tokens[2], cost_usd=cost_usd,
             ),
         )  # fmt: skip
-        kind = None if outcome is None else outcome.kind
         how = (
             "cancelled" if outcome is None else "succeeded" if kind is None else _OUTCOMES.get(kind, "failed")
         )
@@ -214,9 +219,6 @@ class Ledger:
                 None, None, started_utc, time.time(), *tokens, cost_usd, flight.charged, None, worker,
             )
         )  # fmt: skip
-        batch.count("attempts")
-        if kind in THROTTLES:
-            batch.count("refused")
 
     # -- commits ----------------------------------------------------------------------------------------------
 

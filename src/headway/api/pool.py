@@ -297,7 +297,7 @@ class WorkerPool:
         work.result = result
         if result.cost_usd:
             used = flight.usage or Usage()
-            flight.usage = msgspec.structs.replace(used, cost_usd=used.cost_usd + result.cost_usd)
+            flight.usage = msgspec.structs.replace(used, cost_usd=(used.cost_usd or 0.0) + result.cost_usd)
         if not result.success:
             return Outcome(
                 Kind.INVALID, flight.usage, message=result.error or "the worker reported a failure"

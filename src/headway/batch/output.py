@@ -277,7 +277,7 @@ def _result(job: str, row: records.Result, why: Reasons | None = None) -> Result
     return Result(
         job, row.index, row.custom_id, row.status, row.lane or f"{row.provider}/{row.model}", row.attempts, row.status_code,
         row.request_id or "", row.body or b"", None if row.status in GOOD else code or row.status, message or "", usage,
-        row.cost_usd or (0.0 if row.status == Status.CACHED else None), row.started_utc, row.finished_utc, row.metadata,
+        0.0 if row.status == Status.CACHED and not row.cost_usd else row.cost_usd, row.started_utc, row.finished_utc, row.metadata,
     )  # fmt: skip
 
 

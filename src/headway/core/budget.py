@@ -12,6 +12,8 @@ from headway.core.model import Estimate, Purse, Usage
 
 #: Sums of cents carry rounding; a start that fits to within this does fit.
 ROUNDING = 1e-9
+#: What is said of the units that the run's own budget left.
+OUT_OF_MONEY = "the budget is used up; go on with a higher one"
 
 
 class Budget:

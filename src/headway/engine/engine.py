@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from heapq import nsmallest
 from typing import Any, Final
@@ -22,20 +23,22 @@ from typing import Any, Final
 import msgspec
 
 from headway.core import commands, events
+from headway.core.budget import OUT_OF_MONEY
 from headway.core.events import Event
 from headway.core.lane import Lane
 from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
 from headway.core.model import DAY_S, MINUTE_S, Costs, Hint, Kind, Limits, Outcome, Price, Settings, Usage
-from headway.core.retry import THROTTLES
+from headway.core.queue import Entry
+from headway.core.retry import REFUSED, THROTTLES
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import LaneView, snapshot
 from headway.core.status import Status
 from headway.engine.cache import Lookup
 from headway.engine.identity import CacheUse
 from headway.engine.observer import Observer, View
-from headway.engine.plan import LanePlan, Plan
+from headway.engine.plan import LanePlan, Plan, PriceList
 from headway.engine.repairs import Repairs, unfit
-from headway.engine.source import StoreSource
+from headway.engine.source import StoreSource, at_the_most
 from headway.providers.base import Answer, Request
 from headway.stores import base as records
 from headway.stores.base import Attempt, Batch, Change, State, Store
@@ -62,6 +65,8 @@ _ENDINGS: Final[dict[str, State]] = {
     "budget": "budget",
     "aborted": "interrupted",
 }
+#: What a lane may be stopped by that its units can be told as their code.
+_CODES: Final = frozenset({*map(str, Kind), "budget"})
 _OUTCOMES: Final = {Kind.TIMEOUT: "timed_out", **dict.fromkeys(THROTTLES, "throttled")}
 
 
@@ -75,17 +80,28 @@ class Ending(msgspec.Struct, frozen=True):
 class _Flight:
     """One attempt while it is out."""
 
-    __slots__ = ("answer", "charged", "index", "lane", "number", "price", "started_at", "task")
+    __slots__ = ("answer", "charged", "index", "lane", "most_usd", "number", "rate", "started_at", "task")
 
-    def __init__(self, index: int, number: int, lane: _Desk, charged: Costs, price: Price | None) -> None:
+    def __init__(self, index: int, number: int, lane: _Desk, entry: Entry, rate: _Rate) -> None:
         self.index = index
         self.number = number
         self.lane = lane
-        self.charged = charged
-        self.price = price
+        self.charged = entry.charged
+        self.most_usd = entry.estimate.cost_usd
+        self.rate = rate
         self.started_at = 0.0
         self.answer: Answer | None = None
         self.task: asyncio.Task[None] | None = None
+
+
+class _Rate:
+    """A route's number in the store, and the price of its tokens, which may become known later."""
+
+    __slots__ = ("price", "route")
+
+    def __init__(self, route: int, price: Price | None) -> None:
+        self.route = route
+        self.price = price
 
 
 class _Desk:
@@ -119,9 +135,8 @@ class Engine:
         self._desks: dict[str, _Desk] = {}
         self._repairs = Repairs()
         #: By a unit's family, which is its route's number.
-        self._prices = {
-            str(number): route.price for number, route in plan.routes.items() if route.price is not None
-        }
+        self._rates = {str(number): _Rate(number, route.price) for number, route in plan.routes.items()}
+        self._pricing: asyncio.Task[None] | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -179,11 +194,13 @@ class Engine:
         self._scheduler = Scheduler(
             [lane.spec for lane in plan.lanes.values()], self._source, self._settings(now), now
         )
-        self._scheduler.budget.spent_usd = self._totals.cost_usd  # The cap is the job's, not the run's.
+        # The cap is the job's, not the run's.
+        self._scheduler.budget.spent_usd = self._totals.cost_usd + self._totals.unsure_usd
         self._restore(unknown, now, utc)
         self._writer = Writer(
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
+        self._count_unknown(unknown)
         self._inform(lambda observer: observer.began(self._totals, unknown))
 
     async def _look_into_cache(self, use: CacheUse) -> None:
@@ -251,9 +268,28 @@ class Engine:
             levels = sorted(started[desk.id])
             rebuild_levels(self._scheduler.lanes[key], levels, recorded_at.get(key, float("inf")))
 
+    def _count_unknown(self, unknown: list[records.Unknown]) -> None:
+        """What died with its process may have cost something: budgets count it, and the record says so."""
+        for unit in unknown:
+            route = self._plan.routes[unit.route]
+            most_usd = None if route.price is None else route.price.cost(at_the_most(unit))
+            self._writer.batch.use(unit.route).untold(most_usd)
+            for budget in (self._scheduler.budget, *self._scheduler.lanes[route.lane].purses):
+                budget.spent_usd += most_usd or 0.0
+
+    async def _look_up_prices(self, price_list: PriceList) -> None:
+        """What is asked for later than the first request: no request waits for it, only the record of its answer."""
+        try:
+            for number, price in (await price_list()).items():
+                self._rates[str(number)].price = price
+        finally:
+            self._pricing = None
+
     async def _work(self) -> State:
         """The loop proper: from the first turn to the last commit."""
         self._writer.start()
+        if self._plan.later_prices is not None:
+            self._pricing = self._loop.create_task(self._look_up_prices(self._plan.later_prices))
         tickers = [
             self._loop.create_task(self._every(interval_s, act))
             for interval_s, act in ((LISTEN_S, self._listen), (SHOW_S, self._show), (LEARN_S, self._learn))
@@ -265,6 +301,8 @@ class Engine:
             for ticker in tickers:
                 ticker.cancel()
             await self._settle()
+            if self._pricing is not None:
+                self._pricing.cancel()
             if not self._done.cancelled() and self._done.exception() is None:
                 self._learn()
             await asyncio.to_thread(self._writer.close)
@@ -272,11 +310,18 @@ class Engine:
         if self._failure is not None:
             raise self._failure
         state = "cancelled" if self._cancelled and reason == "aborted" else _ENDINGS[reason]
-        if state == "complete" and self._totals.good < self._totals.total:
+        if self._has_failures(reason, state):
             state = "failed"
         self._store.end_run(self._plan.job.id, self._worker, state, time.time(), self._unfinished(reason))
         self._show()
         return state
+
+    def _has_failures(self, reason: str, state: str) -> bool:
+        """Whether failed units are what there is to say: a lane that is out of money says less."""
+        if state == "complete":
+            return self._totals.good < self._totals.total
+        lanes_alone = reason == "budget" and self._scheduler.mode == "run"
+        return lanes_alone and self._totals.ended > self._totals.good
 
     async def _settle(self) -> None:
         """Nothing may be left in the air."""
@@ -301,7 +346,7 @@ class Engine:
     def _unfinished(self, reason: str) -> dict[str, tuple[str, str]]:
         """Why the units that are left could not finish, by route."""
         general = {
-            "budget": ("budget", "the budget is used up; go on with a higher one"),
+            "budget": ("budget", OUT_OF_MONEY),
             "deadline": ("deadline", "the run's deadline passed"),
         }.get(reason, ("interrupted", "the run was interrupted; go on with 'headway resume'"))
         return {
@@ -351,17 +396,10 @@ class Engine:
 
     def _committed(self, batch: Batch) -> None:
         """What was handed over is durable: count it, and send what waited for that."""
-        job = self._totals
-        counts = {name: n + int(batch.counts.get(name, 0)) for name, n in job.counts.items()}
-        self._totals = msgspec.structs.replace(
-            job,
-            counts=counts,
-            attempts=job.attempts + int(batch.counts.get("attempts", 0)),
-            refused=job.refused + int(batch.counts.get("refused", 0)),
-            input_tokens=job.input_tokens + int(batch.counts.get("input_tokens", 0)),
-            output_tokens=job.output_tokens + int(batch.counts.get("output_tokens", 0)),
-            cost_usd=job.cost_usd + batch.counts.get("cost_usd", 0.0),
-        )
+        job, more = self._totals, batch.totals()
+        counts = {name: n + int(more.get(name, 0)) for name, n in job.counts.items()}
+        used = {name: getattr(job, name) + more[name] for name in records.USED if name in more}
+        self._totals = msgspec.structs.replace(job, counts=counts, **used)
         ended = [index for index, change in batch.units if change.finished_utc is not None] + batch.followed
         self._inform(lambda observer: observer.ended(ended))
         self._intending.difference_update(batch.intents)
@@ -386,9 +424,7 @@ class Engine:
         index = command.unit.index
         desk = self._desks[command.unit.lane]
         number = command.attempt + self._source.tries.get(index, 0)
-        flight = _Flight(
-            index, number, desk, self._scheduler.out[index].charged, self._prices.get(command.unit.family)
-        )
+        flight = _Flight(index, number, desk, self._scheduler.out[index], self._rates[command.unit.family])
         self._flights[index] = flight
         request = desk.ahead.pop(index, None)
         if request is not None and index not in self._intending:
@@ -432,8 +468,10 @@ class Engine:
 
         try:
             flight.answer = await flight.lane.send(request, self._plan.timeout_s, admitted)
-            if flight.price is not None:
-                flight.answer = _priced(flight.answer, flight.price)
+            if self._pricing is not None:
+                await _patiently(self._pricing)
+            if flight.rate.price is not None:
+                flight.answer = _priced(flight.answer, flight.rate.price)
         except (
             Exception
         ) as error:  # An adapter never raises; one that does has a bug, and that costs its unit alone.
@@ -443,7 +481,7 @@ class Engine:
         if complaint is None:
             self.tell(events.Finished(index, flight.answer.outcome))
         else:
-            self.tell(unfit(self._scheduler.out[index].unit, flight.answer, complaint, flight.price))
+            self.tell(unfit(self._scheduler.out[index].unit, flight.answer, complaint, flight.rate.price))
 
     def _cancel(self, command: commands.CancelAttempt) -> None:
         index = command.unit.index
@@ -496,11 +534,16 @@ class Engine:
         usage = outcome.usage if outcome is not None else None
         started_utc = time.time() - (time.monotonic() - flight.started_at)
         tokens: Tokens = (None, None, None)
-        cost_usd = 0.0
+        cost_usd: float | None = None
+        use = batch.use(flight.rate.route)
+        use.attempts += 1
+        use.lane = flight.lane.id
         if usage is not None:
             tokens = (int(usage.input_tokens), int(usage.output_tokens), int(usage.cached_input_tokens))
             cost_usd = usage.cost_usd
-            batch.count_use(usage.input_tokens, usage.output_tokens, cost_usd)
+            use.told(tokens[0], tokens[1], cost_usd, used=change.status == Status.SUCCEEDED)
+        else:
+            cost_usd = self._untold(flight, use)
         batch.change(
             index,
             msgspec.structs.replace(
@@ -509,21 +552,24 @@ class Engine:
             ),
         )  # fmt: skip
         batch.attempts.append(self._attempt_record(flight, started_utc, tokens, cost_usd))
-        batch.count("attempts")
         if outcome is not None and outcome.kind in THROTTLES:
-            batch.count("refused")
+            use.refused += 1
         if answer is not None and change.status == Status.SUCCEEDED:
             batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
         if answer is not None and answer.complaint is not None:
             goes_on = change.status == Status.PENDING
             self._repairs.keep(batch, index, flight.number, answer, goes_on=goes_on)
 
+    def _untold(self, flight: _Flight, use: records.Use) -> float | None:
+        """The cost of an attempt that does not say what it took: nothing where it was refused before any work."""
+        outcome = None if flight.answer is None else flight.answer.outcome
+        if outcome is not None and outcome.kind in REFUSED:
+            return None if flight.rate.price is None else 0.0
+        use.untold(None if flight.rate.price is None else flight.most_usd)
+        return None
+
     def _attempt_record(
-        self,
-        flight: _Flight,
-        started_utc: float,
-        tokens: Tokens,
-        cost_usd: float,
+        self, flight: _Flight, started_utc: float, tokens: Tokens, cost_usd: float | None
     ) -> Attempt:
         answer = flight.answer
         if answer is None:
@@ -547,7 +593,8 @@ class Engine:
         until_utc = None if command.until is None else self._utc(command.until)
         if command.what == "stopped":
             kind, _, rest = command.text.partition(": ")
-            self._reasons[command.lane] = (kind, rest) if kind in set(Kind) else ("interrupted", command.text)
+            known = kind in _CODES
+            self._reasons[command.lane] = (kind, rest) if known else ("interrupted", command.text)
             if until_utc is not None:
                 self._reasons[command.lane] = (str(Kind.HOLD), command.text)
         elif command.what == "reopened":
@@ -695,13 +742,19 @@ class Engine:
     def _view(self) -> View:
         now, job = self._now(), self._totals
         return View(
-            job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.cost_usd,
+            job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.known_usd,
             now - self._began_at, time.time(), job.started_utc or time.time(), snapshot(self._scheduler, now),
             {key: desk.name for key, desk in self._desks.items()}, time.time() - now, self._scheduler.paused,
         )  # fmt: skip
 
     def _utc(self, at: float) -> float:
         return time.time() + (at - self._now())
+
+
+async def _patiently(pricing: asyncio.Task[None]) -> None:
+    """Wait for the price list with an answer in hand: who is called off meanwhile still has it."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.wait([pricing])
 
 
 def _priced(answer: Answer, price: Price) -> Answer:

@@ -20,7 +20,8 @@ class View(msgspec.Struct, frozen=True):
     refused: int
     input_tokens: int
     output_tokens: int
-    cost_usd: float
+    #: None: no price is known.
+    cost_usd: float | None
     elapsed_s: float
     updated_utc: float
     started_utc: float

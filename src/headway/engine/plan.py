@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -18,6 +19,10 @@ class LanePlan(msgspec.Struct, frozen=True):
     spec: LaneSpec
     name: str
     adapter: Adapter
+
+
+#: Prices by a route's number, where they are known; asked for once, and may take its time.
+PriceList = Callable[[], Awaitable[dict[int, Price]]]
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -46,3 +51,5 @@ class Plan(msgspec.Struct, frozen=True):
     only_failed: bool = False
     #: How the cache is used; None: not at all.
     cache: CacheUse | None = None
+    #: The prices that are not known yet: they are looked up while the first requests are on their way.
+    later_prices: PriceList | None = None

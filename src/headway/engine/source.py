@@ -13,7 +13,7 @@ from headway.core.estimate import FIRST_RATIO
 from headway.core.model import Estimate, Unit, Usage
 from headway.core.source import Source
 from headway.engine.plan import Route
-from headway.stores.base import Pending, Store
+from headway.stores.base import Pending, Store, Unknown
 from headway.stores.cache import Cache
 
 #: A token has at least so many characters in most texts, and an answer without `max_tokens` is at most so long.
@@ -138,7 +138,7 @@ class StoreSource(Source):
         if row.index in self.longer:
             row = structs.replace(row, chars=row.chars + self.longer[row.index])
         route = self._routes[row.route]
-        usd = 0.0 if route.price is None else route.price.cost(_at_the_most(row))
+        usd = 0.0 if route.price is None else route.price.cost(at_the_most(row))
         if row.max_tokens < 0:  # Nothing is produced: an embedding.
             estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
             return Unit(row.index, route.lane, estimate, row.priority, family=str(row.route))
@@ -152,7 +152,7 @@ class StoreSource(Source):
         )
 
 
-def _at_the_most(row: Pending) -> Usage:
+def at_the_most(row: Pending | Unknown) -> Usage:
     """What a unit may come to, for a budget that must not be passed."""
     output = 0 if row.max_tokens < 0 else row.max_tokens or UNLIMITED_OUTPUT
     return Usage(row.chars / FEWEST_CHARS, float(output))

@@ -103,6 +103,28 @@ class Job(msgspec.Struct, frozen=True):
     started_utc: float | None = None
     finished_utc: float | None = None
     form: dict[str, Any] = {}
+    #: As `Use` has them.
+    unpriced: int = 0
+    repeated: int = 0
+    repeated_usd: float = 0.0
+    repeated_tokens: int = 0
+    unsure: int = 0
+    unsure_usd: float = 0.0
+
+    @property
+    def known_usd(self) -> float | None:
+        """What is known to have been spent; None where no price is."""
+        return None if self.unpriced and not self.cost_usd else self.cost_usd
+
+    @property
+    def saved_tokens(self) -> int:
+        """What the units that have their answer took: it is not spent again."""
+        return self.input_tokens + self.output_tokens - self.repeated_tokens
+
+    @property
+    def saved_usd(self) -> float:
+        """The same in money, as far as that is known."""
+        return max(0.0, self.cost_usd - self.repeated_usd)
 
     @property
     def ended(self) -> int:
@@ -137,6 +159,7 @@ class Unknown(msgspec.Struct, frozen=True):
     started_utc: float | None
     chars: int
     max_tokens: int
+    route: int = 0
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -234,7 +257,60 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    #: What this adds to the unit's cost; None adds nothing, and a unit that nothing was ever added to has none.
+    cost_usd: float | None = 0.0
+
+
+class Use(msgspec.Struct, gc=False):
+    """What attempts came to. `cost_usd` is as much as is known: `unpriced` attempts have usage and no price.
+
+    `repeated` ones were paid for and gave no answer. Of `unsure` ones nobody knows what they cost: an answer that did not
+    come, or does not say what it took; `unsure_usd` is the most that they may have.
+    """
+
+    attempts: int = 0
+    refused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     cost_usd: float = 0.0
+    unpriced: int = 0
+    repeated: int = 0
+    repeated_usd: float = 0.0
+    repeated_tokens: int = 0
+    unsure: int = 0
+    unsure_usd: float = 0.0
+    #: Where it went last.
+    lane: int | None = None
+
+    @property
+    def known_usd(self) -> float | None:
+        """What is known to have been spent; None where no price is."""
+        return None if self.unpriced and not self.cost_usd else self.cost_usd
+
+    def told(self, tokens_in: int, tokens_out: int, cost_usd: float | None, *, used: bool) -> None:
+        """Of an attempt that says what it took. `used`: its answer is the unit's."""
+        self.input_tokens += tokens_in
+        self.output_tokens += tokens_out
+        if cost_usd is None:
+            self.unpriced += 1
+        else:
+            self.cost_usd += cost_usd
+        if not used:
+            self.repeated += 1
+            self.repeated_usd += cost_usd or 0.0
+            self.repeated_tokens += tokens_in + tokens_out
+
+    def untold(self, most_usd: float | None) -> None:
+        """Of an attempt that does not say; `most_usd` is what it may have cost, None where there is no price."""
+        if most_usd is None:
+            self.unpriced += 1
+        else:
+            self.unsure += 1
+            self.unsure_usd += most_usd
+
+
+#: What a job sums up of all its routes.
+USED: Final = tuple(name for name in Use.__struct_fields__ if name != "lane")
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -280,7 +356,7 @@ class Batch:
 
     __slots__ = (
         "added", "answers", "attempts", "caching", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
-        "released", "repairs", "running", "state", "units", "worker", "workers",
+        "released", "repairs", "running", "state", "units", "uses", "worker", "workers",
     )  # fmt: skip
 
     def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
@@ -304,6 +380,8 @@ class Batch:
         #: In order: a later one of a unit closes those before it.
         self.repairs: list[Repair] = []
         self.counts: dict[str, float] = {}
+        #: route → what its attempts came to.
+        self.uses: dict[int, Use] = {}
         self.events: list[Event] = []
         #: lane → (record, view, when)
         self.lanes: dict[int, tuple[bytes, bytes, float]] = {}
@@ -315,7 +393,7 @@ class Batch:
     def __bool__(self) -> bool:
         return bool(
             self.added or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
-            or self.events or self.lanes or self.workers or self.done_commands or self.state or self.repairs
+            or self.uses or self.events or self.lanes or self.workers or self.done_commands or self.state or self.repairs
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:
@@ -327,13 +405,20 @@ class Batch:
         if self.intents.pop(index, None) is None:
             self.released.append(index)
 
-    def count_use(self, input_tokens: float, output_tokens: float, cost_usd: float) -> None:
-        """Add what an attempt used."""
-        counts = self.counts
-        counts["input_tokens"] = counts.get("input_tokens", 0) + input_tokens
-        counts["output_tokens"] = counts.get("output_tokens", 0) + output_tokens
-        if cost_usd:
-            counts["cost_usd"] = counts.get("cost_usd", 0) + cost_usd
+    def use(self, route: int) -> Use:
+        """Where to add what an attempt came to."""
+        found = self.uses.get(route)
+        if found is None:
+            found = self.uses[route] = Use()
+        return found
+
+    def totals(self) -> dict[str, float]:
+        """What all of it adds to the job's counters."""
+        totals = dict(self.counts)
+        for use in self.uses.values():
+            for name in USED:
+                totals[name] = totals.get(name, 0) + getattr(use, name)
+        return totals
 
     def count(self, what: str, amount: float = 1) -> None:
         """Add to one of the job's counters."""
@@ -429,6 +514,12 @@ class Store(Protocol):
 
     def per_lane(self, job: int) -> dict[str, dict[str, int]]:
         """Counts by status, for each provider/model."""
+
+    def use_by_route(self, job: int) -> dict[int, Use]:
+        """What the job's attempts came to, by the route's number."""
+
+    def use_by_lane(self) -> dict[int, Use]:
+        """What all jobs' attempts came to, by the number of the lane that their route went through last."""
 
     def failed(self, job: int) -> list[int]:
         """The indices of the units that failed or timed out."""

@@ -16,6 +16,7 @@ from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.base import (
     COUNTED,
+    USED,
     Asked,
     Attempt,
     Batch,
@@ -33,6 +34,7 @@ from headway.stores.base import (
     State,
     Told,
     Unknown,
+    Use,
 )
 from headway.stores.memory_cache import MemoryCache
 
@@ -90,6 +92,7 @@ class MemoryStore:
         # A job that is not there has none of these.
         self._units: defaultdict[int, list[_Unit]] = defaultdict(list)
         self._routes: defaultdict[int, list[Route]] = defaultdict(list)
+        self._uses: dict[int, Use] = {}
         self._events: defaultdict[int, list[Event]] = defaultdict(list)
         self._lanes: dict[str, Lane] = {}
         self._workers: list[dict[str, Any]] = []
@@ -253,7 +256,8 @@ class MemoryStore:
 
     def unknown(self, job: int) -> list[Unknown]:
         return [
-            Unknown(n, unit.new.custom_id, unit.status == "running", unit.lane, unit.sent_utc, unit.new.chars, unit.new.max_tokens)
+            Unknown(n, unit.new.custom_id, unit.status == "running", unit.lane, unit.sent_utc, unit.new.chars, unit.new.max_tokens,
+                unit.new.route)
             for n, unit in enumerate(self._units[job])
             if unit.status in ("assigned", "running")
         ]  # fmt: skip
@@ -393,7 +397,8 @@ class MemoryStore:
         unit.tries += change.tries
         unit.lane = change.lane if change.lane is not None else unit.lane
         unit.started_utc = change.started_utc if change.started_utc is not None else unit.started_utc
-        unit.cost_usd = (unit.cost_usd or 0.0) + change.cost_usd
+        if change.cost_usd is not None:
+            unit.cost_usd = (unit.cost_usd or 0.0) + change.cost_usd
         unit.now = change
 
     def _commit_rest(self, batch: Batch) -> None:
@@ -418,13 +423,25 @@ class MemoryStore:
             self._edit(batch.job, state=batch.state[0], finished_utc=batch.state[1])
 
     def _count(self, batch: Batch) -> None:
-        job = self._jobs[batch.job]
-        counts = {name: n + int(batch.counts.get(name, 0)) for name, n in job.counts.items()}
-        sums = {
-            name: getattr(job, name) + batch.counts.get(name, 0)
-            for name in ("attempts", "refused", "input_tokens", "output_tokens", "cost_usd")
-        }
-        self._edit(batch.job, counts=counts, **sums)
+        job, totals = self._jobs[batch.job], batch.totals()
+        counts = {name: n + int(totals.get(name, 0)) for name, n in job.counts.items()}
+        self._edit(
+            batch.job, counts=counts, **{name: getattr(job, name) + totals.get(name, 0) for name in USED}
+        )
+        for route, use in batch.uses.items():
+            _add(self._uses.setdefault(route, Use()), use)
+
+    def use_by_route(self, job: int) -> dict[int, Use]:
+        mine = (route.id for route in self._routes[job] if route.id in self._uses)
+        return {route: msgspec.structs.replace(self._uses[route]) for route in mine}
+
+    def use_by_lane(self) -> dict[int, Use]:
+        found: dict[int, Use] = {}
+        for routes in self._routes.values():
+            for use in (self._uses.get(route.id, Use()) for route in routes):
+                if use.lane is not None:
+                    _add(found.setdefault(use.lane, Use()), use)
+        return found
 
     def failed(self, job: int) -> list[int]:
         return [n for n, unit in enumerate(self._units[job]) if unit.status in ("failed", "timed_out")]
@@ -449,6 +466,12 @@ class MemoryStore:
 
     def asked(self, job: int) -> list[Asked]:
         return [asked for number, asked in self._commands if number == job]
+
+
+def _add(use: Use, more: Use) -> None:
+    for name in USED:
+        setattr(use, name, getattr(use, name) + getattr(more, name))
+    use.lane = use.lane if more.lane is None else more.lane
 
 
 def _json(value: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from headway.core.status import Status
 from headway.errors import DuplicateId, NoRecords, StoreError
 from headway.stores.base import (
     COUNTED,
+    USED,
     Asked,
     Attempt,
     Batch,
@@ -41,6 +42,7 @@ from headway.stores.base import (
     State,
     Told,
     Unknown,
+    Use,
 )
 from headway.stores.sqlite_cache import LOWER, SHIFT, SqliteCache, keep
 from headway.stores.sqlite_cache import span as _span
@@ -57,16 +59,16 @@ REPAIRS_SINCE: Final = 2
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
 
-_COUNTERS: Final = (
-    *COUNTED, "attempts", "refused", "input_tokens", "output_tokens", "cost_usd",
-)  # fmt: skip
+_COUNTERS: Final = (*COUNTED, *USED)
 
 #: What is removed with a job: of its units (what points to answers before the answers), and of itself.
 _FORGET_UNITS: Final = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs",
     "forget_requests", "forget_units",
 )  # fmt: skip
-_FORGET_JOB: Final = ("forget_keyed", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job")  # fmt: skip
+_FORGET_JOB: Final = (
+    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job",
+)  # fmt: skip
 
 
 class SqliteStore:
@@ -121,8 +123,10 @@ class SqliteStore:
     def _prepare(self, read_only: bool) -> None:
         db = self._db
         db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
-        self._check_version()
+        version = self._check_version()
         if read_only:
+            if 0 < version < len(migrations()):
+                self._migrate()  # An older Headway wrote it: whoever looks needs the present tables, too.
             db.execute("PRAGMA query_only = 1")
             return
         self._use_wal()
@@ -331,6 +335,12 @@ class SqliteStore:
             found.setdefault(names[route], {})[status] = count
         return found
 
+    def use_by_route(self, job: int) -> dict[int, Use]:
+        return {number: Use(*sums) for number, *sums in self._rows("use_by_route", job)}
+
+    def use_by_lane(self) -> dict[int, Use]:
+        return {number: Use(*sums) for number, *sums in self._rows("use_by_lane")}
+
     def failed(self, job: int) -> list[int]:
         return [index for (index,) in self._rows("failed", *_span(job))]
 
@@ -354,10 +364,8 @@ class SqliteStore:
 
     def unknown(self, job: int) -> list[Unknown]:
         return [
-            Unknown(index, custom_id, status == Status.RUNNING, lane, started_utc, chars, max_tokens)
-            for index, custom_id, status, lane, started_utc, chars, max_tokens in self._rows(
-                "unknown_outcomes", *_span(job)
-            )
+            Unknown(index, custom_id, status == Status.RUNNING, *rest)
+            for index, custom_id, status, *rest in self._rows("unknown_outcomes", *_span(job))
         ]
 
     def begin(
@@ -472,8 +480,13 @@ class SqliteStore:
             db.execute(sql["set_worker"], (status, utc_ended, worker))
         for number, utc in batch.done_commands:
             db.execute(sql["end_command"], (utc, number))
-        if batch.counts:
-            counts = {name: batch.counts.get(name, 0) for name in _COUNTERS}
+        if batch.uses:
+            db.executemany(
+                sql["add_use"], [(route, batch.job, *_values(use)) for route, use in batch.uses.items()]
+            )
+        if batch.counts or batch.uses:
+            totals = batch.totals()
+            counts = {name: totals.get(name, 0) for name in _COUNTERS}
             db.execute(sql["count_up"], {"job": batch.job, **counts})
         if batch.state is not None:
             state, finished_utc = batch.state

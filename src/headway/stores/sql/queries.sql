@@ -106,7 +106,8 @@ SELECT path, body FROM requests WHERE uid = ?;
 SELECT uid & 4294967295, path, body FROM requests WHERE uid IN (SELECT value FROM json_each(?));
 
 -- name: unknown_outcomes
-SELECT uid & 4294967295, custom_id, status, lane, CASE status WHEN 'running' THEN started_utc END, chars, max_tokens
+SELECT uid & 4294967295, custom_id, status, lane, CASE status WHEN 'running' THEN started_utc END, chars,
+    max_tokens, route
 FROM units
 WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running') ORDER BY uid;
 
@@ -154,8 +155,32 @@ UPDATE jobs SET succeeded = succeeded + :succeeded, failed = failed + :failed, t
     cached = cached + :cached, skipped = skipped + :skipped, cancelled = cancelled + :cancelled,
     attempts = attempts + :attempts, refused = refused + :refused,
     input_tokens = input_tokens + :input_tokens, output_tokens = output_tokens + :output_tokens,
-    cost_usd = cost_usd + :cost_usd
+    cost_usd = cost_usd + :cost_usd, unpriced = unpriced + :unpriced, repeated = repeated + :repeated,
+    repeated_usd = repeated_usd + :repeated_usd, repeated_tokens = repeated_tokens + :repeated_tokens,
+    unsure = unsure + :unsure, unsure_usd = unsure_usd + :unsure_usd
 WHERE id = :job;
+
+-- name: add_use
+INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (route) DO UPDATE SET attempts = attempts + excluded.attempts, refused = refused + excluded.refused,
+    input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens,
+    cost_usd = cost_usd + excluded.cost_usd, unpriced = unpriced + excluded.unpriced,
+    repeated = repeated + excluded.repeated, repeated_usd = repeated_usd + excluded.repeated_usd,
+    repeated_tokens = repeated_tokens + excluded.repeated_tokens, unsure = unsure + excluded.unsure,
+    unsure_usd = unsure_usd + excluded.unsure_usd, lane = coalesce(excluded.lane, lane);
+
+-- name: use_by_route
+SELECT route, attempts, refused, input_tokens, output_tokens, cost_usd, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, lane
+FROM uses WHERE job = ? ORDER BY route;
+
+-- name: use_by_lane
+SELECT lane, sum(attempts), sum(refused), sum(input_tokens), sum(output_tokens), sum(cost_usd), sum(unpriced),
+    sum(repeated), sum(repeated_usd), sum(repeated_tokens), sum(unsure), sum(unsure_usd), lane
+FROM uses WHERE lane IS NOT NULL GROUP BY lane;
+
+-- name: forget_uses
+DELETE FROM uses WHERE job = ?;
 
 -- name: intend
 UPDATE units SET status = 'assigned', lane = ? WHERE uid = ?;
@@ -169,8 +194,8 @@ UPDATE units SET status = 'running', started_utc = ? WHERE uid = ?;
 -- name: change_unit
 UPDATE units SET status = ?, attempts = attempts + ?, lane = coalesce(?, lane), code = ?, message = ?, not_before_utc = ?,
     started_utc = coalesce(?, started_utc), finished_utc = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,
-    cost_usd = coalesce(cost_usd, 0) + ?
-WHERE uid = ?;
+    cost_usd = coalesce(cost_usd + ?12, cost_usd, ?12) -- null as long as nobody knows any of it
+WHERE uid = ?13;
 
 -- name: add_attempt
 INSERT INTO attempts (uid, number, worker, lane, outcome, kind, message, status_code, request_id, started_utc, finished_utc,
