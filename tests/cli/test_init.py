@@ -119,7 +119,9 @@ def test_every_key_is_explained_and_every_setting_can_be_switched_on(
     tables |= {f"providers.NAME.{name}": first[name] for name in ("limits", "retry", "prices")}
     for place, keys in TABLES.items():
         if place in tables:
-            assert keys.keys() <= tables[place].keys(), place
+            assert keys.keys() - {"like"} <= tables[place].keys(), place
+    [model] = first["models"].values()
+    assert list(model["prices"]) == ["like"], "it stands alone"
     path = here / "headway.toml"
     path.write_text(switched_on(text).replace('pool = "all"', ""), encoding="utf-8")
     on = load(None, here, {})

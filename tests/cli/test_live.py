@@ -117,7 +117,7 @@ def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> No
     assert not [line for line in lines[-3:] if "━" in line], "the bar is gone"
     screen.resize(110, 24)
     screen.run("resume")
-    screen.until("done before", "alpha/x")
+    screen.until("done already", "alpha/x")
     screen.type("C-c")
     screen.type("C-c")
     screen.until("cancelling what is in flight")

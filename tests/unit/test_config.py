@@ -362,7 +362,7 @@ def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: 
         ),
         (
             f"{ALPHA}pool = 'org'\n[providers.alpha.models.m.limits]\nrpm = 1",
-            "providers.alpha.models: a pool is one lane with one set of limits; its models have none of their own",
+            "providers.alpha.models: a pool is one lane with one set of limits and one max_cost; its models have none of their own",
         ),
         ("db = 5", "db: expected a path or a postgresql:// address, not 5"),
         ("db = ''", "db: expected a path or a postgresql:// address, not an empty string"),

@@ -59,17 +59,20 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
             facts["stopped"] = session.stopped(store, chosen, progress)
             session.print_json({**facts, "per_lane": lanes, "progress": progress, "unknown": [one.custom_id for one in unknown]})  # fmt: skip
             return
-        _show_status(store, chosen, state, lanes, progress, unknown)
+        _show_status(settings, store, chosen, state, lanes, progress, unknown)
 
 
-def _show_status(store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any) -> None:
+def _show_status(
+    settings: Any, store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any
+) -> None:
     from headway.cli import session
-    from headway.display.words import duration, money
+    from headway.cli.onward import next_step
+    from headway.display.account import cost_of, spent
+    from headway.display.words import duration
 
     click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
     click.echo(f"  input {job.input}, results {job.out}")
-    spent = f"  {job.attempts:,} attempts, {job.refused:,} × 429, {job.input_tokens:,} tokens in, {job.output_tokens:,} out"
-    click.echo(spent + (f", {money(job.cost_usd)}" if job.cost_usd else ""))
+    click.echo(f"  {job.attempts:,} attempts, {spent(job)}")
     if progress is not None and progress["totals"]["eta_s"] is not None:
         click.echo(f"  about {duration(progress['totals']['eta_s'])} left")
     for line in (*session.cached_lines(store, job), *session.failure_lines(store, job)):
@@ -80,14 +83,17 @@ def _show_status(store: Any, job: Any, state: str, lanes: Any, progress: Any, un
     for name, reason in sorted(session.stopped(store, job, progress).items()):
         click.echo(f"  {name} stopped: {reason}")
     waits = {} if progress is None else progress["lanes"]
+    uses = session.uses_of(store, job)
     for name, counts in sorted(lanes.items()):
         parts = ", ".join(f"{n:,} {what}" for what, n in counts.items())
+        if name in uses and (cost := cost_of(uses[name])):
+            parts += f"; {cost}"
         lane = waits.get(name, {})
         if lane.get("wait_until_utc"):
             parts += f"; waits until {session.when(lane['wait_until_utc'])}: {lane['wait']}"
         click.echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
-        click.echo(f"  {session.next_step(job, state)}")
+        click.echo(f"  {next_step(settings, job, state)}")
 
 
 def _progress(settings: Any, job: str) -> Any:
@@ -231,15 +237,18 @@ def lanes(config: Path | None, db: str | None, as_json: bool) -> None:
     which limit binds. Rates are a minute's.
     """
     from headway.cli import session
+    from headway.display.account import use_facts
+    from headway.stores.base import Use
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
-        found = store.lanes()
+        found, uses = store.lanes(), store.use_by_lane()
     facts = [
         {
             "lane": lane.name,
             "key": lane.key,
             "updated_utc": lane.updated_utc,
+            "spent": use_facts(uses.get(lane.id) or Use()),
             "learned": _decoded(lane.record),
             "seen": _decoded(lane.view),
         }
@@ -250,19 +259,20 @@ def lanes(config: Path | None, db: str | None, as_json: bool) -> None:
         return
     if not facts:
         click.echo("no lane has been used yet")
-    for lane in facts:
-        _show_lane(lane)
+    for lane, fact in zip(found, facts, strict=True):
+        _show_lane(fact, uses.get(lane.id))
 
 
 def _decoded(data: bytes | None) -> Any:
     return None if data is None else msgspec.json.decode(data)
 
 
-def _show_lane(lane: dict[str, Any]) -> None:
+def _show_lane(lane: dict[str, Any], use: Any) -> None:
     import time
 
     from headway.cli import session
     from headway.core.finder import LEARNED
+    from headway.display.account import cost_of
 
     seen, learned = lane["seen"], lane["learned"]
     click.echo(f"{lane['lane']}  ({lane['key']}, as of {session.when(lane['updated_utc'])})")
@@ -289,6 +299,8 @@ def _show_lane(lane: dict[str, Any]) -> None:
     )
     if seen["binding"]:
         click.echo(f"  binding: {seen['binding']}, {min(1.0, seen['used_of_binding']):.0%} used")
+    if use is not None and (cost := cost_of(use)):
+        click.echo(f"  spent over all jobs: {cost}")
     if seen["others"]:
         click.echo(f"  somebody else on this key uses about {seen['others']:.0%}")
     until = learned.get("held_until_utc")

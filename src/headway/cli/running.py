@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.batch.recipe import is_table
-from headway.cli.session import cached_lines, facts, failure_lines, next_step, print_json, say, stopped
+from headway.cli.onward import next_command, next_step, used_up
+from headway.cli.session import cached_lines, facts, failure_lines, print_json, say, stopped
 from headway.config import Config, parse_duration
 from headway.core.model import Kind
+from headway.display.account import lane_lines, limit_facts, saved, saved_facts, spent
 from headway.display.jsonl import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
-from headway.display.words import duration, money
+from headway.display.words import duration
 from headway.engine.engine import Ending
 from headway.engine.observer import Display
 from headway.errors import InputError, UsageError
-from headway.stores.base import Job, Store
+from headway.stores.base import Job, Store, Use
 from headway.wiring.places import lock_of
 from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of, rewrite
 
@@ -80,11 +82,11 @@ def run_job(
             if display is not None:
                 display.close()
         after = store.job(job.name) or job
+        told = run_facts(config, store, job, after, ending) if as_json or log is not None else {}
         if log is not None:
-            lines = summary(config, store, after, ending, flags.out)
-            log.finished(lines, facts(store, after, ending.state))
+            log.finished(summary(config, store, after, ending, flags.out), told)
     if as_json:
-        print_json(facts(store, after, ending.state))
+        print_json(told)
     elif not quiet:
         for line in summary(config, store, after, ending, flags.out):
             say(line)
@@ -128,9 +130,10 @@ def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown:
             if log is not None:
                 log.say(f"job {job.name} is done: nothing was sent, its results are written again")
     if shown["as_json"]:
-        print_json(facts(store, job, job.state))
+        print_json({**facts(store, job, job.state), "saved": saved_facts(job)})
     elif not shown["quiet"]:
         say(f"job {job.name} is done: nothing was sent, its results are written again from the store")
+        say(f"  {saved(job)}")
         say(f"  results: {_shown(flags.out)}")
     return EXIT_CODES["complete"]
 
@@ -150,19 +153,39 @@ _ENDS: Final = {
 def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
     """What a person wants to know at the end, and the command that goes on from here."""
     view = ending.view
-    lines = [f"{_ENDS[ending.state]}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
-    spent = [f"{job.input_tokens:,} tokens in", f"{job.output_tokens:,} out", f"{job.refused:,} × 429"]
-    if job.cost_usd:
-        spent.append(money(job.cost_usd))
-    lines.append("  " + ", ".join(spent))
+    how = "stopped: a lane's budget is used up" if used_up(job) else _ENDS[ending.state]
+    lines = [f"{how}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
+    lines.append(f"  {spent(job)}")
+    lines += [f"  {line}" for line in lane_lines(view, _uses_by_key(store, job))]
     lines += cached_lines(store, job)
     lines += failure_lines(store, job)
     for name, reason in sorted(stopped(store, job, None).items()):
         lines.append(f"  {name} stopped: {reason}{_about_key(config, name, reason)}")
     lines.append(f"  results: {_shown(out)}")
     if ending.state != "complete":
-        lines.append(f"  {next_step(job, ending.state)}")
+        lines.append(f"  {next_step(config, job, ending.state)}")
     return lines
+
+
+def run_facts(config: Config, store: Store, before: Job, job: Job, ending: Ending) -> dict[str, Any]:
+    """The same as data: the job, and what this run was like."""
+    return {
+        **facts(store, job, ending.state),
+        "elapsed_s": round(ending.view.elapsed_s, 3),
+        "saved": saved_facts(before),
+        "limits": limit_facts(ending.view),
+        "next": None if ending.state == "complete" else next_command(config, job, ending.state),
+    }
+
+
+def _uses_by_key(store: Store, job: Job) -> dict[str, Use]:
+    """What the job's lanes came to, by their keys: several models may share one."""
+    keys = {lane.id: lane.key for lane in store.lanes()}
+    found: dict[str, Use] = {}
+    for use in store.use_by_route(job.id).values():
+        if use.lane in keys:
+            found.setdefault(keys[use.lane], Use()).add(use)
+    return found
 
 
 def _about_key(config: Config, lane: str, reason: str) -> str:

@@ -11,9 +11,11 @@ import click
 import msgspec
 
 from headway.config import Config, load, with_overrides
+from headway.core.budget import OUT_OF_MONEY
+from headway.display.account import use_facts
 from headway.display.words import clock, money, short
 from headway.errors import UsageError
-from headway.stores.base import LIVE, Job, Store
+from headway.stores.base import LIVE, Job, Store, Use
 from headway.stores.cache import Saved
 from headway.stores.lock import held
 from headway.wiring.places import folder_of, look_at
@@ -120,12 +122,9 @@ def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
         "total": job.total,
         **job.counts,
         "pending": job.total - job.ended,
-        "attempts": job.attempts,
-        "refused": job.refused,
-        "input_tokens": job.input_tokens,
-        "output_tokens": job.output_tokens,
-        "cost_usd": job.cost_usd,
+        **use_facts(job),
         "saved": _saved(store, job),
+        "lanes": {name: use_facts(use) for name, use in uses_of(store, job).items()},
         "created_utc": job.created_utc,
         "started_utc": job.started_utc,
         "finished_utc": job.finished_utc,
@@ -154,6 +153,16 @@ def saved_words(saved: Saved) -> str:
     """Tokens, and money as far as prices are known."""
     cost = f", {money(saved.cost_usd)}" if saved.cost_usd else ""
     return f"{saved.input_tokens:,} tokens in, {saved.output_tokens:,} out{cost}"
+
+
+def uses_of(store: Store, job: Job) -> dict[str, Use]:
+    """What each of the job's lanes came to, by provider/model."""
+    uses = store.use_by_route(job.id)
+    return {
+        f"{route.provider}/{route.model}": uses[route.id]
+        for route in store.routes(job.id)
+        if route.id in uses
+    }
 
 
 def failure_lines(store: Store, job: Job) -> list[str]:
@@ -185,17 +194,8 @@ def stopped(store: Store, job: Job, progress: Any) -> dict[str, str]:
     return {
         names[route]: f"{code}: {short(message)}"
         for route, (code, message) in job.unfinished.items()
-        if code not in ("interrupted", "deadline", "budget") and job.ended < job.total
+        if code not in ("interrupted", "deadline") and message != OUT_OF_MONEY and job.ended < job.total
     }
-
-
-def next_step(job: Job, state: str) -> str:
-    """The command that goes on from here."""
-    if state == "failed" and job.ended == job.total:
-        return f"to try the failed ones again: headway retry --failed {job.name}"
-    if state == "stopped":
-        return f"when that is mended: headway resume {job.name}"
-    return f"go on with: headway resume {job.name}"
 
 
 def lanes_of(store: Store, job: Job) -> dict[str, dict[str, int]]:

@@ -8,6 +8,7 @@ file        a parsed `headway.toml` → settings
 env_file    `.env` beside it
 keys        the key of a provider, and the lane that it opens
 loading     where the settings come from: flag over environment over file
+price_list  what models cost, where the `prices` extra is installed
 starter     a first `headway.toml` from the keys that are there
 """
 

@@ -91,11 +91,12 @@ class _File:
         limits = self._table(values.pop("limits", {}), schema.LIMITS, dotted(place, "limits"))
         models = values.pop("models", {})
         values["models"] = self._models(models, limits, place)
-        values["prices"] = self._prices(models, values.pop("prices", None), place)
-        if values["models"] and "pool" in values:
+        values["max_costs"] = self._max_costs(models, place)
+        values["prices"], values["likes"] = self._prices(models, values.pop("prices", None), place)
+        if (values["models"] or values["max_costs"]) and "pool" in values:
             raise self._wrong(
                 dotted(place, "models"),
-                "a pool is one lane with one set of limits; its models have none of their own",
+                "a pool is one lane with one set of limits and one max_cost; its models have none of their own",
             )
         retry = self._retry(values.pop("retry", {}), dotted(place, "retry"))
         return ProviderConfig(name=name, limits=Limits(**limits), retry=retry, **values)
@@ -111,18 +112,35 @@ class _File:
                 models[model] = Limits(**{**inherited, **own})
         return models
 
-    def _prices(self, models: object, general: object, place: str) -> dict[str, Price]:
-        """Each model's prices, and those of all others."""
-        found = {}
-        if general is not None:
-            found[""] = Price(**self._table(general, schema.PRICES, dotted(place, "prices")))
+    def _max_costs(self, models: object, place: str) -> dict[str, float]:
+        """What models may cost by themselves."""
+        place = dotted(place, "models")
+        tables = {
+            model: self._table(table, schema.MODEL, dotted(place, model))
+            for model, table in self._named(models, place).items()
+        }
+        return {model: table["max_cost_usd"] for model, table in tables.items() if table.get("max_cost_usd")}
+
+    def _prices(self, models: object, general: object, place: str) -> tuple[dict[str, Price], dict[str, str]]:
+        """Each model's prices, and those of all others; and who costs as much as a model of the price list."""
+        tables = {"": (general, dotted(place, "prices"))} if general is not None else {}
         inner_place = dotted(place, "models")
         for model, table in self._named(models, inner_place).items():
             inner = self._table(table, schema.MODEL, dotted(inner_place, model))
             if "prices" in inner:
-                at = dotted(dotted(inner_place, model), "prices")
-                found[model] = Price(**self._table(inner["prices"], schema.PRICES, at))
-        return found
+                tables[model] = (inner["prices"], dotted(dotted(inner_place, model), "prices"))
+        prices, likes = {}, {}
+        for model, (table, at) in tables.items():
+            values = self._table(table, schema.PRICES, at)
+            if "like" not in values:
+                prices[model] = Price(**values)
+            elif len(values) == 1:
+                likes[model] = values["like"]
+            else:
+                raise self._wrong(
+                    dotted(at, "like"), "stands alone: its price is looked up, or the others say what it is"
+                )
+        return prices, likes
 
     def _retry(self, table: object, place: str) -> RetryConfig:
         retry = RetryConfig(**self._table(table, schema.RETRY, place))

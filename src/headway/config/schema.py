@@ -24,12 +24,19 @@ PROVIDER: Final[Keys] = {
     "model": checks.text,
     "pool": checks.text,
     "stream": checks.flag,
+    "max_cost": checks.amount,
     "limits": LATER,
     "retry": LATER,
     "prices": LATER,
     "models": LATER,
 }
-PRICES: Final[Keys] = {"input": checks.amount, "output": checks.amount, "cached_input": checks.amount}
+PRICES: Final[Keys] = {
+    "input": checks.amount,
+    "output": checks.amount,
+    "cached_input": checks.amount,
+    "cache_write": checks.amount,
+    "like": checks.text,
+}
 LIMITS: Final[Keys] = {
     "rpm": checks.amount,
     "tpm": checks.amount,
@@ -49,7 +56,7 @@ RETRY: Final[Keys] = {
     "hold_margin": checks.duration,
     "default_wait": checks.duration,
 }
-MODEL: Final[Keys] = {"limits": LATER, "prices": LATER}
+MODEL: Final[Keys] = {"limits": LATER, "prices": LATER, "max_cost": checks.amount}
 RUN: Final[Keys] = {
     "provider": checks.text,
     "concurrency": checks.count,
@@ -85,6 +92,8 @@ FIELDS: Final = {
 }
 #: difflib's own default.
 _LEAST_LIKENESS: Final = 0.6
+#: A key of another table must be this much more alike to be meant.
+_MUCH_LIKER: Final = 0.2
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
@@ -93,16 +102,22 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
         return "a key is never written into this file; name the variable that holds it: api_key_env"
     if elsewhere := [place for place, keys in TABLES.items() if key in keys]:
         return f"unknown key; it belongs {_in(elsewhere[0])}"
-    if near := _nearest(key, known):
-        return f"unknown key; did you mean '{near}'?"
-    for place, keys in TABLES.items():
-        if near := _nearest(key, keys):
-            return f"unknown key; did you mean '{near}' {_in(place)}?"
+    here = _nearest(key, known)
+    there = {near: place for place, keys in TABLES.items() if (near := _nearest(key, keys))}
+    best = _nearest(key, there)
+    if here and _likeness(key, here) >= _likeness(key, best) - _MUCH_LIKER:
+        return f"unknown key; did you mean '{here}'?"
+    if best:
+        return f"unknown key; did you mean '{best}' {_in(there[best])}?"
     return f"unknown key; there are {', '.join(known)}"
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=_LEAST_LIKENESS)), "")
+
+
+def _likeness(key: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, other, key).ratio()
 
 
 def _in(place: str) -> str:

@@ -48,8 +48,12 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     retry: RetryConfig = RetryConfig()
     models: dict[str, Limits] = {}
-    #: By model; "" is for all that have none of their own.
+    #: By model; "" is for all that have none of their own. `likes`: whose price in the price list is meant.
     prices: dict[str, Price] = {}
+    likes: dict[str, str] = {}
+    #: What all of it may cost, and models that may cost no more than so much themselves, a job. 0 is no cap.
+    max_cost_usd: float = 0.0
+    max_costs: dict[str, float] = {}
     stream: bool | None = None
     key_optional: bool = False
 
@@ -68,7 +72,12 @@ class ProviderConfig(msgspec.Struct, frozen=True):
 
     def price_of(self, model: str) -> Price | None:
         """What a model's tokens cost, where that is configured."""
-        return self.prices.get(model) or self.prices.get("")
+        own = self.prices.get(model)
+        return self.prices.get("") if own is None and model not in self.likes else own
+
+    def like(self, model: str) -> str:
+        """Which model of the price list it costs as much as, where that is configured."""
+        return self.likes.get(model) or self.likes.get("", "")
 
     def retry_for(self, max_attempts: int) -> Retry:
         """As the core wants it."""

@@ -135,15 +135,20 @@ _LIMITS: Final = """\
 #hold_margin = "2s"             # how long after a reset the lane opens
 #default_wait = "60s"           # how long a hold lasts where the provider does not say
 
-# What tokens cost, in USD a million: for the cost of every unit, and for max_cost below. Fill in your own.
+# What tokens cost, in USD a million, where it is not what the price list says (pip install 'headway[prices]').
 #[providers.{name}.prices]
 #input = 0.0
 #output = 0.0
-#cached_input = 0.0
+#cached_input = 0.0            # read from the provider's cache
+#cache_write = 0.0             # written to it
 
 # A model that has limits (or prices) of its own; what it does not name it inherits.
 #[providers.{name}.models."{model}".limits]
 #rpm = 500
+
+# A name that the price list does not have (a deployment, a gateway's model) may cost as much as one that it has.
+#[providers.{name}.models."{model}".prices]
+#like = "openai/gpt-4.1-mini"
 """
 
 
@@ -177,6 +182,7 @@ def _settings(account: Found, *, full: bool) -> Iterator[tuple[str, str]]:
     if full:
         yield '#pool = "all"', "all models share one limit, under this name"
         yield "#stream = true", "whether answers are streamed"
+        yield "#max_cost = 0", "USD that a job may spend here; 0: no cap"
 
 
 def _setting(line: str, said: str) -> str:

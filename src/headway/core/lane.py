@@ -82,11 +82,12 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "breaker", "broke", "caution", "estimator",
-        "exhausted", "failed", "finder", "first_start_at", "gauge", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
+        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "breaker", "broke", "caution", "closed_at", "estimator",
+        "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge", "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
         "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "paused_until", "probe_after", "probe_pause_s",
         "probe_width", "probed_at", "probes_out", "purses", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "unanswered", "wake_at", "window",
+        "window_s", "worked_s",
     )  # fmt: skip
 
     def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
@@ -122,6 +123,11 @@ class Lane:
         self.started = self.succeeded = self.failed = self.refused = 0
         self.tokens = self.tokens_in = self.tokens_out = 0.0
         self.rate = 0.0
+        #: For `shares`: how long it had something to start, the window times that, how long attempts took, how long it
+        #: was held; since when it might start something, and since when it may not.
+        self.worked_s = self.window_s = self.flight_s = self.held_s = 0.0
+        self.free_at = now
+        self.closed_at = NEVER
         self.wake_at = NEVER
         self._out = out
         self._configured: list[Meter] = []
@@ -197,6 +203,9 @@ class Lane:
         learned = () if self.finder is None else (self.finder.meter,)
         ramp = () if self._ramp is None else (self._ramp,)
         self.meters = (*configured, *self._reported.values(), *learned, *ramp)
+        for meter in self.meters:
+            if meter.since_s < 0.0:
+                meter.since_s = self.worked_s
         self.basis = self.meters
 
     def learn(self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False) -> None:
@@ -248,6 +257,7 @@ class Lane:
             if sent is entry:
                 cost = entry.costs[meter.place]
                 meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
+        meter.debt_s = max(0.0, meter.full_at - entry.started_at - meter.used_s)
         self._reported[report.dimension, report.period_s] = meter
         self.finder = None
         self.window.throw_open()
@@ -406,8 +416,27 @@ class Lane:
         gap_s = now - self.last_start_at
         if gap_s > 0.0:
             self.rate *= exp(-gap_s / RATE_TAU_S)
+            if probe != "breaker":
+                self._count_work(now - max(self.last_start_at, self.free_at, entry.not_before))
             self.last_start_at = now
         self.rate += 1.0 / RATE_TAU_S
+
+    def _count_work(self, seconds: float) -> None:
+        """So long there was something to start, and the lane's limits did not allow it."""
+        if seconds > 0.0:
+            self.worked_s += seconds
+            if not self.window.open:
+                self.window_s += seconds * self.window.size
+
+    def closed(self, now: float) -> None:
+        """A hold begins; one that only grows has begun before."""
+        self.closed_at = min(self.closed_at, now)
+
+    def freed(self, at: float) -> None:
+        """Whatever kept it from starting anything is over since then."""
+        self.free_at = max(self.free_at, at)
+        self.held_s += max(0.0, at - self.closed_at)
+        self.closed_at = NEVER
 
     def admitted(self, entry: Entry, hint: Hint | None, now: float, usage: Usage | None = None) -> None:
         """The provider took the attempt, and perhaps said what is left or what the input came to."""
@@ -455,6 +484,7 @@ class Lane:
         elif hint is not None and hint.reports:
             self.learn(entry, hint.reports, now, refused=True)
         self.in_flight -= 1
+        self.flight_s += now - entry.started_at
         if not entry.accepted:
             self.unanswered -= 1
         if outcome.usage is not None:
@@ -474,6 +504,7 @@ class Lane:
             more = costs[meter.place] - entry.charged[meter.place]
             if more and meter.synced_seq >= 0:
                 meter.foreign_s -= more / meter.rate  # The reports have it, and it was not somebody else.
+                meter.used_s += more / meter.rate
             elif more:
                 meter.adjust(more)
         if self.finder is not None and costs is not None:
@@ -509,8 +540,12 @@ class Lane:
     def _refund(self, entry: Entry) -> None:
         """The provider did nothing for this attempt; a level reported since then knows that already."""
         for meter in entry.meters:
-            if meter.synced_seq < entry.seq and meter.name != MINIMUM_GAP:
+            if meter.name == MINIMUM_GAP:
+                continue
+            if meter.synced_seq < entry.seq:
                 meter.adjust(-entry.charged[meter.place])
+            else:
+                meter.used_s -= entry.charged[meter.place] / meter.rate
         if self.finder is not None:
             self.finder.turned_back(entry.charged, entry.seq)
 

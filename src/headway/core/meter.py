@@ -56,8 +56,9 @@ class Meter:
     """A virtual-time bucket for one dimension and period of a lane."""
 
     __slots__ = (
-        "bursts", "ceiling_s", "credits", "depth_s", "dimension", "foreign_s", "full_at", "guard_s", "implied", "limit",
-        "name", "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "synced", "synced_seq",
+        "bursts", "ceiling_s", "credits", "debt_s", "depth_s", "dimension", "foreign_s", "full_at", "guard_s", "implied", "limit",
+        "name", "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "since_s", "synced", "synced_seq",
+        "used_s",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +97,10 @@ class Meter:
         self.foreign_s = 0.0
         self.synced_seq = -1
         self.synced = (0.0, 0.0)
+        #: For `shares`: seconds of refill that were charged, what was owed before the first of them, and how long the
+        #: lane had worked before it had this meter; below 0 where it is not known yet.
+        self.used_s = 0.0
+        self.debt_s = self.since_s = -1.0
 
     def deepen(self, proven_s: float) -> None:
         """Take the bucket to be this deep (or this shallow), as far as its ceiling goes."""
@@ -120,7 +125,11 @@ class Meter:
             full_at = now
         if self.reported and now - self.bursts[-1][0] > CROSSING_S:
             self.bursts.append((now, full_at - self.shift))
-        self.full_at = full_at = full_at + cost / self.rate
+        if self.debt_s < 0.0:
+            self.debt_s = full_at - now
+        moved = cost / self.rate
+        self.used_s += moved
+        self.full_at = full_at = full_at + moved
         return full_at - self.shift
 
     def adjust(self, cost: float) -> None:
@@ -128,11 +137,13 @@ class Meter:
         moved = cost / self.rate
         self.full_at += moved
         self.shift += moved
+        self.used_s += moved
 
     def credit(self, cost: float, now: float) -> None:
         """The provider has just given back `cost`. Reports on what was sent before do not know that yet."""
         moved = cost / self.rate
         self.full_at -= moved
+        self.used_s -= moved
         if self.reported:
             self.credits.append((now, moved))
             if now - self.credits[0][0] > CREDITS_KEPT_S:

@@ -98,6 +98,12 @@ class Price(msgspec.Struct, frozen=True, gc=False):
             dear += written * (self.input if self.cache_write is None else self.cache_write)
         return dear / 1e6
 
+    def most(self, input_tokens: float, output_tokens: float) -> float:
+        """What a request of this size may cost, whatever of it is cached or written to a cache."""
+        price = self._tier(input_tokens) if self.above else self
+        dearest = max(price.input, price.cached_input or 0.0, price.cache_write or 0.0)
+        return (input_tokens * dearest + output_tokens * price.output) / 1e6
+
     def _tier(self, input_tokens: float) -> Price:
         """The price of a request with so much input."""
         found = msgspec.structs.replace(self, above=())

@@ -356,6 +356,7 @@ class Scheduler:
         if longest_s is not None and lane.held_until - now > longest_s:
             self._stop(lane, lane.hold_reason, parked=True)
         elif lane.held_until != lane.announced_until:
+            lane.closed(now)
             lane.announced_until = lane.held_until
             self._notice(lane, "held", lane.hold_reason, lane.held_until)
 
@@ -364,6 +365,7 @@ class Scheduler:
         if lane.held_until > now:
             self._announce_hold(lane, now)
         elif lane.announced_until > ALWAYS:
+            lane.freed(lane.held_until)
             lane.announced_until = lane.held_until = ALWAYS
             self._notice(lane, "released", lane.hold_reason)
 
@@ -381,6 +383,7 @@ class Scheduler:
     def _reopen_lane(self, event: events.ReopenLane, now: float) -> None:
         lane = self.lanes[event.lane]
         lane.reopen()
+        lane.freed(now)
         self._notice(lane, "reopened", "as asked")
         self._dirty[lane.key] = lane
 
@@ -428,7 +431,13 @@ class Scheduler:
 
     def _resume(self, event: events.Resume, now: float) -> None:
         self.paused = False
+        self._free_all(now)
+
+    def _free_all(self, now: float) -> None:
+        """What kept every lane is over."""
         self._dirty.update(self.lanes)
+        for lane in self.lanes.values():
+            lane.free_at = max(lane.free_at, now)
 
     def _abort(self, event: events.Abort, now: float) -> None:
         if self.mode == "run":
@@ -491,7 +500,7 @@ class Scheduler:
                 units = self.source.take_serial(1)
                 if not units:
                     self.serial_phase = False
-                    self._dirty.update(self.lanes)
+                    self._free_all(now)
                     return
                 entry = self._take_in(units[0])
                 self.serial = None if entry is None or entry.waits_for else entry

@@ -8,6 +8,7 @@ import msgspec
 
 from headway.core.lane import Lane
 from headway.core.queue import NEVER
+from headway.core.shares import Share, share_of_cap, shares
 
 if TYPE_CHECKING:
     from headway.core.meter import Meter
@@ -56,6 +57,9 @@ class LaneView(msgspec.Struct, frozen=True):
     used_of_binding: float
     wait: Wait | None
     eta_s: float | None
+    #: How much of each limit was used so far, the most used first, and how long the lane was held.
+    shares: tuple[Share, ...] = ()
+    held_s: float = 0.0
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -72,6 +76,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     remaining: int
     spent_usd: float
     eta_s: float | None
+    #: The cap on what all lanes have in flight, where there is one.
+    cap: Share | None = None
 
 
 def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
@@ -91,6 +97,7 @@ def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
         remaining=sum(view.remaining for view in lanes),
         spent_usd=scheduler.budget.spent_usd,
         eta_s=max(known, default=0.0) if len(known) == len(etas) else None,
+        cap=share_of_cap(scheduler),
     )
 
 
@@ -116,6 +123,8 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
         used_of_binding=used,
         wait=_wait(scheduler, lane, now),
         eta_s=_eta_s(lane, remaining, now),
+        shares=shares(lane),
+        held_s=lane.held_s + max(0.0, now - lane.closed_at),
     )
 
 

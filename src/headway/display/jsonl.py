@@ -6,6 +6,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from headway.display.account import saved_facts
 from headway.engine.observer import View
 from headway.stores.base import Event, Job, Unknown
 
@@ -27,7 +28,12 @@ class JsonDisplay:
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         self._write(
-            "began", job=job.name, total=job.total, done=job.good, unknown=[one.custom_id for one in unknown]
+            "began",
+            job=job.name,
+            total=job.total,
+            done=job.good,
+            unknown=[one.custom_id for one in unknown],
+            saved=saved_facts(job),
         )
 
     def noted(self, event: Event) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from headway.display.account import saved_facts
 from headway.display.jsonl import summary
 from headway.display.plain import began_lines, noted_line, progress_line
 from headway.display.words import iso, short
@@ -58,7 +59,9 @@ class LogFile:
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         text = "; ".join(began_lines(job, unknown))
         names = [one.custom_id for one in unknown]
-        self._write("began", text, job=job.name, total=job.total, done=job.good, unknown=names)
+        self._write(
+            "began", text, job=job.name, total=job.total, done=job.good, unknown=names, saved=saved_facts(job)
+        )
 
     def noted(self, event: Event) -> None:
         until = None if event.until_utc is None else iso(event.until_utc)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from headway.core.snapshot import LaneView
+from headway.display.account import saved
 from headway.display.words import clock, duration, short, units
 from headway.engine.observer import View
 from headway.stores.base import Event, Job, Unknown
@@ -68,7 +69,7 @@ def began_lines(job: Job, unknown: list[Unknown]) -> list[str]:
     """What there is to do, and what nobody knows the outcome of."""
     text = f"job {job.name}: {units(job.total)}"
     if job.good:
-        text += f", {job.good:,} of them done before, {job.total - job.good:,} to go"
+        text += f"; {saved(job)}; {job.total - job.good:,} to go"
     if not unknown:
         return [text]
     names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")

@@ -46,7 +46,19 @@ def units(n: int) -> str:
 
 def money(usd: float) -> str:
     """Dollars with as many digits as say something."""
-    return f"${usd:,.2f}" if usd >= 1.0 else f"${usd:.4f}"
+    if usd >= 1.0 or usd == 0.0:
+        return f"${usd:,.2f}"
+    return f"${usd:.4f}" if usd >= 0.001 else f"${usd:.6f}"
+
+
+def tokens(n: float) -> str:
+    """ "950 tokens", "12,300 tokens", "1.2M tokens"."""
+    return f"{n / 1e6:,.1f}M tokens" if n >= 1e6 else count(round(n), "token")
+
+
+def count(n: int, what: str) -> str:
+    """ "1 attempt", "12,000 attempts"."""
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def short(text: str, most: int = 160) -> str:

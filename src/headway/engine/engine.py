@@ -38,7 +38,7 @@ from headway.engine.identity import CacheUse
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, PriceList
 from headway.engine.repairs import Repairs, unfit
-from headway.engine.source import StoreSource, at_the_most
+from headway.engine.source import StoreSource, at_the_most, roughly_the_most
 from headway.providers.base import Answer, Request
 from headway.stores import base as records
 from headway.stores.base import Attempt, Batch, Change, State, Store
@@ -80,14 +80,14 @@ class Ending(msgspec.Struct, frozen=True):
 class _Flight:
     """One attempt while it is out."""
 
-    __slots__ = ("answer", "charged", "index", "lane", "most_usd", "number", "rate", "started_at", "task")
+    __slots__ = ("answer", "charged", "estimate", "index", "lane", "number", "rate", "started_at", "task")
 
     def __init__(self, index: int, number: int, lane: _Desk, entry: Entry, rate: _Rate) -> None:
         self.index = index
         self.number = number
         self.lane = lane
         self.charged = entry.charged
-        self.most_usd = entry.estimate.cost_usd
+        self.estimate = entry.estimate
         self.rate = rate
         self.started_at = 0.0
         self.answer: Answer | None = None
@@ -202,6 +202,8 @@ class Engine:
         )
         self._count_unknown(unknown)
         self._inform(lambda observer: observer.began(self._totals, unknown))
+        for text in plan.remarks:
+            self._remark(text)
 
     async def _look_into_cache(self, use: CacheUse) -> None:
         """Answer what the cache has, before anything is sent; in a thread, so that signals are heard."""
@@ -272,7 +274,7 @@ class Engine:
         """What died with its process may have cost something: budgets count it, and the record says so."""
         for unit in unknown:
             route = self._plan.routes[unit.route]
-            most_usd = None if route.price is None else route.price.cost(at_the_most(unit))
+            most_usd = None if route.price is None else at_the_most(route.price, unit)
             self._writer.batch.use(unit.route).untold(most_usd)
             for budget in (self._scheduler.budget, *self._scheduler.lanes[route.lane].purses):
                 budget.spent_usd += most_usd or 0.0
@@ -280,10 +282,22 @@ class Engine:
     async def _look_up_prices(self, price_list: PriceList) -> None:
         """What is asked for later than the first request: no request waits for it, only the record of its answer."""
         try:
-            for number, price in (await price_list()).items():
-                self._rates[str(number)].price = price
+            prices, remark = await price_list()
+        except Exception as error:  # Not worth a run.
+            prices, remark = {}, f"prices could not be looked up: {type(error).__name__}"
         finally:
             self._pricing = None
+        for number, price in prices.items():
+            self._rates[str(number)].price = price
+        self._source.know(prices)
+        if remark:
+            self._remark(remark)
+            self._commit()
+
+    def _remark(self, text: str) -> None:
+        event = records.Event(time.time(), None, "cost", text)
+        self._writer.batch.events.append(event)
+        self._inform(lambda observer: observer.noted(event))
 
     async def _work(self) -> State:
         """The loop proper: from the first turn to the last commit."""
@@ -301,8 +315,9 @@ class Engine:
             for ticker in tickers:
                 ticker.cancel()
             await self._settle()
-            if self._pricing is not None:
-                self._pricing.cancel()
+            if (pricing := self._pricing) is not None:
+                pricing.cancel()
+                await asyncio.wait([pricing])
             if not self._done.cancelled() and self._done.exception() is None:
                 self._learn()
             await asyncio.to_thread(self._writer.close)
@@ -468,7 +483,7 @@ class Engine:
 
         try:
             flight.answer = await flight.lane.send(request, self._plan.timeout_s, admitted)
-            if self._pricing is not None:
+            if self._pricing is not None and _may_cost(flight.answer.outcome):
                 await _patiently(self._pricing)
             if flight.rate.price is not None:
                 flight.answer = _priced(flight.answer, flight.rate.price)
@@ -565,7 +580,11 @@ class Engine:
         outcome = None if flight.answer is None else flight.answer.outcome
         if outcome is not None and outcome.kind in REFUSED:
             return None if flight.rate.price is None else 0.0
-        use.untold(None if flight.rate.price is None else flight.most_usd)
+        price, estimate = flight.rate.price, flight.estimate
+        if price is not None and not estimate.cost_usd:  # It was read before its price was known.
+            use.untold(roughly_the_most(price, estimate))
+        else:
+            use.untold(None if price is None else estimate.cost_usd)
         return None
 
     def _attempt_record(
@@ -749,6 +768,10 @@ class Engine:
 
     def _utc(self, at: float) -> float:
         return time.time() + (at - self._now())
+
+
+def _may_cost(outcome: Outcome) -> bool:
+    return outcome.usage is not None or outcome.kind not in REFUSED
 
 
 async def _patiently(pricing: asyncio.Task[None]) -> None:

@@ -21,8 +21,8 @@ class LanePlan(msgspec.Struct, frozen=True):
     adapter: Adapter
 
 
-#: Prices by a route's number, where they are known; asked for once, and may take its time.
-PriceList = Callable[[], Awaitable[dict[int, Price]]]
+#: Prices by a route's number, where they are known, and what to say of the others. May take its time.
+PriceList = Callable[[], Awaitable[tuple[dict[int, Price], str]]]
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -51,5 +51,7 @@ class Plan(msgspec.Struct, frozen=True):
     only_failed: bool = False
     #: How the cache is used; None: not at all.
     cache: CacheUse | None = None
+    #: Lines to be said when it begins.
+    remarks: tuple[str, ...] = ()
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import structs
 
 from headway.core.estimate import FIRST_RATIO
-from headway.core.model import Estimate, Unit, Usage
+from headway.core.model import Estimate, Price, Unit
 from headway.core.source import Source
 from headway.engine.plan import Route
 from headway.stores.base import Pending, Store, Unknown
@@ -82,6 +82,11 @@ class StoreSource(Source):
         for route_id, count in self._store.pending(self._job).items():
             self._left[self._routes[route_id].lane] += count
 
+    def know(self, prices: Mapping[int, Price]) -> None:
+        """Prices that have become known: what is read from now on is estimated by them."""
+        known = {number: Route(self._routes[number].lane, price) for number, price in prices.items()}
+        self._routes = {**self._routes, **known}
+
     def take(self, lane: str, n: int) -> Sequence[Unit]:
         if self._serial:
             return ()
@@ -138,7 +143,7 @@ class StoreSource(Source):
         if row.index in self.longer:
             row = structs.replace(row, chars=row.chars + self.longer[row.index])
         route = self._routes[row.route]
-        usd = 0.0 if route.price is None else route.price.cost(at_the_most(row))
+        usd = 0.0 if route.price is None else at_the_most(route.price, row)
         if row.max_tokens < 0:  # Nothing is produced: an embedding.
             estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
             return Unit(row.index, route.lane, estimate, row.priority, family=str(row.route))
@@ -152,10 +157,16 @@ class StoreSource(Source):
         )
 
 
-def at_the_most(row: Pending | Unknown) -> Usage:
-    """What a unit may come to, for a budget that must not be passed."""
+def at_the_most(price: Price, row: Pending | Unknown) -> float:
+    """What a unit may cost, for a budget that must not be passed."""
     output = 0 if row.max_tokens < 0 else row.max_tokens or UNLIMITED_OUTPUT
-    return Usage(row.chars / FEWEST_CHARS, float(output))
+    return price.most(row.chars / FEWEST_CHARS, float(output))
+
+
+def roughly_the_most(price: Price, estimate: Estimate) -> float:
+    """The same for a unit that was estimated before its price was known."""
+    input_tokens = estimate.input_tokens * FIRST_RATIO / FEWEST_CHARS
+    return price.most(input_tokens, estimate.max_output_tokens)
 
 
 def _merged(cursors: list[_Cursor], n: int) -> list[Pending]:

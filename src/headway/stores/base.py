@@ -287,6 +287,12 @@ class Use(msgspec.Struct, gc=False):
         """What is known to have been spent; None where no price is."""
         return None if self.unpriced and not self.cost_usd else self.cost_usd
 
+    def add(self, more: Use) -> None:
+        """Sum up."""
+        for name in USED:
+            setattr(self, name, getattr(self, name) + getattr(more, name))
+        self.lane = self.lane if more.lane is None else more.lane
+
     def told(self, tokens_in: int, tokens_out: int, cost_usd: float | None, *, used: bool) -> None:
         """Of an attempt that says what it took. `used`: its answer is the unit's."""
         self.input_tokens += tokens_in

@@ -429,7 +429,7 @@ class MemoryStore:
             batch.job, counts=counts, **{name: getattr(job, name) + totals.get(name, 0) for name in USED}
         )
         for route, use in batch.uses.items():
-            _add(self._uses.setdefault(route, Use()), use)
+            self._uses.setdefault(route, Use()).add(use)
 
     def use_by_route(self, job: int) -> dict[int, Use]:
         mine = (route.id for route in self._routes[job] if route.id in self._uses)
@@ -440,7 +440,7 @@ class MemoryStore:
         for routes in self._routes.values():
             for use in (self._uses.get(route.id, Use()) for route in routes):
                 if use.lane is not None:
-                    _add(found.setdefault(use.lane, Use()), use)
+                    found.setdefault(use.lane, Use()).add(use)
         return found
 
     def failed(self, job: int) -> list[int]:
@@ -466,12 +466,6 @@ class MemoryStore:
 
     def asked(self, job: int) -> list[Asked]:
         return [asked for number, asked in self._commands if number == job]
-
-
-def _add(use: Use, more: Use) -> None:
-    for name in USED:
-        setattr(use, name, getattr(use, name) + getattr(more, name))
-    use.lane = use.lane if more.lane is None else more.lane
 
 
 def _json(value: dict[str, Any]) -> dict[str, Any]:

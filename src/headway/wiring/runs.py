@@ -17,19 +17,27 @@ from headway.batch.output import Order, OutputFile, claim
 from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
-from headway.core.model import LaneSpec, Price
+from headway.core.model import LaneSpec, Price, Purse
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
 from headway.engine.engine import Ending, Engine
 from headway.engine.identity import CacheUse, Place
 from headway.engine.observer import Observer, View
-from headway.engine.plan import LanePlan, Plan, Route
+from headway.engine.plan import LanePlan, Plan, PriceList, Route
 from headway.errors import ConfigError, HeadwayError
 from headway.providers.base import Adapter
 from headway.providers.http import adapter_for, root_of
 from headway.providers.profiles import profile_for
 from headway.stores.base import Event, Job, Store, Unknown
 from headway.wiring.places import folder_of, store_at
+from headway.wiring.prices import (
+    Model,
+    must_be_known,
+    prices_later,
+    ready_prices,
+    required_price,
+    unpriced_line,
+)
 
 if TYPE_CHECKING:
     from headway.batch.schema import Validator
@@ -64,7 +72,9 @@ class RunFlags(msgspec.Struct, frozen=True):
 
 def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> Plan:
     """Everything that the engine needs, from settings, keys and the job's routes."""
-    lanes, routes = _lanes(config, store, job, environ)
+    prices, later = _prices(config, store, job)
+    lanes, routes = _lanes(config, store, job, environ, prices)
+    line = unpriced_line(config, prices)
     run = config.run
     return Plan(
         job=job,
@@ -80,6 +90,8 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         delay_s=flags.delay_s,
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
+        remarks=(line,) if line else (),
+        later_prices=later,
         cache=_cache_use(config, store, job),
     )
 
@@ -96,6 +108,28 @@ def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
     return CacheUse(mode, places)
 
 
+def _prices(config: Config, store: Store, job: Job) -> tuple[dict[Model, Price | None], PriceList | None]:
+    """What is known of the prices now, and how the rest is found out. What a budget counts is known now, or an error."""
+    numbers = {
+        (route.provider, route.model): route.id
+        for route in store.routes(job.id)
+        if route.provider in config.providers
+    }
+    known: dict[Model, Price | None] = {
+        model: required_price(config, *model) for model in numbers if must_be_known(config, *model)
+    }
+    ready, asked = ready_prices(config, [model for model in numbers if model not in known])
+    if not asked:
+        return known | ready, None
+
+    async def look_up_later() -> tuple[dict[int, Price], str]:
+        found = await prices_later(config, asked)
+        priced = {numbers[model]: price for model, price in found.items() if price is not None}
+        return priced, unpriced_line(config, found)
+
+    return known | ready, look_up_later
+
+
 def _told(config: Config, flags: RunFlags) -> dict[str, Any]:
     """What the run was told, for the record: never a key."""
     return {
@@ -110,10 +144,15 @@ def _told(config: Config, flags: RunFlags) -> dict[str, Any]:
 
 
 def _lanes(
-    config: Config, store: Store, job: Job, environ: Mapping[str, str]
+    config: Config,
+    store: Store,
+    job: Job,
+    environ: Mapping[str, str],
+    prices: Mapping[Model, Price | None],
 ) -> tuple[dict[str, LanePlan], dict[int, Route]]:
     """A lane for each real rate-limit scope: routes that share a pool share a lane."""
     dotenv, salt = dotenv_of(config), store.salt()
+    spent = _spent(store, job)
     lanes: dict[str, LanePlan] = {}
     routes: dict[int, Route] = {}
     adapters: dict[str, Adapter] = {}
@@ -130,11 +169,16 @@ def _lanes(
             adapter = adapter_for(provider.kind, provider.base_url, key, stream=provider.stream)
             adapters[provider.name] = _judged(adapter, provider.kind, validator)
         lane = lane_key(provider, route.model, key, salt)
-        routes[route.id] = Route(lane, _price(config, provider, route.model))
-        if lane not in lanes:
+        routes[route.id] = Route(lane, prices.get((provider.name, route.model)))
+        purses = _purses(provider, route.model, spent)
+        if lane in lanes:
+            lanes[lane] = _with_purses(lanes[lane], purses)
+        else:
             limits = provider.limits if provider.pool else provider.limits_for(route.model)
             profile = profile_for(provider.base_url, provider.kind)
-            spec = LaneSpec(lane, limits, provider.retry_for(config.run.max_attempts), profile.counting)
+            spec = LaneSpec(
+                lane, limits, provider.retry_for(config.run.max_attempts), profile.counting, purses=purses
+            )
             lanes[lane] = LanePlan(
                 spec, f"{provider.name}/{provider.pool or route.model}", adapters[provider.name]
             )
@@ -165,20 +209,36 @@ def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, st
 
     def check(provider: str, model: str) -> None:
         key_of(config.providers[provider], environ, dotenv)
-        _price(config, config.providers[provider], model)
+        if must_be_known(config, provider, model):
+            required_price(config, provider, model)
 
     return check
 
 
-def _price(config: Config, provider: ProviderConfig, model: str) -> Price | None:
-    """A budget that nobody can count is an error, not a hope."""
-    price = provider.price_of(model)
-    if price is None and config.run.max_cost_usd:
-        raise ConfigError(
-            f"--max-cost: the price of {provider.name}/{model} is not known",
-            hint=f'set input and output in [providers.{provider.name}.models."{model}".prices], USD a million tokens',
-        )
-    return price
+def _spent(store: Store, job: Job) -> dict[str, float]:
+    """What the job's earlier runs have spent, or may have, by provider and by provider/model."""
+    use = store.use_by_route(job.id)
+    spent: dict[str, float] = {}
+    for route in store.routes(job.id):
+        usd = use[route.id].cost_usd + use[route.id].unsure_usd if route.id in use else 0.0
+        for name in (route.provider, f"{route.provider}/{route.model}"):
+            spent[name] = spent.get(name, 0.0) + usd
+    return spent
+
+
+def _purses(provider: ProviderConfig, model: str, spent: Mapping[str, float]) -> tuple[Purse, ...]:
+    """The budgets that a lane has beside the run's: its provider's, which all its lanes share, and its model's."""
+    caps = {provider.name: provider.max_cost_usd, f"{provider.name}/{model}": provider.max_costs.get(model)}
+    return tuple(Purse(name, most, spent.get(name, 0.0)) for name, most in caps.items() if most)
+
+
+def _with_purses(lane: LanePlan, purses: tuple[Purse, ...]) -> LanePlan:
+    """Two providers of one account share a lane: it then minds the budgets of both."""
+    more = tuple(purse for purse in purses if purse not in lane.spec.purses)
+    if not more:
+        return lane
+    spec = msgspec.structs.replace(lane.spec, purses=(*lane.spec.purses, *more))
+    return msgspec.structs.replace(lane, spec=spec)
 
 
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:

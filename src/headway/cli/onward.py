@@ -1,0 +1,92 @@
+"""The exact command that goes on from where a job stands: with the flags without which it would find another job, or forget
+its cap on money.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from pathlib import Path
+
+from headway.config import Config, load
+from headway.core.budget import OUT_OF_MONEY
+from headway.errors import HeadwayError
+from headway.stores.base import Job
+
+
+def next_step(config: Config, job: Job, state: str) -> str:
+    """What to do, as a line for people."""
+    command = next_command(config, job, state)
+    if state == "failed" and job.ended == job.total:
+        return f"to try the failed ones again: {command}"
+    if state == "stopped":
+        return f"when that is mended: {command}"
+    if purses := used_up(job):
+        return f"raise {' and '.join(purses)}, then: {command}"
+    return f"go on with: {command}"
+
+
+def next_command(config: Config, job: Job, state: str) -> str:
+    """The command alone."""
+    words = ["headway", "resume", job.name]
+    if state == "failed" and job.ended == job.total:
+        words = ["headway", "retry", "--failed", job.name]
+    return shlex.join([*words, *_flags(config, job, state)])
+
+
+def used_up(job: Job) -> list[str]:
+    """The budgets of lanes that left units behind, each by where it stands in the file."""
+    named = {
+        message.partition(" may cost")[0]
+        for code, message in job.unfinished.values()
+        if code == "budget" and message != OUT_OF_MONEY
+    }
+    return [_key_of(name) for name in sorted(named)]
+
+
+def _key_of(name: str) -> str:
+    provider, _, model = name.partition("/")
+    table = f'[providers.{provider}.models."{model}"]' if model else f"[providers.{provider}]"
+    return f"max_cost in {table}"
+
+
+def _flags(config: Config, job: Job, state: str) -> list[str]:
+    """What a plain command would not know by itself."""
+    flags = []
+    usual = _usual(None)
+    if config.path is not None and (usual is None or usual.path != config.path):
+        flags += ["--config", _short(config.path)]
+        usual = _usual(config.path)
+    if usual is None or usual.db != config.db:
+        flags += ["--db", config.db if "://" in config.db else _short(Path(config.db))]
+    cap = float(job.settings.get("run", {}).get("max_cost_usd", 0.0))
+    if cap and state == "budget" and not used_up(job):
+        flags += ["--max-cost", f"{_higher(job, cap):g}"]
+    elif cap and (usual is None or usual.run.max_cost_usd != cap):
+        flags += ["--max-cost", f"{cap:g}"]
+    return flags
+
+
+def _higher(job: Job, cap: float) -> float:
+    """A cap that will do, as far as what was done says: two digits, rounded up."""
+    needed = 1.1 * job.cost_usd / job.good * job.total if job.good else 0.0
+    wanted = max(needed, 1.25 * cap)
+    step = 10.0 ** (math.floor(math.log10(wanted)) - 1)
+    return float(f"{math.ceil(wanted / step - 1e-9) * step:.6g}")
+
+
+def _usual(path: Path | None) -> Config | None:
+    """What a command without flags would go by."""
+    try:
+        return load(path, Path.cwd(), os.environ)
+    except HeadwayError:
+        return None
+
+
+def _short(path: Path) -> str:
+    """Relative to where the user is, if that is shorter."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

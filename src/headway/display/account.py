@@ -1,0 +1,128 @@
+"""The account of a run in words and as data: what was spent and saved, by job and by lane, and what held each lane back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from headway.core.shares import CONCURRENCY, Share
+from headway.core.snapshot import LaneView
+from headway.display.words import count, duration, money, tokens
+from headway.engine.observer import View
+from headway.stores.base import Job, Use
+
+#: Lanes that have a line of their own at the end of a run.
+MOST_LANES: Final = 12
+#: A lane that was held for less than this was not held back by it.
+SHORT_HOLD_S: Final = 1.0
+
+
+def saved(job: Job) -> str:
+    """What is not sent again, before the first request of a run."""
+    text = f"{job.good:,} of {job.total:,} are done already"
+    spared = [money(job.saved_usd)] if job.saved_usd else []
+    if job.saved_tokens > 0:
+        spared.append(tokens(job.saved_tokens))
+    return f"{text}: {' and '.join(spared)} not spent again" if spared else text
+
+
+def saved_facts(job: Job) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "units": job.good,
+        "cost_usd": None if job.known_usd is None else job.saved_usd,
+        "tokens": job.saved_tokens,
+    }
+
+
+def spent(use: Job | Use) -> str:
+    """Tokens, refusals and money, with what of it was paid for nothing, and what nobody knows."""
+    parts = [f"{use.input_tokens:,} tokens in", f"{use.output_tokens:,} out", f"{use.refused:,} × 429"]
+    return ", ".join(parts + ([cost] if (cost := cost_of(use)) else []))
+
+
+def cost_of(use: Job | Use) -> str:
+    """The money alone; "" where there is nothing to say about it."""
+    if not use.cost_usd and not use.unsure_usd:
+        return ""
+    text = money(use.cost_usd)
+    if use.repeated_usd:
+        text += f", of which {money(use.repeated_usd)} in {count(use.repeated, 'attempt')} that failed or were repeated"
+    if use.unsure_usd:
+        text += f", and at most {money(use.unsure_usd)} more in {count(use.unsure, 'attempt')} that did not say what they took"
+    if use.unpriced:
+        text += f" (without {count(use.unpriced, 'attempt')} whose price is not known)"
+    return text
+
+
+def use_facts(use: Job | Use) -> dict[str, Any]:
+    """What attempts came to, as data: a cost of null is one that nobody knows."""
+    return {
+        "attempts": use.attempts,
+        "refused": use.refused,
+        "input_tokens": use.input_tokens,
+        "output_tokens": use.output_tokens,
+        "cost_usd": use.known_usd,
+        "unpriced_attempts": use.unpriced,
+        "repeated": {
+            "attempts": use.repeated,
+            "tokens": use.repeated_tokens,
+            "cost_usd": None if use.known_usd is None else use.repeated_usd,
+        },
+        "unsure": {"attempts": use.unsure, "most_usd": use.unsure_usd},
+    }
+
+
+def lane_lines(view: View, uses: Mapping[str, Use]) -> list[str]:
+    """A line for each lane that did anything: what it cost, and what held it back. `uses` are by the lane's key."""
+    worked = [lane for lane in view.snapshot.lanes if lane.started]
+    lines = []
+    for lane in sorted(worked, key=lambda lane: view.names[lane.key])[:MOST_LANES]:
+        use = uses.get(lane.key)
+        parts = [f"{lane.succeeded:,} succeeded"]
+        if len(worked) > 1 and use is not None and (use.cost_usd or use.unsure_usd):
+            parts.append(money(use.cost_usd))
+        lines.append(f"{view.names[lane.key]}: {', '.join(parts)}; {held_back(lane, view.snapshot.cap)}")
+    if len(worked) > MOST_LANES:
+        lines.append(f"… and {len(worked) - MOST_LANES} more lanes: 'headway status' has them all")
+    return lines
+
+
+def held_back(lane: LaneView, cap: Share | None = None) -> str:
+    """Which limit the lane ran against, and how much of it was used."""
+    top = lane.shares[0] if lane.shares else None
+    if cap is not None and cap.binds and (top is None or cap.used > top.used):
+        text = f"{cap.limit:,.0f} at once over all lanes was the limit, {cap.used:.0%} of it used"
+    elif top is None:
+        text = "no limit was met"
+    elif top.binds:
+        text = f"{_limit(top)} was the limit, {top.used:.0%} of it used"
+    else:
+        text = f"no limit held it back ({top.used:.0%} used of {_limit(top)})"
+    if lane.held_s >= SHORT_HOLD_S:
+        text += f"; held for {duration(lane.held_s)}"
+    return text
+
+
+def _limit(share: Share) -> str:
+    if share.name == CONCURRENCY:
+        return f"{share.limit:,.0f} at once"
+    if share.found:
+        return f"a pace of about {share.limit:,.0f} {share.dimension.replace('_', ' ')} per minute, which the lane found,"
+    if share.name == "minimum gap":
+        return f"a minimum gap of {duration(share.limit)}"
+    return f"{share.limit:,.0f} {share.name}"
+
+
+def limit_facts(view: View) -> dict[str, Any]:
+    """What held each lane back over the run, as data."""
+    return {
+        view.names[lane.key]: {
+            "held_s": round(lane.held_s, 3),
+            "limits": [
+                {"name": share.name, "limit": share.limit, "used": round(share.used, 4), "found": share.found}
+                for share in lane.shares
+            ],
+        }
+        for lane in view.snapshot.lanes
+    }
