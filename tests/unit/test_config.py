@@ -861,3 +861,48 @@ def test_cached_input_has_its_own_price() -> None:
     usage = Usage(1_000_000.0, 500_000.0, 400_000.0)
     assert Price(2.0, 4.0, 0.5).cost(usage) == pytest.approx(0.6 * 2.0 + 0.4 * 0.5 + 0.5 * 4.0)
     assert Price(2.0, 4.0).cost(usage) == pytest.approx(2.0 + 2.0)
+
+
+def test_budgets_of_a_provider_and_of_its_models(tmp_path: Path) -> None:
+    alpha = loaded(
+        tmp_path,
+        f"""{ALPHA}max_cost = 5
+        [providers.alpha.models."gpt-x"]
+        max_cost = 2.5
+        [providers.alpha.models."gpt-y"]
+        max_cost = 0
+        [providers.alpha.models."gpt-z".limits]
+        rpm = 5
+        """,
+    ).providers["alpha"]
+    assert alpha.max_cost_usd == 5.0
+    assert alpha.max_costs == {"gpt-x": 2.5}
+    assert list(alpha.models) == ["gpt-z"], "a budget is no limit of its own"
+
+
+def test_a_price_may_be_that_of_a_model_of_the_list(tmp_path: Path) -> None:
+    alpha = loaded(
+        tmp_path,
+        f"""{ALPHA}[providers.alpha.prices]
+        input = 1
+        cache_write = 3
+        [providers.alpha.models."ours".prices]
+        like = "azure/gpt-4o"
+        """,
+    ).providers["alpha"]
+    assert (alpha.like("ours"), alpha.price_of("ours")) == ("azure/gpt-4o", None)
+    assert (alpha.like("gpt-x"), alpha.price_of("gpt-x")) == ("", Price(1.0, cache_write=3.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[providers.alpha.prices]\nlike = 'gpt-4o'\ninput = 1", "providers.alpha.prices.like: stands alone"),
+        ("[providers.alpha.prices]\nlike = ''", "providers.alpha.prices.like: expected a string"),
+        ("max_cost = -1", "providers.alpha.max_cost: expected a number of 0 or more, not -1"),
+        ("[providers.alpha.models.x]\nmax_cost = 'all'", "providers.alpha.models.x.max_cost: expected a number of 0 or more"),
+        ("max_costs = 1", "providers.alpha.max_costs: unknown key; did you mean 'max_cost'?"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_about_money_is_said_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+    assert said in complaint(tmp_path, f"{ALPHA}{text}")

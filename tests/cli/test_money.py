@@ -1,0 +1,314 @@
+"""Money as a user meets it: costs, caps for jobs and for lanes, what is saved, and the end of a run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Headway
+from tests.crash.stage import KEY, Stage
+
+from headway.config import price_list
+from headway.core.model import Price, Usage
+
+#: What the list is asked for: the fake is on this machine, where nothing has a price unless somebody says so.
+LIKE = '[providers.alpha.prices]\nlike = "openai/gpt-4o"'
+DEAR = "[providers.alpha.prices]\ninput = 1000\noutput = 1000"
+OTHER_KEY = "sk-the-other-account"
+
+
+def two_providers(stage: Stage, alpha: str = "", beta: str = "", more: str = "") -> None:
+    """Even units go to alpha, odd ones to beta; both cost a thousandth of a dollar a token."""
+    (stage.root / "headway.toml").write_text(
+        "".join(
+            f'[providers.{name}]\nkind = "openai"\nbase_url = "{stage.fake.url}/v1"\napi_key_env = "{name.upper()}_KEY"\n'
+            f"{table}\n[providers.{name}.prices]\ninput = 1000\noutput = 1000\n"
+            f"[providers.{name}.limits]\nmax_concurrency = 2\n"
+            for name, table in (("alpha", alpha), ("beta", beta))
+        )
+        + more
+    )
+    stage.write_input(
+        [
+            stage.row(index, model=f"{'beta' if index % 2 else 'alpha'}/x", max_tokens=8)
+            for index in range(stage.units)
+        ]
+    )
+
+
+@pytest.fixture
+def other_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BETA_KEY", OTHER_KEY)
+
+
+def status(headway: Headway) -> Any:
+    return json.loads(headway("status", "--json").out)
+
+
+# -- prices ------------------------------------------------------------------------------------------------------------
+
+
+def test_costs_come_from_the_price_list_where_the_file_has_none(stage: Stage, headway: Headway) -> None:
+    stage.configure(more=LIKE)
+    assert headway("run", "in.jsonl", "-q").code == 0
+    [price] = price_list.look_up([price_list.Question("", "openai", "gpt-x", "openai/gpt-4o")])
+    assert price is not None
+    for row in stage.rows():
+        usage = row["headway"]["usage"]
+        cost = price.cost(Usage(usage["input_tokens"], usage["output_tokens"], usage["cached_input_tokens"]))
+        assert row["headway"]["cost_usd"] == pytest.approx(cost)
+        assert cost > 0.0
+    kept = json.loads((stage.root / ".headway" / "prices.json").read_text())
+    assert list(kept["prices"].values()) == [json.loads(json.dumps(_plain(price)))]
+    told = status(headway)
+    assert told["cost_usd"] == pytest.approx(sum(row["headway"]["cost_usd"] for row in stage.rows()))
+    assert told["lanes"]["alpha/gpt-x"]["cost_usd"] == pytest.approx(told["cost_usd"])
+    assert told["unpriced_attempts"] == 0
+
+
+def _plain(price: Price) -> dict[str, Any]:
+    return {
+        "input": price.input,
+        "output": price.output,
+        "cached_input": price.cached_input,
+        "cache_write": price.cache_write,
+        "above": list(price.above),
+    }
+
+
+def test_without_a_price_a_cost_is_null_and_a_free_one_is_0(stage: Stage, headway: Headway) -> None:
+    assert headway("run", "in.jsonl", "-q").code == 0
+    assert {row["headway"]["cost_usd"] for row in stage.rows()} == {None}
+    assert status(headway)["cost_usd"] is None
+    stage.configure(more="[providers.alpha.prices]\ninput = 0\noutput = 0")
+    assert headway("run", "in.jsonl", "--fresh", "--force", "-q").code == 0
+    assert {row["headway"]["cost_usd"] for row in stage.rows()} == {0.0}
+    assert status(headway)["cost_usd"] == 0.0
+
+
+def test_a_model_that_the_list_does_not_know_is_said_in_one_line(stage: Stage, headway: Headway) -> None:
+    stage.configure(more='[providers.alpha.prices]\nlike = "openai/no-such-model"')
+    for _ in range(2):  # Asked, and then kept.
+        done = headway("run", "in.jsonl", "--fresh", "--force")
+        assert done.code == 0
+        [line] = [line for line in done.err.splitlines() if "no price is known" in line]
+        assert "'alpha/gpt-x': the cost is not counted" in line
+        assert '[providers.alpha.models."gpt-x".prices]' in line
+
+
+@pytest.mark.parametrize(
+    ("flag", "table", "said"),
+    [
+        (("--max-cost", "5"), "", "--max-cost"),
+        ((), "max_cost = 5", "max_cost in [providers.alpha]"),
+        (
+            (),
+            '[providers.alpha.models."gpt-x"]\nmax_cost = 5',
+            'max_cost in [providers.alpha.models."gpt-x"]',
+        ),
+    ],
+)
+@pytest.mark.parametrize("more", ["", '[providers.alpha.prices]\nlike = "openai/no-such-model"'])
+def test_a_cap_without_a_price_is_an_error_before_anything_is_sent(
+    stage: Stage, headway: Headway, flag: tuple[str, ...], table: str, said: str, more: str
+) -> None:
+    stage.configure(provider=table, more=more)
+    refused = headway("run", "in.jsonl", *flag)
+    assert refused.code == 2
+    [line] = refused.err.splitlines()
+    assert f"{said}: the price of alpha/gpt-x is not known" in line
+    assert 'set input and output in [providers.alpha.models."gpt-x".prices]' in line
+    assert [stage.sent(index) for index in range(stage.units)] == [0] * stage.units
+    assert json.loads(headway("jobs", "--json").out) == [], "no job is left behind"
+
+
+def test_a_cap_is_kept_with_prices_from_the_list(stage: Stage, headway: Headway) -> None:
+    stage.configure(more=LIKE)
+    assert headway("run", "in.jsonl", "--max-cost", "0.0000001", "-q").code == 3
+    assert [stage.sent(index) for index in range(stage.units)] == [0] * stage.units
+    assert headway("resume", "--max-cost", "9", "-q").code == 0
+
+
+def test_a_run_without_a_cap_does_not_load_the_list(stage: Stage) -> None:
+    """It takes a third of a second, which the first request would wait for."""
+    stage.configure(more=LIKE)
+    script = (
+        "import sys; from headway.cli import main; code = main(['run', 'in.jsonl', '-q']); "
+        "print(code, [name for name in ('genai_prices', 'pydantic') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=stage.root,
+        env=stage.environ(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "0 []\n"
+    assert all(row["headway"]["cost_usd"] > 0.0 for row in stage.rows())
+
+
+# -- lanes' budgets ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("other_key")
+def test_a_lane_out_of_money_stops_and_the_others_go_on(stage: Stage, headway: Headway) -> None:
+    two_providers(stage, alpha="max_cost = 0.03")
+    done = headway("run", "in.jsonl")
+    assert done.code == 3
+    assert "stopped: a lane's budget is used up" in done.err
+    assert "alpha/x stopped: budget: alpha may cost $0.03 and has cost $0.0" in done.err
+    rows = stage.rows()
+    assert [row["headway"]["status"] for row in rows[1::2]] == ["succeeded"] * 5
+    left = [row for row in rows[0::2] if row["response"] is None]
+    assert left
+    assert {row["error"]["code"] for row in left} == {"budget"}
+    told = status(headway)
+    assert 0.0 < told["lanes"]["alpha/x"]["cost_usd"] <= 0.03
+    assert told["pending"] == len(left)
+    assert list(told["stopped"]) == ["alpha/x"]
+    step = done.err.splitlines()[-1].strip()
+    assert step.startswith("raise max_cost in [providers.alpha], then: headway resume in-")
+    assert step in headway("status").out, "whoever looks later is told the same"
+
+    assert headway(*shlex.split(step.partition("then: headway ")[2]), "-q").code == 3, "nothing was raised"
+    two_providers(stage, alpha="max_cost = 3")
+    assert headway(*shlex.split(step.partition("then: headway ")[2]), "-q").code == 0
+    assert [stage.sent(index) for index in range(stage.units)] == [1] * stage.units
+
+
+@pytest.mark.usefixtures("other_key")
+def test_a_models_budget_is_its_own(stage: Stage, headway: Headway) -> None:
+    two_providers(stage, more='[providers.alpha.models."x"]\nmax_cost = 0.000001\n')
+    done = headway("run", "in.jsonl")
+    assert done.code == 3
+    assert 'raise max_cost in [providers.alpha.models."x"], then: headway resume' in done.err
+    assert status(headway)["succeeded"] == 5
+
+
+def test_a_lanes_budget_counts_earlier_runs_under_another_key(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.configure(provider="max_cost = 0.05", more=DEAR, limits="max_concurrency = 1")
+    stage.write_input([stage.row(index, max_tokens=4) for index in range(stage.units)])
+    assert headway("run", "in.jsonl", "-q").code == 3
+    before = status(headway)["cost_usd"]
+    assert 0.0 < before <= 0.05
+    monkeypatch.setenv("ALPHA_KEY", f"{KEY}-of-another-account")
+    assert headway("resume", "-q").code == 3
+    assert status(headway)["cost_usd"] == before
+
+
+def test_a_pool_has_one_budget(stage: Stage, headway: Headway) -> None:
+    stage.configure(provider='pool = "all"\n[providers.alpha.models."gpt-x"]\nmax_cost = 1', more=DEAR)
+    refused = headway("run", "in.jsonl")
+    assert refused.code == 2
+    assert "providers.alpha.models: a pool is one lane" in refused.err
+
+
+# -- what is saved ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_goes_on_says_what_it_does_not_spend_again(stage: Stage, headway: Headway) -> None:
+    stage.configure(more=DEAR)
+    stage.write_input([stage.row(index, max_tokens=4) for index in range(stage.units)])
+    assert headway("run", "in.jsonl", "--max-cost", "0.03", "-q").code == 3
+    before = status(headway)
+    done, cost = before["succeeded"], before["cost_usd"]
+    assert 0 < done < 10
+    tokens = before["input_tokens"] + before["output_tokens"]
+    again = headway("resume", "--max-cost", "9", "--json")
+    assert (
+        f"{done} of 10 are done already: ${cost:.4f} and {tokens} tokens not spent again; {10 - done} to go"
+        in again.err
+    )
+    told = json.loads(again.out)
+    assert told["saved"] == {"units": done, "cost_usd": pytest.approx(cost), "tokens": tokens}
+    rerun = headway("run", "in.jsonl")
+    assert "is done: nothing was sent" in rerun.err
+    assert "10 of 10 are done already: $" in rerun.err
+    assert json.loads(headway("run", "in.jsonl", "--json").out)["saved"]["units"] == 10
+
+
+def test_what_was_paid_for_and_failed_is_told(stage: Stage, headway: Headway) -> None:
+    """A stream that breaks off after its first event has said what its input came to."""
+    plan = stage.root / "plan.yaml"
+    plan.write_text("accounts:\n  default: {latency: 10ms, faults: [{kind: stream-error, every: 3}]}\n")
+    from headway.fake.process import fake_process
+
+    with fake_process("--config", str(plan)) as fake:
+        (stage.root / "headway.toml").write_text(
+            f'[providers.alpha]\nkind = "anthropic"\nbase_url = "{fake.url}"\napi_key_env = "ALPHA_KEY"\nmodel = "claude-x"\n'
+            "stream = true\n[providers.alpha.prices]\ninput = 1000\noutput = 1000\n"
+            "[providers.alpha.retry]\nbase = '10ms'\ncap = '20ms'\n[providers.alpha.limits]\nmax_concurrency = 2\n"
+        )
+        stage.write_input([{"id": f"u{n}", "prompt": f"say {n}", "max_tokens": 9} for n in range(10)])
+        done = headway("run", "in.jsonl", "--json")
+    told = json.loads(done.out)
+    assert (done.code, told["succeeded"]) == (0, 10)
+    repeated = told["repeated"]
+    assert repeated["attempts"] > 0
+    assert 0.0 < repeated["cost_usd"] < told["cost_usd"]
+    rows = sum(row["headway"]["cost_usd"] for row in stage.rows())
+    assert rows == pytest.approx(told["cost_usd"]), "what failed is in its unit's cost, too"
+    said = headway("status").out
+    assert f"in {repeated['attempts']} attempt" in said
+    assert "that failed or were repeated" in said
+
+
+# -- the end of a run --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("other_key")
+def test_the_end_says_what_each_lane_cost_and_what_held_it_back(stage: Stage, headway: Headway) -> None:
+    two_providers(stage)
+    toml = stage.root / "headway.toml"
+    toml.write_text(toml.read_text().replace("max_concurrency = 2", 'rpm = 300\nburst = "200ms"', 1))
+    done = headway("run", "in.jsonl", "--log-file", "run.log", "--log-format", "json")
+    assert done.code == 0
+    lines = [line.strip() for line in done.err.splitlines()]
+    [alpha] = [line for line in lines if line.startswith("alpha/x: 5 succeeded, $0.")]
+    [beta] = [line for line in lines if line.startswith("beta/x: 5 succeeded, $0.")]
+    assert "300 requests per minute was the limit, " in alpha
+    assert "2 at once was the limit, " in beta
+    finished = json.loads((stage.root / "run.log").read_text().splitlines()[-1])
+    assert finished["limits"]["beta/x"]["limits"][0]["name"] == "concurrency"
+    assert finished["next"] is None
+    spent = json.loads(headway("lanes", "--json").out)
+    assert [lane["spent"]["cost_usd"] > 0.0 for lane in spent] == [True, True]
+    assert "spent over all jobs: $0." in headway("lanes").out
+    assert "alpha/x: 5 succeeded; $0." in headway("status").out
+
+
+def test_the_last_line_is_the_exact_command_that_goes_on(stage: Stage, headway: Headway) -> None:
+    """With the flags without which it would find another job, or another cap."""
+    stage.configure(more=DEAR)
+    stage.write_input([stage.row(index, max_tokens=4) for index in range(stage.units)])
+    (stage.root / "headway.toml").rename(stage.root / "other name.toml")
+    first = headway(
+        "run", "in.jsonl", "--config", "other name.toml", "--db", "there/jobs.db", "--max-cost", "0.03"
+    )
+    assert first.code == 3
+    command = first.err.splitlines()[-1].partition("go on with: headway ")[2]
+    words = shlex.split(command)
+    assert words[:1] + words[2:6] == ["resume", "--config", "other name.toml", "--db", "there/jobs.db"]
+    assert words[6] == "--max-cost"
+    done = headway(*words)
+    assert done.code == 0, f"the proposed cap will do: {command}\n{done.err}"
+
+
+def test_a_cap_that_stands_in_the_file_needs_no_flag(stage: Stage, headway: Headway) -> None:
+    stage.configure(more=f"{DEAR}\n[run]\nmax_cost = 900\nmax_attempts = 1")
+    (stage.root / "headway.toml").write_text(
+        (stage.root / "headway.toml").read_text().replace("api_key_env", "stream = false\napi_key_env")
+    )
+    done = headway("run", "in.jsonl", "--max-duration", "1ms", "--json")
+    told = json.loads(done.out)
+    assert done.code == 3
+    assert told["next"] == f"headway resume {told['job']}"
+    done = headway("run", "in.jsonl", "--max-duration", "1ms", "--max-cost", "17", "--json")
+    assert json.loads(done.out)["next"] == f"headway resume {told['job']} --max-cost 17"

@@ -1,0 +1,212 @@
+"""Prices that become known while a run goes on: no request waits for them, and no answer is lost to the wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from tests.engine.test_engine import Adapter, Send, Watcher, ended, job_of, until
+
+from headway.core.model import Kind, LaneSpec, Limits, Outcome, Price, Purse, Usage
+from headway.engine import plan as plans
+from headway.engine.engine import Engine
+from headway.providers.base import Answer, Request
+from headway.stores.base import Batch
+from headway.stores.memory import MemoryStore
+
+USED = Usage(1000.0, 100.0)
+PRICE = Price(1.0, 10.0)
+COST = 0.002
+
+
+async def answered(request: Request) -> Answer:
+    return Answer(Outcome(usage=USED), status=200, body=b"{}")
+
+
+def failing_first(kind: Kind, usage: Usage | None) -> Send:
+    """The first try of all fails, everything else is answered."""
+    tries: list[Request] = []
+
+    async def send(request: Request) -> Answer:
+        tries.append(request)
+        if len(tries) == 1:
+            return Answer(Outcome(kind, usage, message="no"), status=None)
+        return await answered(request)
+
+    return send
+
+
+def engine(
+    store: MemoryStore,
+    send: Send,
+    units: int = 3,
+    *,
+    price: Price | None = None,
+    later: Callable[[int], plans.PriceList] | None = None,
+    purse: Purse | None = None,
+    **more: object,
+) -> tuple[Engine, Adapter, Watcher]:
+    job = store.job("job") or job_of(store, units)
+    [route] = store.routes(job.id)
+    adapter, watcher = Adapter(send), Watcher()
+    spec = LaneSpec("lane", Limits(max_concurrency=1), purses=() if purse is None else (purse,))
+    plan = plans.Plan(
+        job=job,
+        lanes={"lane": plans.LanePlan(spec, "alpha/gpt-x", adapter)},
+        routes={route.id: plans.Route("lane", price)},
+        settings={},
+        timeout_s=10.0,
+        later_prices=None if later is None else later(route.id),
+    )
+    plan = msgspec.structs.replace(plan, **more)
+    return Engine(lambda: store, plan, [watcher]), adapter, watcher
+
+
+def costs(store: MemoryStore) -> list[float | None]:
+    return [result.cost_usd for result in store.results(1, -1, 99)]
+
+
+async def test_requests_go_out_before_the_price_is_known_and_their_answers_have_it() -> None:
+    store, told = MemoryStore(), asyncio.Event()
+
+    def later(route: int) -> plans.PriceList:
+        async def look() -> tuple[dict[int, Price], str]:
+            await told.wait()
+            return {route: PRICE}, ""
+
+        return look
+
+    run, adapter, _ = engine(store, answered, later=later)
+    running = asyncio.ensure_future(ended(run))
+    await until(lambda: len(adapter.sent) == 1)
+    assert costs(store) == [None] * 3
+    told.set()
+    assert (await running).state == "complete"
+    assert costs(store) == pytest.approx([COST] * 3)
+    assert (await running).view.cost_usd == pytest.approx(3 * COST)
+
+
+async def test_an_answer_that_waits_for_a_price_is_kept_when_the_run_is_cancelled() -> None:
+    store, asked = MemoryStore(), asyncio.Event()
+
+    def later(route: int) -> plans.PriceList:
+        async def look() -> tuple[dict[int, Price], str]:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+
+        return look
+
+    run, adapter, _ = engine(store, answered, later=later)
+    running = asyncio.ensure_future(ended(run))
+    await asked.wait()
+    await until(lambda: len(adapter.sent) == 1)
+    run.interrupt()
+    run.interrupt()
+    assert (await running).state == "interrupted"
+    [first, *others] = store.results(1, -1, 9)
+    assert (first.status, first.cost_usd, first.body) == ("succeeded", None, b"{}")
+    assert {unit.status for unit in others} == {"pending"}
+
+
+async def test_what_has_no_price_is_said_once_and_has_no_cost() -> None:
+    store = MemoryStore()
+
+    def later(route: int) -> plans.PriceList:
+        async def look() -> tuple[dict[int, Price], str]:
+            return {}, "no price is known"
+
+        return look
+
+    run, _, watcher = engine(store, answered, later=later)
+    assert (await ended(run)).view.cost_usd is None
+    assert watcher.noted_events == ["cost"]
+    assert [event.text for event in store.events(1)] == ["no price is known"]
+    assert costs(store) == [None] * 3
+    job = store.job("job")
+    assert job is not None
+    assert (job.unpriced, job.known_usd, job.saved_tokens) == (3, None, 3300)
+
+
+async def test_a_list_that_breaks_down_breaks_no_run() -> None:
+    store = MemoryStore()
+
+    def later(route: int) -> plans.PriceList:
+        async def look() -> tuple[dict[int, Price], str]:
+            raise RuntimeError("no")
+
+        return look
+
+    run, _, _ = engine(store, answered, later=later)
+    assert (await ended(run)).state == "complete"
+    assert [event.text for event in store.events(1)] == ["prices could not be looked up: RuntimeError"]
+
+
+async def test_a_free_model_costs_nothing_and_that_is_known() -> None:
+    store = MemoryStore()
+    run, _, _ = engine(store, answered, price=Price())
+    assert (await ended(run)).view.cost_usd == 0.0
+    assert costs(store) == [0.0] * 3
+
+
+async def test_what_was_paid_for_without_an_answer_is_counted_and_told_apart() -> None:
+    store = MemoryStore()
+    run, _, _ = engine(store, failing_first(Kind.TRANSIENT, USED), 2, price=PRICE)
+    assert (await ended(run)).state == "complete"
+    job = store.job("job")
+    assert job is not None
+    assert (job.repeated, job.saved_tokens) == (1, 2200)
+    money = [job.cost_usd, job.repeated_usd, job.saved_usd]
+    assert money == pytest.approx([3 * COST, COST, 2 * COST])
+    assert sum(cost or 0.0 for cost in costs(store)) == pytest.approx(3 * COST), (
+        "a unit costs what its tries did"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "cost", "unsure"), [(Kind.RATE, 0.0, 0), (Kind.TIMEOUT, None, 1), (Kind.TRANSIENT, None, 1)]
+)
+async def test_an_attempt_that_does_not_say_what_it_took(kind: Kind, cost: float | None, unsure: int) -> None:
+    store = MemoryStore()
+    run, _, _ = engine(store, failing_first(kind, None), 1, price=PRICE)
+    assert (await ended(run)).state == "complete"
+    first, *_ = store.attempts(1, 0)
+    assert first.cost_usd == cost
+    job = store.job("job")
+    assert job is not None
+    assert (job.unsure, job.unsure_usd > 0.0) == (unsure, bool(unsure))
+
+
+async def test_what_died_with_its_process_counts_against_the_caps() -> None:
+    """Two units were sent when the process died: they may have cost 55 millionths each, and are sent again."""
+    store = MemoryStore()
+    job = job_of(store, 3)
+    store.begin(job.id, {}, "", 1.0)
+    lane = store.lane("lane", "alpha/gpt-x").id
+    batch = Batch(job.id)
+    for index in (0, 1):
+        batch.intend(index, lane)
+    store.commit(batch)
+    purse = Purse("alpha", 2 * 55e-6 + 54e-6)
+    run, adapter, _ = engine(store, answered, price=PRICE, purse=purse)
+    ending = await ended(run)
+    assert (ending.state, len(adapter.sent)) == ("budget", 0)
+    now = store.job("job")
+    assert now is not None
+    assert now.unsure == 2
+    assert now.unsure_usd == pytest.approx(2 * 55e-6)
+    [(code, message)] = now.unfinished.values()
+    assert code == "budget"
+    assert message.startswith("alpha may cost $0.000164 and has cost $0.0001")
+
+
+async def test_a_lane_out_of_money_beside_a_failed_unit_ends_as_failed() -> None:
+    store = MemoryStore()
+    run, _, _ = engine(
+        store, failing_first(Kind.INVALID, USED), price=PRICE, purse=Purse("alpha", COST + 50e-6)
+    )
+    assert (await ended(run)).state == "failed"
+    run, _, _ = engine(store, answered, price=PRICE, purse=Purse("alpha", COST + 50e-6, COST))
+    assert (await ended(run)).state == "budget"
