@@ -336,8 +336,8 @@ def pause_forgotten(patch: Patch) -> None:
 def stop_forgotten(patch: Patch) -> None:
     right = Scheduler._stop
 
-    def wrong(self: Scheduler, lane: Lane, reason: str, *, parked: bool = False) -> None:
-        right(self, lane, reason, parked=parked)
+    def wrong(self: Scheduler, lane: Lane, reason: str, **how: bool) -> None:
+        right(self, lane, reason, **how)
         lane.stopped = ""
 
     patch.setattr(Scheduler, "_stop", wrong)

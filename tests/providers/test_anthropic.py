@@ -120,12 +120,12 @@ def test_a_streamed_message_is_the_unstreamed_one(
     assert draft.whole
     assert draft.ended
     assert json.loads(draft.body()) == body
-    assert draft.usage == Usage(330.0, 42.0, 300.0)
+    assert draft.usage == Usage(330.0, 42.0, 300.0, cache_write_tokens=20.0)
 
 
 def test_usage_in_one_piece() -> None:
     shape = msgspec.json.decode(json.dumps(message()), type=MESSAGES.shape)
-    assert shape.counted() == Usage(330.0, 42.0, 300.0)
+    assert shape.counted() == Usage(330.0, 42.0, 300.0, cache_write_tokens=20.0)
     shape = msgspec.json.decode(b'{"content": [], "usage": {"input_tokens": 5, "cache_read_input_tokens": null}}', type=MESSAGES.shape)  # fmt: skip
     assert shape.counted() == Usage(5.0)
 
@@ -139,7 +139,11 @@ def test_what_is_known_when() -> None:
     draft = MessageDraft()
     assert (draft.begun, draft.whole, draft.usage) == (False, False, None)
     fed(draft, parts("message_start"))
-    assert (draft.begun, draft.whole, draft.usage) == (True, False, Usage(330.0, 1.0, 300.0))
+    assert (draft.begun, draft.whole, draft.usage) == (
+        True,
+        False,
+        Usage(330.0, 1.0, 300.0, cache_write_tokens=20.0),
+    )
     fed(draft, parts("content_block_start", "content_block_delta"))
     assert not draft.whole
     fed(draft, parts("message_delta"))

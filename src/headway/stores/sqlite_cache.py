@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.core.status import Status
-from headway.stores.base import Attempt, Batch, Pending
+from headway.stores.base import USED, Attempt, Batch, Pending
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed, fate
 
 #: The shift of a job's number in a unit's key.
@@ -109,10 +109,7 @@ class SqliteCache:
         return len(gone)
 
 
-_NOTHING: Final = dict.fromkeys(
-    (*(str(status) for status in Status), "attempts", "refused", "input_tokens", "output_tokens", "cost_usd"),
-    0,
-)
+_NOTHING: Final = dict.fromkeys((*(str(status) for status in Status), *USED), 0)
 
 
 def keep(db: sqlite3.Connection, sql: Sql, batch: Batch) -> None:
