@@ -299,7 +299,8 @@ def dependency_released_by_a_failure(patch: Patch) -> None:
     patch.setattr(Scheduler, "_skip", queue_all)
 
 
-@bug("order")
+#: Which unit stands first also decides whether a lane's money is enough for it.
+@bug("order", "done")
 def priority_ignored(patch: Patch) -> None:
     right = Queue.push
 
