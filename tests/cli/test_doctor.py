@@ -291,3 +291,19 @@ def test_an_old_sqlite_and_no_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "_version", lambda name: "")
     assert checkup.uvloop().state == "warning"
     assert checkup.packages().state == "problem"
+
+
+def test_whose_key_it_is(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_BEARER_TOKEN_BEDROCK", "GEMINI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA0123456789")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
+    (stage.root / ".env").write_text(f"GOOGLE_API_KEY={KEY}\n")
+    (stage.root / "headway.toml").write_text(
+        f'[providers.b]\nkind = "bedrock"\nregion = "us-east-1"\nbase_url = "{stage.fake.url}"\n'
+        f'[providers.g]\nkind = "gemini"\nbase_url = "{stage.fake.url}"\n'
+    )
+    found = look(headway)
+    assert found["b key"].text == "AWS_ACCESS_KEY_ID is set (environment)"
+    assert found["g key"].text == "GOOGLE_API_KEY is set (.env)"
+    assert found["b address"].state == found["g address"].state == "ok"

@@ -13,11 +13,13 @@ from tests.cli.conftest import Done, Headway
 from tests.crash.stage import Stage
 
 from headway.cli import main
-from headway.config import load
-from headway.config.loading import BASE_URL_VARIABLES
+from headway.config import key_of, load
+from headway.config.keys import AWS_VARIABLES
 from headway.config.schema import TABLES
-from headway.config.starter import HOSTS, Found, accounts, starter
-from headway.providers.profiles import profile_for
+from headway.config.starter import ADDRESS_VARIABLES, HOSTS, Found, accounts, starter
+from headway.config.vendors import PROFILES as VENDOR_PROFILES
+from headway.config.vendors import REGION
+from headway.providers.profiles import PROFILES, profile_for
 
 SECRET = "sk-init-0c9d8e7f6a5b4c3d"
 
@@ -25,7 +27,8 @@ SECRET = "sk-init-0c9d8e7f6a5b4c3d"
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory where nothing is, and an environment without keys."""
-    names = [host.variable for host in HOSTS] + list(BASE_URL_VARIABLES.values())
+    names = [host.variable for host in HOSTS] + [*ADDRESS_VARIABLES.values(), *AWS_VARIABLES]
+    names += ["GOOGLE_API_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"]
     for name in (*names, "HEADWAY_DB", "HEADWAY_CONFIG", "HEADWAY_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -48,6 +51,8 @@ def test_each_key_becomes_a_provider_and_no_key_is_written_or_printed(
 ) -> None:
     for host in HOSTS:
         monkeypatch.setenv(host.variable, f"{SECRET}-{host.name}")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://r.openai.azure.com/")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
     done = init(capfd)
     assert done.code == 0, done.err
     text = (here / "headway.toml").read_text(encoding="utf-8")
@@ -56,7 +61,8 @@ def test_each_key_becomes_a_provider_and_no_key_is_written_or_printed(
     assert config.run.provider == "openai", "with several, one of them is the default"
     for host in HOSTS:
         provider = config.providers[host.name]
-        assert (provider.kind, provider.base_url) == (host.kind, host.base_url)
+        address = host.base_url.replace(REGION, "eu-west-1") or "https://r.openai.azure.com"
+        assert (provider.kind, provider.base_url) == (host.kind, address)
         assert provider.api_key_env == host.variable
         assert host.variable in done.out
     assert SECRET not in text + done.out + done.err
@@ -64,9 +70,34 @@ def test_each_key_becomes_a_provider_and_no_key_is_written_or_printed(
 
 
 def test_the_addresses_are_those_of_the_profiles() -> None:
-    assert {host.name: profile_for(host.base_url).name for host in HOSTS} == {
-        host.name: host.name for host in HOSTS
+    addresses = {host.name: host.base_url.replace(REGION, "us-east-1") for host in HOSTS if host.base_url}
+    assert {name: profile_for(address).name for name, address in addresses.items()} == {
+        name: name for name in addresses
     }
+    assert set(VENDOR_PROFILES) <= set(PROFILES)
+
+
+def test_what_keeps_an_account_out_is_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA0123456789")
+    monkeypatch.setenv("GOOGLE_API_KEY", SECRET)
+    done = init(capfd)
+    assert "AZURE_OPENAI_API_KEY is set, but not AZURE_OPENAI_ENDPOINT" in done.out
+    assert "AWS_ACCESS_KEY_ID is set, but not AWS_REGION" in done.out
+    [provider] = load(None, here, os.environ).providers.values()
+    assert (provider.name, provider.api_key_env) == ("gemini", "GOOGLE_API_KEY")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://r.openai.azure.com")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    assert init(capfd, "--force").code == 0
+    providers = load(None, here, os.environ).providers
+    assert list(providers) == ["azure", "gemini", "bedrock"]
+    assert providers["bedrock"].region == "us-west-2"
+    assert key_of(providers["bedrock"], os.environ, {}) == f"AKIA0123456789:{SECRET}"
+    assert SECRET not in (here / "headway.toml").read_text()
+    assert "AKIA" not in (here / "headway.toml").read_text()
 
 
 def test_a_key_from_an_env_file(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +150,8 @@ def test_every_key_is_explained_and_every_setting_can_be_switched_on(
     tables |= {f"providers.NAME.{name}": first[name] for name in ("limits", "retry", "prices")}
     for place, keys in TABLES.items():
         if place in tables:
-            assert keys.keys() - {"like"} <= tables[place].keys(), place
+            # These two are of one kind only, and stand in the tables of that kind.
+            assert keys.keys() - {"like", "api_version", "region"} <= tables[place].keys(), place
     [model] = first["models"].values()
     assert list(model["prices"]) == ["like"], "it stands alone"
     path = here / "headway.toml"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from headway.fake.plan import Plan
 from headway.fake.script import read
@@ -96,7 +97,10 @@ async def ask(
     async with (
         aiohttp.ClientSession() as session,
         session.request(
-            method, server.url + path, data=data and io.BytesIO(data), headers=sent | (headers or {})
+            method,
+            URL(server.url + path, encoded=True),
+            data=data and io.BytesIO(data),
+            headers=sent | (headers or {}),
         ) as answer,
     ):
         got = {name.lower(): value for name, value in answer.headers.items()}

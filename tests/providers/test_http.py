@@ -35,18 +35,20 @@ from tests.providers.wire import (
     stream_head,
 )
 
+from headway.config import checks
 from headway.core.model import Dimension, Kind, Usage
 from headway.errors import ConfigError
+from headway.providers.addresses import root_of
 from headway.providers.base import Adapter, Answer
 from headway.providers.http import (
-    DIALECTS,
+    KINDS,
     LONGEST_FAILURE,
     HttpAdapter,
     Secret,
     Settings,
     _duration,
     adapter_for,
-    root_of,
+    dialect_of,
 )
 
 GOOD = json.dumps(completion()).encode()
@@ -159,8 +161,8 @@ async def test_an_adapter_that_is_not_open_says_so() -> None:
 
 
 def test_kinds() -> None:
-    assert set(DIALECTS) == {"anthropic", "openai"}
-    with pytest.raises(ConfigError, match=r"'gopher'.*anthropic, openai"):
+    assert [dialect_of(kind).kind for kind in KINDS] == list(KINDS) == sorted(checks.KINDS)
+    with pytest.raises(ConfigError, match=r"'gopher'.*anthropic, azure, bedrock, gemini, openai"):
         adapter_for("gopher", "https://host", KEY)
 
 
@@ -866,7 +868,7 @@ async def test_no_fault_tells_the_key(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_settings_hide_their_key() -> None:
     settings = Settings("https://host/v1", Secret(KEY), headers={"Authorization": KEY})
-    adapter = HttpAdapter(DIALECTS["openai"], settings)
+    adapter = HttpAdapter(dialect_of("openai"), settings)
     for text in (repr(settings), str(settings), repr(settings.key), repr(adapter)):
         assert KEY not in text
     with pytest.raises(TypeError):
@@ -889,3 +891,18 @@ def test_a_header_that_cannot_be_sent_is_refused() -> None:
 async def test_a_placeholder_key_takes_no_word_out_of_an_answer() -> None:
     answer = await asked(http(completion("EMPTY is a word")), key="EMPTY")
     assert json.loads(answer.body)["choices"][0]["message"]["content"] == "EMPTY is a word"
+
+
+@pytest.mark.parametrize(("profile", "asked_for"), [("", True), ("groq", True), ("mistral", False)])
+async def test_a_stream_is_asked_for_its_usage_where_that_is_allowed(profile: str, asked_for: bool) -> None:
+    """Mistral refuses the question with 422, and tells it unasked."""
+    seen: list[Call] = []
+
+    async def script(call: Call) -> None:
+        seen.append(call)
+        await call.write(http(GOOD))
+
+    answer = await asked(script, stream=True, profile=profile)
+    assert answer.outcome.kind is None
+    assert seen[0].said["stream"] is True
+    assert ("stream_options" in seen[0].said) is asked_for

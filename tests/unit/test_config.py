@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "config.md"
 SALT = b"salt of a store"
 KEY = "sk-proj-0123456789abcdefghijklmnop"
+KINDS = "openai, anthropic, azure, gemini, bedrock"
 
 ALPHA = """
 [providers.alpha]
@@ -140,6 +141,7 @@ def test_an_empty_file_is_a_good_file(tmp_path: Path) -> None:
     [
         ("openai", "https://api.openai.com", "OPENAI_API_KEY"),
         ("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+        ("gemini", "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"),
     ],
 )
 def test_a_kind_knows_its_address_and_its_variable(
@@ -153,6 +155,35 @@ def test_a_kind_knows_its_address_and_its_variable(
         None,
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("table", "url", "variable", "in_flight"),
+    [
+        ('kind = "openai"\nprofile = "groq"', "https://api.groq.com/openai/v1", "GROQ_API_KEY", None),
+        ('kind = "openai"\nbase_url = "https://api.groq.com/openai/v1"', "https://api.groq.com/openai/v1", "GROQ_API_KEY", None),
+        ('kind = "openai"\nbase_url = "https://gw/v1"\nprofile = "generic"', "https://gw/v1", "OPENAI_API_KEY", None),
+        ('kind = "openai"\nprofile = "vllm"', "http://127.0.0.1:8000/v1", "VLLM_API_KEY", 256),
+        ('kind = "openai"\nprofile = "ollama"\nlimits = {max_concurrency = 16}', "http://127.0.0.1:11434/v1", "OLLAMA_API_KEY", 16),
+        ('kind = "bedrock"\nregion = "eu-west-3"', "https://bedrock-runtime.eu-west-3.amazonaws.com", "AWS_BEARER_TOKEN_BEDROCK", None),
+        ('kind = "azure"\nbase_url = "https://r.openai.azure.com/"', "https://r.openai.azure.com", "AZURE_OPENAI_API_KEY", None),
+    ],
+)  # fmt: skip
+def test_a_provider_that_is_known_by_name(
+    tmp_path: Path, table: str, url: str, variable: str, in_flight: int | None
+) -> None:
+    provider = loaded(tmp_path, f"[providers.p]\n{table}").providers["p"]
+    assert (provider.base_url, provider.api_key_env) == (url, variable)
+    assert provider.limits.max_concurrency == in_flight
+    assert provider.key_optional is url.startswith("http://127")
+
+
+def test_geminis_key_has_two_names(tmp_path: Path) -> None:
+    provider = loaded(tmp_path, '[providers.p]\nkind = "gemini"').providers["p"]
+    assert key_of(provider, {"GOOGLE_API_KEY": "g"}, {}) == "g"
+    assert key_of(provider, {"GOOGLE_API_KEY": "g"}, {"GEMINI_API_KEY": "own"}) == "own"
+    with pytest.raises(ConfigError, match="GEMINI_API_KEY is not set"):
+        key_of(provider, {}, {})
 
 
 def test_a_mark_at_the_front_of_the_file_is_no_trouble(tmp_path: Path) -> None:
@@ -329,19 +360,55 @@ def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[providers.alpha]\n", "providers.alpha.kind: missing; there are openai, anthropic"),
+        ("[providers.alpha]\n", f"providers.alpha.kind: missing; there are {KINDS}"),
         (
             "[providers.a]\nkind = 'azure'",
-            "providers.a.kind: kind 'azure' is not there yet; openai, anthropic are",
+            "providers.a.base_url: missing; the endpoint of your resource: https://NAME.openai.azure.com",
+        ),
+        (
+            "[providers.a]\nkind = 'azure'\nbase_url = 'https://r.openai.azure.com/openai/deployments/x'",
+            "providers.a.base_url: expected an address that ends before the endpoint, with or without /v1",
+        ),
+        (
+            "[providers.a]\nkind = 'bedrock'",
+            'providers.a.region: missing; the one where your models are, such as "us-east-1"',
+        ),
+        (
+            "[providers.a]\nkind = 'bedrock'\nregion = 'Frankfurt'",
+            'providers.a.region: expected a region such as "us-east-1", not a string',
+        ),
+        (
+            "[providers.a]\nkind = 'openai'\nregion = 'us-east-1'",
+            'providers.a.region: only a provider of kind = "bedrock" has one',
+        ),
+        (
+            "[providers.a]\nkind = 'openai'\napi_version = '2024-10-21'",
+            'providers.a.api_version: only a provider of kind = "azure" has one',
+        ),
+        (
+            "[providers.a]\nkind = 'azure'\nbase_url = 'https://r'\napi_version = 'v2'",
+            'providers.a.api_version: expected a version such as "2024-10-21", not a string',
+        ),
+        (
+            "[providers.a]\nkind = 'openai'\nprofile = 'grok'",
+            "providers.a.profile: unknown; did you mean 'groq'?",
+        ),
+        (
+            "[providers.a]\nkind = 'openai'\nprofile = 'gemini'",
+            'providers.a.profile: Gemini is asked with kind = "gemini"',
+        ),
+        (
+            "[providers.a]\nkind = 'codex'",
+            f"providers.a.kind: kind 'codex' is not there yet; {KINDS} are",
         ),
         (
             "[providers.a]\nkind = 'gemini-cli'",
-            "providers.a.kind: kind 'gemini-cli' is not there yet; openai, anthropic are",
+            f"providers.a.kind: kind 'gemini-cli' is not there yet; {KINDS} are",
         ),
-        ("[providers.a]\nkind = 'opnai'", "providers.a.kind: expected a kind of provider: openai, anthropic"),
+        ("[providers.a]\nkind = 'opnai'", f"providers.a.kind: expected a kind of provider: {KINDS}"),
         (
             "[providers.a]\nkind = 3",
-            "providers.a.kind: expected a kind of provider: openai, anthropic, not 3",
+            f"providers.a.kind: expected a kind of provider: {KINDS}, not 3",
         ),
         (f"{ALPHA}model = ''", "providers.alpha.model: expected a string, not an empty string"),
         (f"{ALPHA}pool = 7", "providers.alpha.pool: expected a string, not 7"),

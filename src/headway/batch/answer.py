@@ -34,8 +34,10 @@ def text_of(answer: dict[str, Any]) -> str | None:
         case {"output": list(items)}:
             said = [item.get("content") for item in items if isinstance(item, dict) and "content" in item]
             return _joined([part for parts in said if isinstance(parts, list) for part in parts])
-        case {"content": parts}:
+        case {"output": {"message": {"content": parts}}} | {"content": parts}:
             return _joined(parts)
+        case {"candidates": [{"content": {"parts": list(parts)}}, *_]}:
+            return _joined([part for part in parts if isinstance(part, dict) and not part.get("thought")])
     return None
 
 
@@ -47,7 +49,7 @@ def _joined(parts: object) -> str | None:
         part["text"]
         for part in parts
         if isinstance(part, dict)
-        and part.get("type") in ("text", "output_text")
+        and part.get("type", "text") in ("text", "output_text")
         and isinstance(part.get("text"), str)
     ]
     return "".join(texts) if texts else None

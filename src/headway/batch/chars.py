@@ -20,7 +20,9 @@ TOKEN_CHARS: Final = int(FIRST_RATIO)
 
 #: Where a part keeps its text, for kinds that do not keep it in "text".
 _TEXT_OF: Final = {"thinking": "thinking", "refusal": "refusal", "function_call": "arguments"}
-_JSON_FIELDS: Final = ("tools", "functions", "response_format", "output_config")
+_JSON_FIELDS: Final = ("tools", "functions", "response_format", "output_config", "toolConfig")
+#: What a part of Gemini's or Bedrock's is called that is JSON.
+_JSON_PARTS: Final = ("functionCall", "functionResponse", "toolUse", "toolResult")
 
 
 def of_chat(body: Mapping[str, Any]) -> int:
@@ -46,6 +48,23 @@ def of_response(body: Mapping[str, Any]) -> int:
     return total
 
 
+def of_contents(body: Mapping[str, Any]) -> int:
+    """Gemini's input."""
+    total = 0
+    for content in (body.get("systemInstruction") or body.get("system_instruction"), *body["contents"]):
+        if isinstance(content, dict):
+            total += of_content(content.get("parts"))
+    config = body.get("generationConfig")
+    if isinstance(config, dict):
+        total += _json(config.get("responseSchema")) + _json(config.get("responseJsonSchema"))
+    return total + _json(body.get("tools"))
+
+
+def of_json(body: Mapping[str, Any]) -> int:
+    """A body in words that nobody here knows: all of it, unless it is a chat."""
+    return of_chat(body) if isinstance(body.get("messages"), list) else _json(body)
+
+
 def of_embedding(body: Mapping[str, Any]) -> int:
     """Texts, or tokens, to be embedded."""
     return _embedded(body["input"])
@@ -69,6 +88,10 @@ def _part(part: object) -> int:
     text = part.get(_TEXT_OF.get(kind, "text") if type(kind) is str else "text")
     if type(text) is str:
         return len(text)
+    if kind is None:
+        for name in _JSON_PARTS:
+            if name in part:
+                return _json(part[name])
     if kind == "tool_use":
         return _json(part.get("input"))
     if kind in ("tool_result", "message") or "content" in part:

@@ -82,9 +82,32 @@ def texts(value: object, at: str) -> None:
         raise UsageError(f'"{at}input" must be a text or a list, and not empty')
 
 
-def most_output(body: Fields, names: tuple[str, ...], at: str) -> float:
+def contents(value: object, at: str) -> None:
+    """Gemini's conversation: a list of objects, each with its parts."""
+    if type(value) is not list or not value:
+        raise UsageError(f'"{at}contents" must be a list of at least one content')
+    for place, content in enumerate(value):
+        if type(content) is not dict or type(content.get("parts")) is not list:
+            raise UsageError(f'"{at}contents[{place}]" must be an object with "parts"')
+
+
+def anything(value: object, at: str) -> None:
+    """A body that is the model's own."""
+
+
+def within(body: Fields, name: str, at: str) -> tuple[Fields, str]:
+    """The object in the body that has the settings, and where it lies."""
+    if not name:
+        return body, at
+    inner = body.get(name)
+    if inner is not None and type(inner) is not dict:
+        raise UsageError(f'"{at}{name}" must be an object')
+    return inner or {}, f"{at}{name}."
+
+
+def most_output(body: Fields, names: tuple[str, ...], at: str, answers: str = "n") -> float:
     """The most tokens that may come back: the first of these limits, for each of `n` answers; 0.0: no limit."""
     most = 0
     for name in names:
         most = most or whole(body, name, at)
-    return float(most * (whole(body, "n", at) or 1)) if "n" in body else float(most)
+    return float(most * (whole(body, answers, at) or 1)) if answers in body else float(most)

@@ -21,13 +21,15 @@ from headway.batch import rows, table
 from headway.batch.reader import Reader, digest_of
 from headway.batch.recipe import Recipe, is_parquet, is_table
 from headway.batch.route import Router
-from headway.batch.rows import EMBEDDINGS, BadRow, Row
+from headway.batch.rows import BadRow, Row
 from headway.config import Config
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, UsageError
 from headway.stores.base import Job, NewJob, NewUnit, Route, Store, chunks
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
 CHUNK: Final = 10_000
+#: How the paths end that answer without output tokens.
+_EMBEDDED: Final = "/embeddings"
 #: Different mistakes that are shown, and that are counted.
 MOST_SHOWN: Final = 20
 MOST_REMEMBERED: Final = 1_000
@@ -247,7 +249,7 @@ class Intake:
             self._routes[row.provider, row.model] = route
         if row.raw_model not in self._models:
             self._models[row.raw_model] = (row.provider, self._kinds[row.provider], row.model)
-        most = -1 if row.path == EMBEDDINGS else int(row.max_tokens)
+        most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
         return NewUnit(
             row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata
         )

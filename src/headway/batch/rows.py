@@ -8,9 +8,11 @@ its messages for their length.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -29,6 +31,11 @@ CHAT: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
 EMBEDDINGS: Final = "/v1/embeddings"
 MESSAGES: Final = "/v1/messages"
+#: Where the model is in the path.
+GENERATE: Final = "/v1beta/models/{model}:generateContent"
+CONVERSE: Final = "/model/{model}/converse"
+INVOKE: Final = "/model/{model}/invoke"
+_MODEL_IN_URL: Final = re.compile(r"(?:/v1beta|/v1)?/models?/([^/]+?)(:generateContent|/converse|/invoke)")
 
 _BATCH_KEYS: Final = frozenset(("custom_id", "id", "method", "url", "body", "metadata", "priority", "serial"))
 
@@ -64,35 +71,73 @@ class BadRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where requests go, what their input is called and how long it is."""
+    """Where requests go, what their input is called and how long it is. `url` is how rows and people call it.
 
-    path: str
-    kind: str
+    `within` is the object in the body that has the settings; "" where they stand in the body itself. `key` is "" where
+    a body is the model's own.
+    """
+
+    url: str
     check: Callable[[object, str], None]
     key: str
     chars: Callable[[Mapping[str, Any]], int]
     limits: tuple[str, ...] = ()
+    #: The path that is asked, with the model in it where it belongs there; "": as `url`.
+    path: str = ""
+    within: str = ""
+    #: How many answers there are to be.
+    answers: str = "n"
+
+    @property
+    def model_in_path(self) -> bool:
+        """Whether the body has no model."""
+        return "{model}" in self.url
+
+    def path_for(self, model: str) -> str:
+        """Where a model is asked."""
+        path = self.path or self.url
+        return path.replace("{model}", quote(model, safe="")) if "{model}" in path else path
 
 
-_ENDPOINTS: Final = {
-    endpoint.path: endpoint
-    for endpoint in (
-        Endpoint(
-            CHAT,
-            "openai",
-            fields.messages,
-            "messages",
-            chars.of_chat,
-            ("max_completion_tokens", "max_tokens"),
-        ),
-        Endpoint(RESPONSES, "openai", fields.texts, "input", chars.of_response, ("max_output_tokens",)),
-        Endpoint(EMBEDDINGS, "openai", fields.texts, "input", chars.of_embedding),
-        Endpoint(MESSAGES, "anthropic", fields.messages, "messages", chars.of_chat, ("max_tokens",)),
+def _of_openai(where: str = "") -> tuple[Endpoint, ...]:
+    """OpenAI's endpoints; `where` their models are, if they have places of their own."""
+    below = [f"{where}{url.removeprefix('/v1')}" if where else "" for url in (CHAT, EMBEDDINGS)]
+    limits = ("max_completion_tokens", "max_tokens")
+    return (
+        Endpoint(CHAT, fields.messages, "messages", chars.of_chat, limits, below[0]),
+        Endpoint(RESPONSES, fields.texts, "input", chars.of_response, ("max_output_tokens",)),
+        Endpoint(EMBEDDINGS, fields.texts, "input", chars.of_embedding, path=below[1]),
     )
+
+
+#: Every endpoint by kind; the first is what short rows ask.
+_ENDPOINTS: Final[dict[str, tuple[Endpoint, ...]]] = {
+    "openai": _of_openai(),
+    "azure": _of_openai("/deployments/{model}"),
+    "anthropic": (Endpoint(MESSAGES, fields.messages, "messages", chars.of_chat, ("max_tokens",)),),
+    "gemini": (
+        Endpoint(
+            GENERATE,
+            fields.contents,
+            "contents",
+            chars.of_contents,
+            ("maxOutputTokens",),
+            within="generationConfig",
+            answers="candidateCount",
+        ),
+    ),
+    "bedrock": (
+        Endpoint(
+            CONVERSE, fields.messages, "messages", chars.of_chat, ("maxTokens",), within="inferenceConfig"
+        ),
+        Endpoint(INVOKE, fields.anything, "", chars.of_json, ("max_tokens", "max_gen_len")),
+    ),
 }
-_CHAT, _EMBEDDINGS, _MESSAGES = _ENDPOINTS[CHAT], _ENDPOINTS[EMBEDDINGS], _ENDPOINTS[MESSAGES]
-#: Each may be written without its /v1.
-_BY_URL: Final = _ENDPOINTS | {path.removeprefix("/v1"): e for path, e in _ENDPOINTS.items()}
+#: Each may be written without its version.
+_BY_URL: Final = {
+    kind: {url: e for e in endpoints for url in (e.url, e.url.removeprefix("/v1beta").removeprefix("/v1"))}
+    for kind, endpoints in _ENDPOINTS.items()
+}
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -201,13 +246,18 @@ def _batch_row(number: int, row: dict[str, Any], router: Router, asking: Asking 
         raise UsageError('"body" must be an object: the request itself')
     if row.get("method") not in (None, "POST"):
         raise UsageError('"method" must be "POST"')
-    raw_model = fields.model(body.get("model"), "body.")
+    url, in_url = _without_model(row.get("url"))
+    raw_model = fields.model(body.get("model"), "body.") or in_url
     target = router.route(raw_model)
-    endpoint = _endpoint(row.get("url"), target)
+    if in_url is not None and in_url != target.model:
+        raise UsageError(f'"url" names the model \'{_cut(in_url)}\', and "body.model" another one')
+    endpoint = _endpoint(url, target)
     endpoint.check(body.get(endpoint.key), "body.")
-    if endpoint is _MESSAGES and body.get("max_tokens") is None:
+    if endpoint.url == MESSAGES and body.get("max_tokens") is None:
         raise UsageError(f'"body.max_tokens" is missing: {MESSAGES} demands it')
-    if raw_model is None:
+    if endpoint.model_in_path:
+        body.pop("model", None)
+    elif raw_model is None:
         body.pop("model", None)
         body = {"model": target.model, **body}
     else:
@@ -215,15 +265,25 @@ def _batch_row(number: int, row: dict[str, Any], router: Router, asking: Asking 
     return _row(_own(number, row, raw_model), target, endpoint, body, "body.", asking)
 
 
+def _without_model(url: object) -> tuple[object, str | None]:
+    """An address that has a model in it, with that taken out; others as they are."""
+    found = _MODEL_IN_URL.fullmatch(url) if type(url) is str else None
+    if found is None:
+        return url, None
+    template = {":generateContent": GENERATE, "/converse": CONVERSE, "/invoke": INVOKE}[found[2]]
+    return template, None if found[1] == "{model}" else unquote(found[1])
+
+
 def _endpoint(url: object, target: Target) -> Endpoint:
-    endpoint = _BY_URL.get(url) if type(url) is str else None
-    if endpoint is not None and endpoint.kind == target.kind:
+    endpoint = _BY_URL[target.kind].get(url) if type(url) is str else None
+    if endpoint is not None:
         return endpoint
-    known = ", ".join(path for path, other in _ENDPOINTS.items() if other.kind == target.kind)
-    if endpoint is None:
+    known = ", ".join(endpoint.url for endpoint in _ENDPOINTS[target.kind])
+    other = next((by_url[url] for by_url in _BY_URL.values() if type(url) is str and url in by_url), None)
+    if other is None:
         raise UsageError(f'"url" must be one of {known}')
     raise UsageError(
-        f"\"url\" {endpoint.path} does not fit provider '{target.provider}', whose kind is {target.kind}: "
+        f"\"url\" {other.url} does not fit provider '{target.provider}', whose kind is {target.kind}: "
         f"it has {known}"
     )
 
@@ -243,10 +303,19 @@ def _short_row(number: int, row: dict[str, Any], router: Router, asking: Asking 
         messages = [{"role": "user", "content": prompt}]
     else:
         fields.messages(messages, "")
-    if target.kind == "anthropic":
-        return _row(own, target, _MESSAGES, _for_messages(target, messages, row), "", asking)
-    body = {"model": target.model, "messages": _with_system(row, messages), **row}
-    return _row(own, target, _CHAT, body, "", asking)
+    return _row(own, target, _ENDPOINTS[target.kind][0], _asked(target, messages, row), "", asking)
+
+
+def _asked(target: Target, messages: list[Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The body in the words of the API that is asked."""
+    match target.kind:
+        case "anthropic":
+            return _for_messages(target, messages, row)
+        case "gemini" | "bedrock":
+            from headway.batch import shapes
+
+            return (shapes.for_gemini if target.kind == "gemini" else shapes.for_converse)(messages, row)
+    return {"model": target.model, "messages": _with_system(row, messages), **row}
 
 
 def _given(*inputs: object) -> str:
@@ -278,7 +347,8 @@ def _for_messages(target: Target, messages: list[Any], row: dict[str, Any]) -> d
 def _embedding_row(
     own: _Own, target: Target, texts: object, row: dict[str, Any], asking: Asking | None
 ) -> Row:
-    if target.kind != "openai":
+    endpoint = _BY_URL[target.kind].get(EMBEDDINGS)
+    if endpoint is None:
         raise UsageError(
             f'"input" is for embeddings, and provider \'{target.provider}\' has none: use "prompt" or "messages"'
         )
@@ -287,7 +357,7 @@ def _embedding_row(
     if row.pop("system", None) is not None:
         raise UsageError('"system" does not go with "input"')
     fields.texts(texts, "")
-    return _row(own, target, _EMBEDDINGS, {"model": target.model, "input": texts, **row}, "", asking)
+    return _row(own, target, endpoint, {"model": target.model, "input": texts, **row}, "", asking)
 
 
 def _row(
@@ -296,14 +366,15 @@ def _row(
     """What both forms have in common. `at` is where the body's fields lie, for messages."""
     if asking is not None:
         _ask(asking, target, endpoint, body, at)
+    settings, at = fields.within(body, endpoint.within, at)
     return Row(
         own.custom_id,
         target.provider,
         target.model,
-        endpoint.path,
+        endpoint.path_for(target.model),
         _encode(body),
         endpoint.chars(body),
-        fields.most_output(body, endpoint.limits, at),
+        fields.most_output(settings, endpoint.limits, at, endpoint.answers),
         own.priority,
         own.serial,
         own.metadata,

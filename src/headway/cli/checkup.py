@@ -23,6 +23,7 @@ import headway
 from headway.cli import session
 from headway.cli.reach import reached
 from headway.config import Config, ProviderConfig, dotenv_of, key_of
+from headway.config.keys import place_of
 from headway.config.settings import is_loopback
 from headway.errors import ConfigError, HeadwayError
 from headway.stores.base import LIVE, Store
@@ -158,7 +159,7 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
     if provider.base_url.startswith("http://") and not is_loopback(provider.base_url):
         text = f"{variable} is sent to {provider.host} without encryption"
         return Check(name, "warning", text, "write https:// in its base_url, if it has that")
-    return ok(name, f"{variable} is set ({'environment' if os.environ.get(variable) else '.env'})")
+    return ok(name, place_of(provider, os.environ, dotenv))
 
 
 def addresses(config: Config) -> Iterator[Check]:

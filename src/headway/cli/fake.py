@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 @click.option("--max-concurrency", type=int, metavar="N", help="Requests at once.")
 @click.option("--burst", metavar="TIME", help="How deep each bucket is (60s).")
 @click.option("--headers", metavar="STYLE", help="auto, openai, anthropic, minute or none.")
+@click.option(
+    "--dialect", metavar="VENDOR", help="Whose words and headers: groq, mistral, azure, vllm … (by the path)."
+)
+@click.option("--context", type=int, metavar="N", help="The longest prompt, in tokens.")
 @click.option("--latency", metavar="TIME", help="How long an answer takes; 100ms-300ms is a range.")
 @click.option("--ttft", metavar="TIME", help="How long until a stream begins.")
 @click.option("--per-token", metavar="TIME", help="How long each output token takes.")
@@ -73,7 +77,7 @@ def command(
     **account: Any,
 ) -> None:
     """Answer as OpenAI and Anthropic do, on 127.0.0.1: chat completions, responses, embeddings and messages, plain
-    and streamed, with real limits, real headers and, if you like, real trouble. The answers echo the requests.
+    and streamed; as Azure OpenAI, Gemini and Bedrock; with real limits, real headers and, if you like, real trouble. The answers echo the requests.
 
     GET /stats tells what was admitted, refused, answered, repeated and lost. Flags about limits, delays and answers
     are for the account `default`, which takes every key that has no account of its own.

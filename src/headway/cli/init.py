@@ -31,13 +31,14 @@ def command(force: bool, as_json: bool) -> None:
     from headway.cli import session
     from headway.config import read_env_file
     from headway.config.loading import FILE_NAME, find
-    from headway.config.starter import accounts, starter
+    from headway.config.starter import accounts, lacking, starter
 
     here = Path.cwd()
     path = here / FILE_NAME
     _must_be_free(path, force=force)
     above = find(here.parent)
-    found = accounts(os.environ, read_env_file(here / ".env"))
+    dotenv = read_env_file(here / ".env")
+    found = accounts(os.environ, dotenv)
     _write(path, starter(found), force=force)
     steps = next_steps(found)
     if as_json:
@@ -46,7 +47,7 @@ def command(force: bool, as_json: bool) -> None:
     click.echo(f"wrote {FILE_NAME}" + _about(found))
     for one in found:
         click.echo(f"  {one.provider}: {one.variable} ({one.where}), {one.base_url}")
-    for note in _notes(above):
+    for note in (*lacking(os.environ, dotenv), *_notes(above)):
         click.echo(f"note: {note}")
     for number, step in enumerate(steps):
         click.echo(f"{'next:' if number == 0 else 'then:'} {step}")

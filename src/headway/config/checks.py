@@ -6,6 +6,7 @@ repeats a string: somebody's key may stand where it does not belong.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from headway.config.durations import EXPECTED as A_DURATION
 from headway.config.durations import parse_duration
 from headway.config.settings import CacheMode, ProviderKind
+from headway.config.vendors import PROFILES
 
 Check = Callable[[object], Any]
 
@@ -25,14 +27,19 @@ LARGEST_COUNT: Final = 2**31 - 1
 KINDS: Final[tuple[str, ...]] = get_args(ProviderKind)
 CACHE_MODES: Final[tuple[str, ...]] = get_args(CacheMode)
 #: Kinds that DESIGN knows and the code does not yet: the error says "not yet", not "unknown".
-COMING: Final = ("azure", "gemini", "bedrock", "claude", "codex", "gemini-cli", "command", "python")
+COMING: Final = ("claude", "codex", "gemini-cli", "command", "python")
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 #: How keys begin whose characters would all do for a variable's name; none is shorter than this.
 _KEY_STARTS: Final = ("sk_", "gsk_", "AIza", "hf_", "r8_", "ghp_", "nvapi", "pplx", "xai")
 _SHORTEST_KEY: Final = 20
 #: What people paste along with an address.
-_ENDPOINT: Final = re.compile(r"/(?:chat/completions|completions|responses|embeddings|messages)/?$")
+_ENDPOINT: Final = re.compile(
+    r"/(?:chat/completions|completions|responses|embeddings|messages|openai/deployments(?:/.*)?"
+    r"|models/[^/]+:\w+|model/[^/]+/(?:converse|invoke))/?$"
+)
+_API_VERSION: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:-preview)?|preview|latest", re.ASCII)
+_REGION: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]+)+-\d{1,2}", re.ASCII)
 
 
 def expected(what: str, value: object) -> ValueError:
@@ -158,6 +165,32 @@ def variable(value: object) -> str:
             "expected the NAME of an environment variable, such as OPENAI_API_KEY; a key itself belongs in "
             "that variable or in .env, never here"
         )
+    return value
+
+
+def profile(value: object) -> str:
+    """A provider that is known by name."""
+    if not isinstance(value, str):
+        raise expected("a provider that is known by name", value)
+    if value not in PROFILES:
+        near = difflib.get_close_matches(value, PROFILES, n=1)
+        raise ValueError(
+            f"unknown; did you mean '{near[0]}'?" if near else f"unknown; there are {', '.join(PROFILES)}"
+        )
+    return value
+
+
+def api_version(value: object) -> str:
+    """A version of Azure's API."""
+    if not isinstance(value, str) or not _API_VERSION.fullmatch(value):
+        raise expected('a version such as "2024-10-21"', value)
+    return value
+
+
+def region(value: object) -> str:
+    """One of AWS's regions, by its shape."""
+    if not isinstance(value, str) or not _REGION.fullmatch(value):
+        raise expected('a region such as "us-east-1"', value)
     return value
 
 

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from headway.config import checks, schema
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, is_loopback
+from headway.config.vendors import BY_NAME, GENERIC, REGION, Vendor, vendor_at
 from headway.core.model import Limits, Price
 from headway.errors import ConfigError
 
 DEFAULT_DB: Final = ".headway/headway.db"
-BASE_URLS: Final = {"openai": "https://api.openai.com", "anthropic": "https://api.anthropic.com"}
-KEY_VARIABLES: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+#: Keys that only one kind of provider has.
+_OF_ONE_KIND: Final = {"api_version": "azure", "region": "bedrock"}
 
 #: A provider's name is written before a slash in a model's: it has none itself.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
@@ -85,10 +86,12 @@ class _File:
         values = self._table(table, schema.PROVIDER, place)
         if "kind" not in values:
             raise self._wrong(dotted(place, "kind"), f"missing; there are {', '.join(checks.KINDS)}")
-        values.setdefault("base_url", BASE_URLS[values["kind"]])
+        vendor = self._vendor(values, place)
+        values.setdefault("base_url", self._address(vendor, values, place))
         values["key_optional"] = "api_key_env" not in values and is_loopback(values["base_url"])
-        values.setdefault("api_key_env", KEY_VARIABLES[values["kind"]])
+        values.setdefault("api_key_env", vendor.variable)
         limits = self._table(values.pop("limits", {}), schema.LIMITS, dotted(place, "limits"))
+        limits = {**vendor.limits, **limits}
         models = values.pop("models", {})
         values["models"] = self._models(models, limits, place)
         values["max_costs"] = self._max_costs(models, place)
@@ -100,6 +103,35 @@ class _File:
             )
         retry = self._retry(values.pop("retry", {}), dotted(place, "retry"))
         return ProviderConfig(name=name, limits=Limits(**limits), retry=retry, **values)
+
+    def _vendor(self, values: dict[str, Any], place: str) -> Vendor:
+        """Whom a provider's table speaks of: by its profile, by its address, by its kind."""
+        kind, profile = values["kind"], values.get("profile")
+        for key, only in _OF_ONE_KIND.items():
+            if key in values and kind != only:
+                raise self._wrong(dotted(place, key), f'only a provider of kind = "{only}" has one')
+        if profile is not None and profile != GENERIC:
+            vendor = BY_NAME[profile]
+            if vendor.kind != kind:
+                raise self._wrong(
+                    dotted(place, "profile"), f'{vendor.title} is asked with kind = "{vendor.kind}"'
+                )
+            return vendor
+        return vendor_at(values.get("base_url", ""), kind) or BY_NAME[kind]
+
+    def _address(self, vendor: Vendor, values: dict[str, Any], place: str) -> str:
+        """Where a provider is that names no address."""
+        if vendor.kind == "azure":
+            if "base_url" not in values:
+                raise self._wrong(
+                    dotted(place, "base_url"),
+                    "missing; the endpoint of your resource: https://NAME.openai.azure.com",
+                )
+        elif vendor.kind == "bedrock" and "region" not in values:
+            raise self._wrong(
+                dotted(place, "region"), 'missing; the one where your models are, such as "us-east-1"'
+            )
+        return vendor.base_url.replace(REGION, values.get("region", ""))
 
     def _models(self, tables: object, inherited: dict[str, Any], place: str) -> dict[str, Limits]:
         """Each model's limits: the keys that it names, the provider's for the rest."""

@@ -15,8 +15,9 @@ import msgspec
 
 from headway.config import checks, schema
 from headway.config.env_file import read_env_file
-from headway.config.file import BASE_URLS, DEFAULT_DB, KEY_VARIABLES, read_config
+from headway.config.file import DEFAULT_DB, read_config
 from headway.config.settings import Config, ProviderConfig
+from headway.config.vendors import BY_NAME
 from headway.errors import ConfigError, HeadwayError, UsageError
 
 FILE_NAME: Final = "headway.toml"
@@ -92,12 +93,13 @@ def _from_environment(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> 
     somebody's files does not send the user's own key elsewhere.
     """
     providers = {}
-    for kind, variable in KEY_VARIABLES.items():
+    for kind in BASE_URL_VARIABLES:
+        variable = BY_NAME[kind].variable
         source = environ if environ.get(variable) else dotenv
         if not source.get(variable):
             continue
         where = BASE_URL_VARIABLES[kind]
-        address = environ.get(where) or source.get(where) or BASE_URLS[kind]
+        address = environ.get(where) or source.get(where) or BY_NAME[kind].base_url
         try:
             fields: dict[str, Any] = {"kind": kind, "base_url": checks.base_url(address)}
         except ValueError as error:

@@ -19,7 +19,10 @@ Keys = Mapping[str, Check | None]
 TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER}
 PROVIDER: Final[Keys] = {
     "kind": checks.kind,
+    "profile": checks.profile,
     "base_url": checks.base_url,
+    "api_version": checks.api_version,
+    "region": checks.region,
     "api_key_env": checks.variable,
     "model": checks.text,
     "pool": checks.text,

@@ -15,7 +15,7 @@ import msgspec
 
 from headway.core.model import Limits, Price, Retry
 
-ProviderKind = Literal["openai", "anthropic"]
+ProviderKind = Literal["openai", "anthropic", "azure", "gemini", "bedrock"]
 #: Which requests may be answered from the cache, and are kept in it.
 CacheMode = Literal["off", "deterministic", "all"]
 
@@ -56,6 +56,12 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     max_costs: dict[str, float] = {}
     stream: bool | None = None
     key_optional: bool = False
+    #: Whose headers and words it has, where neither its address nor its kind says so.
+    profile: str | None = None
+    #: Azure's: without one the paths are those of its v1 API.
+    api_version: str | None = None
+    #: AWS's.
+    region: str | None = None
 
     @property
     def host(self) -> str:

@@ -12,21 +12,11 @@ from typing import Final
 import msgspec
 
 from headway.config import checks
-from headway.config.file import BASE_URLS, KEY_VARIABLES
+from headway.config.keys import AWS_VARIABLES
 from headway.config.loading import BASE_URL_VARIABLES
+from headway.config.settings import is_loopback
+from headway.config.vendors import ALIASES, BY_NAME, REGION, VENDORS, Vendor
 from headway.errors import ConfigError
-
-
-class Host(msgspec.Struct, frozen=True):
-    """A provider that is known well enough to be written into a file."""
-
-    name: str
-    title: str
-    variable: str
-    base_url: str
-    kind: str = "openai"
-    #: One of its models, for an example; "" where names change too fast.
-    model: str = ""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -39,48 +29,70 @@ class Found(msgspec.Struct, frozen=True):
     where: str
     base_url: str
     model: str = ""
+    region: str = ""
 
 
-#: In the order in which they are written; the first that is found is the default provider.
-HOSTS: Final = (
-    Host("openai", "OpenAI", KEY_VARIABLES["openai"], BASE_URLS["openai"], model="gpt-4.1-mini"),
-    Host(
-        "anthropic",
-        "Anthropic",
-        KEY_VARIABLES["anthropic"],
-        BASE_URLS["anthropic"],
-        "anthropic",
-        "claude-haiku-4-5",
-    ),
-    Host("groq", "Groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1"),
-    Host("mistral", "Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1"),
-    Host("together", "Together", "TOGETHER_API_KEY", "https://api.together.xyz/v1"),
-    Host("openrouter", "OpenRouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"),
-    Host("deepseek", "DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1"),
-    Host("xai", "xAI", "XAI_API_KEY", "https://api.x.ai/v1"),
-    Host("fireworks", "Fireworks", "FIREWORKS_API_KEY", "https://api.fireworks.ai/inference/v1"),
-    Host("cohere", "Cohere", "COHERE_API_KEY", "https://api.cohere.ai/compatibility/v1"),
-)
+#: Variables that hold addresses.
+ADDRESS_VARIABLES: Final = {**BASE_URL_VARIABLES, "azure": "AZURE_OPENAI_ENDPOINT"}
+#: Where `headway init` looks: whoever has a key. Servers on this machine have none.
+HOSTS: Final = tuple(vendor for vendor in VENDORS if not is_loopback(vendor.base_url))
 #: What the example of a server on this machine speaks to: `headway fake` as it starts by itself.
 LOCAL_URL: Final = "http://127.0.0.1:8900/v1"
 LOCAL_KEY: Final = "LOCAL_KEY"
 
 
 def accounts(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[Found]:
-    """Every account whose usual variable is set, in the environment or in `.env`."""
+    """Every account whose usual variable is set, in the environment or in `.env`, and whose address is known."""
     found = []
     for host in HOSTS:
-        source = environ if environ.get(host.variable) else dotenv
-        if source.get(host.variable):
-            where = "environment" if source is environ else ".env"
-            address = _address(host, environ, source)
-            found.append(Found(host.name, host.title, host.kind, host.variable, where, address, host.model))
+        named = _named(host, environ, dotenv)
+        if named is None:
+            continue
+        variable, source = named
+        address, region = _address(host, environ, source), _region(environ, source)
+        if not address or (host.kind == "bedrock" and not region):
+            continue
+        where = "environment" if source is environ else ".env"
+        address = address.replace(REGION, region)
+        region = region if host.kind == "bedrock" else ""
+        found.append(Found(host.name, host.title, host.kind, variable, where, address, host.model, region))
     return found
 
 
-def _address(host: Host, environ: Mapping[str, str], source: Mapping[str, str]) -> str:
+def lacking(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[str]:
+    """What keeps accounts whose keys are there from being written down."""
+    notes = []
+    for host in HOSTS:
+        named = _named(host, environ, dotenv)
+        if named is None:
+            continue
+        variable, source = named
+        if not _address(host, environ, source):
+            notes.append(
+                f"{variable} is set, but not {ADDRESS_VARIABLES[host.name]}: {host.title} was left out"
+            )
+        elif host.kind == "bedrock" and not _region(environ, source):
+            notes.append(f"{variable} is set, but not AWS_REGION: {host.title} was left out")
+    return notes
+
+
+def _named(
+    host: Vendor, environ: Mapping[str, str], dotenv: Mapping[str, str]
+) -> tuple[str, Mapping[str, str]] | None:
+    """The variable that holds an account's key, and where it stands."""
+    names = [host.variable, ALIASES.get(host.variable, "")]
+    if host.kind == "bedrock":
+        names.append(AWS_VARIABLES[0])
+    for name in filter(None, names):
+        for source in (environ, dotenv):
+            if source.get(name):
+                return name, source
+    return None
+
+
+def _address(host: Vendor, environ: Mapping[str, str], source: Mapping[str, str]) -> str:
     """Where its key is to be sent: what runs without a file honour (`loading`), a written file must not undo."""
-    variable = BASE_URL_VARIABLES.get(host.name, "")
+    variable = ADDRESS_VARIABLES.get(host.name, "")
     address = environ.get(variable) or source.get(variable)
     if not address:
         return host.base_url
@@ -88,6 +100,17 @@ def _address(host: Host, environ: Mapping[str, str], source: Mapping[str, str]) 
         return checks.base_url(address)
     except ValueError as error:
         raise ConfigError(f"{variable}: {error}") from None
+
+
+def _region(environ: Mapping[str, str], source: Mapping[str, str]) -> str:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        said = environ.get(name) or source.get(name)
+        if said:
+            try:
+                return checks.region(said)
+            except ValueError as error:
+                raise ConfigError(f"{name}: {error}") from None
+    return ""
 
 
 def starter(found: Sequence[Found]) -> str:
@@ -173,16 +196,25 @@ def _about_key(account: Found) -> str:
 
 def _settings(account: Found, *, full: bool) -> Iterator[tuple[str, str]]:
     """Lines, each with what it says."""
-    yield f'kind = "{account.kind}"', "which API it speaks: openai or anthropic"
+    yield f'kind = "{account.kind}"', f"which API it speaks: {', '.join(checks.KINDS)}"
+    known = account.provider in BY_NAME and account.provider != account.kind
+    if known or full:
+        profile = account.provider if account.provider in BY_NAME else "generic"
+        yield f'{"" if known else "#"}profile = "{profile}"', "whose limits, headers and errors it has"
     address = msgspec.json.encode(account.base_url).decode()  # A TOML string is written as JSON's.
     yield f"base_url = {address}", ""
-    yield f'api_key_env = "{account.variable}"', "the NAME of the variable, never the key"
+    if account.region:
+        yield f'region = "{account.region}"', ""
+    if account.variable not in AWS_VARIABLES:
+        yield f'api_key_env = "{account.variable}"', "the NAME of the variable, never the key"
     on = "#" if account.where else ""
     yield f'{on}model = "{account.model or "MODEL"}"', "of rows that name none"
     if full:
         yield '#pool = "all"', "all models share one limit, under this name"
         yield "#stream = true", "whether answers are streamed"
         yield "#max_cost = 0", "USD that a job may spend here; 0: no cap"
+        if account.kind == "azure":
+            yield '#api_version = "2024-10-21"', "for deployments' own addresses; without it: the v1 API"
 
 
 def _setting(line: str, said: str) -> str:

@@ -4,5 +4,5 @@ It owns what a provider does: accounts with limits, answers, streams, failures, 
 admitted. It shares no code with the pacing it judges: nothing here imports `headway.core`, `sim`, `engine`,
 `providers` or `stores`, and import order in this package is
 
-    durations, chance → plan → bucket → account → asked, reply → the APIs → faults, stats → server → process
+    durations, chance → plan → bucket → account → asked, reply → complaints → the APIs, vendors → faults, stats → server → process
 """

@@ -1,6 +1,7 @@
 """One account: its limits, who gets in, and what each request is charged.
 
-Requests and `tpm` are charged at admission, with max_tokens, and nothing is given back (OpenAI). `itpm` is charged
+Requests are charged at admission. So is `tpm`, with max_tokens: `reserve` gives nothing back (OpenAI), `settle` gives back
+what the answer did not need (Bedrock); `used` charges the input at admission and the output as it is produced. `itpm` is charged
 at admission, `otpm` as the answer is produced (Anthropic): there a request gets in while one token is left, and
 answers already under way may take the bucket below zero. A refused request is charged nothing.
 """
@@ -31,7 +32,7 @@ class Dimension:
     def _bucket(self, plan: AccountPlan, limit: float, depth_s: float) -> Bucket:
         least = 1.0 if self.name in ("rpm", "rpd") else 0.0  # a bucket that no request fits into is no limit
         kind = FixedWindow if plan.window == "fixed" else Bucket
-        if self.name == "rpd":
+        if self.name in ("rpd", "tpd"):
             return kind(limit, DAY_S, DAY_S, least)
         return kind(limit, MINUTE_S, depth_s, least)
 
@@ -74,7 +75,13 @@ class Account:
                 self.dimensions[key] = Dimension(key, plan, limit)
         self._changes = sorted(plan.limits, key=lambda change: change.at, reverse=True)
 
-    def admit(self, input_tokens: int, max_tokens: int | None, now: float) -> Refusal | None:
+    def reserved(self, max_tokens: int | None) -> int:
+        """What an answer may take, before there is one."""
+        return self.plan.default_max_tokens if max_tokens is None else max_tokens
+
+    def admit(
+        self, input_tokens: int, max_tokens: int | None, now: float, charge: str = "reserve"
+    ) -> Refusal | None:
         """Let a request in and charge it, or say why not. It must then `enter` and `leave` the slots."""
         while self._changes and now >= self._changes[-1].at:
             self._change(self._changes.pop())
@@ -82,8 +89,8 @@ class Account:
             return Refusal("concurrency", limit=self.slots.size or 0, used=self.slots.taken, requested=1)
         if not self.dimensions:
             return None
-        reserved = input_tokens + (self.plan.default_max_tokens if max_tokens is None else max_tokens)
-        costs = {"rpm": 1, "rpd": 1, "tpm": reserved, "itpm": input_tokens, "otpm": 1}
+        tokens = input_tokens + (0 if charge == "used" else self.reserved(max_tokens))
+        costs = {"rpm": 1, "rpd": 1, "tpm": tokens, "tpd": tokens, "itpm": input_tokens, "otpm": 1}
         refusal = self._refusal(costs, now)
         if refusal is None:
             for name, dimension in self.dimensions.items():
@@ -110,11 +117,19 @@ class Account:
         """Whether a cost above what the bucket holds is refused for ever."""
         return self.plan.oversize == "refuse" or cost > bucket.limit
 
-    def produced(self, output_tokens: int, now: float) -> None:
+    def produced(self, output_tokens: int, now: float, charge: str = "reserve") -> None:
         """So much of an answer exists now."""
-        dimension = self.dimensions.get("otpm")
-        if dimension is not None:
-            dimension.charge(output_tokens, now)
+        for name in ("otpm", "tpm", "tpd") if charge == "used" else ("otpm",):
+            dimension = self.dimensions.get(name)
+            if dimension is not None:
+                dimension.charge(output_tokens, now)
+
+    def settled(self, unused: int, now: float) -> None:
+        """An answer is there, and did not need so much of what was set aside for it."""
+        for name in ("tpm", "tpd"):
+            dimension = self.dimensions.get(name)
+            if dimension is not None and unused > 0:
+                dimension.charge(-unused, now)
 
     def _change(self, change: Change) -> None:
         for name in DIMENSIONS:

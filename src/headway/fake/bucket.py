@@ -46,7 +46,7 @@ class Bucket:
         return wait_s if wait_s > GRACE_S else 0.0
 
     def charge(self, cost: float, now: float) -> None:
-        """Take `cost` out."""
+        """Take `cost` out; less than nothing puts it back."""
         self.full_at = max(self.full_at, now) + cost / self.rate
 
 
@@ -83,4 +83,4 @@ class FixedWindow(Bucket):
         window = int(now // self.length_s)
         if window != self.window:
             self.window, self.used = window, 0.0
-        self.used += cost / self.capacity
+        self.used = max(0.0, self.used + cost / self.capacity)

@@ -1,9 +1,13 @@
-"""Errors in each vendor's words: status, body, and OpenAI's types and codes. No headers: those are `headers`'."""
+"""Errors in each vendor's words: status, body, and OpenAI's types and codes. No limits in headers: those are `headers`'.
+
+Here are OpenAI and Anthropic, and what everybody must have words for (`Dialect`). `vendors` has those who speak OpenAI's
+API in words of their own, `gemini` and `bedrock` themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -11,8 +15,8 @@ from headway.fake.account import Refusal
 from headway.fake.asked import Unacceptable
 from headway.fake.durations import in_go
 
-#: status, body
-Complaint = tuple[int, bytes]
+#: status, body, and headers of its own where it has some
+Complaint = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
 
 _ORGANIZATION = "org-headwayfake"
 _VISIT = "Visit https://platform.openai.com/account/rate-limits to learn more."
@@ -23,6 +27,7 @@ _LIMITS = {
     "tpm": ("tokens", "tokens per min (TPM)", "tokens per minute"),
     "itpm": ("input_tokens", "input tokens per min (ITPM)", "input tokens per minute"),
     "otpm": ("output_tokens", "output tokens per min (OTPM)", "output tokens per minute"),
+    "tpd": ("tokens", "tokens per day (TPD)", "tokens per day"),
 }
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error",
@@ -35,7 +40,89 @@ _ANTHROPIC_TYPES = {
 HTML_PAGE = b"<html>\r\n<head><title>%s</title></head>\r\n<body>\r\n<center><h1>%s</h1></center>\r\n</body>\r\n</html>\r\n"
 
 
-class OpenAI:
+class Dialect(Protocol):
+    """How a vendor says what is wrong."""
+
+    @property
+    def name(self) -> str:
+        """Whose headers go with it."""
+
+    @property
+    def request_id_header(self) -> str:
+        """The header that names a request; "" where none does."""
+
+    @property
+    def charge(self) -> str:
+        """How `tpm` is charged: see `account`."""
+
+    def key_in(self, headers: Mapping[str, str]) -> str:
+        """The key that a request brings."""
+
+    def unproven(self, request: Signed, body: bytes, secret: str) -> Complaint | None:
+        """What is wrong with a request's signature, where there must be one."""
+
+    def refused(self, refusal: Refusal, model: str, request_id: str) -> Complaint:
+        """A limit was met."""
+
+    def invalid(self, why: Unacceptable, request_id: str) -> Complaint:
+        """A request that makes no sense."""
+
+    def too_long(self, tokens: int, most: int, request_id: str) -> Complaint:
+        """A prompt that is longer than the model's context."""
+
+    def blocked(self, request_id: str) -> Complaint:
+        """A prompt that is not answered for what it says."""
+
+    def unauthorized(self, key: str, request_id: str) -> Complaint:
+        """A key that is missing, or not good."""
+
+    def out_of_money(self, request_id: str) -> Complaint:
+        """Waiting does not help."""
+
+    def unknown_path(self, method: str, path: str, request_id: str) -> Complaint:
+        """There is nothing."""
+
+    def broken(self, status: int, request_id: str) -> Complaint:
+        """5xx."""
+
+    def broken_event(self, status: int, request_id: str) -> dict[str, Any]:
+        """The same as an event."""
+
+
+class Signed(Protocol):
+    """As much of a request as a signature is about."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def raw_path(self) -> str: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+def bearer(headers: Mapping[str, str]) -> str:
+    """The token of an Authorization header."""
+    said = headers.get("Authorization", "")
+    return said[7:].strip() if said[:7].lower() == "bearer " else ""
+
+
+class Unsigned:
+    """Whose requests bring a key and no signature."""
+
+    charge = "reserve"
+
+    def key_in(self, headers: Mapping[str, str]) -> str:
+        """Either of the two usual headers."""
+        return bearer(headers) or headers.get("x-api-key", "")
+
+    def unproven(self, request: Signed, body: bytes, secret: str) -> Complaint | None:
+        """There is nothing to prove."""
+        return None
+
+
+class OpenAI(Unsigned):
     """As OpenAI puts it."""
 
     name = "openai"
@@ -69,6 +156,19 @@ class OpenAI:
     def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
         """400."""
         return 400, _json(self.error(why.message, "invalid_request_error", why.code, why.param))
+
+    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+        """400."""
+        message = (
+            f"This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} "
+            "tokens. Please reduce the length of the messages."
+        )
+        return 400, _json(self.error(message, "invalid_request_error", "context_length_exceeded", "messages"))
+
+    def blocked(self, _request_id: str) -> Complaint:
+        """400."""
+        message = "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
+        return 400, _json(self.error(message, "invalid_request_error", "invalid_prompt"))
 
     def unauthorized(self, key: str, _request_id: str) -> Complaint:
         """401."""
@@ -112,7 +212,7 @@ class OpenAI:
         return self.error(message, "server_error")
 
 
-class Anthropic:
+class Anthropic(Unsigned):
     """As Anthropic puts it."""
 
     name = "anthropic"
@@ -145,6 +245,14 @@ class Anthropic:
         message = f"{why.param}: {why.message}" if why.param else why.message
         return self._complain(400, message, request_id)
 
+    def too_long(self, tokens: int, most: int, request_id: str) -> Complaint:
+        """400."""
+        return self._complain(400, f"prompt is too long: {tokens} tokens > {most} maximum", request_id)
+
+    def blocked(self, request_id: str) -> Complaint:
+        """400."""
+        return self._complain(400, "Output blocked by content filtering policy", request_id)
+
     def unauthorized(self, key: str, request_id: str) -> Complaint:
         """401."""
         return self._complain(401, "invalid x-api-key" if key else "x-api-key header is required", request_id)
@@ -172,7 +280,6 @@ class Anthropic:
         return self.error("Internal server error", "api_error", request_id)
 
 
-Dialect = OpenAI | Anthropic
 OPENAI = OpenAI()
 ANTHROPIC = Anthropic()
 

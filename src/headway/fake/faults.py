@@ -9,7 +9,7 @@ from __future__ import annotations
 from headway.fake.chance import draw, fingerprint
 from headway.fake.plan import Fault
 
-AT_THE_DOOR = frozenset({"529", "401", "quota", "bad-headers"})
+AT_THE_DOOR = frozenset({"529", "401", "quota", "blocked", "bad-headers"})
 #: The client gets a whole, good answer all the same.
 HARMLESS = frozenset({"bad-headers", "keep-alive", "slow"})
 SERVER_ERRORS = ("500", "502", "503")

@@ -1,4 +1,4 @@
-"""The rate-limit headers of both vendors, from an account's buckets at one instant.
+"""The rate-limit headers of OpenAI and Anthropic (the others' are `vendor_headers`'), from an account's buckets at one instant.
 
 OpenAI: integers rounded down, `reset` is the time until the bucket is full, to the millisecond. Anthropic: `reset`
 is that instant in RFC 3339, rounded up to the second; tokens are rounded to the thousand; `tokens-*` repeats the
@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import time
 
-from headway.fake.account import Account, Dimension
+from headway.fake import vendor_headers
+from headway.fake.account import Account, Dimension, Refusal
 from headway.fake.durations import in_go
+from headway.fake.vendor_headers import left_of
 
 #: OpenAI's two dimensions and what speaks for each: the day's requests only where there is no other limit (Groq).
 _OPENAI = (("requests", ("rpm", "rpd")), ("tokens", ("tpm", "itpm")))
@@ -34,7 +36,15 @@ def limit_headers(account: Account, style: str, now: float, wall: float) -> dict
         return _openai(account, now)
     if style == "anthropic":
         return _anthropic(account, now, wall)
-    return {}
+    return vendor_headers.always(account, style, now, wall)
+
+
+def refusal_headers(
+    account: Account, style: str, refusal: Refusal, now: float, wall: float
+) -> dict[str, str]:
+    """What goes along with a 429: when to come back, and what some vendors tell only then."""
+    more = vendor_headers.when_refused(account, style, refusal, now, wall)
+    return more if more is not None else retry_after(account, refusal.wait_s)
 
 
 def _openai(account: Account, now: float) -> dict[str, str]:
@@ -45,7 +55,7 @@ def _openai(account: Account, now: float) -> dict[str, str]:
             if dimension is not None:
                 bucket = dimension.shown
                 found[f"x-ratelimit-limit-{what}"] = str(int(bucket.limit))
-                found[f"x-ratelimit-remaining-{what}"] = str(_left(dimension, now))
+                found[f"x-ratelimit-remaining-{what}"] = str(left_of(dimension, now))
                 found[f"x-ratelimit-reset-{what}"] = in_go(bucket.full_in_s(now))
                 break
     return found
@@ -64,16 +74,12 @@ def _anthropic(account: Account, now: float, wall: float) -> dict[str, str]:
 
 
 def _tell_anthropic(found: dict[str, str], what: str, dimension: Dimension, now: float, wall: float) -> None:
-    left = _left(dimension, now)
+    left = left_of(dimension, now)
     if what != "requests":
         left = int(left / 1000 + 0.5) * 1000
     found[f"anthropic-ratelimit-{what}-limit"] = str(int(dimension.shown.limit))
     found[f"anthropic-ratelimit-{what}-remaining"] = str(left)
     found[f"anthropic-ratelimit-{what}-reset"] = rfc3339(wall + dimension.shown.full_in_s(now))
-
-
-def _left(dimension: Dimension, now: float) -> int:
-    return max(0, math.floor(dimension.shown.level(now) + 1e-6))
 
 
 def rfc3339(wall: float) -> str:

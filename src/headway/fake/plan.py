@@ -19,8 +19,16 @@ Limit = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
-#: The limits of an account, as keys. RPD is per day, the others are per minute.
-DIMENSIONS = ("rpm", "rpd", "tpm", "itpm", "otpm")
+#: The limits of an account, as keys. RPD and TPD are per day, the others are per minute.
+DIMENSIONS = ("rpm", "rpd", "tpm", "tpd", "itpm", "otpm")
+
+#: Who can be imitated. `auto` is whoever's path is asked: OpenAI, Anthropic, Azure, Gemini or Bedrock.
+Vendor = Literal[
+    "auto", "openai", "azure", "groq", "mistral", "together", "openrouter", "cohere", "deepseek", "xai", "fireworks",
+    "vllm", "ollama", "llamacpp",
+]  # fmt: skip
+#: The secret of AWS keys that have none of their own.
+SECRET = "fake-secret"
 
 #: Every fault: what the client meets.
 FAULTS = {
@@ -30,6 +38,7 @@ FAULTS = {
     "5xx": "one of these three, by chance",
     "529": "529 overloaded, at the door: nothing is charged",
     "401": "401 for a key that was good, at the door",
+    "blocked": "a prompt that is refused for what it says, as each vendor does it",
     "quota": "no money left (429 insufficient_quota; Anthropic: 400 credit balance), at the door",
     "bad-headers": "rate-limit headers that make no sense, on a 429 too",
     "reset": "the connection is reset before the headers",
@@ -79,6 +88,7 @@ class Change(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rpm: Limit | None = None
     rpd: Limit | None = None
     tpm: Limit | None = None
+    tpd: Limit | None = None
     itpm: Limit | None = None
     otpm: Limit | None = None
     max_concurrency: Count | None = None
@@ -92,6 +102,7 @@ class AccountPlan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rpm: Limit | None = None
     rpd: Limit | None = None
     tpm: Limit | None = None
+    tpd: Limit | None = None
     itpm: Limit | None = None
     otpm: Limit | None = None
     max_concurrency: Count | None = None
@@ -103,6 +114,14 @@ class AccountPlan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     #: A request above what a bucket holds: refused for ever, or admitted when the bucket is full.
     oversize: Literal["refuse", "admit"] = "refuse"
     headers: Literal["auto", "openai", "anthropic", "none", "minute"] = "auto"
+    #: Whose words and headers OpenAI's paths have.
+    dialect: Vendor = "auto"
+    #: How `tpm` is charged: with max_tokens, with it until the answer is there, or what was used; by default as the vendor does.
+    charge: Literal["auto", "reserve", "settle", "used"] = "auto"
+    #: The longest prompt in tokens; without it any.
+    context: Count | None = None
+    #: What AWS keys of this account are signed with.
+    secret: str = SECRET
     retry_after: bool | Literal["ms"] = True
     #: What a request without max_tokens is charged for its output (OpenAI's own default for completions).
     default_max_tokens: Annotated[int, msgspec.Meta(ge=0)] = 16

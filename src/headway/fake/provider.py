@@ -6,8 +6,10 @@ This file decides and books; it shapes no JSON (the APIs do) and keeps no limits
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass, field
 from typing import Protocol
+from urllib.parse import unquote
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
@@ -15,11 +17,13 @@ from multidict import CIMultiDictProxy
 from headway.fake import deliver, headers
 from headway.fake.account import Account, Refusal
 from headway.fake.asked import Asked, Unacceptable
+from headway.fake.bedrock import Converse, Invoke
 from headway.fake.chance import draw, fingerprint
 from headway.fake.chat import Chat
-from headway.fake.complaints import Complaint, Dialect, html_page
+from headway.fake.complaints import OPENAI, Complaint, Dialect, html_page
 from headway.fake.embeddings import Embeddings
 from headway.fake.faults import HARMLESS, Faults, stages
+from headway.fake.gemini import GenerateContent
 from headway.fake.messages import Messages
 from headway.fake.plan import AccountPlan, Plan, owners
 from headway.fake.reply import Reply, reply_to
@@ -28,6 +32,7 @@ from headway.fake.stats import Books
 from headway.fake.stream import Event, data, named
 from headway.fake.tally import Tally
 from headway.fake.timing import Timing
+from headway.fake.vendors import AZURE, VENDORS, Spoken
 
 DEFAULT = "default"
 UNIT_HEADER = "x-headway-unit"
@@ -51,6 +56,12 @@ class Api(Protocol):
 
 
 MESSAGES = Messages()
+#: Whose model is in the path.
+_AT_MODEL = re.compile(
+    r"(?:/v1(?:alpha|beta)?/models/(?P<gemini>[^/:]+):(?P<how>generateContent|streamGenerateContent)"
+    r"|/model/(?P<bedrock>[^/]+)/(?P<act>converse|invoke)"
+    r"|/openai/deployments/(?P<azure>[^/]+)(?P<below>/chat/completions|/embeddings))"
+)
 _ENDPOINTS: dict[str, Api] = {
     "/chat/completions": Chat(),
     "/responses": Responses(),
@@ -58,6 +69,37 @@ _ENDPOINTS: dict[str, Api] = {
     "/messages": MESSAGES,
 }
 APIS = {prefix + path: api for path, api in _ENDPOINTS.items() for prefix in ("/v1", "")}
+APIS |= {
+    f"/openai{version}{path}": Spoken(_ENDPOINTS[path], AZURE)
+    for path, version in (
+        ("/chat/completions", "/v1"),
+        ("/embeddings", "/v1"),
+        ("/responses", "/v1"),
+        ("/responses", ""),
+    )
+}
+_SPOKEN = {
+    (id(api), name): Spoken(api, dialect)
+    for api in APIS.values()
+    if api.dialect is OPENAI
+    for name, dialect in VENDORS.items()
+}
+
+
+def api_at(path: str) -> Api | None:
+    """What answers at a path."""
+    api = APIS.get(path)
+    if api is not None:
+        return api
+    found = _AT_MODEL.fullmatch(path)
+    if found is None:
+        return None
+    if found["gemini"]:
+        return GenerateContent(unquote(found["gemini"]), stream=found["how"] != "generateContent")
+    if found["bedrock"]:
+        model = unquote(found["bedrock"])
+        return Converse(model) if found["act"] == "converse" else Invoke(model, MESSAGES)
+    return Spoken(_ENDPOINTS[found["below"]], AZURE, unquote(found["azure"]))
 
 
 @dataclass(slots=True)
@@ -83,6 +125,8 @@ class Call:
     now: float
     asked: Asked
     unit: int
+    #: How its tokens are charged.
+    charge: str = "reserve"
     #: What the answer's headers say: of the limits, as they stood when the request got in.
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -123,10 +167,9 @@ class Provider:
         """Forget all counts, but no bucket."""
         self.books = self._new_books()
 
-    def tenant_of(self, sent: CIMultiDictProxy[str]) -> tuple[Tenant | None, str]:
+    def tenant_of(self, sent: CIMultiDictProxy[str], dialect: Dialect = OPENAI) -> tuple[Tenant | None, str]:
         """Whose key a request has, and the key."""
-        key = sent.get("Authorization", "")
-        key = key[7:].strip() if key[:7].lower() == "bearer " else sent.get("x-api-key", "")
+        key = dialect.key_in(sent)
         return (self._by_key.get(key, self._default) if key else None), key
 
     def request_id(self) -> str:
@@ -138,12 +181,17 @@ class Provider:
         """Answer one call of an API."""
         body = await request.read()
         books = self.books
-        tenant, key = self.tenant_of(request.headers)
+        tenant, key = self.tenant_of(request.headers, api.dialect)
         if tenant is None:
             return self._turn_away(api, books, key)
+        api = _SPOKEN.get((id(api), tenant.plan.dialect), api)
         tally = books.tallies[tenant.account.name]
         tally.received += 1
         now = self.now()
+        unproven = api.dialect.unproven(request, body, tenant.plan.secret)
+        if unproven is not None:
+            books.refused(tally, None, "auth", now)
+            return self._complain(api.dialect, unproven, self.request_id())
         try:
             asked = api.parse(body)
         except Unacceptable as why:
@@ -153,7 +201,8 @@ class Provider:
         asked.unit = request.headers.get(UNIT_HEADER) or asked.unit
         self._number += 1
         unit = fingerprint(asked.unit.encode() if asked.unit else body)
-        call = Call(request, api, books, tally, tenant, self._number, now, asked, unit)
+        charge = api.dialect.charge if tenant.plan.charge == "auto" else tenant.plan.charge
+        call = Call(request, api, books, tally, tenant, self._number, now, asked, unit, charge)
         return await self._receive(call)
 
     def _turn_away(self, api: Api, books: Books, key: str) -> web.Response:
@@ -170,8 +219,10 @@ class Provider:
         more: dict[str, str] | None = None,
         content_type: str = deliver.JSON,
     ) -> web.Response:
-        status, body = complaint
-        sent = {**(more or {}), dialect.request_id_header: request_id}
+        status, body, *own = complaint
+        sent = {**(more or {}), **(own[0] if own else {})}
+        if dialect.request_id_header:
+            sent[dialect.request_id_header] = request_id
         self._date(sent)
         return deliver.whole(status, body, sent, content_type)
 
@@ -189,15 +240,20 @@ class Provider:
             call.books.faulted(call.tally, call.unit, odd, call.now)
         if odd and odd not in HARMLESS:
             return self._at_the_door(call, odd)
-        account = call.tenant.account
-        refusal = account.admit(call.asked.input_tokens, call.asked.max_tokens, call.now)
+        account, most = call.tenant.account, call.tenant.plan.context
+        if most is not None and call.asked.input_tokens > most:
+            call.books.refused(call.tally, call.unit, "context", call.now)
+            complaint = call.api.dialect.too_long(call.asked.input_tokens, most, call.request_id)
+            return self._complain(call.api.dialect, complaint, call.request_id)
+        refusal = account.admit(call.asked.input_tokens, call.asked.max_tokens, call.now, call.charge)
         style = headers.style_of(account, call.api.dialect.name)
         call.headers = headers.limit_headers(account, style, call.now, self._wall())
         if refusal is not None:
             return self._refuse(call, refusal, odd)
         if odd:
             call.headers = headers.garbled(call.headers, call.number)
-        call.headers[call.api.dialect.request_id_header] = call.request_id
+        if call.api.dialect.request_id_header:
+            call.headers[call.api.dialect.request_id_header] = call.request_id
         self._date(call.headers)
         return await self._admitted(call)
 
@@ -207,6 +263,7 @@ class Provider:
             "529": lambda: dialect.broken(529, request_id),
             "401": lambda: dialect.unauthorized("sk-revoked-by-a-fault", request_id),
             "quota": lambda: dialect.out_of_money(request_id),
+            "blocked": lambda: dialect.blocked(request_id),
         }[odd]()
         call.books.refused(call.tally, call.unit, f"fault {odd}", call.now)
         return self._complain(dialect, complaint, request_id)
@@ -214,7 +271,10 @@ class Provider:
     def _refuse(self, call: Call, refusal: Refusal, odd: str) -> web.Response:
         reason = "too_large" if refusal.too_large else refusal.reason
         call.books.refused(call.tally, call.unit, reason, call.now)
-        more = call.headers | headers.retry_after(call.tenant.account, refusal.wait_s)
+        account = call.tenant.account
+        style = headers.style_of(account, call.api.dialect.name)
+        more = headers.refusal_headers(account, style, refusal, call.now, self._wall())
+        more = (call.headers if style != "cohere" else {}) | more
         if odd:
             more = headers.garbled(more, call.number)
         dialect = call.api.dialect
@@ -267,6 +327,9 @@ class Provider:
                 return await self._stream(call, reply)
             return await self._plain(call, reply)
         finally:
+            if call.charge == "settle":
+                unused = call.tenant.account.reserved(call.asked.max_tokens) - reply.output_tokens
+                call.tenant.account.settled(unused, self.now())
             slots.leave()
 
     async def _wait(self, call: Call, reply: Reply) -> None:
@@ -284,7 +347,7 @@ class Provider:
         try:
             await self._wait(call, reply)
         finally:  # an answer that nobody waits for any more is produced, and charged, all the same
-            call.tenant.account.produced(reply.output_tokens, self.now())
+            call.tenant.account.produced(reply.output_tokens, self.now(), call.charge)
         return deliver.whole(200, call.api.body(call.asked, reply), call.headers)
 
     async def _stream(self, call: Call, reply: Reply) -> web.StreamResponse:
@@ -293,13 +356,13 @@ class Provider:
         account, per_token = call.tenant.account, call.tenant.plan.per_token
         events = call.api.events(call.asked, reply)
         if not per_token:
-            account.produced(reply.output_tokens, self.now())
+            account.produced(reply.output_tokens, self.now(), call.charge)
             await response.write(b"".join(event.frame for event in events))
         else:
             for event in events:
                 if event.tokens:
                     await self.timing.sleep(event.tokens * per_token)
-                    account.produced(event.tokens, self.now())
+                    account.produced(event.tokens, self.now(), call.charge)
                 await response.write(event.frame)
         await response.write_eof()
         return response
@@ -332,7 +395,7 @@ class Provider:
         """A body that begins well."""
         streamed = call.asked.stream
         account = call.tenant.account
-        account.produced(reply.output_tokens, self.now())
+        account.produced(reply.output_tokens, self.now(), call.charge)
         if streamed:
             frames = [event.frame for event in call.api.events(call.asked, reply)]
         else:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import yaml
 
 from headway.errors import ConfigError
-from headway.fake.plan import AccountPlan, Plan, convert, known_keys, owners
+from headway.fake.plan import AccountPlan, Plan, Vendor, convert, known_keys, owners
 
 _REFERENCE = "docs/reference/fake.md has an example"
 _WORDS = ["auto", "openai", "anthropic", "none", "minute", "sliding", "fixed", "refuse", "admit", "ms"]
+_WORDS += [*get_args(Vendor), "reserve", "settle", "used"]
 
 
 def load(path: Path) -> Plan:

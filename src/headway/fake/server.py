@@ -20,9 +20,9 @@ from aiohttp.web_protocol import RequestHandler
 from headway.errors import UsageError
 from headway.fake import deliver
 from headway.fake.asked import Unacceptable
-from headway.fake.complaints import ANTHROPIC, OPENAI, Dialect
+from headway.fake.complaints import ANTHROPIC, OPENAI, Complaint, Dialect
 from headway.fake.plan import Plan
-from headway.fake.provider import APIS, MESSAGES, Provider
+from headway.fake.provider import MESSAGES, Provider, api_at
 from headway.fake.timing import Timing
 
 HOST = "127.0.0.1"
@@ -92,8 +92,8 @@ class FakeServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.raw_path.partition("?")[0]
-        api = APIS.get(path)
-        if api is not None and request.method == "POST":
+        api = api_at(path) if request.method == "POST" else None
+        if api is not None:
             try:
                 return await self.provider.serve(request, api)
             except ConnectionError:  # aiohttp would log it as a bug of ours
@@ -180,9 +180,9 @@ def _json(body: object, status: int = 200) -> web.Response:
     return deliver.whole(status, _encode(body), {})
 
 
-def _complaint(dialect: Dialect, complaint: tuple[int, bytes], request_id: str) -> web.Response:
-    status, body = complaint
-    return deliver.whole(status, body, {dialect.request_id_header: request_id})
+def _complaint(dialect: Dialect, complaint: Complaint, request_id: str) -> web.Response:
+    status, body, *own = complaint
+    return deliver.whole(status, body, {dialect.request_id_header: request_id, **(own[0] if own else {})})
 
 
 def _model(name: str, dialect: Dialect) -> dict[str, Any]:

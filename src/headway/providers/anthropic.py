@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from headway.core.model import Usage
+from headway.providers.addresses import Versioned
 from headway.providers.sse import (
     Broken,
     Draft,
@@ -240,7 +241,7 @@ _MESSAGES: Final = Messages()
 _OTHER: Final = Other()
 
 
-class Anthropic:
+class Anthropic(Versioned):
     """How Anthropic is asked."""
 
     kind = "anthropic"

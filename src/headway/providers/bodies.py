@@ -16,6 +16,8 @@ import msgspec
 #: Error bodies are short. More than this is an HTML page, a stack trace or garbage.
 LONGEST_BODY: Final = 65_536
 LONGEST_CODE: Final = 80
+#: A code of our own, for what providers say without one.
+PROMPT_BLOCKED: Final = "prompt_blocked"
 #: JSON inside JSON: gateways wrap what they were told once, agents once more.
 DEEPEST: Final = 3
 _ERROR_STATUSES: Final = range(400, 600)
@@ -106,6 +108,7 @@ def collect(node: Any, said: Said, depth: int = 0) -> None:
     for inner in _wrapped(node):
         collect(inner, said, depth + 1)
     _take_inner(node, said)
+    _take_block(node, said)
     _take_message(node, said, depth)
     _take_codes(node, said)
     _take_waits(node, said)
@@ -124,6 +127,18 @@ def _take_inner(node: dict[str, Any], said: Said) -> None:
         inner = node.get(key)
         if isinstance(inner, dict | list):
             _take_details(inner, said)
+
+
+def _take_block(node: dict[str, Any], said: Said) -> None:
+    """Gemini's answer without an answer: the prompt itself was blocked. Its id tells one such answer from the next."""
+    feedback = node.get("promptFeedback")
+    reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+    if isinstance(reason, str) and not node.get("candidates"):
+        named = written(node.get("responseId"))
+        said.message = f"the prompt was blocked: {written(reason)}" + (
+            f" (response {named})" if named else ""
+        )
+        said.codes.append(PROMPT_BLOCKED)
 
 
 def _take_details(details: Any, said: Said) -> None:

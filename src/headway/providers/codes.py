@@ -96,7 +96,7 @@ CODES: Final = _table(
         ),
         Kind.INVALID: (
             "content_filter content_policy_violation responsibleaipolicyviolation invalid_prompt bio_policy "
-            "cyber_policy misalignment_policy_violation"
+            "cyber_policy misalignment_policy_violation prompt_blocked"
         ),
     }
 )

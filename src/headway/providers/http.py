@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
 import aiohttp
@@ -36,7 +36,10 @@ from headway.providers.openai import OpenAI
 from headway.providers.profiles import profile_for
 from headway.providers.seen import Facts, Seen
 from headway.providers.sse import Broken, Draft, Parser, Refused, counts, decoded, encoded, mapping
-from headway.providers.wire import CONNECT_S, Reply, Wire, head_of
+from headway.providers.wire import CONNECT_S, Reply, Wire, head_of, lines_of
+
+if TYPE_CHECKING:
+    from headway.providers.bedrock import Sign
 
 #: What is kept of a failure's body.
 LONGEST_FAILURE: Final = 65_536
@@ -54,7 +57,6 @@ BLOT: Final = "***"
 FAULTS: Final = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, UnicodeError)
 _LIMITED: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
 _SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
-_VERSION: Final = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?(?=/|$)")
 #: Compression makes a server collect events before it sends them.
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -110,12 +112,26 @@ class Dialect(Protocol):
     def headers(self, key: str) -> Iterable[tuple[str, str]]:
         """The headers of every request beside the usual ones."""
 
+    def address(self, base_url: str) -> str:
+        """What its paths stand below, from what was configured."""
+
+    def url(self, root: str, path: str) -> URL:
+        """Where a row's path is."""
+
+    def stream_url(self, root: str, path: str) -> URL:
+        """Where the same is answered as a stream."""
+
     def endpoint(self, path: str) -> Endpoint:
         """What is behind a path."""
 
+    def named_in(self, body: bytes) -> str:
+        """What an answer calls itself, where no header names it."""
+
 
 #: The kinds that can be asked over HTTP.
-DIALECTS: Final[Mapping[str, Dialect]] = {dialect.kind: dialect for dialect in (OpenAI(), Anthropic())}
+KINDS: Final = ("anthropic", "azure", "bedrock", "gemini", "openai")
+#: Whose streams are known to work, and to tell limits before the answer is done.
+STREAMED: Final = frozenset({"openai", "anthropic"})
 
 
 # -- settings -----------------------------------------------------------------------------------------------------
@@ -148,6 +164,9 @@ class Settings(msgspec.Struct, frozen=True):
     stream: bool | None = None
     #: Further headers, such as an organization's; they win over the usual ones.
     headers: Mapping[str, str] = _NO_HEADERS
+    #: Whose headers and words it has, where neither its address nor its kind says so.
+    profile: str = ""
+    region: str = ""
 
     def __repr__(self) -> str:
         return f"Settings(key={self.key!r}, stream={self.stream})"
@@ -160,30 +179,48 @@ def adapter_for(
     *,
     stream: bool | None = None,
     headers: Mapping[str, str] | None = None,
+    profile: str = "",
+    api_version: str = "",
+    region: str = "",
 ) -> HttpAdapter:
     """The adapter of a configured provider."""
-    dialect = DIALECTS.get(kind)
-    if dialect is None:
-        known = ", ".join(sorted(DIALECTS))
-        raise ConfigError(f"there is no HTTP provider of kind {kind!r}", hint=f"known kinds: {known}")
-    return HttpAdapter(dialect, Settings(base_url, Secret(key), stream, headers or _NO_HEADERS))
+    if kind not in KINDS:
+        raise ConfigError(
+            f"there is no HTTP provider of kind {kind!r}", hint=f"known kinds: {', '.join(KINDS)}"
+        )
+    asks_usage = profile_for(profile, base_url, kind).stream_usage
+    dialect = dialect_of(kind, api_version=api_version, asks_usage=asks_usage)
+    settings = Settings(base_url, Secret(key), stream, headers or _NO_HEADERS, profile, region)
+    return HttpAdapter(dialect, settings)
 
 
-def root_of(base_url: str) -> str:
-    """The address that paths stand below: with its version, whether or not it was written, and without a slash.
+def dialect_of(kind: str, *, api_version: str = "", asks_usage: bool = True) -> Dialect:
+    """How a kind is asked. Those that few use are loaded when somebody does: they would cost every run 5 ms."""
+    match kind:
+        case "anthropic":
+            return Anthropic()
+        case "azure":
+            from headway.providers.azure import Azure
 
-    A version anywhere in the path means that the address is whole: `…/v1beta/openai`, `…/api/paas/v4`.
-    """
-    try:
-        url = URL(base_url.strip())
-    except ValueError:
-        raise ConfigError("base_url is no address", hint="write https://host/v1") from None
-    if url.user or url.password:
-        raise ConfigError("base_url has a user or password in it", hint="put the key into api_key_env")
-    if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
-        raise ConfigError(f"base_url {base_url!r} is not of the form https://host/v1")
-    address = str(url).rstrip("/")
-    return address if _VERSION.search(url.path) else f"{address}/v1"
+            return Azure(api_version)
+        case "bedrock":
+            from headway.providers.bedrock import Bedrock
+
+            return Bedrock()
+        case "gemini":
+            from headway.providers.gemini import Gemini
+
+            return Gemini()
+    return OpenAI(asks_usage=asks_usage)
+
+
+def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
+    """What signs requests, where they are signed, and what must never be seen of the key."""
+    if kind != "bedrock":
+        return None, [key]
+    from headway.providers.bedrock import signer
+
+    return signer(key, region)
 
 
 class Scrubber:
@@ -218,6 +255,8 @@ class Scrubber:
 class Route(msgspec.Struct):
     """Everything about a path that does not change from request to request."""
 
+    url: URL
+    stream_url: URL
     endpoint: Endpoint
     decode: Callable[[bytes], Shape]
     #: Whether requests are turned into streams.
@@ -250,15 +289,18 @@ class HttpAdapter:
     def __init__(self, dialect: Dialect, settings: Settings) -> None:
         self._dialect = dialect
         base_url = settings.base_url or dialect.root
-        self._root = root_of(base_url)
+        self._root = dialect.address(base_url)
         self._host = URL(self._root).host or ""
-        self._profile = profile_for(base_url, dialect.kind)
+        self._profile = profile_for(settings.profile, base_url, dialect.kind)
+        self._named_by = self._profile.request_id or dialect.request_id
         #: Whether requests are turned into streams. A host is known by its address, not by its kind: imitators
         #: stream in their own ways.
-        self.streams = profile_for(base_url).name in DIALECTS if settings.stream is None else settings.stream
+        self.streams = profile_for(base_url).name in STREAMED if settings.stream is None else settings.stream
         key = settings.key.reveal()
+        self._sign, secrets = _signer(dialect.kind, key, settings.region)
         self._headers = _headers(dialect.headers(key), settings.headers)
-        self._scrub = Scrubber([key, *_secrets(settings.headers)])
+        self._named = {name.lower() for name in self._headers}
+        self._scrub = Scrubber([*secrets, *_secrets(settings.headers)])
         self._routes: dict[str, Route] = {}
         self._wire: Wire | None = None
 
@@ -288,7 +330,7 @@ class HttpAdapter:
         response: Reply | None = None
         limit = Limit(timeout_s)
         try:
-            response = await self._post(route.head, body)
+            response = await self._post(route.head, body, route.url)
             got = await response.read()
         except (*FAULTS, asyncio.CancelledError) as fault:
             limit.judge(fault)
@@ -297,21 +339,23 @@ class HttpAdapter:
             limit.end()
         return self._answer(route, response, got)
 
-    async def _post(self, head: bytes, body: bytes) -> Reply:
+    async def _post(self, head: bytes, body: bytes, url: URL) -> Reply:
         if self._wire is None:
             raise RuntimeError("the adapter is not open")
+        if self._sign is not None:
+            signed = self._sign(url, body)
+            head += lines_of({name: signed[name] for name in signed if name.lower() not in self._named})
         return await self._wire.post(head, body)
 
     def _route(self, path: str) -> Route:
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
-        below = path if path.startswith("/") else f"/{path}"
-        below = below.removeprefix("/v1") if below.startswith("/v1/") else below
-        endpoint = self._dialect.endpoint(path)
+        dialect, root = self._dialect, self._root
+        endpoint = dialect.endpoint(path)
         decode = msgspec.json.Decoder(endpoint.shape).decode
-        url = URL(self._root + below)
-        head = head_of(url, self._headers)
-        route = Route(endpoint, decode, self.streams, head, head_of(url, self._headers | _UNCOMPRESSED))
+        url, stream_url = dialect.url(root, path), dialect.stream_url(root, path)
+        head, stream_head = head_of(url, self._headers), head_of(stream_url, self._headers | _UNCOMPRESSED)
+        route = Route(url, stream_url, endpoint, decode, self.streams, head, stream_head)
         self._routes[path] = route
         return route
 
@@ -327,14 +371,14 @@ class HttpAdapter:
         except (ValueError, RecursionError):
             return self._odd(route, response, body)
         if shape.error is not None:
-            return self._error(response, body)
+            return self._error(response, body, shape.counted())
         return self._success(response, body.strip(), shape.counted())
 
     def _success(self, response: Reply, body: bytes, usage: Usage | None) -> Answer:
         return Answer(
             Outcome(None, usage, self._hint(response)),
             response.status,
-            self._request_id(response),
+            self._request_id(response, body),
             self._scrub.body(body),
         )
 
@@ -343,8 +387,8 @@ class HttpAdapter:
         hint = understand(seen, self._profile, now_utc=time.time()).hint
         return hint if hint.reports else None
 
-    def _request_id(self, response: Reply) -> str:
-        named = response.headers.get(self._dialect.request_id)
+    def _request_id(self, response: Reply, body: bytes = b"") -> str:
+        named = response.headers.get(self._named_by) or self._dialect.named_in(body)
         return self._scrub.text(named)[:LONGEST_REQUEST_ID] if named else ""
 
     def _odd(self, route: Route, response: Reply, body: bytes) -> Answer:
@@ -359,6 +403,7 @@ class HttpAdapter:
             return self._error(response, body)
         try:
             sound = value | {"usage": counts(value.get("usage")) or None, "error": None}
+            sound["usageMetadata"] = counts(value.get("usageMetadata")) or None  # Gemini's
             usage = msgspec.convert(sound, route.endpoint.shape).counted()
         except (ValueError, RecursionError):
             return self._transient(response, body, f"the body is no {route.endpoint.name}")
@@ -384,7 +429,8 @@ class HttpAdapter:
     ) -> Answer:
         limit = Limit(timeout_s)
         try:
-            exchange.response = await self._post(exchange.route.stream_head, body)
+            route = exchange.route
+            exchange.response = await self._post(route.stream_head, body, route.stream_url)
             return await self._hear(exchange, exchange.response, admitted)
         except (*FAULTS, asyncio.CancelledError) as fault:
             limit.judge(fault)

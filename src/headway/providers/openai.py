@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from headway.core.model import Usage
+from headway.providers.addresses import Versioned
 from headway.providers.sse import (
     DONE,
     Broken,
@@ -337,13 +338,20 @@ class Chat(Completions):
 
     name = "chat completion"
 
+    def __init__(self, *, asks_usage: bool = True) -> None:
+        self._asks_usage = asks_usage
+
     def streamed(self, request: bytes) -> bytes | None:
-        """The same request as a stream that ends with its usage. Speech comes in another format when it streams."""
+        """The same request as a stream that ends with its usage: where it must be asked for, it is. Speech comes in
+        another format when it streams.
+        """
         fields = fields_of(request)
         if fields is None or says(fields, "stream", b"false") or _speaks(fields):
             return None
-        options = mapping(decoded(bytes(fields.get("stream_options", b"null"))))
         fields["stream"] = msgspec.Raw(b"true")
+        if not self._asks_usage:
+            return msgspec.json.encode(fields)
+        options = mapping(decoded(bytes(fields.get("stream_options", b"null"))))
         fields["stream_options"] = msgspec.Raw(encoded(options | {"include_usage": True}))
         return msgspec.json.encode(fields)
 
@@ -458,20 +466,23 @@ class Other:
 
 
 _OTHER: Final = Other()
+_CHAT: Final = "/chat/completions"
 _ENDPOINTS: Final[tuple[tuple[str, Chat | Completions | Responses | Other], ...]] = (
-    ("/chat/completions", Chat()),
     ("/completions", Completions()),
     ("/responses", Responses()),
     ("/embeddings", Other("list of embeddings", _Data)),
 )
 
 
-class OpenAI:
-    """How OpenAI is asked."""
+class OpenAI(Versioned):
+    """How OpenAI is asked, and whoever speaks as it does. `asks_usage`: whether a stream must be asked for its usage."""
 
     kind = "openai"
     root = "https://api.openai.com/v1"
     request_id = "x-request-id"
+
+    def __init__(self, *, asks_usage: bool = True) -> None:
+        self._endpoints = ((_CHAT, Chat(asks_usage=asks_usage)), *_ENDPOINTS)
 
     def headers(self, key: str) -> Iterator[tuple[str, str]]:
         """Who asks."""
@@ -481,4 +492,4 @@ class OpenAI:
     def endpoint(self, path: str) -> Chat | Completions | Responses | Other:
         """What is behind a path."""
         path = "/" + path.partition("?")[0].strip("/")
-        return next((endpoint for end, endpoint in _ENDPOINTS if path.endswith(end)), _OTHER)
+        return next((endpoint for end, endpoint in self._endpoints if path.endswith(end)), _OTHER)

@@ -65,10 +65,14 @@ class Profile(msgspec.Struct, frozen=True):
     session: Session | None = None
     #: The header that names the error, where the body does not, and the one that names the limit that was met.
     code_header: str = ""
+    #: The header that names a request, where it is not the API's usual one.
+    request_id: str = ""
     dimension_header: str = ""
     #: Whether it is an agent CLI whose standard output is structured.
     agent: bool = False
     counting: Counting = Counting()
+    #: Whether a stream has to be asked for its usage. Mistral's tells it unasked, and refuses the question with 422.
+    stream_usage: bool = True
 
     codes: Mapping[str, Kind] = {}
     soft_codes: Mapping[str, Kind] = {}

@@ -164,6 +164,8 @@ _PROFILES: Final = (
             _x(TOKENS, "tokens-month", reset=False, period_s=MONTH_S),
         ),
         counting=USED,
+        stream_usage=False,
+        request_id="mistral-correlation-id",
     ),
     Profile(
         "together",
@@ -202,12 +204,14 @@ _PROFILES: Final = (
         scope="key",
         gauges=(Gauge(REQUESTS, "x-trial-endpoint-call-limit", "x-trial-endpoint-call-remaining"),),
         counting=USED,
+        request_id="x-debug-trace-id",
     ),
     Profile(
         "deepseek",
         hosts=("api.deepseek.com",),
         scope="account; requests in flight",
         counting=USED,
+        request_id="x-ds-trace-id",
         statuses={429: Kind.CONCURRENCY},
     ),
     Profile("vllm", scope="server; it queues", counting=USED),
@@ -365,7 +369,7 @@ def profile_for(*names: str) -> Profile:
 
     `profile_for(base_url, kind)` takes the address first: `kind = "openai"` with Groq's address is Groq.
     """
-    for name in names:
+    for name in filter(None, names):
         named = PROFILES.get(name.strip().lower())
         if named is not None:
             return named

@@ -41,9 +41,14 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
 
 def head_of(url: URL, headers: Mapping[str, str]) -> bytes:
     """How a request to an address begins: all but its length."""
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    host = url.host_port_subcomponent
-    return f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {host}\r\n{lines}".encode()
+    return f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n".encode() + lines_of(
+        headers
+    )
+
+
+def lines_of(headers: Mapping[str, str]) -> bytes:
+    """Headers as they are sent."""
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
 
 
 class _Line:

@@ -25,8 +25,9 @@ from headway.engine.identity import CacheUse, Place
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, PriceList, Route
 from headway.errors import ConfigError, HeadwayError
+from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
-from headway.providers.http import adapter_for, root_of
+from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
 from headway.stores.base import Event, Job, Store, Unknown
 from headway.wiring.places import folder_of, store_at
@@ -104,7 +105,8 @@ def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
     places = {}
     for route in store.routes(job.id):
         provider = config.providers[route.provider]
-        places[route.id] = Place(provider.kind, root_of(provider.base_url), route.model)
+        root = root_of(provider.base_url) if provider.base_url else provider.region or ""
+        places[route.id] = Place(provider.kind, root, route.model)
     return CacheUse(mode, places)
 
 
@@ -166,8 +168,7 @@ def _lanes(
             )
         key = key_of(provider, environ, dotenv)
         if provider.name not in adapters:
-            adapter = adapter_for(provider.kind, provider.base_url, key, stream=provider.stream)
-            adapters[provider.name] = _judged(adapter, provider.kind, validator)
+            adapters[provider.name] = _judged(adapter_of(provider, key), provider.kind, validator)
         lane = lane_key(provider, route.model, key, salt)
         routes[route.id] = Route(lane, prices.get((provider.name, route.model)))
         purses = _purses(provider, route.model, spent)
@@ -175,7 +176,7 @@ def _lanes(
             lanes[lane] = _with_purses(lanes[lane], purses)
         else:
             limits = provider.limits if provider.pool else provider.limits_for(route.model)
-            profile = profile_for(provider.base_url, provider.kind)
+            profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
             spec = LaneSpec(
                 lane, limits, provider.retry_for(config.run.max_attempts), profile.counting, purses=purses
             )
@@ -201,6 +202,22 @@ def _judged(adapter: Adapter, kind: str, validator: Validator | None) -> Adapter
     from headway.batch.judge import Judged
 
     return Judged(adapter, kind, validator)
+
+
+def adapter_of(provider: ProviderConfig, key: str) -> HttpAdapter:
+    """What asks a configured provider. What is wrong with its address or its credentials names it."""
+    try:
+        return adapter_for(
+            provider.kind,
+            provider.base_url,
+            key,
+            stream=provider.stream,
+            profile=provider.profile or "",
+            api_version=provider.api_version or "",
+            region=provider.region or "",
+        )
+    except ConfigError as error:
+        raise ConfigError(f"provider '{provider.name}': {error.message}", hint=error.hint) from None
 
 
 def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, str], None]:

@@ -1,0 +1,94 @@
+"""Providers that are known by name: what each is asked as, where it is, which variable holds its key, what it is safe to
+assume. `kind = "openai"` and `profile = "groq"` is all that a configuration needs; an address that is one of these leads
+to the same.
+
+What their headers and words mean is `providers.profiles`', under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+#: What stands where the region goes.
+REGION: Final = "{region}"
+
+
+class Vendor(msgspec.Struct, frozen=True):
+    """One of them. `base_url` is "" where every account has an address of its own."""
+
+    name: str
+    title: str
+    variable: str
+    base_url: str
+    kind: str = "openai"
+    #: One of its models, for an example; "" where names change too fast.
+    model: str = ""
+    #: Limits where a configuration names none.
+    limits: Mapping[str, Any] = {}
+
+
+#: In the order in which `headway init` writes them; the first that is found is the default provider.
+VENDORS: Final = (
+    Vendor("openai", "OpenAI", "OPENAI_API_KEY", "https://api.openai.com", model="gpt-4.1-mini"),
+    Vendor(
+        "anthropic",
+        "Anthropic",
+        "ANTHROPIC_API_KEY",
+        "https://api.anthropic.com",
+        "anthropic",
+        "claude-haiku-4-5",
+    ),
+    Vendor("azure", "Azure OpenAI", "AZURE_OPENAI_API_KEY", "", "azure"),
+    Vendor(
+        "gemini",
+        "Gemini",
+        "GEMINI_API_KEY",
+        "https://generativelanguage.googleapis.com",
+        "gemini",
+        "gemini-2.5-flash",
+    ),
+    Vendor(
+        "bedrock",
+        "Amazon Bedrock",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        f"https://bedrock-runtime.{REGION}.amazonaws.com",
+        "bedrock",
+    ),
+    Vendor("groq", "Groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1"),
+    Vendor("mistral", "Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1"),
+    Vendor("together", "Together", "TOGETHER_API_KEY", "https://api.together.xyz/v1"),
+    Vendor("openrouter", "OpenRouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1"),
+    Vendor("deepseek", "DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com/v1"),
+    Vendor("xai", "xAI", "XAI_API_KEY", "https://api.x.ai/v1"),
+    Vendor("fireworks", "Fireworks", "FIREWORKS_API_KEY", "https://api.fireworks.ai/inference/v1"),
+    Vendor("cohere", "Cohere", "COHERE_API_KEY", "https://api.cohere.ai/compatibility/v1"),
+    # Servers on this machine queue instead of refusing: in flight is what they serve at once by themselves, so that no
+    # attempt spends its time in their queue. vLLM's max_num_seqs is 256; llama.cpp has four slots; Ollama serves one, and
+    # a few more keep it from running dry.
+    Vendor("vllm", "vLLM", "VLLM_API_KEY", "http://127.0.0.1:8000/v1", limits={"max_concurrency": 256}),
+    Vendor("ollama", "Ollama", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1", limits={"max_concurrency": 4}),
+    Vendor(
+        "llamacpp", "llama.cpp", "LLAMA_API_KEY", "http://127.0.0.1:8080/v1", limits={"max_concurrency": 4}
+    ),
+)
+BY_NAME: Final = {vendor.name: vendor for vendor in VENDORS}
+#: A profile that fits every kind: whatever headers there are.
+GENERIC: Final = "generic"
+PROFILES: Final = (*BY_NAME, GENERIC)
+
+#: Other variables that may hold a key, where the usual one is not set.
+ALIASES: Final = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}
+
+
+def vendor_at(base_url: str, kind: str) -> Vendor | None:
+    """Whose address this is; None where nobody's who is asked like this. A port of this machine is nobody's."""
+    host = urlsplit(base_url).hostname
+    for vendor in VENDORS:
+        theirs = urlsplit(vendor.base_url)
+        if theirs.scheme == "https" and theirs.hostname == host and vendor.kind == kind:
+            return vendor
+    return None

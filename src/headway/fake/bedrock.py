@@ -1,0 +1,192 @@
+"""Bedrock: Converse, Invoke for Claude's own body, and AWS's errors, whose type is in a header."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from headway.fake import sigv4
+from headway.fake.account import Refusal
+from headway.fake.asked import Asked, Unacceptable, tokens_of
+from headway.fake.complaints import Complaint, Signed, bearer
+from headway.fake.content import Content, MaxTokens, Named, place_of, unit_of, words_of
+from headway.fake.messages import Messages
+from headway.fake.reply import Reply
+from headway.fake.stream import Event
+
+_json: Callable[[object], bytes] = msgspec.json.Encoder().encode
+_FINISH = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
+_ERRORS = "http://internal.amazon.com/coral/com.amazon.bedrock/"
+_TOO_MANY = {
+    "rpm": "requests",
+    "rpd": "requests per day",
+    "tpm": "tokens",
+    "tpd": "tokens per day",
+    "itpm": "tokens",
+    "otpm": "tokens",
+    "concurrency": "connections",
+}
+
+
+class Bedrock:
+    """As AWS puts it."""
+
+    name = "bedrock"
+    request_id_header = "x-amzn-RequestId"
+    charge = "settle"
+
+    def key_in(self, headers: Mapping[str, str]) -> str:
+        """The access key of a signature, or a Bedrock API key."""
+        return bearer(headers) or sigv4.key_in(headers)
+
+    def unproven(self, request: Signed, body: bytes, secret: str) -> Complaint | None:
+        """403, where it is not signed as it should be. A Bedrock API key needs no signature."""
+        fault = "" if bearer(request.headers) else sigv4.fault_in(request, body, secret, time.time())
+        return self.error(403, "InvalidSignatureException", fault) if fault else None
+
+    def error(self, status: int, type_: str, message: str) -> Complaint:
+        """An error: its type in a header, its message in the body."""
+        return status, _json({"message": message}), {"x-amzn-ErrorType": f"{type_}:{_ERRORS}"}
+
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+        """429, and no word of when to come back."""
+        what = _TOO_MANY[refusal.reason]
+        return self.error(429, "ThrottlingException", f"Too many {what}, please wait before trying again.")
+
+    def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
+        """400."""
+        return self.error(400, "ValidationException", why.message)
+
+    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+        """400."""
+        return self.error(400, "ValidationException", "Input is too long for requested model.")
+
+    def blocked(self, _request_id: str) -> Complaint:
+        """400."""
+        message = "This request has been blocked by our content filters."
+        return self.error(400, "ValidationException", message)
+
+    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+        """403."""
+        if not key:
+            return self.error(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
+        message = "The security token included in the request is invalid."
+        return self.error(403, "UnrecognizedClientException", message)
+
+    def out_of_money(self, _request_id: str) -> Complaint:
+        """400."""
+        message = "Your request exceeds the service quota for your account."
+        return self.error(400, "ServiceQuotaExceededException", message)
+
+    def unknown_path(self, _method: str, path: str, _request_id: str) -> Complaint:
+        """404."""
+        return self.error(404, "UnknownOperationException", f"Unknown operation {path}")
+
+    def broken(self, status: int, _request_id: str) -> Complaint:
+        """5xx; who is overloaded says 503."""
+        if status >= 503:
+            return self.error(
+                503, "ServiceUnavailableException", "Bedrock is unable to process your request."
+            )
+        message = "The system encountered an unexpected error during processing. Try your request again."
+        return self.error(500, "InternalServerException", message)
+
+    def broken_event(self, status: int, _request_id: str) -> dict[str, Any]:
+        """The same as an event; nothing here streams."""
+        return {"message": f"{status}"}
+
+
+BEDROCK = Bedrock()
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: str
+    content: Content
+
+
+class _Config(msgspec.Struct, gc=False, rename="camel"):
+    max_tokens: MaxTokens | None = None
+
+
+class _Request(msgspec.Struct, gc=False, rename="camel"):
+    messages: list[_Message]
+    system: Content = None
+    inference_config: _Config | None = None
+    request_metadata: Named | None = None
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+
+
+class Converse:
+    """`POST /model/MODEL/converse`"""
+
+    dialect = BEDROCK
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def parse(self, body: bytes) -> Asked:
+        """What is asked, or why it cannot be."""
+        try:
+            request = _decode(body)
+        except msgspec.ValidationError as error:
+            what, place = place_of(error)
+            raise Unacceptable(f"1 validation error detected: Value at '{place or 'body'}': {what}") from None
+        except msgspec.DecodeError as error:
+            raise Unacceptable(f"The request body is not valid JSON: {error}") from None
+        if not request.messages or any(isinstance(one.content, str) for one in request.messages):
+            raise Unacceptable(
+                "1 validation error detected: Value at 'messages' must be a list of messages with blocks"
+            )
+        config = request.inference_config or _Config()
+        return Asked(
+            model=self._model,
+            chars=len(words_of(request.system)) + sum(len(words_of(one.content)) for one in request.messages),
+            last_text=words_of(request.messages[-1].content),
+            max_tokens=config.max_tokens,
+            unit=unit_of(request.request_metadata, None),
+        )
+
+    def body(self, asked: Asked, reply: Reply) -> bytes:
+        """The answer in one piece."""
+        given = tokens_of(asked.chars)
+        return _json(
+            {
+                "metrics": {"latencyMs": 1},
+                "output": {"message": {"role": "assistant", "content": [{"text": reply.text}]}},
+                "stopReason": _FINISH[reply.finish],
+                "usage": {
+                    "inputTokens": given,
+                    "outputTokens": reply.output_tokens,
+                    "totalTokens": given + reply.output_tokens,
+                    "cacheReadInputTokens": 0,
+                    "cacheWriteInputTokens": 0,
+                },
+            }
+        )
+
+    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+        """Nothing is streamed."""
+        return [Event(self.body(asked, reply))]
+
+
+class Invoke(Converse):
+    """`POST /model/MODEL/invoke`, for Claude's own body: Anthropic's messages without a model."""
+
+    def __init__(self, model: str, messages: Messages) -> None:
+        super().__init__(model)
+        self._messages = messages
+
+    def parse(self, body: bytes) -> Asked:
+        """What is asked, or why it cannot be."""
+        if not body.lstrip().startswith(b"{"):
+            raise Unacceptable("The request body is not valid JSON")
+        return self._messages.parse(b'{"model":' + _json(self._model) + b"," + body.lstrip()[1:])
+
+    def body(self, asked: Asked, reply: Reply) -> bytes:
+        """The answer in one piece."""
+        return self._messages.body(asked, reply)

@@ -1,0 +1,62 @@
+"""AWS's Signature Version 4 for a POST with a body that is here as a whole. Pure: the instant is an argument.
+
+Forty lines of hashing against a library of 16 MB (decision 0011). AWS's own library computes the same in the tests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+ALGORITHM: Final = "AWS4-HMAC-SHA256"
+CONTENT_TYPE: Final = "application/json"
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """Whoever signs."""
+
+    access: str
+    secret: str
+    token: str = ""
+
+    def __repr__(self) -> str:
+        return "Credentials(***)"
+
+
+def signature_headers(
+    who: Credentials, region: str, service: str, host: str, path: str, body: bytes, now_utc: float
+) -> dict[str, str]:
+    """The headers that sign a request. `path` is as it is sent, percent signs and all."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_utc))
+    scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
+    signed = {"content-type": CONTENT_TYPE, "host": host, "x-amz-date": stamp}
+    if who.token:
+        signed["x-amz-security-token"] = who.token
+    names = ";".join(signed)  # They are in order already.
+    lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
+    # The path is encoded once more on its way into the signature, everywhere but at S3.
+    asked = "\n".join(("POST", quote(path, safe="/~"), "", lines, names, hashlib.sha256(body).hexdigest()))
+    told = "\n".join((ALGORITHM, stamp, scope, hashlib.sha256(asked.encode()).hexdigest()))
+    signature = hmac.new(_key(who.secret, stamp[:8], region, service), told.encode(), "sha256").hexdigest()
+    sent = {"Content-Type": CONTENT_TYPE, "X-Amz-Date": stamp}
+    if who.token:
+        sent["X-Amz-Security-Token"] = who.token
+    sent["Authorization"] = (
+        f"{ALGORITHM} Credential={who.access}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
+    return sent
+
+
+@lru_cache(8)
+def _key(secret: str, day: str, region: str, service: str) -> bytes:
+    """A day's key."""
+    key = f"AWS4{secret}".encode()
+    for part in (day, region, service, "aws4_request"):
+        key = hmac.new(key, part.encode(), "sha256").digest()
+    return key
