@@ -11,7 +11,7 @@ import pytest
 
 from headway.stores.base import Batch, Change, Repair, Store
 from headway.stores.memory import MemoryStore
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite import SqliteStore, migrations
 
 from .records import begun, end, new_job, the_job
 
@@ -82,6 +82,25 @@ def test_a_job_keeps_its_form(store: Store) -> None:
     store.add_job(new_job("plain"))
     assert the_job(store, "formed").form == form
     assert the_job(store, "plain").form == {}
+
+
+def test_records_of_an_earlier_version_are_read_and_brought_forward(tmp_path: Path) -> None:
+    path = tmp_path / "h.db"
+    db = sqlite3.connect(path)
+    db.executescript(migrations()[0])
+    db.execute("PRAGMA user_version = 1")
+    db.execute(
+        "INSERT INTO jobs (name, kind, state, input, digest, models, settings, created_utc)"
+        " VALUES ('old', 'batch', 'ready', 'i', 'd', '{}', '{}', 1.0)"
+    )
+    db.commit()
+    db.close()
+    with SqliteStore(path, read_only=True) as reading:
+        assert the_job(reading, "old").form == {}
+        assert reading.repairs_of(1, 0) == []
+    with SqliteStore(path) as writing:
+        assert the_job(writing, "old").form == {}
+        assert writing.open_repairs(1) == []
 
 
 def test_the_conversation_has_the_turn_in_which_it_was_asked_again(tmp_path: Path) -> None:

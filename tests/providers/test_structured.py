@@ -118,7 +118,8 @@ def test_words_come_behind_a_system_prompt_that_is_there() -> None:
         (CHAT, {"response_format": {"type": "json_object"}}),
         (RESPONSES, {"text": {"format": {"type": "text"}}}),
         (MESSAGES, {"output_config": {"format": {"type": "json_schema", "schema": {}}}}),
-        (MESSAGES, {"tool_choice": {"type": "tool", "name": "x"}}),
+        (MESSAGES, {"output_format": {"type": "json_schema", "schema": {}}}),
+        (CHAT, {"response_format": "whatever"}),
     ],
 )
 def test_a_body_that_says_itself_how_it_is_answered_keeps_to_that(how: Dialect, own: dict[str, Any]) -> None:

@@ -50,8 +50,9 @@ class Asking:
 
     def put(self, dialect: Dialect, body: Body) -> None:
         """Ask for it; a body that says itself how its answer is shaped keeps to that."""
-        own = body.get(dialect.field) or {}
-        if dialect.key in own or any(body.get(name) is not None for name in dialect.shaping):
+        own = body.get(dialect.field)
+        shaped = own is not None and (not isinstance(own, dict) or dialect.key in own)
+        if shaped or any(body.get(name) is not None for name in dialect.shaping):
             return
         if dialect.field not in self._native:
             self._native[dialect.field] = dialect.native(self._schema)
@@ -261,6 +262,6 @@ _DIALECTS: Final = {
     ("openai", "/v1/chat/completions"): Dialect("response_format", "type", _chat_native, _chat_instruct, _message_turns),
     ("openai", "/v1/responses"): Dialect("text", "format", _responses_native, _responses_instruct, _responses_turns),
     ("anthropic", "/v1/messages"): Dialect(
-        "output_config", "format", _anthropic_native, _messages_instruct, _message_turns, ("output_format", "tool_choice")
+        "output_config", "format", _anthropic_native, _messages_instruct, _message_turns, ("output_format",)
     ),
 }  # fmt: skip
