@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import lanes, overhead, real, results, speed
+from bench import lanes, overhead, plans, real, results, speed
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -267,6 +267,46 @@ def _sizes(missed: list[str]) -> Iterator[str]:
     yield ""
 
 
+# -- plan against reality -----------------------------------------------------------------------------------------
+
+
+def _plans(missed: list[str]) -> Iterator[str]:
+    yield "## Plan against reality: `headway plan` after one calibrating run, then `headway run`"
+    yield ""
+    yield f"`headway run --limit {plans.SAMPLE}` teaches; answers have lengths and delays by chance. Bars: time within {plans.TIME_BAR:.0%}, cost within"
+    yield f"{plans.COST_BAR:.0%}."
+    yield ""
+    yield "| scenario | requests | planned s (range) | took s | off | planned $ | paid $ | off | bound by |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for scenario in plans.SCENARIOS:
+        print(f"plan: {scenario.name} …", flush=True)
+        try:
+            result = plans.measure(scenario)
+        except RuntimeError as error:  # One that cannot be measured leaves the others standing.
+            missed.append(f"plan, {scenario.name}: {error}")
+            continue
+        missed += plans.misses(result)
+        likely, low, high = result.time_s
+        yield (
+            f"| {result.name} | {result.requests:,} | {likely:.1f} ({low:.1f}–{high:.1f}) | {result.took_s:.1f} "
+            f"| {result.time_off:+.1%} | {result.cost_usd:.3f} | {result.paid_usd:.3f} | {result.cost_off:+.1%} | {result.binding} |"
+        )
+    yield ""
+    yield from _sampling(missed)
+
+
+def _sampling(missed: list[str]) -> Iterator[str]:
+    print("plan: a sample against the whole …", flush=True)
+    one = plans.sampling(plans.MANY, plans.TRIED)
+    yield (
+        f"A forecast of {one.units:,} rows from {one.tried:,} of them, against one from all, in virtual time: {one.sampled_s:,.1f} s and "
+        f"{one.whole_s:,.1f} s, {one.off:+.2%} (bar: {plans.SAMPLING_BAR:.0%}); {one.sampled_cpu_s:.1f} s and {one.whole_cpu_s:.1f} s of CPU."
+    )
+    yield ""
+    if abs(one.off) > plans.SAMPLING_BAR:
+        missed.append(f"plan: a sample is off by {one.off:+.1%}, the bar is {plans.SAMPLING_BAR:.0%}")
+
+
 def _virtual(missed: list[str]) -> Iterator[str]:
     yield from _lanes(missed)
     yield from _beside_held(missed)
@@ -277,6 +317,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "speed": _speed,
     "real": _real,
     "overhead": _overhead,
+    "plan": _plans,
 }
 
 

@@ -367,10 +367,10 @@ def test_an_answer_without_text_is_itself(body: Any) -> None:
 # -- a survey ---------------------------------------------------------------------------------------------------------------
 
 
-def surveyed(path: Path, recipe: Recipe | None = None, *, skip_bad: bool = False) -> Any:
+def surveyed(path: Path, recipe: Recipe | None = None, *, skip_bad: bool = False, **more: Any) -> Any:
     with open_input(str(path), recipe=recipe) as source:
         return survey(
-            config(ALPHA, BETA, run="alpha"), source, skip_bad=skip_bad, progress=lambda n: None, check=lambda p, m: None
+            config(ALPHA, BETA, run="alpha"), source, skip_bad=skip_bad, progress=lambda n: None, check=lambda p, m: None, **more
         )  # fmt: skip
 
 
@@ -379,9 +379,11 @@ def test_a_survey_counts_what_each_lane_would_get(tmp_path: Path) -> None:
     path.write_text("text,model\n" + "abcd,\n" * 3 + "abcdefgh,beta/claude-x\n")
     found = surveyed(path, Recipe(prompt="{{text}}"))
     assert found.rows == 4
-    alpha, beta = found.lanes["alpha/gpt-d"], found.lanes["beta/claude-x"]
-    assert (alpha.requests, alpha.input_tokens, alpha.max_output_tokens, alpha.open_ended) == (3, 3, 0, 3)
-    assert (beta.requests, beta.input_tokens, beta.max_output_tokens, beta.open_ended) == (1, 2, 4096, 0)
+    alpha, beta = found.loads
+    assert (alpha.provider, alpha.model, beta.provider, beta.model) == ("alpha", "gpt-d", "beta", "claude-x")
+    assert (alpha.requests, alpha.chars, alpha.max_output_tokens, alpha.open_ended) == (3, 12, 0, 3)
+    assert (beta.requests, beta.chars, beta.max_output_tokens, beta.open_ended) == (1, 8, 4096, 0)
+    assert [row.index for row in (*alpha.sample, *beta.sample)] == [0, 1, 2, 3]
     assert surveyed(path, Recipe(prompt="{{text}}", limit=2)).rows == 2
 
 
@@ -393,3 +395,23 @@ def test_a_survey_refuses_what_a_run_refuses(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         surveyed(path, ASK)
     assert refused.value.problems == ("t.csv:3: expected 2 cells, not 3",)
+
+
+def test_a_survey_keeps_a_fair_sample(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f'{{"id": "{n}", "prompt": "{"a" * (1 + n % 2)}"}}\n' for n in range(5000)))
+    [load] = surveyed(path, kept=500).loads
+    assert (load.requests, load.chars) == (5000, 7500)
+    indices = [row.index for row in load.sample]
+    assert len(indices) == len(set(indices)) == 500
+    assert indices == sorted(indices)
+    assert 2200 < sum(indices) / 500 < 2800, "from all of the file"
+    assert 200 < sum(row.chars == 2 for row in load.sample) < 300, "not every second row"
+
+
+def test_a_survey_leaves_out_what_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f'{{"prompt": "x", "model": "{m}/m"}}\n' for m in ("alpha", "beta") * 3))
+    found = surveyed(path, done={("alpha", "m"): 2, ("beta", "m"): 3})
+    assert found.rows == 6
+    assert [(load.provider, [row.index for row in load.sample]) for load in found.loads] == [("alpha", [4])]

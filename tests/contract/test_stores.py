@@ -15,6 +15,7 @@ from headway.stores.base import (
     Batch,
     Change,
     Event,
+    Lesson,
     NewJob,
     NewUnit,
     Pending,
@@ -842,3 +843,34 @@ def test_a_lost_try_counts_as_a_start(store: Store) -> None:
     store.begin(job, {}, "o", 400.0)
 
     assert store.starts_since(200.0) == [Start(lane, 210.0, (1.0, 0.0, 0.0, 0.0))]
+
+
+# -- lessons ------------------------------------------------------------------------------------------------------
+
+
+def taught(store: Store, name: str, tokens: int) -> None:
+    """A job of four units: one succeeded, one failed, one succeeded without anybody knowing what it used, one waits."""
+    job, _, _ = begun(store, 4, name)
+    used = {"started_utc": 299.5, "input_tokens": tokens, "output_tokens": 5, "cached_tokens": 1}
+    end(store, job, 1, "succeeded", **used)
+    end(store, job, 2, "failed", **used)
+    end(store, job, 3, "succeeded", started_utc=299.0)
+    batch = Batch(job)
+    batch.count("succeeded")
+    store.commit(batch)
+
+
+def test_lessons_are_what_units_of_a_model_took_the_newest_job_first(store: Store) -> None:
+    assert store.lessons("alpha", "m", 10) == []
+    taught(store, "one", 3)
+    taught(store, "two", 4)
+
+    assert store.lessons("alpha", "m", 10) == [Lesson(10, 1, 4, 5, 1, 0.5), Lesson(10, 1, 3, 5, 1, 0.5)]
+    assert store.lessons("alpha", "other", 10) == []
+    assert store.lessons("beta", "m", 10) == []
+
+
+def test_lessons_are_read_from_no_more_units_than_asked_for(store: Store) -> None:
+    taught(store, "one", 3)
+    assert store.lessons("alpha", "m", 1) == []
+    assert len(store.lessons("alpha", "m", 2)) == 1

@@ -214,21 +214,28 @@ class Intake:
 
     def run(self) -> int:
         """Take all of it in; how many bad rows were left out."""
+        try:
+            total = self._take_in()
+            if self._bad_count and not self._skip_bad:
+                raise self._bad_rows()
+            if not total:
+                raise self._empty()
+            self._store.seal(self._job, total, self._models, self._source.digest)
+        except DuplicateId as error:
+            raise self._twice(error.custom_id) from None
+        return self._bad_count
+
+    def _take_in(self) -> int:
         total = 0
         for chunk in chunks(self._units(self._source.numbered(Router(self._config))), CHUNK):
-            try:
-                self._store.add_units(self._job, total, chunk)
-            except DuplicateId as error:
-                raise self._twice(error.custom_id) from None
+            self._store.add_units(self._job, total, chunk)
             total += len(chunk)
             self._progress(total)
-        if self._bad_count and not self._skip_bad:
-            raise self._bad_rows()
-        if not total:
-            expected = _EXPECTED[self._source.is_table + is_parquet(self._source.path)]
-            raise ConfigError(f"{self._source.name} has no rows", hint=f"{expected} is expected")
-        self._store.seal(self._job, total, self._models, self._source.digest)
-        return self._bad_count
+        return total
+
+    def _empty(self) -> ConfigError:
+        expected = _EXPECTED[self._source.is_table + is_parquet(self._source.path)]
+        return ConfigError(f"{self._source.name} has no rows", hint=f"{expected} is expected")
 
     def _units(self, numbered: Iterator[tuple[int, Row | BadRow]]) -> Iterator[NewUnit]:
         for _, row in numbered:

@@ -1,80 +1,135 @@
-"""What a file would ask of each lane: every row is looked at, none is kept, nothing is sent."""
+"""What a file would ask of each route: every row is looked at, a sample is kept, nothing is sent or written.
+
+Memory does not grow with the file: of each route a fair sample of rows is kept, and of every id eight bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Final
 
 import msgspec
 
 from headway.batch.jobs import Check, Input, Intake, Progress
+from headway.batch.route import Router
+from headway.batch.rows import Row
 from headway.config import Config
-from headway.core.estimate import FIRST_RATIO
 from headway.errors import DuplicateId
 from headway.stores.base import NewUnit, Route
 
+#: Rows that are kept of a route: what of a longer file is looked at closely (docs/decisions/0014).
+KEPT: Final = 20_000
+#: Ids are told apart by their hashes, in so many heaps: a heap of a million rows' is small.
+_HEAPS: Final = 64
+
+#: (provider, model)
+To = tuple[str, str]
+
+
+class Sampled(msgspec.Struct, frozen=True, gc=False):
+    """A row of the sample: its place in the file, and what it is to a scheduler."""
+
+    index: int
+    chars: int
+    max_tokens: int
+    priority: int
+    serial: bool
+
 
 class Load(msgspec.Struct):
-    """What one lane would get. `open_ended` are requests that nothing limits the answer of."""
+    """What one route would get. `open_ended` are requests that nothing limits the answer of."""
 
+    provider: str
+    model: str
     requests: int = 0
-    input_tokens: int = 0
+    chars: int = 0
     max_output_tokens: int = 0
     open_ended: int = 0
+    sample: list[Sampled] = []
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What a file holds."""
+    """What a file holds; `loads` are of the rows that there are left to send."""
 
     rows: int
     bad_rows: int
-    lanes: dict[str, Load]
+    loads: list[Load]
 
 
-def survey(config: Config, source: Input, *, skip_bad: bool, progress: Progress, check: Check) -> Survey:
-    """Look at every row as `ingest` does, with the same errors."""
-    tally = _Tally(config)
+def survey(
+    config: Config,
+    source: Input,
+    *,
+    skip_bad: bool,
+    progress: Progress,
+    check: Check,
+    done: Mapping[To, int] | None = None,
+    kept: int = KEPT,
+) -> Survey:
+    """Look at every row as `ingest` does, with the same errors. `done` says how many of a route's rows, the first of
+    them, need not be sent any more.
+    """
+    tally = _Tally(source, config, done or {}, kept)
     bad = Intake(tally, config, source, 0, check, skip_bad=skip_bad, progress=progress).run()
-    return Survey(tally.total, bad, tally.loads())
+    for load in tally.loads:
+        load.sample.sort(key=lambda row: row.index)
+    return Survey(tally.total, bad, [load for load in tally.loads if load.requests])
 
 
 class _Tally:
-    """Takes units as a store does, and only counts them. Their ids are kept, because none may come twice."""
+    """Takes units as a store does, and only counts them."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._lanes: list[str] = []
-        self._chars: list[int] = []
-        self._loads: list[Load] = []
-        self._ids: set[str] = set()
-
-    @property
-    def total(self) -> int:
-        return len(self._ids)
+    def __init__(self, source: Input, config: Config, done: Mapping[To, int], kept: int) -> None:
+        self._source, self._config, self._kept = source, config, kept
+        self._done = done
+        self.total = 0
+        self.loads: list[Load] = []
+        self._skip: list[int] = []
+        self._ids = [array("q") for _ in range(_HEAPS)]
+        self._random = Random(0).random
 
     def add_route(self, job: int, route: Route) -> int:
-        provider = self._config.providers[route.provider]
-        lane = f"{provider.name}/{provider.pool or route.model}"
-        if lane not in self._lanes:
-            self._lanes.append(lane)
-            self._chars.append(0)
-            self._loads.append(Load())
-        return self._lanes.index(lane)
+        self.loads.append(Load(route.provider, route.model, sample=[]))
+        self._skip.append(self._done.get((route.provider, route.model), 0))
+        return len(self.loads) - 1
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
-        for unit in units:
-            if unit.custom_id in self._ids:
-                raise DuplicateId(unit.custom_id)
-            self._ids.add(unit.custom_id)
-            load = self._loads[unit.route]
+        heaps = self._ids
+        for index, unit in enumerate(units, first):
+            known = hash(unit.custom_id)
+            heaps[known % _HEAPS].append(known)
+            if self._skip[unit.route]:
+                self._skip[unit.route] -= 1
+                continue
+            load = self.loads[unit.route]
+            place = load.requests
             load.requests += 1
+            load.chars += unit.chars
             load.max_output_tokens += max(0, unit.max_tokens)
             load.open_ended += unit.max_tokens == 0
-            self._chars[unit.route] += unit.chars
+            if place >= self._kept:
+                place = int(self._random() * load.requests)
+            if place < self._kept:
+                row = Sampled(index, unit.chars, unit.max_tokens, unit.priority, unit.serial)
+                load.sample[place : place + 1] = [row]
+        self.total = first + len(units)
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
-        """There is nothing to seal."""
+        """All rows have been seen: none may have another's id."""
+        suspects = {known for heap in self._ids if len(set(heap)) < len(heap) for known in _repeated(heap)}
+        seen: set[str] = set()
+        for _, row in self._source.numbered(Router(self._config)) if suspects else ():
+            if isinstance(row, Row) and hash(row.custom_id) in suspects:
+                if row.custom_id in seen:
+                    raise DuplicateId(row.custom_id)
+                seen.add(row.custom_id)
 
-    def loads(self) -> dict[str, Load]:
-        for load, chars in zip(self._loads, self._chars, strict=True):
-            load.input_tokens = round(chars / FIRST_RATIO)
-        return dict(zip(self._lanes, self._loads, strict=True))
+
+def _repeated(heap: array[int]) -> Iterator[int]:
+    seen: set[int] = set()
+    for known in heap:
+        if known in seen:
+            yield known
+        seen.add(known)

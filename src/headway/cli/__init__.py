@@ -28,6 +28,10 @@ INTERRUPTED = 130  # what shells report for a process that SIGINT ended: 128 + 2
 # name → (where its click command is, the line that `headway --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("headway.cli.run:command", "Send a batch; the same file again goes on where it stopped."),
+    "plan": (
+        "headway.cli.plan:command",
+        "Time, tokens, cost and the limit that binds, before a cent is spent.",
+    ),
     "init": ("headway.cli.init:command", "Write a commented headway.toml from the keys it finds."),
     "resume": ("headway.cli.resume:resume", "Go on with a job; un-pauses one that runs."),
     "pause": ("headway.cli.ask:pause", "Start nothing more until 'headway resume'."),

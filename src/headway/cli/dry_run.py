@@ -1,24 +1,24 @@
-"""`headway run FILE --dry-run`: everything that can be known before anything is sent, and nothing is made."""
+"""`headway run FILE` before anything is sent: `--dry-run` checks and plans and makes nothing, `--confirm` plans and asks."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
+import sys
 
 import click
-import msgspec
 
 from headway.batch.jobs import Input, Progress, find, name_for
 from headway.batch.output import claim
-from headway.batch.survey import Load, Survey, survey
+from headway.cli import plan
 from headway.cli.running import tell_bad_rows
-from headway.cli.session import print_json
+from headway.cli.session import print_json, say
 from headway.config import Config
 from headway.errors import InputError, UsageError
-from headway.stores.base import Job
+from headway.forecast.figures import Way
+from headway.stores.base import Store
+from headway.wiring.forecasts import Ahead, look_ahead
 from headway.wiring.places import records_at
-from headway.wiring.runs import RunFlags, check_route
+from headway.wiring.runs import RunFlags
 
 
 def dry_run(
@@ -32,62 +32,58 @@ def dry_run(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Check the rows, where they go, the keys and the output; say what there would be to do."""
+    """Check the rows, where they go, the keys and the output; say what there would be to do, and what it would take."""
     with records_at(config.db) as store:
         job = None if fresh else find(store, config, source.digest)
         if job is None and flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         name = name_for(store, source) if job is None else job.name
         claim(flags.out, name, force=flags.force, store=store, make=False)
-    check = check_route(config, os.environ)
-    try:
-        found = survey(config, source, skip_bad=skip_bad, progress=progress, check=check)
-    except InputError as error:
-        tell_bad_rows(error)
-        raise
+        ahead = _ahead(config, store, source, flags, fresh=fresh, skip_bad=skip_bad, progress=progress)
     if as_json:
-        print_json(_facts(found, job, flags.out))
+        print_json({**plan.facts(ahead), "out": str(flags.out)})
     elif not quiet:
-        for line in _lines(source, found, job, flags.out):
-            click.echo(line)
+        plan.show(f"{plan.heading(source.name, ahead)}; a dry run, nothing was sent", ahead)
+        click.echo(f"  results would go to {flags.out}")
     return 0
 
 
-def _facts(found: Survey, job: Job | None, out: Path) -> dict[str, Any]:
-    return {
-        "rows": found.rows,
-        "bad_rows": found.bad_rows,
-        "lanes": msgspec.to_builtins(found.lanes),
-        "job": None if job is None else job.name,
-        "succeeded": 0 if job is None else job.good,
-        "out": str(out),
-    }
+def _ahead(
+    config: Config,
+    store: Store,
+    source: Input,
+    flags: RunFlags,
+    *,
+    fresh: bool,
+    skip_bad: bool,
+    progress: Progress,
+) -> Ahead:
+    way = Way(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s)
+    try:
+        return look_ahead(
+            config, store, source, way, os.environ, fresh=fresh, only_failed=flags.only_failed, skip_bad=skip_bad,
+            progress=progress,
+        )  # fmt: skip
+    except InputError as error:
+        tell_bad_rows(error)
+        raise
 
 
-def _lines(source: Input, found: Survey, job: Job | None, out: Path) -> list[str]:
-    rows = "1 row" if found.rows == 1 else f"{found.rows:,} rows"
-    bad = "1 bad row" if found.bad_rows == 1 else f"{found.bad_rows:,} bad rows"
-    left_out = f", {bad} left out" if found.bad_rows else ""
-    lines = [f"{source.name}: {rows}{left_out}; a dry run, nothing was sent"]
-    lines += [f"  {lane}: {_load(load)}" for lane, load in found.lanes.items()]
-    if job is not None:
-        lines.append(
-            f"  job {job.name} has {job.good:,} of {job.total:,} answers already; the rest would be sent"
+def confirmed(
+    config: Config, source: Input, flags: RunFlags, *, fresh: bool, skip_bad: bool, progress: Progress
+) -> RunFlags | None:
+    """Show the plan and ask; the flags with what was predicted, or None where the answer is no."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "--confirm: there is no terminal to ask on",
+            hint="leave --confirm out; 'headway plan FILE' shows the plan",
         )
-    lines.append(f"  results would go to {out}")
-    return lines
-
-
-def _load(load: Load) -> str:
-    """Tokens are a guess from characters; how long an answer is, only a limit says before."""
-    requests = "1 request" if load.requests == 1 else f"{load.requests:,} requests"
-    parts = [requests, f"about {load.input_tokens:,} tokens in"]
-    if load.max_output_tokens:
-        parts.append(f"at most {load.max_output_tokens:,} out")
-    if load.open_ended:
-        parts.append(
-            f"{load.open_ended:,} answers without a limit"
-            if load.open_ended > 1
-            else "1 answer without a limit"
-        )
-    return ", ".join(parts)
+    with records_at(config.db) as store:
+        ahead = _ahead(config, store, source, flags, fresh=fresh, skip_bad=skip_bad, progress=progress)
+    if not ahead.forecast.requests:
+        return flags  # Nothing would be sent, so there is nothing to ask.
+    plan.show(plan.heading(source.name, ahead), ahead, err=True)
+    if not click.confirm("send it?", default=False, err=True):
+        say("nothing was sent")
+        return None
+    return flags.expecting(ahead.prediction)

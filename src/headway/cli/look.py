@@ -73,6 +73,8 @@ def _show_status(
     click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
     click.echo(f"  input {job.input}, results {job.out}")
     click.echo(f"  {job.attempts:,} attempts, {spent(job)}")
+    for line in session.compared(store, job):
+        click.echo(line)
     if progress is not None and progress["totals"]["eta_s"] is not None:
         click.echo(f"  about {duration(progress['totals']['eta_s'])} left")
     for line in (*session.cached_lines(store, job), *session.failure_lines(store, job)):

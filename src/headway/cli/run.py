@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli import INTERRUPTED
 from headway.cli.options import run_options, where_options
 from headway.cli.recipe import recipe_of, recipe_options
 
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @recipe_options
-@click.option("--dry-run", is_flag=True, help="Check everything, say how much there is to do, send nothing.")
+@click.option("--dry-run", is_flag=True, help="Check and plan everything, send and write nothing.")
+@click.option(
+    "--confirm", is_flag=True, help="Show the plan (see 'headway plan') and ask before anything is sent."
+)
 @click.option("--fresh", is_flag=True, help="Start over as a new job, whatever was done before.")
 @click.option("--only-failed", is_flag=True, help="Of a job that ran before, run only the units that failed.")
 @click.option("--skip-bad-rows", is_flag=True, help="Leave bad rows out instead of refusing the file.")
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 def command(
     file: str,
     dry_run: bool,
+    confirm: bool,
     fresh: bool,
     only_failed: bool,
     skip_bad_rows: bool,
@@ -77,10 +82,19 @@ def command(
                 run_flags,
                 fresh=fresh,
                 skip_bad=skip_bad_rows,
-                progress=_counter(quiet),
+                progress=counter(quiet),
                 as_json=as_json,
                 quiet=quiet,
             )
+    if confirm:
+        from headway.cli.dry_run import confirmed
+
+        planned = confirmed(
+            settings, source, run_flags, fresh=fresh, skip_bad=skip_bad_rows, progress=counter(quiet)
+        )
+        if planned is None:
+            return INTERRUPTED
+        run_flags = planned
     with source, store_at(settings.db) as store:
         job = None if fresh else find(store, settings, source.digest)
         if job is None and only_failed:
@@ -123,7 +137,7 @@ def _run_new(
                 name,
                 str(flags.out),
                 skip_bad=skip_bad,
-                progress=_counter(quiet),
+                progress=counter(quiet),
                 check=check_route(settings, os.environ),
             )
         except InputError as error:
@@ -153,7 +167,7 @@ def _say_why_new(say: Any, store: Any, path: str, *, fresh: bool) -> None:
         say(f"this is a new job: the file, its models or what is asked have changed since job {before.name}")
 
 
-def _counter(quiet: bool) -> Any:
+def counter(quiet: bool) -> Any:
     """Shows how many rows have been taken in, where that takes a while and somebody looks."""
     if quiet or not sys.stderr.isatty():
         return lambda total: None

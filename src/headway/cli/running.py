@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from headway.batch.recipe import is_table
 from headway.cli.onward import next_command, next_step, used_up
-from headway.cli.session import cached_lines, facts, failure_lines, print_json, say, stopped
+from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
 from headway.config import Config, parse_duration
 from headway.core.model import Kind
 from headway.display.account import lane_lines, limit_facts, saved, saved_facts, spent
@@ -29,10 +29,7 @@ from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of, rewrite
 
 def flags_of(out: Path, **flags: Any) -> RunFlags:
     """The flags of a run as the wiring wants them."""
-    try:
-        delay_s = parse_duration(flags["delay"])
-    except ValueError as error:
-        raise UsageError(f"--delay: {error}") from None
+    delay_s = delay_of(flags["delay"])
     log_file: Path | None = flags.get("log_file")
     if log_file is not None and log_file.absolute() == out.absolute():
         raise UsageError(f"--log-file {log_file} is where the results go", hint="name another file")
@@ -50,6 +47,14 @@ def flags_of(out: Path, **flags: Any) -> RunFlags:
         log_file=log_file,
         log_format=flags.get("log_format", "text"),
     )
+
+
+def delay_of(text: str) -> float:
+    """What --delay means."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--delay: {error}") from None
 
 
 def display_for(progress: str, *, quiet: bool) -> Display | None:
@@ -158,6 +163,7 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
     lines.append(f"  {spent(job)}")
     lines += [f"  {line}" for line in lane_lines(view, _uses_by_key(store, job))]
     lines += cached_lines(store, job)
+    lines += compared(store, job)
     lines += failure_lines(store, job)
     for name, reason in sorted(stopped(store, job, None).items()):
         lines.append(f"  {name} stopped: {reason}{_about_key(config, name, reason)}")

@@ -13,12 +13,13 @@ import msgspec
 from headway.config import Config, load, with_overrides
 from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import use_facts
-from headway.display.words import clock, money, short
+from headway.display.words import clock, duration, money, short
 from headway.errors import UsageError
 from headway.stores.base import LIVE, Job, Store, Use
 from headway.stores.cache import Saved
 from headway.stores.lock import held
 from headway.wiring.places import folder_of, look_at
+from headway.wiring.predictions import comparison
 
 _RUN_KEYS: Final = ("concurrency", "max_attempts", "timeout", "max_duration", "max_cost", "max_hold", "cache")
 
@@ -128,11 +129,25 @@ def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
         "created_utc": job.created_utc,
         "started_utc": job.started_utc,
         "finished_utc": job.finished_utc,
+        "prediction": comparison(store, job),
         "failures": [
             {"code": code, "units": n, "first": first, "message": message}
             for code, n, first, message in (store.failures(job.id) if job.ended > job.good else [])
         ],
     }
+
+
+def compared(store: Store, job: Job) -> list[str]:
+    """What was predicted for the job and what it came to, where anything was."""
+    told = comparison(store, job)
+    if told is None:
+        return []
+    predicted = told.predicted
+    expected, came_to = duration(predicted.time_s[0]), duration(told.took_s)
+    if predicted.cost_usd is not None:
+        expected += f" and {money(predicted.cost_usd[0])}"
+        came_to += f" and {money(told.cost_usd)}"
+    return [f"  predicted {expected}; {'took' if told.over else 'so far'} {came_to}"]
 
 
 def _saved(store: Store, job: Job) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import msgspec
 
 from headway.core.estimate import EstimatorRecord
 from headway.core.finder import LEARNED, Finder
-from headway.core.lane import Lane
+from headway.core.lane import PROBE_PAUSE_S, Lane
 from headway.core.model import DIMENSIONS, Costs, Dimension
 from headway.core.queue import ALWAYS
 
@@ -32,6 +32,9 @@ class MeterRecord(msgspec.Struct, frozen=True):
     reported: bool
     #: When the bucket would have been full again.
     full_utc: float | None = None
+    #: How deep its bucket can be at the most, and whether something that went beyond `depth_s` was refused.
+    ceiling_s: float | None = None
+    bottom: bool = False
 
 
 class FoundRecord(msgspec.Struct, frozen=True):
@@ -74,6 +77,8 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
                 meter.depth_s,
                 meter.reported,
                 utc + meter.full_at - now,
+                meter.ceiling_s,
+                meter.shallow and lane.probe_pause_s > PROBE_PAUSE_S,
             )
             for meter in lane.meters
             if meter.name != LEARNED and (meter.probed or meter.reported)

@@ -142,19 +142,23 @@ class StoreSource(Source):
             self.tries[row.index] = row.attempts
         if row.index in self.longer:
             row = structs.replace(row, chars=row.chars + self.longer[row.index])
-        route = self._routes[row.route]
-        usd = 0.0 if route.price is None else at_the_most(route.price, row)
-        if row.max_tokens < 0:  # Nothing is produced: an embedding.
-            estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
-            return Unit(row.index, route.lane, estimate, row.priority, family=str(row.route))
-        return Unit(
-            row.index,
-            route.lane,
-            Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd),
-            row.priority,
-            chars=row.chars,
-            family=str(row.route),
-        )
+        return unit_of(row, self._routes[row.route])
+
+
+def unit_of(row: Pending, route: Route) -> Unit:
+    """A waiting unit as the scheduler wants it."""
+    usd = 0.0 if route.price is None else at_the_most(route.price, row)
+    if row.max_tokens < 0:  # Nothing is produced: an embedding.
+        estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
+        return Unit(row.index, route.lane, estimate, row.priority, family=str(row.route))
+    return Unit(
+        row.index,
+        route.lane,
+        Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd),
+        row.priority,
+        chars=row.chars,
+        family=str(row.route),
+    )
 
 
 def at_the_most(price: Price, row: Pending | Unknown) -> float:

@@ -341,6 +341,17 @@ class Lane(msgspec.Struct, frozen=True):
     updated_utc: float | None
 
 
+class Lesson(msgspec.Struct, frozen=True, gc=False):
+    """What one unit that succeeded took: for whoever wants to know what the next ones will take."""
+
+    chars: int
+    max_tokens: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    took_s: float
+
+
 class Start(msgspec.Struct, frozen=True, gc=False):
     """A recorded start, to restore a meter's level from."""
 
@@ -535,6 +546,9 @@ class Store(Protocol):
 
     def lanes(self) -> list[Lane]:
         """Every lane that any job ever used."""
+
+    def lessons(self, provider: str, model: str, most: int) -> list[Lesson]:
+        """What units of any job that went there took, those of the newest job first, up to `most`."""
 
     def workers(self, job: int) -> list[dict[str, Any]]:
         """Who has worked on the job."""

@@ -7,6 +7,7 @@ import platform
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from headway.stores.base import (
     Event,
     Job,
     Lane,
+    Lesson,
     NewJob,
     NewUnit,
     Pending,
@@ -249,6 +251,18 @@ class MemoryStore:
     def lanes(self) -> list[Lane]:
         return sorted(self._lanes.values(), key=lambda lane: (lane.name, lane.key))
 
+    def lessons(self, provider: str, model: str, most: int) -> list[Lesson]:
+        found: list[Lesson] = []
+        for job in self.jobs():
+            routes = {
+                route.id
+                for route in self._routes[job.id]
+                if (route.provider, route.model) == (provider, model)
+            }
+            units = (unit for unit in self._units[job.id] if unit.new.route in routes)
+            found += (_lesson(unit) for unit in islice(units, most - len(found)) if _teaches(unit))
+        return found
+
     def workers(self, job: int) -> list[dict[str, Any]]:
         return [{key: row[key] for key in row if key != "job"} for row in self._workers if row["job"] == job]
 
@@ -466,6 +480,27 @@ class MemoryStore:
 
     def asked(self, job: int) -> list[Asked]:
         return [asked for number, asked in self._commands if number == job]
+
+
+def _teaches(unit: _Unit) -> bool:
+    known = unit.now.input_tokens is not None and unit.started_utc is not None
+    return (
+        unit.status == Status.SUCCEEDED
+        and known
+        and (unit.now.finished_utc or 0.0) >= (unit.started_utc or 0.0)
+    )
+
+
+def _lesson(unit: _Unit) -> Lesson:
+    now, took_s = unit.now, (unit.now.finished_utc or 0.0) - (unit.started_utc or 0.0)
+    return Lesson(
+        unit.new.chars,
+        unit.new.max_tokens,
+        now.input_tokens or 0,
+        now.output_tokens or 0,
+        now.cached_tokens or 0,
+        took_s,
+    )
 
 
 def _json(value: dict[str, Any]) -> dict[str, Any]:

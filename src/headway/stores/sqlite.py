@@ -32,6 +32,7 @@ from headway.stores.base import (
     Event,
     Job,
     Lane,
+    Lesson,
     NewJob,
     NewUnit,
     Pending,
@@ -355,6 +356,12 @@ class SqliteStore:
             Lane(number, key, name, _bytes(record), _bytes(view), updated_utc)
             for number, key, name, record, view, updated_utc in self._rows("lanes")
         ]
+
+    def lessons(self, provider: str, model: str, most: int) -> list[Lesson]:
+        found: list[Lesson] = []
+        for (route,) in self._rows("routes_taken", provider, model):
+            found += (Lesson(*row) for row in self._rows("lessons", route, most - len(found)))
+        return found
 
     def workers(self, job: int) -> list[dict[str, Any]]:
         names = ("id", "name", "pid", "status", "started_utc", "ended_utc")

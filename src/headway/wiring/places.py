@@ -31,7 +31,7 @@ def look_at(db: str) -> Store:
 
 def records_at(db: str) -> Store:
     """The records for looking; where there are none, empty ones that are nowhere."""
-    return store_at(db, read_only=True) if "://" in db or Path(db).exists() else MemoryStore()
+    return look_at(db) if "://" in db or Path(db).exists() else MemoryStore()
 
 
 def folder_of(config: Config, job: str) -> Path:

@@ -31,6 +31,7 @@ from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
 from headway.stores.base import Event, Job, Store, Unknown
 from headway.wiring.places import folder_of, store_at
+from headway.wiring.predictions import Prediction, taken_up
 from headway.wiring.prices import (
     Model,
     must_be_known,
@@ -69,6 +70,12 @@ class RunFlags(msgspec.Struct, frozen=True):
     delay_s: float = 0.0
     log_file: Path | None = None
     log_format: Format = "text"
+    #: What was predicted for it just now.
+    predicted: Prediction | None = None
+
+    def expecting(self, predicted: Prediction) -> RunFlags:
+        """The same for a run that this was predicted for."""
+        return msgspec.structs.replace(self, predicted=predicted)
 
 
 def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> Plan:
@@ -81,7 +88,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         job=job,
         lanes=lanes,
         routes=routes,
-        settings=_told(config, flags),
+        settings=_told(config, flags) | taken_up(config, job, flags.predicted),
         out=str(flags.out),
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
@@ -169,21 +176,27 @@ def _lanes(
         key = key_of(provider, environ, dotenv)
         if provider.name not in adapters:
             adapters[provider.name] = _judged(adapter_of(provider, key), provider.kind, validator)
-        lane = lane_key(provider, route.model, key, salt)
+        spec, name = lane_for(config, provider, route.model, key, salt)
+        lane = spec.key
         routes[route.id] = Route(lane, prices.get((provider.name, route.model)))
         purses = _purses(provider, route.model, spent)
         if lane in lanes:
             lanes[lane] = _with_purses(lanes[lane], purses)
         else:
-            limits = provider.limits if provider.pool else provider.limits_for(route.model)
-            profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
-            spec = LaneSpec(
-                lane, limits, provider.retry_for(config.run.max_attempts), profile.counting, purses=purses
-            )
-            lanes[lane] = LanePlan(
-                spec, f"{provider.name}/{provider.pool or route.model}", adapters[provider.name]
-            )
+            spec = msgspec.structs.replace(spec, purses=purses)
+            lanes[lane] = LanePlan(spec, name, adapters[provider.name])
     return lanes, routes
+
+
+def lane_for(
+    config: Config, provider: ProviderConfig, model: str, key: str, salt: bytes
+) -> tuple[LaneSpec, str]:
+    """The lane of a provider's model under a key, and its name for people. The models of a pool share one."""
+    limits = provider.limits if provider.pool else provider.limits_for(model)
+    profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
+    lane = lane_key(provider, model, key, salt)
+    spec = LaneSpec(lane, limits, provider.retry_for(config.run.max_attempts), profile.counting)
+    return spec, f"{provider.name}/{provider.pool or model}"
 
 
 def _validator(job: Job) -> Validator | None:

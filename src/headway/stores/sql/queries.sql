@@ -311,6 +311,16 @@ SELECT route, status, count(*) FROM units WHERE uid BETWEEN ? AND ? GROUP BY rou
 -- name: failed
 SELECT uid & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out') ORDER BY uid;
 
+-- name: routes_taken
+SELECT routes.id FROM routes JOIN jobs ON jobs.id = routes.job
+WHERE routes.provider = ? AND routes.model = ? AND jobs.succeeded > 0 ORDER BY routes.id DESC LIMIT 50;
+
+-- name: lessons
+-- The inner limit bounds what is read where most of a route still waits.
+SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0), finished_utc - started_utc
+FROM (SELECT * FROM units WHERE route = ? LIMIT ?)
+WHERE status = 'succeeded' AND input_tokens IS NOT NULL AND finished_utc >= started_utc;
+
 -- The cache.
 
 -- name: keyed

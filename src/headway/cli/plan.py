@@ -1,0 +1,185 @@
+"""`headway plan FILE`: requests, tokens, cost, time and the limit that binds, before a cent is spent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from headway.cli.options import json_option, quiet_option, where_options
+from headway.cli.recipe import recipe_of, recipe_options
+from headway.errors import UsageError
+
+if TYPE_CHECKING:
+    from headway.config import Config
+    from headway.wiring.forecasts import Ahead
+
+#: Where nobody's terminal says how wide it is, a row is one line.
+PIPE_WIDTH: Final = 160
+
+#: flag → the limit that it changes, and what it is called in help.
+_LIMITS: Final = {
+    "rpm": "requests a minute",
+    "tpm": "tokens a minute",
+    "input_tpm": "input tokens a minute",
+    "output_tpm": "output tokens a minute",
+    "max_concurrency": "requests at once",
+}
+
+
+def _what_if(command: Any) -> Any:
+    for name, words in reversed(_LIMITS.items()):
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            multiple=True,
+            metavar="NAME=N",
+            help=f"What if provider NAME allowed N {words}? 0: any number.",
+        )(command)
+    return command
+
+
+@click.command(
+    "plan",
+    short_help="Time, tokens, cost and the limit that binds, before a cent is spent.",
+    epilog="Example: headway plan requests.jsonl --rpm alpha=6000",
+)
+@click.argument("file", type=click.Path(allow_dash=True))
+@recipe_options
+@_what_if
+@click.option("--concurrency", type=int, metavar="N", help="At most so many requests at once over all lanes.")
+@click.option("--serial", is_flag=True, help="One request at a time, in input order.")
+@click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time.")
+@click.option("--fresh", is_flag=True, help="Plan all of it, whatever was done before.")
+@click.option("--skip-bad-rows", is_flag=True, help="Leave bad rows out instead of refusing the file.")
+@json_option
+@quiet_option
+@where_options
+def command(
+    file: str,
+    serial: bool,
+    delay: str,
+    fresh: bool,
+    skip_bad_rows: bool,
+    as_json: bool,
+    quiet: bool,
+    config: Path | None,
+    db: str | None,
+    **flags: Any,
+) -> int:
+    """Say what FILE would take if it were run now: requests, tokens and cost of each lane, how long, and which limit
+    it comes from. The real scheduler runs in virtual time over the rows, the limits that are configured or were
+    learned, and what answers of earlier jobs were like: `headway run FILE --limit 100` teaches enough. Ranges say how
+    sure that is; what nobody knows yet is assumed, and named.
+
+    Nothing is sent, and no key is needed. Of a job that was begun before only what is left is planned. When it runs,
+    its end and `headway status` compare the plan with what it took.
+    """
+    from headway.batch.jobs import open_input
+    from headway.cli import session
+    from headway.cli.run import counter
+    from headway.cli.running import delay_of, tell_bad_rows
+    from headway.errors import InputError
+    from headway.forecast.figures import Way
+    from headway.wiring.forecasts import look_ahead
+    from headway.wiring.places import records_at
+    from headway.wiring.predictions import remember
+
+    settings = session.settings(config, db, concurrency=flags["concurrency"])
+    session.must_have_provider(settings)
+    what_if = {} if not any(flags[name] for name in _LIMITS) else limits_of(settings, flags)
+    delay_s = delay_of(delay)
+    way = Way(settings.run.concurrency, serial or delay_s > 0.0, delay_s)
+    with open_input(file, sys.stdin.buffer if file == "-" else None, recipe_of(flags)) as source:
+        with records_at(settings.db) as store:
+            try:
+                ahead = look_ahead(
+                    settings, store, source, way, os.environ, what_if=what_if, fresh=fresh, skip_bad=skip_bad_rows,
+                    need_keys=False, progress=counter(quiet),
+                )  # fmt: skip
+            except InputError as error:
+                tell_bad_rows(error)
+                raise
+        if not what_if:
+            remember(settings, source.digest, ahead.prediction)
+        if as_json:
+            session.print_json({"file": source.name, **facts(ahead)})
+        else:
+            show(heading(source.name, ahead), ahead)
+    return 0
+
+
+def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """provider → limit → value, out of NAME=VALUE."""
+    found: dict[str, dict[str, float]] = {}
+    for limit in _LIMITS:
+        for said in flags[limit]:
+            flag = f"--{limit.replace('_', '-')} {said}"
+            name, given, value = said.rpartition("=")
+            if not given:
+                raise UsageError(f"{flag}: NAME=N is meant", hint=f"for example alpha={said or 6000}")
+            if name not in config.providers:
+                known = ", ".join(config.providers)
+                raise UsageError(f"{flag}: there is no provider '{name}'", hint=f"one of {known}")
+            found.setdefault(name, {})[limit] = _number(flag, value)
+    return found
+
+
+def _number(flag: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1e12:
+        raise UsageError(f"{flag}: '{text}' is no limit", hint="a number, for example 6000; 0: any number")
+    return value
+
+
+def heading(name: str, ahead: Ahead) -> str:
+    """What the figures are of."""
+    rows = "1 row" if ahead.survey.rows == 1 else f"{ahead.survey.rows:,} rows"
+    bad = ahead.survey.bad_rows
+    left_out = f", {'1 bad row' if bad == 1 else f'{bad:,} bad rows'} left out" if bad else ""
+    return f"{name}: {rows}{left_out}"
+
+
+def show(first: str, ahead: Ahead, *, err: bool = False) -> None:
+    """For people: a line, the table, what it rests on."""
+    from rich.console import Console
+
+    from headway.display.forecast import notes, table
+
+    stream = sys.stderr if err else sys.stdout
+    console = Console(file=stream, width=None if stream.isatty() else PIPE_WIDTH, highlight=False)
+    console.print(first, markup=False)
+    if ahead.job is not None:
+        job = ahead.job
+        console.print(
+            f"  job {job.name} has {job.good:,} of {job.total:,} answers already; the rest would be sent",
+            markup=False,
+        )
+    if ahead.forecast.requests:
+        console.print(table(ahead.forecast, console.width))
+        for note in notes(ahead.forecast):
+            console.print(f"- {note}", markup=False, soft_wrap=not stream.isatty())
+
+
+def facts(ahead: Ahead) -> dict[str, Any]:
+    """For programs."""
+    import msgspec
+
+    from headway.display.forecast import notes
+
+    told = msgspec.to_builtins(ahead.forecast)
+    lanes = {lane.pop("name"): lane for lane in told.pop("lanes")}
+    return {
+        "rows": ahead.survey.rows,
+        "bad_rows": ahead.survey.bad_rows,
+        "job": None if ahead.job is None else ahead.job.name,
+        "succeeded": 0 if ahead.job is None else ahead.job.good,
+        **told,
+        "lanes": lanes,
+        "notes": notes(ahead.forecast),
+    }

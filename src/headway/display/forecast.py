@@ -1,0 +1,92 @@
+"""A forecast for people: a table with a row a lane, and what its figures rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from rich import box
+from rich.table import Table
+
+from headway.display.words import duration, money
+from headway.forecast.figures import Forecast, LaneForecast, Range
+
+#: Narrower than this, ranges stand below their estimates; and narrower than that, tokens have none.
+WIDE: Final = 140
+NARROW: Final = 100
+
+
+def table(told: Forecast, width: int = WIDE) -> Table:
+    """A row a lane, and the total where there are several."""
+    rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_footer=len(told.lanes) > 1)
+    cells = [_cells(lane, width) for lane in told.lanes]
+    total = _total(told, width)
+    for name, foot in total.items():
+        words = name in ("lane", "bound by")
+        rows.add_column(
+            name, foot, justify="left" if words else "right", no_wrap=name != "bound by", overflow="fold"
+        )
+    for row in cells:
+        rows.add_row(*row.values())
+    return rows
+
+
+def notes(told: Forecast) -> list[str]:
+    """What has to be said besides the figures."""
+    said = list(told.notes)
+    if told.simulated < told.requests:
+        said.append(
+            f"{told.simulated:,} of {told.requests:,} requests were simulated; the rest goes on at their pace"
+        )
+    return said
+
+
+def _cells(lane: LaneForecast, width: int) -> dict[str, str]:
+    return {
+        "lane": lane.name,
+        "requests": f"{lane.requests:,}",
+        "tokens in": _tokens(lane.input_tokens, width),
+        "tokens out": _tokens(lane.output_tokens, width),
+        "cost": "?" if lane.cost_usd is None else _range(lane.cost_usd, _dollars, width),
+        "time": _range(lane.time_s, duration, width),
+        "bound by": lane.binding,
+    }
+
+
+def _total(told: Forecast, width: int) -> dict[str, str]:
+    return {
+        "lane": "total",
+        "requests": f"{told.requests:,}",
+        "tokens in": _tokens(told.input_tokens, width),
+        "tokens out": _tokens(told.output_tokens, width),
+        "cost": "?" if told.cost_usd is None else _range(told.cost_usd, _dollars, width),
+        "time": _range(told.time_s, duration, width),
+        "bound by": "",
+    }
+
+
+def _range(said: Range, words: Callable[[float], str], width: int) -> str:
+    """ "12m 10s (11m 50s–12m 40s)"."""
+    estimate, low, high = (words(value) for value in (said.estimate, said.low, said.high))
+    if low == high:
+        return estimate
+    return f"{estimate}{' ' if width >= WIDE else chr(10)}({low}–{high})"
+
+
+def _tokens(said: Range, width: int) -> str:
+    return tokens(said.estimate) if width < NARROW else _range(said, tokens, width)
+
+
+def _dollars(usd: float) -> str:
+    """No more digits than a forecast has."""
+    if usd >= 1.0:
+        return money(usd)
+    return f"${usd:.3g}" if usd >= 0.0001 or not usd else "<$0.0001"
+
+
+def tokens(count: float) -> str:
+    """With as many digits as say something: 940, 12.3k, 4.56M."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= 0.9995 * size:
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:,.0f}{unit}"
+    return f"{count:.0f}"

@@ -1,0 +1,140 @@
+"""What answers of one model were like: how many tokens a text has, how long answers are, how long they take.
+
+Each is a line through what earlier units took (input tokens over characters, output tokens over characters, seconds
+over output tokens), and what it left unexplained is drawn again by chance. A line that explains nothing is its mean.
+Where too little was seen everything is assumed, and says so: the range is then as wide as models differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from typing import Final
+
+import msgspec
+
+from headway.core.estimate import ENOUGH, FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
+from headway.stores.base import Lesson
+
+#: A slope that explains less than this share of the variance is chance.
+EXPLAINS: Final = 0.1
+#: What a forecast is off by even where everything was seen often.
+LEAST_DOUBT: Final = 0.02
+MOST_DOUBT: Final = 0.8
+#: Before anything was seen: half a second and fifty tokens a second, as large hosted models answer.
+FIRST_TOOK_S: Final = 0.5
+FIRST_TOOK_PER_TOKEN_S: Final = 0.02
+#: And how far all of that may be off: texts have 3 to 5 characters a token, answers between a twentieth of what they
+#: may be and all of it, and models between a third and two and a half times of that time.
+FIRST_DOUBTS: Final = ((0.8, 4.0 / 3.0), (0.2, 4.0), (0.35, 2.5))
+#: No answer is quicker.
+SHORTEST_S: Final = 0.001
+
+
+class Line(msgspec.Struct, frozen=True):
+    """`base + slope × x`, and what it leaves unexplained of each point it was laid through."""
+
+    base: float
+    slope: float = 0.0
+    left: tuple[float, ...] = (0.0,)
+
+    def at(self, x: float) -> float:
+        """Its height there."""
+        return self.base + self.slope * x
+
+    def drawn(self, x: float, chance: float) -> float:
+        """A value there by chance, which is between 0 and 1."""
+        return self.base + self.slope * x + self.left[int(chance * len(self.left))]
+
+    def doubt(self, mean: float) -> float:
+        """How far the mean of many may be from the one that was seen, as a share of it: two standard errors."""
+        n = len(self.left)
+        error = 2.0 * sqrt(sum(one * one for one in self.left) / n / n) / mean if mean > 0.0 else 0.0
+        return min(MOST_DOUBT, LEAST_DOUBT + error)
+
+
+def line_through(xs: Sequence[float], ys: Sequence[float]) -> Line:
+    """The line of least squares that rises and begins above nothing; flat where a slope explains nothing."""
+    n = len(xs)
+    mean_x, mean_y = sum(xs) / n, sum(ys) / n
+    over = sum((x - mean_x) ** 2 for x in xs)
+    total = sum((y - mean_y) ** 2 for y in ys)
+    both = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
+    slope = both / over if over > 0.0 else 0.0
+    if slope <= 0.0 or slope * both < EXPLAINS * total:
+        base, slope = mean_y, 0.0
+    else:
+        base = mean_y - slope * mean_x
+        if base < 0.0:
+            base, slope = 0.0, mean_y / mean_x
+    left = tuple(y - base - slope * x for x, y in zip(xs, ys, strict=True))
+    return Line(base, slope, left)
+
+
+class Drawn(msgspec.Struct, frozen=True, gc=False):
+    """What one unit will take, as chance has it."""
+
+    input_tokens: float
+    output_tokens: float
+    cached_tokens: float
+    took_s: float
+
+
+#: Factors of (input tokens, output tokens, seconds) that make a forecast of one mind.
+Mind = tuple[float, float, float]
+
+
+class Habits(msgspec.Struct, frozen=True):
+    """One model's. `answers` is how many taught, 0 where everything is assumed."""
+
+    answers: int
+    input: Line
+    output: Line
+    took: Line
+    cached: float = 0.0
+    doubts: tuple[tuple[float, float], ...] = FIRST_DOUBTS
+
+    @property
+    def minds(self) -> dict[str, Mind]:
+        """The likely, the quick and the slow one."""
+        low, high = zip(*self.doubts, strict=True)
+        return {"estimate": (1.0, 1.0, 1.0), "low": low, "high": high}
+
+    def input_tokens(self, requests: int, chars: int, mind: Mind) -> float:
+        """Of so many requests with so many characters in all."""
+        return (self.input.base * requests + self.input.slope * chars) * mind[0]
+
+    def draw(self, chars: int, max_tokens: int, mind: Mind, chance: Callable[[], float]) -> Drawn:
+        """One unit; `max_tokens` is 0 where nothing limits its answer, and below 0 where it has none."""
+        tokens_in = max(1.0, self.input.at(chars) * mind[0])
+        tokens_out = 0.0
+        if max_tokens >= 0:
+            tokens_out = self._output(chars, max_tokens, chance()) * mind[1]
+            tokens_out = max(1.0, min(tokens_out, max_tokens or tokens_out))
+        took_s = max(SHORTEST_S, self.took.drawn(tokens_out, chance()) * mind[2])
+        return Drawn(tokens_in, tokens_out, tokens_in * self.cached, took_s)
+
+    def _output(self, chars: int, max_tokens: int, chance: float) -> float:
+        if not self.answers and max_tokens:
+            return FIRST_SHARE * max_tokens
+        return self.output.drawn(chars, chance)
+
+
+ASSUMED: Final = Habits(
+    0, Line(0.0, 1.0 / FIRST_RATIO), Line(FIRST_OUTPUT), Line(FIRST_TOOK_S, FIRST_TOOK_PER_TOKEN_S)
+)
+
+
+def habits_of(lessons: Sequence[Lesson]) -> Habits:
+    """What earlier units taught."""
+    if len(lessons) < ENOUGH:
+        return ASSUMED
+    chars = [float(one.chars) for one in lessons]
+    inputs = [float(one.input_tokens) for one in lessons]
+    outputs = [float(one.output_tokens) for one in lessons]
+    took = [one.took_s for one in lessons]
+    lines = (line_through(chars, inputs), line_through(chars, outputs), line_through(outputs, took))
+    means = (sum(values) / len(lessons) for values in (inputs, outputs, took))
+    doubts = [line.doubt(mean) for line, mean in zip(lines, means, strict=True)]
+    cached = sum(one.cached_tokens for one in lessons) / max(1.0, sum(inputs))
+    return Habits(len(lessons), *lines, cached, tuple((1.0 - doubt, 1.0 + doubt) for doubt in doubts))

@@ -1,0 +1,213 @@
+"""From settings, an input and what earlier jobs taught to a forecast. Reads the records, writes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from headway.batch.jobs import Input, Progress, find
+from headway.batch.survey import Load, Survey, To, survey
+from headway.config import Config, ProviderConfig, dotenv_of, key_of
+from headway.core.memory import LaneRecord
+from headway.core.model import DAY_S, MINUTE_S, Dimension, Limits
+from headway.errors import ConfigError
+from headway.forecast.figures import Course, Forecast, Known, Way
+from headway.forecast.forecast import forecast
+from headway.forecast.habits import habits_of
+from headway.stores.base import Job, Lane, Lesson, Store
+from headway.wiring.predictions import Prediction
+from headway.wiring.prices import must_be_known, prices_of, required_price
+from headway.wiring.runs import lane_for
+
+#: Units that are read of what a model answered, and how many of them a forecast looks at.
+READ: Final = 20_000
+LESSONS: Final = 2_000
+
+_DIMENSIONS: Final = {
+    "rpm": Dimension.REQUESTS,
+    "tpm": Dimension.TOKENS,
+    "input_tpm": Dimension.INPUT,
+    "output_tpm": Dimension.OUTPUT,
+}
+
+#: provider → limit → value, as in headway.toml
+WhatIf = Mapping[str, Mapping[str, float]]
+
+
+class Ahead(msgspec.Struct, frozen=True):
+    """All that can be known of a job before it runs. `job` is set where it was begun before."""
+
+    survey: Survey
+    forecast: Forecast
+    job: Job | None
+
+    @property
+    def prediction(self) -> Prediction:
+        """The short form, to be compared with what comes of it."""
+        told = self.forecast
+        time_s = told.time_s
+        cost = None
+        if told.cost_usd is not None and all(lane.cost_usd is not None for lane in told.lanes):
+            cost = (told.cost_usd.estimate, told.cost_usd.low, told.cost_usd.high)
+        return Prediction(time.time(), told.requests, (time_s.estimate, time_s.low, time_s.high), cost)
+
+
+def look_ahead(
+    config: Config,
+    store: Store,
+    source: Input,
+    way: Way,
+    environ: Mapping[str, str],
+    *,
+    what_if: WhatIf | None = None,
+    fresh: bool = False,
+    only_failed: bool = False,
+    skip_bad: bool = False,
+    need_keys: bool = True,
+    progress: Progress,
+) -> Ahead:
+    """Survey an input and forecast what is left of it to be done."""
+    job = None if fresh else find(store, config, source.digest)
+    keys = _Keys(config, environ, optional=not need_keys)
+
+    def check(provider: str, model: str) -> None:
+        keys.of(provider)
+        if must_be_known(config, provider, model):
+            required_price(config, provider, model)
+
+    done = {} if job is None else _done(store, job, only_failed=only_failed)
+    seen = survey(config, source, skip_bad=skip_bad, progress=progress, check=check, done=done)
+    told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way)
+    return Ahead(seen, _with_caps(config, told), job)
+
+
+def _done(store: Store, job: Job, *, only_failed: bool) -> dict[To, int]:
+    """How many of each route's rows would not be sent: those with an answer, or all that have not failed."""
+    found: dict[To, int] = {}
+    counts = store.per_lane(job.id)
+    for route in store.routes(job.id):
+        own = counts.get(f"{route.provider}/{route.model}", {})
+        stay = own.get("succeeded", 0) + own.get("cached", 0)
+        if only_failed:
+            stay = sum(own.values()) - own.get("failed", 0) - own.get("timed_out", 0)
+        found[route.provider, route.model] = stay
+    return found
+
+
+def _with_caps(config: Config, told: Forecast) -> Forecast:
+    """The same, with a word about caps that the run would meet."""
+    notes = list(told.notes)
+    most, cost = config.run.max_cost_usd, told.cost_usd
+    if most and cost is not None and cost.estimate > most:
+        notes.append(f"it costs more than max_cost allows: the run would stop at ${most:,.2f}")
+    if config.run.max_duration_s and told.time_s.estimate > config.run.max_duration_s:
+        notes.append("it takes longer than max_duration allows: the run would stop then")
+    if config.run.cache != "off":
+        notes.append("answers that the cache has are not taken off")
+    return msgspec.structs.replace(told, notes=notes)
+
+
+class _Keys:
+    """The key of each provider, looked up once. Where it is optional and not there it is None."""
+
+    def __init__(self, config: Config, environ: Mapping[str, str], *, optional: bool) -> None:
+        self._config, self._environ, self._optional = config, environ, optional
+        self._dotenv = dotenv_of(config)
+        self._known: dict[str, str | None] = {}
+
+    def of(self, provider: str) -> str | None:
+        if provider not in self._known:
+            try:
+                self._known[provider] = key_of(self._config.providers[provider], self._environ, self._dotenv)
+            except ConfigError:
+                if not self._optional:
+                    raise
+                self._known[provider] = None
+        return self._known[provider]
+
+
+class _Lanes:
+    """Finds what is known of every lane that a job needs."""
+
+    def __init__(self, config: Config, store: Store, keys: _Keys, what_if: WhatIf) -> None:
+        self._config, self._store, self._keys, self._what_if = config, store, keys, what_if
+        self._recorded = store.lanes()
+        #: Where there are no records there is no salt, and nothing to look up with it.
+        self._salt = store.salt() if self._recorded else b""
+        self._utc = time.time()
+        self._starts = store.starts_since(self._utc - _memory_s(config)) if self._recorded else []
+
+    def forecast(self, loads: list[Load], way: Way) -> Forecast:
+        lanes: dict[str, Known] = {}
+        courses = []
+        prices = prices_of(self._config, [(load.provider, load.model) for load in loads])
+        for load in loads:
+            provider = self._config.providers[load.provider]
+            known = self._known(provider, load.model)
+            lanes.setdefault(known.spec.key, known)
+            habits = habits_of(_thinned(self._store.lessons(load.provider, load.model, READ)))
+            courses.append(Course(known.spec.key, prices[load.provider, load.model], habits))
+        return forecast(loads, courses, lanes, way, utc=self._utc)
+
+    def _known(self, provider: ProviderConfig, model: str) -> Known:
+        key = self._keys.of(provider.name)
+        spec, name = lane_for(self._config, provider, model, key or "", self._salt)
+        lane = self._lane(spec.key if key is not None else None, name)
+        record = None
+        if lane is not None and lane.record is not None:
+            record = without(
+                msgspec.json.decode(lane.record, type=LaneRecord), self._what_if.get(provider.name, {})
+            )
+        number = None if lane is None else lane.id
+        starts = [(max(0.0, self._utc - one.at_utc), one.costs) for one in self._starts if one.lane == number]
+        return Known(spec, name, provider.kind, record, starts)
+
+    def _lane(self, key: str | None, name: str) -> Lane | None:
+        """The lane by its key; where there is no key to know it by, the latest of its name."""
+        if key is not None:
+            return next((lane for lane in self._recorded if lane.key == key), None)
+        named = [lane for lane in self._recorded if lane.name == name]
+        return max(named, key=lambda lane: lane.updated_utc or 0.0, default=None)
+
+
+def _memory_s(config: Config) -> float:
+    """How far back starts matter."""
+    limits = [limits for one in config.providers.values() for limits in (one.limits, *one.models.values())]
+    return DAY_S if any(one.rpd or one.tpd for one in limits) else MINUTE_S
+
+
+def _thinned(lessons: list[Lesson]) -> list[Lesson]:
+    """Some of them, evenly."""
+    return lessons[:: -(-len(lessons) // LESSONS) or 1]
+
+
+# -- what if -------------------------------------------------------------------------------------------------------------
+
+
+def changed(config: Config, what_if: WhatIf) -> Config:
+    """The settings with other limits for some providers, whatever their models have of their own."""
+    providers = dict(config.providers)
+    for name, limits in what_if.items():
+        provider = providers[name]
+        providers[name] = msgspec.structs.replace(
+            provider,
+            limits=_limits(provider.limits, limits),
+            models={model: _limits(own, limits) for model, own in provider.models.items()},
+        )
+    return msgspec.structs.replace(config, providers=providers)
+
+
+def _limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
+    values = {name: int(value) if name == "max_concurrency" else value for name, value in changes.items()}
+    return msgspec.structs.replace(limits, **values)
+
+
+def without(record: LaneRecord, changes: Mapping[str, float]) -> LaneRecord:
+    """What was learned, but for the limits that are supposed to be others."""
+    gone = {_DIMENSIONS[name] for name in changes if name in _DIMENSIONS}
+    meters = tuple(one for one in record.meters if one.dimension not in gone or one.period_s >= DAY_S)
+    window = None if "max_concurrency" in changes else record.window
+    return msgspec.structs.replace(record, meters=meters, window=window)

@@ -1,0 +1,93 @@
+"""What was predicted for a job, kept until it runs and with it from then on, for a comparison at its end.
+
+`headway plan` leaves its prediction in a small file beside the database, by what the job is: the run that follows
+takes it up into the job's settings. Nothing here simulates anything: a run that was not planned pays for one look at
+a file that is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headway.config import Config
+from headway.stores.base import Job, Store
+
+#: A prediction says "if it is started now"; after a week it says nothing.
+KEPT_S: Final = 7 * 86_400.0
+SETTING: Final = "predicted"
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What a forecast said of a whole run. `began_utc` and `spent_usd` are set when a run takes it up."""
+
+    planned_utc: float
+    requests: int
+    time_s: tuple[float, float, float]
+    cost_usd: tuple[float, float, float] | None
+    began_utc: float = 0.0
+    spent_usd: float = 0.0
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What was predicted, and what it has come to."""
+
+    predicted: Prediction
+    took_s: float
+    cost_usd: float
+    over: bool
+
+
+def _file(config: Config, digest: str) -> Path:
+    return Path(config.db).parent / "plans" / f"{digest[:32]}.json"
+
+
+def remember(config: Config, digest: str, prediction: Prediction) -> None:
+    """Leave it for the run to come. Where that cannot be, there will be no comparison, and that is all."""
+    path = _file(config, digest)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for other in path.parent.glob("*.json"):
+            if time.time() - other.stat().st_mtime > KEPT_S:
+                other.unlink()
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(prediction))
+        os.replace(fresh, path)
+
+
+def taken_up(config: Config, job: Job, prediction: Prediction | None) -> dict[str, Any]:
+    """What a run's settings say of it: of the newest prediction, or of the one that an earlier run of it took up."""
+    found = prediction or _left(config, job)
+    if found is None:
+        return {SETTING: job.settings[SETTING]} if SETTING in job.settings else {}
+    return {
+        SETTING: msgspec.to_builtins(
+            msgspec.structs.replace(found, began_utc=time.time(), spent_usd=job.cost_usd)
+        )
+    }
+
+
+def _left(config: Config, job: Job) -> Prediction | None:
+    path = _file(config, job.digest)
+    try:
+        prediction = msgspec.json.decode(path.read_bytes(), type=Prediction)
+        path.unlink()
+    except (OSError, msgspec.DecodeError):
+        return None
+    return prediction if time.time() - prediction.planned_utc < KEPT_S else None
+
+
+def comparison(store: Store, job: Job) -> Comparison | None:
+    """Prediction and reality of a job that one was made for: all runs since then, without the time between them."""
+    if SETTING not in job.settings:
+        return None
+    predicted = msgspec.convert(job.settings[SETTING], Prediction)
+    runs = [run for run in store.workers(job.id) if run["started_utc"] >= predicted.began_utc]
+    took_s = sum((run["ended_utc"] or time.time()) - run["started_utc"] for run in runs)
+    over = job.state in ("complete", "failed")
+    return Comparison(predicted, took_s, job.cost_usd - predicted.spent_usd, over)

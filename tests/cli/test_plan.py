@@ -1,0 +1,215 @@
+"""`headway plan`, and what `run` and `status` make of a plan, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Headway
+from tests.crash.stage import Stage
+
+PRICES = '[providers.alpha.models."gpt-x".prices]\ninput = 2.0\noutput = 10.0'
+
+
+@pytest.fixture
+def priced(stage: Stage) -> Stage:
+    stage.configure("max_concurrency = 4", more=PRICES)
+    stage.units = 40
+    stage.write_input()
+    return stage
+
+
+def files(root: Path) -> list[Path]:
+    return sorted(root.rglob("*"))
+
+
+def test_a_plan_is_made_of_nothing_but_the_file(
+    priced: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ALPHA_KEY")
+    before = {path.name for path in files(priced.root)}
+    received = priced.fake.stats()["total"]["received"]
+    done = headway("plan", "in.jsonl")
+    assert priced.fake.stats()["total"]["received"] == received
+    assert done.code == 0, done.err
+    assert "in.jsonl: 40 rows" in done.out
+    assert "alpha/gpt-x" in done.out
+    assert "4 in flight" in done.out
+    assert "Assumed: 4 characters a token" in done.out
+    assert not priced.db.exists()
+    made = {path.name for path in files(priced.root)} - before
+    assert len(made) == 3, "the prediction, in a folder of a folder, to be compared with"
+    assert made > {".headway", "plans"}
+
+
+def test_what_an_earlier_run_taught_is_used(priced: Stage, headway: Headway) -> None:
+    assert headway("run", "in.jsonl", "--limit", "20", "-q").code == 0
+    told = json.loads(headway("plan", "in.jsonl", "--json").out)
+    lane = told["lanes"]["alpha/gpt-x"]
+    assert (told["file"], told["rows"], told["job"], told["requests"]) == ("in.jsonl", 40, None, 40)
+    assert lane["learned_from"] == 20
+    assert lane["binding"] == "4 in flight"
+    assert 0.0 < lane["time_s"]["low"] <= lane["time_s"]["estimate"] <= lane["time_s"]["high"]
+    assert told["cost_usd"]["estimate"] > 0.0
+    assert not told["notes"]
+
+
+def test_what_if_there_were_other_limits(priced: Stage, headway: Headway) -> None:
+    slow = json.loads(headway("plan", "in.jsonl", "--rpm", "alpha=12", "--json").out)
+    assert slow["lanes"]["alpha/gpt-x"]["binding"] == "12 requests per minute"
+    assert slow["time_s"]["estimate"] > 180.0
+    wide = json.loads(headway("plan", "in.jsonl", "--max-concurrency", "alpha=40", "--json").out)
+    narrow = json.loads(headway("plan", "in.jsonl", "--max-concurrency", "alpha=1", "--json").out)
+    assert narrow["time_s"]["estimate"] > 20 * wide["time_s"]["estimate"]
+    assert not (priced.root / ".headway" / "plans").exists(), "what is only supposed is not what is expected"
+
+
+def test_what_if_replaces_what_was_learned(stage: Stage, headway: Headway) -> None:
+    from headway.fake.process import fake_process
+
+    with fake_process("--rpm", "3000", "--burst", "1s", "--latency", "20ms") as fake:
+        stage.fake = fake
+        stage.configure("")
+        assert headway("run", "in.jsonl", "-q").code == 0
+        stage.write_input([stage.row(index, user=None) for index in range(500)])
+        learned = json.loads(headway("plan", "in.jsonl", "--json").out)["lanes"]["alpha/gpt-x"]
+        supposed = headway("plan", "in.jsonl", "--json", "--rpm", "alpha=6000").out
+    assert learned["binding"] == "3,000 requests per minute"
+    assert learned["time_s"]["estimate"] == pytest.approx(9.0, rel=0.15)
+    faster = json.loads(supposed)["lanes"]["alpha/gpt-x"]
+    assert faster["time_s"]["estimate"] == pytest.approx(5.0, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--rpm", "6000"), "--rpm 6000: NAME=N is meant"),
+        (("--rpm", "beta=1"), "there is no provider 'beta'"),
+        (("--tpm", "alpha=many"), "'many' is no limit"),
+        (("--input-tpm", "alpha=-1"), "'-1' is no limit"),
+        (("--output-tpm", "alpha=nan"), "'nan' is no limit"),
+        (("--max-concurrency", "alpha="), "'' is no limit"),
+        (("--delay", "soon"), "--delay"),
+    ],
+)
+@pytest.mark.usefixtures("priced")
+def test_a_mistake_is_one_line(headway: Headway, flags: tuple[str, ...], said: str) -> None:
+    done = headway("plan", "in.jsonl", *flags)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) <= 2
+    assert not done.out
+
+
+def test_bad_rows_are_refused_as_a_run_refuses_them(priced: Stage, headway: Headway) -> None:
+    with priced.input.open("a") as file:
+        file.write("{not json\n")
+    done = headway("plan", "in.jsonl")
+    assert done.code == 2
+    assert "in.jsonl:41" in done.err
+    assert "1 bad row left out" in headway("plan", "in.jsonl", "--skip-bad-rows").out
+
+
+# -- plan and reality --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_compared_with_its_plan(priced: Stage, headway: Headway) -> None:
+    assert headway("run", "in.jsonl", "--limit", "20", "-q").code == 0
+    assert "predicted" not in headway("status").out, "nobody planned it"
+    assert headway("plan", "in.jsonl").code == 0
+    done = headway("run", "in.jsonl", "--progress", "none")
+    assert done.code == 0
+    [line] = [line for line in done.err.splitlines() if "predicted" in line]
+    assert "; took " in line
+    assert "$" in line
+    assert line in headway("status").out
+    told = json.loads(headway("status", "--json").out)
+    prediction = told["prediction"]
+    assert prediction["over"]
+    assert prediction["cost_usd"] == pytest.approx(told["cost_usd"])
+    assert prediction["predicted"]["requests"] == 40
+    assert not list((priced.root / ".headway" / "plans").iterdir()), "it was taken up"
+
+
+def test_a_plan_is_of_what_is_left(priced: Stage, headway: Headway) -> None:
+    assert headway("run", "in.jsonl", "-q", "--max-cost", "0.042").code == 3
+    assert json.loads(headway("status", "--json").out)["prediction"] is None
+    good = json.loads(headway("status", "--json").out)["succeeded"]
+    assert 0 < good < 40
+    told = json.loads(headway("plan", "in.jsonl", "--json").out)
+    assert (told["rows"], told["succeeded"], told["requests"]) == (40, good, 40 - good)
+    assert json.loads(headway("plan", "in.jsonl", "--fresh", "--json").out)["requests"] == 40
+    headway("plan", "in.jsonl")
+    assert headway("run", "in.jsonl", "-q").code == 0
+    told = json.loads(headway("status", "--json").out)
+    assert told["prediction"]["predicted"]["requests"] == 40 - good
+    assert 0.0 < told["prediction"]["cost_usd"] < told["cost_usd"], "what was spent before is not in it"
+    assert "40 of 40 answers already" in headway("plan", "in.jsonl").out
+
+
+# -- --confirm ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_there_is_nobody_to_ask(priced: Stage, headway: Headway) -> None:
+    done = headway("run", "in.jsonl", "--confirm")
+    assert done.code == 2
+    assert "leave --confirm out" in done.err
+    assert not priced.db.exists()
+
+
+@contextmanager
+def asked(stage: Stage, *args: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """`headway run in.jsonl --confirm` on a terminal of its own: the process, and our end of the terminal."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "headway", "run", "in.jsonl", "--confirm", "--progress", "none", *args]
+    process = subprocess.Popen(
+        command, cwd=stage.root, env=stage.environ(), stdin=its, stdout=subprocess.PIPE, stderr=its
+    )
+    os.close(its)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        os.close(ours)
+
+
+def shown_until(terminal: int, text: str) -> str:
+    seen = ""
+    give_up_at = time.monotonic() + 20.0
+    while text not in seen:
+        assert time.monotonic() < give_up_at, seen
+        seen += os.read(terminal, 4096).decode()
+    return seen
+
+
+def test_no_sends_and_makes_nothing(priced: Stage) -> None:
+    before = files(priced.root)
+    with asked(priced) as (process, terminal):
+        assert "alpha/gpt-x" in shown_until(terminal, "send it?")
+        os.write(terminal, b"n\n")
+        shown_until(terminal, "nothing was sent")
+        assert process.wait(10) == 130
+    assert files(priced.root) == before
+
+
+def test_yes_sends_and_compares(priced: Stage) -> None:
+    with asked(priced, "--json") as (process, terminal):
+        shown_until(terminal, "send it?")
+        os.write(terminal, b"y\n")
+        assert process.wait(20) == 0
+        assert process.stdout is not None
+        told = json.loads(process.stdout.read())
+    assert told["succeeded"] == 40
+    assert told["prediction"]["predicted"]["requests"] == 40
+    assert told["prediction"]["over"]

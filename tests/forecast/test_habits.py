@@ -1,0 +1,102 @@
+"""What earlier answers teach, in plain numbers."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from headway.forecast.habits import ASSUMED, Habits, Line, habits_of, line_through
+from headway.stores.base import Lesson
+
+LIKELY = (1.0, 1.0, 1.0)
+
+
+def lessons(n: int, **fixed: int) -> list[Lesson]:
+    """Texts of four characters a token and three tokens more, answers half as long as texts, 0.2 s and 10 ms a token."""
+    chance = Random(n)
+    found = []
+    for _ in range(n):
+        chars = fixed.get("chars") or chance.randrange(40, 4000)
+        output = fixed.get("output") or chars // 8
+        found.append(Lesson(chars, 0, 3 + chars // 4, output, chars // 8, 0.2 + 0.01 * output))
+    return found
+
+
+def test_a_line_is_found_with_what_it_leaves() -> None:
+    line = line_through([1.0, 2.0, 3.0, 4.0], [3.1, 4.9, 7.1, 8.9])
+    assert line.at(5.0) == pytest.approx(10.9, abs=0.1)
+    assert sum(line.left) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("xs", "ys"),
+    [
+        ([2.0, 2.0, 2.0], [1.0, 2.0, 3.0]),
+        ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0]),
+        ([1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 1.0, 2.0]),
+    ],
+    ids=["one x", "falling", "explains nothing"],
+)
+def test_a_slope_that_says_nothing_is_none(xs: list[float], ys: list[float]) -> None:
+    line = line_through(xs, ys)
+    assert line.base == pytest.approx(2.0)
+    assert line.slope == 0.0
+
+
+def test_a_line_begins_above_nothing() -> None:
+    line = line_through([10.0, 20.0], [1.0, 11.0])
+    assert line.base == 0.0
+    assert line.at(15.0) == pytest.approx(6.0), "the mean stays what it was"
+
+
+def test_too_few_answers_teach_nothing() -> None:
+    assert habits_of(lessons(7)) is ASSUMED
+    assert habits_of(lessons(8)).answers == 8
+
+
+def test_what_was_seen_is_expected_again() -> None:
+    habits = habits_of(lessons(200))
+    assert habits.input_tokens(10, 10_000, LIKELY) == pytest.approx(2530, rel=0.01)
+    drawn = habits.draw(1600, 0, LIKELY, Random(1).random)
+    assert drawn.output_tokens == pytest.approx(200, rel=0.02)
+    assert drawn.took_s == pytest.approx(2.2, rel=0.02)
+    assert drawn.cached_tokens == pytest.approx(drawn.input_tokens / 2.0, rel=0.02)
+
+
+def test_the_mean_of_many_draws_is_the_mean_that_was_seen() -> None:
+    seen = [Lesson(100, 0, 25, length, 0, 0.1 + chance) for length, chance in zip(range(1, 101), (0.1, 0.4, 0.9, 0.2) * 25, strict=True)]  # fmt: skip
+    habits, chance = habits_of(seen), Random(3).random
+    drawn = [habits.draw(100, 0, LIKELY, chance) for _ in range(4000)]
+    assert sum(one.output_tokens for one in drawn) / 4000 == pytest.approx(50.5, rel=0.03)
+    assert sum(one.took_s for one in drawn) / 4000 == pytest.approx(0.5, rel=0.03)
+
+
+def test_no_answer_is_longer_than_it_may_be() -> None:
+    habits = habits_of(lessons(50, output=100))
+    assert habits.draw(400, 30, LIKELY, Random(1).random).output_tokens == 30.0
+    assert habits.draw(400, -1, LIKELY, Random(1).random).output_tokens == 0.0, "an embedding has none"
+
+
+def test_doubt_shrinks_with_what_was_seen() -> None:
+    def doubt(n: int) -> float:
+        chance = Random(5)
+        return habits_of([Lesson(100, 0, 25, chance.randrange(1, 200), 0, 1.0) for _ in range(n)]).doubts[1][
+            1
+        ]
+
+    assert doubt(10) > doubt(100) > doubt(1000) > 1.02
+
+
+def test_what_nobody_saw_is_assumed_widely() -> None:
+    low, likely, high = (
+        ASSUMED.draw(400, 100, ASSUMED.minds[mind], Random(1).random) for mind in ("low", "estimate", "high")
+    )
+    assert (low.output_tokens, likely.output_tokens, high.output_tokens) == (5.0, 25.0, 100.0)
+    assert (low.input_tokens, likely.input_tokens) == (80.0, 100.0)
+    assert low.took_s < likely.took_s / 2 < high.took_s / 4
+    assert ASSUMED.draw(400, 0, LIKELY, Random(1).random).output_tokens == 256.0
+
+
+def test_habits_are_plain_records() -> None:
+    assert Habits(8, Line(0.0), Line(1.0), Line(1.0)).minds["low"] == (0.8, 0.2, 0.35)
