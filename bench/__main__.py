@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import lanes, overhead, plans, real, results, speed
+from bench import lanes, overhead, plans, real, results, speed, workers
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -312,12 +312,64 @@ def _virtual(missed: list[str]) -> Iterator[str]:
     yield from _beside_held(missed)
 
 
+# -- worker processes ---------------------------------------------------------------------------------------------
+
+
+def _workers(missed: list[str]) -> Iterator[str]:
+    yield f"## Worker processes: {workers.WORKERS} of them"
+    yield ""
+    print("workers: overhead …", flush=True)
+    cost = workers.overhead()
+    yield (
+        f"A no-op unit takes {cost.pool_us:.0f} µs (bar: ≤ {workers.OVERHEAD_BAR_US:.0f}); with ProcessPoolExecutor, in turns, "
+        f"{cost.executor_us:.0f} µs. Both with spawned processes, the store apart."
+    )
+    if cost.pool_us > workers.OVERHEAD_BAR_US:
+        missed.append(
+            f"a no-op unit in a worker: {cost.pool_us:.0f} µs, the bar is {workers.OVERHEAD_BAR_US:.0f}"
+        )
+    yield ""
+    yield "| deaths | finished | quarantined | attempts repeated | units that ran more or less often than they should | s |"
+    yield "|---|---|---|---|---|---|"
+    cases: dict[str, tuple[int, int, int]] = {
+        f"{workers.KILLS} SIGKILLs at random": (workers.KILLS, 1, 0),
+        "the whole pool, twice": (2 * workers.WORKERS, workers.WORKERS, 0),
+        "a unit that always kills": (0, 1, 1),
+    }
+    for name, (kills, at_once, deadly) in cases.items():
+        print(f"workers: {name} …", flush=True)
+        case = workers.deaths(kills, at_once, deadly)
+        yield (
+            f"| {name} | {case.finished} of {workers.UNITS} | {case.quarantined} | {case.repeats} | {case.wrong} "
+            f"| {case.took_s:.1f} |"
+        )
+        if case.wrong or case.quarantined != deadly:
+            missed.append(
+                f"{name}: {case.finished} finished, {case.wrong} ran more or less often than they should"
+            )
+    yield ""
+    yield from _seed(missed)
+
+
+def _seed(missed: list[str]) -> Iterator[str]:
+    print("workers: the seed's failure …", flush=True)
+    found = workers.seed()
+    yield "### A limit that strikes at the fifth of 15 units, told only in the logs of workers that exit hard"
+    yield ""
+    yield f"ProcessPoolExecutor finishes {found.executor} of 15, Headway {found.headway} of 15 after the reset. It says:"
+    yield f"`{found.summary}`"
+    yield ""
+    if found.headway != 15 or not found.summary:
+        missed.append(f"the seed's failure: {found.headway} of 15 finished")
+
+
 SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "lanes": _virtual,
     "speed": _speed,
     "real": _real,
     "overhead": _overhead,
     "plan": _plans,
+    "workers": _workers,
 }
 
 

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "config.md"
 SALT = b"salt of a store"
 KEY = "sk-proj-0123456789abcdefghijklmnop"
-KINDS = "openai, anthropic, azure, gemini, bedrock"
+KINDS = "openai, anthropic, azure, gemini, bedrock, python"
 
 ALPHA = """
 [providers.alpha]

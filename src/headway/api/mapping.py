@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
 from headway.api.attempt import current, succeeded
 from headway.api.failures import outcome_of
 from headway.api.ledger import Kept, Ledger
-from headway.api.options import Options
+from headway.api.options import Isolation, Options
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T, UnitError
 from headway.api.threads import Threads
@@ -29,6 +29,9 @@ from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
 from headway.providers.limit import Limit
+
+if TYPE_CHECKING:
+    from headway.api.isolated import Isolated
 
 #: Items that are read before their calls start, and results that wait for whoever takes them.
 AHEAD: Final = 1_000
@@ -49,6 +52,8 @@ class _Item:
         if not self.started:
             self.started = True
             run.began()
+        if run.isolated is not None:
+            return await run.isolated.attempt(self.item, flight, run.timeout_s)
         current.set(flight)
         limit = Limit(run.timeout_s)
         try:
@@ -127,7 +132,8 @@ class Run(Generic[T, R]):
         self._items = items
         self._loop = asyncio.get_running_loop()
         self._threads = Threads()
-        self.invoke = _invoker(call, self._threads)
+        self.isolated = _isolated(call, options)
+        self.invoke = _invoker(call, self._threads, options.isolation)
         self._lane_of = options.lane_of
         self.calls = Calls(self._spec, self._settings())
         self._results: deque[Result[T, R]] = deque()
@@ -296,6 +302,8 @@ class Run(Generic[T, R]):
             feeder.cancel()
             await asyncio.wait([feeder])
             await self.calls.close()
+            if self.isolated is not None:
+                await self.isolated.close()
             if ledger is not None:
                 await ledger.close("interrupted" if not whole else "failed" if self._failed else "complete")
 
@@ -304,6 +312,21 @@ class Run(Generic[T, R]):
         self._stopped = True
         self._room.set()
         self.calls.interrupt(cancel=cancel)
+
+
+def _isolated(call: Callable[[T], Any], options: Options) -> Isolated | None:
+    """Worker processes for it, where they are asked for."""
+    if options.isolation != "process":
+        return None
+    from headway.api.isolated import Isolated
+
+    return Isolated(
+        call,
+        options.workers,
+        options.retry.on,
+        recycle_after=options.recycle_after,
+        memory_ceiling=options.memory_ceiling,
+    )
 
 
 def name_of(call: Callable[..., Any]) -> str:
@@ -316,13 +339,20 @@ def name_of(call: Callable[..., Any]) -> str:
     return f"{module}.{name}".strip(".").replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
-def _invoker(call: Callable[[T], Any], threads: Threads) -> Callable[[T], Awaitable[Any]]:
+def _invoker(
+    call: Callable[[T], Any], threads: Threads, isolation: Isolation | None = None
+) -> Callable[[T], Awaitable[Any]]:
     """How the callable is called: on the loop if it is asynchronous, otherwise in a thread."""
-    if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
+    asynchronous = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
+    if asynchronous and isolation != "thread":
         return call
+
+    async def inline(item: T) -> Any:
+        value = call(item)
+        return await value if inspect.isawaitable(value) else value
 
     async def in_thread(item: T) -> Any:
         value = await threads.run(lambda: call(item))
         return await value if inspect.isawaitable(value) else value
 
-    return in_thread
+    return inline if isolation == "inline" else in_thread

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
 from headway.api.settings import Duration, Limits, Retry, limits_of, seconds
 from headway.config.durations import LONGEST_S
@@ -13,6 +14,8 @@ from headway.core.model import Estimate
 from headway.errors import UsageError
 
 T = TypeVar("T")
+
+Isolation = Literal["process", "thread", "inline"]
 
 #: The lane of items that no function sorts.
 LANE: Final = "calls"
@@ -29,6 +32,11 @@ class Choices(TypedDict, Generic[T], total=False):
     timeout: of one attempt (default ten minutes; 0 is none).
     max_duration: of the whole run; what has not finished by then has the code "deadline".
     max_cost: in USD, of what the calls report with `headway.usage`.
+    isolation: where the callable runs. "process": in worker processes, whose death costs one attempt of one item;
+        "thread"; "inline": on the event loop itself. Default: an asynchronous callable inline, any other in threads.
+    workers: the most processes (default: one a core).
+    recycle_after: units after which a worker process is replaced; 0 is never.
+    memory_ceiling: bytes of memory above which it is; 0 is never.
     db: a file that keeps every result, so that a run which was killed goes on where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
@@ -43,6 +51,10 @@ class Choices(TypedDict, Generic[T], total=False):
     timeout: Duration
     max_duration: Duration
     max_cost: float
+    isolation: Isolation | None
+    workers: int
+    recycle_after: int
+    memory_ceiling: int
     db: str | PathLike[str] | None
     key: Callable[[T], str] | None
     name: str
@@ -79,6 +91,24 @@ class Options:
             )
         if self.concurrency < 0:
             raise UsageError(f"concurrency is {self.concurrency!r}", hint="0 is no cap, otherwise 1 or more")
+        self._isolate(choices)
+
+    def _isolate(self, choices: Choices[Any]) -> None:
+        self.isolation = choices.get("isolation")
+        self.workers = choices.get("workers", 0)
+        self.recycle_after = choices.get("recycle_after", 0)
+        self.memory_ceiling = choices.get("memory_ceiling", 0)
+        if self.isolation not in (None, *get_args(Isolation)):
+            raise UsageError(f"isolation is {self.isolation!r}", hint="it is process, thread or inline")
+        for name in ("workers", "recycle_after", "memory_ceiling"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} is {getattr(self, name)!r}", hint="it is 0 or more")
+            if name in choices and self.isolation != "process":
+                raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
+        if self.isolation == "process":
+            self.workers = self.workers or os.cpu_count() or 1
+            # A call that waits for a free process would hold a slot of its lane.
+            self.concurrency = min(self.concurrency or self.workers, self.workers)
 
     def limits_of(self, lane: str) -> model.Limits:
         """The limits of one lane."""

@@ -35,6 +35,8 @@ class Router:
         self._providers = config.providers
         self._default = _default(config)
         self.route = lru_cache(REMEMBERED)(self._route)
+        #: Whether any provider takes rows of any form.
+        self.has_workers = any(provider.workers is not None for provider in config.providers.values())
 
     def _route(self, model: str | None) -> Target:
         """The target of a model's name; None: the row names none. An error is one line that says what to do."""

@@ -36,6 +36,8 @@ GENERATE: Final = "/v1beta/models/{model}:generateContent"
 CONVERSE: Final = "/model/{model}/converse"
 INVOKE: Final = "/model/{model}/invoke"
 _MODEL_IN_URL: Final = re.compile(r"(?:/v1beta|/v1)?/models?/([^/]+?)(:generateContent|/converse|/invoke)")
+#: The kind of providers that are functions, and the path of their rows.
+PYTHON: Final = "python"
 
 _BATCH_KEYS: Final = frozenset(("custom_id", "id", "method", "url", "body", "metadata", "priority", "serial"))
 
@@ -165,11 +167,43 @@ def numbered(
             yield number, parse(number, line, router, recipe, asking)
 
 
+def _worker(row: dict[str, Any], router: Router, recipe: Recipe | None = None) -> Target | None:
+    """The function that a row is for, if it is for one. A request of OpenAI's Batch API never is."""
+    if "body" in row and "url" in row:
+        return None
+    if recipe is not None and recipe.model is not None and row.get("model") is None:
+        row["model"] = recipe.model
+    target = router.route(fields.model(row.get("model"), ""))
+    return target if target.kind == PYTHON else None
+
+
+def _work_row(number: int, row: dict[str, Any], target: Target, asking: Asking | None) -> Row:
+    """`{"id", "payload"}`, or whatever keys there are: the function gets the payload, or all that is not Headway's own."""
+    if asking is not None:
+        raise UsageError("--schema is for a model's answers; a function checks what it returns itself")
+    raw_model = row.pop("model", None)
+    own = _own(number, row, raw_model)
+    if "payload" in row:
+        if len(row) > 1:
+            stray = next(key for key in row if key != "payload")
+            raise UsageError(f'"{_cut(stray)}" does not belong beside "payload": put it inside')
+        payload = row["payload"]
+    else:
+        payload = row if raw_model is None else {**row, "model": target.model}
+    body = _encode(payload)
+    return Row(
+        own.custom_id, target.provider, target.model, PYTHON, body, len(body), 0.0, own.priority, own.serial,
+        own.metadata, raw_model or "",
+    )  # fmt: skip
+
+
 def from_fields(
     number: int, row: dict[str, Any], router: Router, asking: Asking | None = None
 ) -> Row | BadRow:
     """A short row that does not come from a line of JSON."""
     try:
+        if router.has_workers and (target := _worker(row, router)) is not None:
+            return _work_row(number, row, target, asking)
         return _short_row(number, row, router, asking)
     except UsageError as error:
         return BadRow(number, str(error))
@@ -181,6 +215,8 @@ def parse(
     """One line."""
     try:
         row = _decode(line)
+        if router.has_workers and (target := _worker(row, router, recipe)) is not None:
+            return _work_row(number, row, target, asking)
         if "body" in row or "url" in row:
             return _batch_row(number, row, router, asking)
         if recipe is not None:

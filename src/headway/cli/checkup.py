@@ -28,6 +28,7 @@ from headway.config.settings import is_loopback
 from headway.errors import ConfigError, HeadwayError
 from headway.stores.base import LIVE, Store
 from headway.stores.sqlite import SqliteStore
+from headway.wiring.functions import check_workers, size_of
 
 State = Literal["ok", "warning", "problem"]
 
@@ -154,6 +155,8 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
         key = key_of(provider, os.environ, dotenv)
     except ConfigError as error:
         return problem(name, error)
+    if not key and provider.workers is not None:
+        return ok(name, "none is named")
     if not key:
         return ok(name, "none, and a server on this machine may need none")
     if provider.base_url.startswith("http://") and not is_loopback(provider.base_url):
@@ -164,10 +167,25 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
 
 def addresses(config: Config) -> Iterator[Check]:
     """Whether each provider's host answers."""
-    answers = reached({provider.base_url for provider in config.providers.values()})
-    for provider in config.providers.values():
+    servers = [provider for provider in config.providers.values() if provider.workers is None]
+    answers = reached({provider.base_url for provider in servers})
+    for provider in servers:
         answer = answers[provider.base_url]
         yield Check(f"{provider.name} address", answer.state, answer.text, answer.next)
+
+
+def functions(config: Config) -> Iterator[Check]:
+    """Whether each provider that is a function is where it is said to be."""
+    for provider in config.providers.values():
+        if provider.workers is None:
+            continue
+        try:
+            check_workers(config, provider)
+        except ConfigError as error:
+            yield problem(f"{provider.name} function", error)
+        else:
+            how = f"{size_of(provider.workers)} × {provider.workers.isolation}"
+            yield ok(f"{provider.name} function", f"{provider.workers.target} is there ({how})")
 
 
 # -- the records -----------------------------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         path, body = store.request(chosen.id, index)
         result = msgspec.json.decode(next(lines_of(store, chosen, index, index)))
         attempts = store.attempts(chosen.id, index)
+        notes = store.notes_of(chosen.id, index)
         repairs = [_repair(one) for one in store.repairs_of(chosen.id, index)]
         route = store.results(chosen.id, index - 1, 1)[0]
         source = store.cache.source(chosen.id, index)
@@ -139,6 +140,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         "request": {"path": path, "body": msgspec.Raw(body)},
         "result": result,
         "attempts": attempts,
+        "notes": notes,
         "repairs": repairs,
         "answer_of": source,
     }
@@ -170,6 +172,7 @@ def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
             took = f" in {attempt.finished_utc - attempt.started_utc:.2f} s"
         code = f", HTTP {attempt.status_code}" if attempt.status_code else ""
         click.echo(f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}")
+        _show_note(facts["notes"].get(attempt.number, {}))
     if (source := facts["answer_of"]) is not None:
         whose = "a job that is gone" if source.job is None else f"job {source.job}"
         click.echo(f"  from the cache: the answer of {source.custom_id or source.index} in {whose}")
@@ -181,6 +184,20 @@ def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
     answer = result["response"]["body"] if result["response"] else result["error"]
     click.echo("answer:" if result["response"] else "error:")
     click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+
+
+def _show_note(note: dict[str, Any]) -> None:
+    """What a worker left behind: what it printed goes below its name, line by line."""
+    for name, value in note.items():
+        if not isinstance(value, str):
+            value = msgspec.json.encode(value).decode()
+        lines = value.splitlines()
+        if len(lines) < 2:
+            click.echo(f"    {name}: {value.strip()}")
+            continue
+        click.echo(f"    {name}:")
+        for line in lines:
+            click.echo(f"      {line}")
 
 
 @click.command(

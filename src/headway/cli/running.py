@@ -197,7 +197,7 @@ def _uses_by_key(store: Store, job: Job) -> dict[str, Use]:
 def _about_key(config: Config, lane: str, reason: str) -> str:
     """Where the key is that a provider does not take."""
     provider = config.providers.get(lane.partition("/")[0])
-    if provider is None or not reason.startswith(f"{Kind.AUTH}:"):
+    if provider is None or provider.workers is not None or not reason.startswith(f"{Kind.AUTH}:"):
         return ""
     return f" — check the key in {provider.api_key_env}, and that it may use this model"
 

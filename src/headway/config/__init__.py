@@ -16,13 +16,14 @@ from headway.config.durations import parse_duration
 from headway.config.env_file import read_env_file
 from headway.config.keys import key_of, lane_key
 from headway.config.loading import dotenv_of, find, load, with_overrides
-from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig
+from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig
 
 __all__ = [
     "Config",
     "ProviderConfig",
     "RetryConfig",
     "RunConfig",
+    "WorkersConfig",
     "dotenv_of",
     "find",
     "key_of",

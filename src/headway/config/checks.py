@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from headway.config.durations import EXPECTED as A_DURATION
 from headway.config.durations import parse_duration
-from headway.config.settings import CacheMode, ProviderKind
+from headway.config.settings import CacheMode, Isolation, Preflight, ProviderKind
 from headway.config.vendors import PROFILES
 
 Check = Callable[[object], Any]
@@ -27,7 +27,11 @@ LARGEST_COUNT: Final = 2**31 - 1
 KINDS: Final[tuple[str, ...]] = get_args(ProviderKind)
 CACHE_MODES: Final[tuple[str, ...]] = get_args(CacheMode)
 #: Kinds that DESIGN knows and the code does not yet: the error says "not yet", not "unknown".
-COMING: Final = ("claude", "codex", "gemini-cli", "command", "python")
+COMING: Final = ("claude", "codex", "gemini-cli", "command")
+
+_TARGET: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B", re.ASCII)
+_SIZES: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 #: How keys begin whose characters would all do for a variable's name; none is shorter than this.
@@ -91,6 +95,60 @@ def flag(value: object) -> bool:
     """True or false."""
     if not isinstance(value, bool):
         raise expected("true or false", value)
+    return value
+
+
+def target(value: object) -> str:
+    """A function, by the module that it is in."""
+    if not isinstance(value, str) or not _TARGET.fullmatch(value):
+        raise expected('a function such as "package.module:function"', value)
+    return value
+
+
+def isolation(value: object) -> str:
+    """Where a function runs."""
+    return _one_of(value, get_args(Isolation))
+
+
+def preflight(value: object) -> str:
+    """What goes ahead of the rest."""
+    return _one_of(value, get_args(Preflight))
+
+
+def _one_of(value: object, words: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in words:
+        raise expected(" or ".join(f'"{word}"' for word in words), value)
+    return value
+
+
+def size(value: object) -> int:
+    """Bytes, 0 or more."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise expected('a size such as "2GB", or a number of bytes', value)
+    return int(float(found[1]) * _SIZES[found[2]])
+
+
+def command(value: object) -> tuple[str, ...]:
+    """A program and its arguments."""
+    if isinstance(value, list) and value and all(isinstance(part, str) and part for part in value):
+        return tuple(value)
+    raise expected('a list such as ["claude", "--print", "ping"]', value)
+
+
+def exit_codes(value: object) -> tuple[int, ...]:
+    """Codes of a process that failed."""
+    if isinstance(value, list) and all(type(code) is int and 0 < code < 256 for code in value):
+        return tuple(value)
+    raise expected("a list of exit codes, from 1 to 255", value)
+
+
+def below(value: object) -> str:
+    """A pattern for files below a directory."""
+    if not isinstance(value, str) or not value or value.startswith("/") or ".." in value.split("/"):
+        raise expected('a pattern below the directory of this file, such as ".failed/*/result.json"', value)
     return value
 
 

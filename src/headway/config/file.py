@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.config import checks, schema
-from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, is_loopback
+from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig, is_loopback
 from headway.config.vendors import BY_NAME, GENERIC, REGION, Vendor, vendor_at
 from headway.core.model import Limits, Price
 from headway.errors import ConfigError
@@ -86,12 +86,16 @@ class _File:
         values = self._table(table, schema.PROVIDER, place)
         if "kind" not in values:
             raise self._wrong(dotted(place, "kind"), f"missing; there are {', '.join(checks.KINDS)}")
-        vendor = self._vendor(values, place)
-        values.setdefault("base_url", self._address(vendor, values, place))
-        values["key_optional"] = "api_key_env" not in values and is_loopback(values["base_url"])
-        values.setdefault("api_key_env", vendor.variable)
+        values["workers"] = self._workers(values, place)
+        usual: dict[str, Any] = {}
+        if values["workers"] is None:
+            vendor = self._vendor(values, place)
+            values.setdefault("base_url", self._address(vendor, values, place))
+            values["key_optional"] = "api_key_env" not in values and is_loopback(values["base_url"])
+            values.setdefault("api_key_env", vendor.variable)
+            usual = dict(vendor.limits)
         limits = self._table(values.pop("limits", {}), schema.LIMITS, dotted(place, "limits"))
-        limits = {**vendor.limits, **limits}
+        limits = {**usual, **limits}
         models = values.pop("models", {})
         values["models"] = self._models(models, limits, place)
         values["max_costs"] = self._max_costs(models, place)
@@ -132,6 +136,31 @@ class _File:
                 dotted(place, "region"), 'missing; the one where your models are, such as "us-east-1"'
             )
         return vendor.base_url.replace(REGION, values.get("region", ""))
+
+    def _workers(self, values: dict[str, Any], place: str) -> WorkersConfig | None:
+        """What only workers have, taken out of a provider's table; it gets what a server would have there."""
+        python = values["kind"] == "python"
+        for key in schema.OF_SERVERS if python else schema.OF_WORKERS:
+            if schema.FIELDS.get(key, key) in values:
+                only = "a server has one" if python else 'it is for kind = "python"'
+                raise self._wrong(dotted(place, key), f"a provider of kind {values['kind']} has none; {only}")
+        if not python:
+            return None
+        if "target" not in values:
+            raise self._wrong(
+                dotted(place, "target"), 'missing; the function to call, such as "package.module:function"'
+            )
+        fields = [schema.FIELDS.get(key, key) for key in schema.OF_WORKERS]
+        found = WorkersConfig(**{field: values.pop(field) for field in fields if field in values})
+        if found.isolation != "process" and (found.recycle_after or found.memory_ceiling):
+            raise self._wrong(
+                dotted(place, "isolation"), 'only processes can be replaced: set it to "process"'
+            )
+        values.setdefault("model", found.target.rpartition(":")[2])
+        values["base_url"] = ""
+        if "api_key_env" not in values:
+            values["api_key_env"], values["key_optional"] = "", True
+        return found
 
     def _models(self, tables: object, inherited: dict[str, Any], place: str) -> dict[str, Limits]:
         """Each model's limits: the keys that it names, the provider's for the rest."""

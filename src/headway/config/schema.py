@@ -32,7 +32,24 @@ PROVIDER: Final[Keys] = {
     "retry": LATER,
     "prices": LATER,
     "models": LATER,
+    # Of kind = "python" alone.
+    "target": checks.target,
+    "isolation": checks.isolation,
+    "workers": checks.attempts,
+    "recycle_after": checks.count,
+    "memory_ceiling": checks.size,
+    "preflight": checks.preflight,
+    "preflight_command": checks.command,
+    "preflight_timeout": checks.some_time,
+    "failure_logs": checks.below,
+    "limit_exit_codes": checks.exit_codes,
 }
+#: Keys that only workers have, and those that only servers have.
+OF_WORKERS: Final = (
+    "target", "isolation", "workers", "recycle_after", "memory_ceiling", "preflight", "preflight_command",
+    "preflight_timeout", "failure_logs", "limit_exit_codes",
+)  # fmt: skip
+OF_SERVERS: Final = ("base_url", "stream", "profile", "api_version", "region")
 PRICES: Final[Keys] = {
     "input": checks.amount,
     "output": checks.amount,
@@ -92,6 +109,7 @@ FIELDS: Final = {
     "max_duration": "max_duration_s",
     "max_cost": "max_cost_usd",
     "max_hold": "max_hold_s",
+    "preflight_timeout": "preflight_timeout_s",
 }
 #: difflib's own default.
 _LEAST_LIKENESS: Final = 0.6

@@ -15,7 +15,9 @@ import msgspec
 
 from headway.core.model import Limits, Price, Retry
 
-ProviderKind = Literal["openai", "anthropic", "azure", "gemini", "bedrock"]
+ProviderKind = Literal["openai", "anthropic", "azure", "gemini", "bedrock", "python"]
+Isolation = Literal["process", "thread", "inline"]
+Preflight = Literal["canary", "command", "none"]
 #: Which requests may be answered from the cache, and are kept in it.
 CacheMode = Literal["off", "deterministic", "all"]
 
@@ -29,6 +31,25 @@ class RetryConfig(msgspec.Struct, frozen=True):
     max_throttles: int = 50
     hold_margin_s: float = 2.0
     default_wait_s: float = 60.0
+
+
+class WorkersConfig(msgspec.Struct, frozen=True):
+    """What a provider of kind "python" has besides: a function, where it runs, and where its limits are looked for.
+
+    `workers` and `recycle_after` of 0 are one a core, and never. `failure_logs` is a pattern below the file's
+    directory; `limit_exit_codes` are those that say "a rate limit was met".
+    """
+
+    target: str
+    isolation: Isolation = "process"
+    workers: int = 0
+    recycle_after: int = 0
+    memory_ceiling: int = 0
+    preflight: Preflight = "canary"
+    preflight_command: tuple[str, ...] = ("claude", "--print", "ping")
+    preflight_timeout_s: float = 30.0
+    failure_logs: str = ""
+    limit_exit_codes: tuple[int, ...] = ()
 
 
 class ProviderConfig(msgspec.Struct, frozen=True):
@@ -62,10 +83,13 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     api_version: str | None = None
     #: AWS's.
     region: str | None = None
+    workers: WorkersConfig | None = None
 
     @property
     def host(self) -> str:
-        """Host, and port where it is not the scheme's own."""
+        """Host, and port where it is not the scheme's own; of Python workers, their function."""
+        if self.workers is not None:
+            return self.workers.target
         url = urlsplit(self.base_url)
         name = (url.hostname or "").rstrip(".")
         name = f"[{name}]" if ":" in name else name

@@ -571,6 +571,8 @@ class Engine:
             use.refused += 1
         if answer is not None and change.status == Status.SUCCEEDED:
             batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
+        if answer is not None and answer.note:
+            batch.notes.append((index, flight.number, answer.note))
         if answer is not None and answer.complaint is not None:
             goes_on = change.status == Status.PENDING
             self._repairs.keep(batch, index, flight.number, answer, goes_on=goes_on)

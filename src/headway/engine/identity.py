@@ -46,7 +46,9 @@ class CacheUse(msgspec.Struct, frozen=True):
         return blake2b(said, digest_size=KEY_BYTES).hexdigest()
 
     def key(self, route: int, path: str, body: bytes) -> bytes | None:
-        """A request's key; None where the cache is not to have it."""
+        """A request's key; None where the cache is not to have it, or nobody knows what answers it."""
+        if route not in self.places:
+            return None
         fields = _decode(body)
         if self.mode == "deterministic" and not deterministic(path, fields):
             return None

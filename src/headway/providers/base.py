@@ -59,6 +59,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
     rate_limit: RateLimit | None = None
     complaint: Complaint | None = None
+    #: What the attempt left behind besides, as JSON: output, memory, files, the turns of a conversation.
+    note: bytes = b""
 
 
 class Adapter(Protocol):

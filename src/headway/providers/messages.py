@@ -19,11 +19,16 @@ _SECRETS: Final = (
 _SPACE: Final = re.compile(r"\s+")
 
 
+def without_secrets(text: str) -> str:
+    """The text with keys blotted out."""
+    for secret in _SECRETS:
+        text = secret.sub(r"\1…", text)
+    return text
+
+
 def shown(message: str, *, otherwise: str = "") -> str:
     """The message in one line, cut to a length, with keys blotted out."""
-    message = _SPACE.sub(" ", message[: 4 * LONGEST]).strip()
-    for secret in _SECRETS:
-        message = secret.sub(r"\1…", message)
+    message = without_secrets(_SPACE.sub(" ", message[: 4 * LONGEST]).strip())
     if len(message) > LONGEST:
         message = message[: LONGEST - 1] + "…"
     return message or otherwise

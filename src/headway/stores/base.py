@@ -373,7 +373,7 @@ class Batch:
 
     __slots__ = (
         "added", "answers", "attempts", "caching", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
-        "released", "repairs", "running", "state", "units", "uses", "worker", "workers",
+        "notes", "released", "repairs", "running", "state", "units", "uses", "worker", "workers",
     )  # fmt: skip
 
     def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
@@ -396,6 +396,8 @@ class Batch:
         self.answers: list[tuple[int, int | None, str | None, bytes]] = []
         #: In order: a later one of a unit closes those before it.
         self.repairs: list[Repair] = []
+        #: (index, the attempt's number, JSON)
+        self.notes: list[tuple[int, int, bytes]] = []
         self.counts: dict[str, float] = {}
         #: route → what its attempts came to.
         self.uses: dict[int, Use] = {}
@@ -525,6 +527,9 @@ class Store(Protocol):
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
         """A unit's answers that did not fit, oldest first."""
+
+    def notes_of(self, job: int, index: int) -> dict[int, Any]:
+        """What a unit's attempts left behind, by their number."""
 
     def failures(self, job: int) -> list[tuple[str, int, int, str]]:
         """(code, how many, the first index, its message) of the units that did not succeed."""

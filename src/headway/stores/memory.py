@@ -52,6 +52,7 @@ class _Unit:
         "cost_usd",
         "lane",
         "new",
+        "notes",
         "now",
         "repair",
         "repairs",
@@ -72,6 +73,7 @@ class _Unit:
         self.answer: tuple[int | None, str | None, bytes] | None = None
         self.repairs: list[Repair] = []
         self.repair: Repair | None = None
+        self.notes: dict[int, bytes] = {}
 
     @property
     def sent_utc(self) -> float | None:
@@ -228,6 +230,10 @@ class MemoryStore:
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
         return list(self._units[job][index].repairs)
+
+    def notes_of(self, job: int, index: int) -> dict[int, Any]:
+        found = self._units[job][index].notes
+        return {number: msgspec.json.decode(found[number]) for number in sorted(found)}
 
     def failures(self, job: int) -> list[tuple[str, int, int, str]]:
         found: dict[str, list[tuple[int, str]]] = {}
@@ -421,6 +427,8 @@ class MemoryStore:
             unit.repair = None if repair.request is None else repair
             if repair.answer is not None:
                 unit.repairs.append(repair)
+        for index, number, note in batch.notes:
+            self._units[batch.job][index].notes[number] = note
         for event in batch.events:
             self._events[batch.job].append(msgspec.structs.replace(event, id=self._number()))
         for key, lane in self._lanes.items():

@@ -57,6 +57,8 @@ CACHE_KB: Final = 4_000
 CHECKPOINT_PAGES: Final = 8_000
 #: The version of the schema that has repairs.
 REPAIRS_SINCE: Final = 2
+#: And the one that has notes.
+NOTES_SINCE: Final = 5
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
 
@@ -64,7 +66,7 @@ _COUNTERS: Final = (*COUNTED, *USED)
 
 #: What is removed with a job: of its units (what points to answers before the answers), and of itself.
 _FORGET_UNITS: Final = (
-    "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs",
+    "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
     "forget_requests", "forget_units",
 )  # fmt: skip
 _FORGET_JOB: Final = (
@@ -323,6 +325,12 @@ class SqliteStore:
             return []  # Opened for reading by a newer Headway than the last one that wrote.
         return [Repair(*row) for row in self._rows("repairs_of", (job << SHIFT) + index)]
 
+    def notes_of(self, job: int, index: int) -> dict[int, Any]:
+        if self._check_version() < NOTES_SINCE:
+            return {}
+        rows = self._rows("notes_of", (job << SHIFT) + index)
+        return {number: msgspec.json.decode(note) for number, note in rows}
+
     def failures(self, job: int) -> list[tuple[str, int, int, str]]:
         return [
             (code or "", n, first, message or "")
@@ -478,6 +486,8 @@ class SqliteStore:
         sql = self._sql
         for repair in batch.repairs:
             self._commit_repair(db, (batch.job << SHIFT) + repair.index, repair)
+        for index, number, note in batch.notes:
+            db.execute(sql["add_note"], ((batch.job << SHIFT) + index, number, note.decode()))
         for event in batch.events:
             row = (batch.job, event.at_utc, event.lane, event.what, event.text, event.until_utc)
             db.execute(sql["add_event"], row)
@@ -485,8 +495,8 @@ class SqliteStore:
             db.execute(sql["set_lane"], (record.decode(), view.decode(), utc, lane))
         for worker, (status, utc_ended) in batch.workers.items():
             db.execute(sql["set_worker"], (status, utc_ended, worker))
-        for number, utc in batch.done_commands:
-            db.execute(sql["end_command"], (utc, number))
+        for command, utc in batch.done_commands:
+            db.execute(sql["end_command"], (utc, command))
         if batch.uses:
             db.executemany(
                 sql["add_use"], [(route, batch.job, *_values(use)) for route, use in batch.uses.items()]

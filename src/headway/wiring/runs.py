@@ -30,6 +30,7 @@ from headway.providers.base import Adapter
 from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
 from headway.stores.base import Event, Job, Store, Unknown
+from headway.wiring.functions import check_workers, limits_of_workers, size_of
 from headway.wiring.places import folder_of, store_at
 from headway.wiring.predictions import Prediction, taken_up
 from headway.wiring.prices import (
@@ -112,6 +113,8 @@ def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
     places = {}
     for route in store.routes(job.id):
         provider = config.providers[route.provider]
+        if provider.workers is not None:
+            continue  # What a function gives depends on its code, which no request tells.
         root = root_of(provider.base_url) if provider.base_url else provider.region or ""
         places[route.id] = Place(provider.kind, root, route.model)
     return CacheUse(mode, places)
@@ -175,7 +178,7 @@ def _lanes(
             )
         key = key_of(provider, environ, dotenv)
         if provider.name not in adapters:
-            adapters[provider.name] = _judged(adapter_of(provider, key), provider.kind, validator)
+            adapters[provider.name] = _judged(_adapter(config, provider, key), provider.kind, validator)
         spec, name = lane_for(config, provider, route.model, key, salt)
         lane = spec.key
         routes[route.id] = Route(lane, prices.get((provider.name, route.model)))
@@ -193,10 +196,22 @@ def lane_for(
 ) -> tuple[LaneSpec, str]:
     """The lane of a provider's model under a key, and its name for people. The models of a pool share one."""
     limits = provider.limits if provider.pool else provider.limits_for(model)
+    if provider.workers is not None:
+        limits = limits_of_workers(provider, limits)
     profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
     lane = lane_key(provider, model, key, salt)
     spec = LaneSpec(lane, limits, provider.retry_for(config.run.max_attempts), profile.counting)
     return spec, f"{provider.name}/{provider.pool or model}"
+
+
+def _adapter(config: Config, provider: ProviderConfig, key: str) -> Adapter:
+    if provider.workers is None:
+        return adapter_of(provider, key)
+    from headway.executors.python import PythonAdapter
+
+    check_workers(config, provider)
+    assert provider.model is not None  # The name of its function, where nothing else is said.
+    return PythonAdapter(provider.workers, provider.model, size_of(provider.workers), str(config.root))
 
 
 def _validator(job: Job) -> Validator | None:
@@ -239,6 +254,7 @@ def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, st
 
     def check(provider: str, model: str) -> None:
         key_of(config.providers[provider], environ, dotenv)
+        check_workers(config, config.providers[provider])
         if must_be_known(config, provider, model):
             required_price(config, provider, model)
 

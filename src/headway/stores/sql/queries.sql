@@ -59,6 +59,15 @@ DELETE FROM attempts WHERE uid BETWEEN ? AND ?;
 -- name: forget_repairs
 DELETE FROM repairs WHERE uid BETWEEN ? AND ?;
 
+-- name: forget_notes
+DELETE FROM notes WHERE uid BETWEEN ? AND ?;
+
+-- name: add_note
+INSERT OR REPLACE INTO notes (uid, number, note) VALUES (?, ?, ?);
+
+-- name: notes_of
+SELECT number, note FROM notes WHERE uid = ? ORDER BY number;
+
 -- name: forget_job
 DELETE FROM jobs WHERE id = ?;
 

@@ -1,0 +1,81 @@
+"""`isolation="process"`: calls in worker processes. Whatever a callable does to its process costs one attempt of one item."""
+
+from __future__ import annotations
+
+import multiprocessing  # noqa: F401 - makes what lives in the script known as __mp_main__, as workers call it
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from headway.api.served import RetryOn
+from headway.core.model import Kind, Outcome
+from headway.engine.calls import Flight
+from headway.errors import UsageError
+from headway.executors.processes import ProcessPool, Work
+from headway.executors.ran import Ran
+
+
+class Isolated:
+    """A callable in processes of its own."""
+
+    def __init__(
+        self,
+        call: Callable[[Any], Any],
+        workers: int,
+        retry_on: RetryOn,
+        *,
+        recycle_after: int,
+        memory_ceiling: int,
+    ) -> None:
+        try:
+            given = pickle.dumps((call, retry_on))
+        except Exception as error:
+            raise UsageError(
+                f"the callable cannot be sent to a worker process: {error}",
+                hint='define it at the top of a module, or use isolation="thread"',
+            ) from None
+        work = Work("headway.api.served:calls", given, main=True)
+        self._pool = ProcessPool(work, workers, recycle_after=recycle_after, memory_ceiling=memory_ceiling)
+
+    async def attempt(self, item: Any, flight: Flight, timeout_s: float) -> Outcome:
+        """One attempt; what it gave is in the flight."""
+        try:
+            payload = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            flight.error = error
+            return Outcome(Kind.INVALID, message=f"the item cannot be sent to another process: {error}")
+        ran = await self._pool.run(payload, timeout_s)
+        flight.usage = ran.outcome.usage
+        if ran.end == "value":
+            return self._value(ran, flight)
+        flight.error = _error(ran)
+        return ran.outcome
+
+    def _value(self, ran: Ran, flight: Flight) -> Outcome:
+        try:
+            flight.value = pickle.loads(ran.value)
+        except Exception as error:
+            flight.error = error
+            text = f"its result cannot be made here: {type(error).__name__}: {error}"
+            return Outcome(Kind.INVALID, ran.outcome.usage, message=text)
+        return ran.outcome
+
+    async def close(self) -> None:
+        """End every process."""
+        await self._pool.close()
+
+
+def _error(ran: Ran) -> BaseException | None:
+    """The exception as it was raised, with the traceback it had there; a death has none."""
+    if ran.end == "timeout":
+        return TimeoutError(ran.outcome.message)
+    if not ran.error:
+        return None
+    try:
+        error = pickle.loads(ran.error)
+    except Exception:
+        return None
+    if not isinstance(error, BaseException):
+        return None
+    error.add_note(f"In a worker process:\n{ran.trace}")
+    return error

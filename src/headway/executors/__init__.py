@@ -1,0 +1,12 @@
+"""Whatever runs work that is not a request to a server: worker processes of our own, and what they leave behind.
+
+processes   the pool: which worker runs what, who waits, what is replaced
+workers     one process as its owner sees it: its pipe, its output, its death
+worker      the same process from inside: the program that it runs
+frames      what crosses between the two
+capture     output of any length in bounded memory
+guardian    ends every worker when whoever owns them is gone
+signs       a rate limit in what a worker left behind
+preflight   what goes ahead of the rest
+python      `kind = "python"`: a function as a provider
+"""

@@ -1,0 +1,66 @@
+"""Output of any length in bounded memory: its beginning, and its end."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+#: What is kept of the beginning and of the end. An agent's last event is at the end, and may be long.
+HEAD: Final = 65_536
+TAIL: Final = 262_144
+#: One read, and so many of them at most before others get their turn: whoever prints without end is not waited for.
+CHUNK: Final = 65_536
+MOST_READS: Final = 64
+
+
+class Capture:
+    """What one stream said since the last `take`."""
+
+    __slots__ = ("_head", "_tail", "_total")
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+
+    def add(self, chunk: bytes) -> None:
+        """More of it."""
+        self._total += len(chunk)
+        room = HEAD - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        self._tail += chunk
+        if len(self._tail) > 2 * TAIL:
+            del self._tail[:-TAIL]
+
+    def take(self) -> bytes:
+        """All of it, or its two ends with a line between them that says how much is missing."""
+        if not self._total:
+            return b""
+        tail = bytes(self._tail[-TAIL:])
+        missing = self._total - len(self._head) - len(tail)
+        gap = b"\n[... %d bytes left out ...]\n" % missing if missing else b""
+        taken = bytes(self._head) + gap + tail
+        self._head.clear()
+        self._tail.clear()
+        self._total = 0
+        return taken
+
+
+def drain(descriptor: int, into: Capture) -> bool:
+    """Read what is there without waiting; returns whether more may come."""
+    for _ in range(MOST_READS):
+        try:
+            chunk = os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not chunk:
+            return False
+        into.add(chunk)
+        if len(chunk) < CHUNK:
+            # A pipe gives what it has: had there been more, this were longer. Saves a call for most units.
+            return True
+    return True

@@ -1,0 +1,396 @@
+"""A pool of worker processes that no worker can poison.
+
+Each worker has one process, one pipe and one unit at a time. A death costs the unit that it ran and nothing else: the
+unit's end says how, with the evidence; the worker is replaced when the next unit needs one. Processes are started
+afresh ("spawn"), never forked: no lock, thread or socket of the owner's comes along.
+
+Three things are counted. A worker that cannot even start is no unit's fault: it is tried three times. A pool that dies
+as a whole three times over, without one unit that ends in between, has something that no unit can help: its lane stops
+with the evidence. And a unit that was given to a worker which died before it began it was not run: it goes to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from headway.core.model import Kind, Outcome
+from headway.errors import UsageError
+from headway.executors import worker as program
+from headway.executors.frames import LARGEST, SETUP, Note, Setup, encode_setup
+from headway.executors.guardian import Guardian
+from headway.executors.ran import Death, Ran, crashed, last_words, timed_out
+from headway.executors.workers import Worker
+from headway.providers.base import RateLimit
+
+#: A worker that imports its program takes seconds at the worst; one that hangs in it is ended.
+START_S: Final = 120.0
+#: Starts in a row that may fail before nothing more is tried.
+STARTS: Final = 3
+#: Rounds in which a pool may die as a whole, and the fewest deaths that make one: two units that always kill are
+#: quarantined after two each, and are no such round.
+ROUNDS: Final = 3
+LEAST_ROUND: Final = 4
+#: How long idle workers may take to end by themselves.
+STOP_S: Final = 1.0
+LATE: Final = "it took too long"
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What workers do: `entry` ("package.module:name") is called with what is pickled in `given`, and returns what
+    serves units. `main`: what is pickled may live in the script that runs."""
+
+    entry: str
+    given: bytes
+    main: bool = False
+
+
+class Broken(Exception):
+    """No worker can be started, or none survives."""
+
+
+class _Job:
+    """A unit in a worker."""
+
+    __slots__ = ("began_at", "began_utc", "end", "last", "number", "timeout_s", "timer")
+
+    def __init__(self, number: int, end: asyncio.Future[Ran | None], timeout_s: float, *, last: bool) -> None:
+        self.number, self.end, self.timeout_s, self.last = number, end, timeout_s, last
+        self.began_at = time.monotonic()
+        self.began_utc = time.time()
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class ProcessPool:
+    """At most `size` workers, started when they are needed.
+
+    A worker is replaced after `recycle_after` units, or once it has had more than `memory_ceiling` bytes (0: never).
+    Use it on one event loop, and close it.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        size: int,
+        *,
+        recycle_after: int = 0,
+        memory_ceiling: int = 0,
+        start_s: float = START_S,
+        read_signs: Callable[[Ran], Ran] | None = None,
+    ) -> None:
+        if program.setting_up:
+            raise UsageError(
+                "a worker process was about to start workers while it imports the script",
+                hint='put what starts work below: if __name__ == "__main__"',
+            )
+        self.size = max(1, size)
+        self._recycle_after, self._memory_ceiling = recycle_after, memory_ceiling
+        self._start_s, self._read_signs = start_s, read_signs
+        self._setup = encode_setup(
+            Setup(
+                work.entry, work.given, list(sys.path), list(sys.argv), _main_script() if work.main else None
+            )
+        )
+        self._guardian = Guardian()
+        self._lifeline: tuple[int, int] | None = None
+        self._workers: dict[int, Worker] = {}
+        self._starting: dict[int, asyncio.TimerHandle] = {}
+        self._idle: list[Worker] = []
+        self._busy: dict[int, _Job] = {}
+        self._waiting: deque[asyncio.Future[Worker]] = deque()
+        self._number = 0
+        self._failed_starts = 0
+        self._deaths = 0
+        self._broken = ""
+        self._closing: asyncio.Future[None] | None = None
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that there are."""
+        return list(self._workers)
+
+    @property
+    def guardian(self) -> int | None:
+        """The process that ends them if this one cannot."""
+        return self._guardian.pid
+
+    # -- units ------------------------------------------------------------------------------------------------------
+
+    async def run(self, payload: bytes, timeout_s: float) -> Ran:
+        """Run one unit. Everything that can happen to it is a `Ran`; a cancellation kills its worker."""
+        if len(payload) > LARGEST:
+            return Ran("error", outcome=Outcome(Kind.TOO_LARGE, message="larger than 4 GB"))
+        ran, tries = None, 0
+        while ran is None:
+            try:
+                worker = self._idle.pop() if self._idle else await self._free()
+            except Broken as error:
+                return Ran("error", outcome=Outcome(Kind.AUTH, message=str(error)))
+            if not worker.gone:
+                tries += 1
+                ran = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
+        if self._read_signs is not None and ran.end != "value":
+            return await asyncio.to_thread(self._read_signs, ran)
+        return ran
+
+    async def _give(self, worker: Worker, payload: bytes, timeout_s: float, *, last: bool) -> Ran | None:
+        """The unit's end, or None where its worker died before it began it (and another may still be tried)."""
+        loop = asyncio.get_running_loop()
+        self._number += 1
+        job = _Job(self._number, loop.create_future(), timeout_s, last=last)
+        job.timer = loop.call_later(timeout_s, self._late, worker)
+        self._busy[worker.pid] = job
+        worker.ask(job.number, payload)
+        try:
+            return await job.end
+        except asyncio.CancelledError:
+            worker.kill("it was called off")
+            raise
+
+    def _late(self, worker: Worker) -> None:
+        worker.kill(LATE)
+
+    def _replied(self, worker: Worker, number: int, value: bytes, note: Note | None) -> None:
+        if number == SETUP:
+            self._started(worker, note)
+            return
+        job = self._busy.pop(worker.pid)
+        assert job.timer is not None
+        job.timer.cancel()
+        self._deaths = 0
+        if not job.end.done():
+            job.end.set_result(_ran(worker, job, value, note))
+        else:  # Called off meanwhile.
+            worker.stdout.take()
+            worker.stderr.take()
+        self._reuse(worker, note)
+
+    def _reuse(self, worker: Worker, note: Note | None) -> None:
+        """Idle again, or replaced."""
+        if worker.gone:
+            return
+        worn = self._recycle_after and worker.units >= self._recycle_after
+        fat = self._memory_ceiling and worker.memory > self._memory_ceiling
+        if worn or fat or (note is not None and note.spoiled):
+            self._retire(worker)
+        else:
+            self._offer(worker)
+
+    def _offer(self, worker: Worker) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(worker)
+                return
+        self._idle.append(worker)
+
+    def _retire(self, worker: Worker) -> None:
+        """Let an idle worker end; it gives its place up at once."""
+        worker.stop()
+        asyncio.get_running_loop().call_later(STOP_S, worker.kill, "it did not stop")
+        self._start_if_wanted(leaving=worker)
+
+    # -- workers ----------------------------------------------------------------------------------------------------
+
+    async def _free(self) -> Worker:
+        """A worker that has nothing to do: one that is, one that is started, or the next that ends its unit."""
+        if self._broken:
+            raise Broken(self._broken)
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Worker] = loop.create_future()
+        self._waiting.append(waiting)
+        self._start_if_wanted()
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                given = waiting.result()
+                if not given.gone:
+                    self._offer(given)
+            raise
+
+    def _start_if_wanted(self, leaving: Worker | None = None) -> None:
+        """As many as wait, as long as there is room."""
+        wanted = sum(not waiting.done() for waiting in self._waiting)
+        living = len(self._workers) - (leaving is not None)
+        while len(self._starting) < wanted and living < self.size and not self._broken:
+            try:
+                self._start()
+            except OSError as error:
+                self._break(f"no worker process can be started: {error}")
+                return
+            living += 1
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._lifeline is None:
+            self._lifeline = os.pipe()
+        worker = Worker(loop, self._lifeline[0], self._replied, self._died)
+        self._workers[worker.pid] = worker
+        self._guardian.watch(self._workers)
+        self._starting[worker.pid] = loop.call_later(
+            self._start_s, worker.kill, f"it was not ready within {self._start_s:g} s"
+        )
+        worker.ask(SETUP, self._setup)
+
+    def _started(self, worker: Worker, note: Note | None) -> None:
+        if note is not None:  # It says why it cannot: that would be the same again.
+            self._break(f"the workers cannot start: {note.outcome.message}")
+            return
+        timer = self._starting.pop(worker.pid)
+        timer.cancel()
+        self._failed_starts = 0
+        worker.stdout.take()
+        worker.stderr.take()
+        self._offer(worker)
+
+    def _died(self, worker: Worker, death: Death) -> None:
+        del self._workers[worker.pid]
+        self._guardian.watch(self._workers)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        timer = self._starting.pop(worker.pid, None)
+        job = self._busy.pop(worker.pid, None)
+        if timer is not None:
+            timer.cancel()
+            self._start_failed(worker, death)
+        if job is not None:
+            self._lost(worker, job, death)
+        if self._closing is not None:
+            if not self._workers and not self._closing.done():
+                self._closing.set_result(None)
+            return
+        self._start_if_wanted()
+
+    def _lost(self, worker: Worker, job: _Job, death: Death) -> None:
+        """A worker died with a unit: the unit's end, or nothing if it had not begun it."""
+        assert job.timer is not None
+        job.timer.cancel()
+        if job.end.done():
+            return
+        late = death.why == LATE
+        if not (worker.had_begun or late or job.last):
+            job.end.set_result(None)
+            return
+        stdout, stderr = worker.stdout.take(), worker.stderr.take()
+        took_s = time.monotonic() - job.began_at
+        if late:
+            outcome = timed_out(job.timeout_s, worker.memory, stderr)
+        else:
+            outcome = crashed(death, took_s, worker.memory, stderr)
+            self._count_death(outcome.message)
+        job.end.set_result(
+            Ran(
+                "timeout" if late else "crash",
+                outcome=outcome,
+                death=death,
+                stdout=stdout,
+                stderr=stderr,
+                memory=worker.memory,
+                began_utc=job.began_utc,
+                took_s=took_s,
+                pid=worker.pid,
+            )
+        )
+
+    def _start_failed(self, worker: Worker, death: Death) -> None:
+        if self._broken or self._closing is not None:
+            return
+        self._failed_starts += 1
+        if self._failed_starts >= STARTS:
+            said = last_words(worker.stderr.take())
+            text = f"the workers cannot start: {STARTS} in a row died at once, the last: {death}"
+            self._break(f"{text}; {said}" if said else text)
+
+    def _count_death(self, text: str) -> None:
+        """Deaths in a row. What was killed was running; whatever ends well, or says why not, ends the row."""
+        self._deaths += 1
+        if self._deaths >= ROUNDS * max(self.size, LEAST_ROUND):
+            self._break(
+                f"all workers died {ROUNDS} times over ({self._deaths} deaths in a row, no unit ended in between), "
+                f"the last: {text}"
+            )
+
+    def _break(self, why: str) -> None:
+        """Nothing more is started; everybody who waits hears why."""
+        self._broken = self._broken or why
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(Broken(self._broken))
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End every worker: idle ones by themselves, the rest by force. Nothing that they started stays."""
+        loop = asyncio.get_running_loop()
+        self._break("the pool is closed")
+        if self._closing is None:
+            self._closing = loop.create_future()
+        for worker in list(self._workers.values()):
+            if worker in self._idle:
+                worker.stop()
+                loop.call_later(STOP_S, worker.kill, "it did not stop")
+            else:
+                worker.kill("the pool was closed")
+        if self._workers:
+            await self._closing
+        self._guardian.close()
+        if self._lifeline is not None:
+            for descriptor in self._lifeline:
+                with suppress(OSError):
+                    os.close(descriptor)
+            self._lifeline = None
+
+
+def _ran(worker: Worker, job: _Job, value: bytes, note: Note | None) -> Ran:
+    return msgspec.structs.replace(
+        ran_of(value, note),
+        stdout=worker.stdout.take(),
+        stderr=worker.stderr.take(),
+        memory=worker.memory,
+        began_utc=job.began_utc,
+        took_s=time.monotonic() - job.began_at,
+        pid=worker.pid,
+    )
+
+
+def ran_of(value: bytes, note: Note | None) -> Ran:
+    """What a unit's value and note say of its end."""
+    if note is None:
+        return Ran("value", value)
+    outcome = note.outcome
+    death = None if note.code is None else Death(note.code)
+    limit = None
+    if note.source:
+        wait_s = None if outcome.hint is None else outcome.hint.retry_after_s
+        limit = RateLimit(note.source, wait_s, outcome.message, time.time())
+    return Ran(
+        "value" if outcome.kind is None else "error" if death is None else "crash",
+        value,
+        outcome,
+        note.error,
+        note.trace,
+        death,
+        rate_limit=limit,
+        messages=note.messages,
+        files=note.files,
+    )
+
+
+def _main_script() -> tuple[str, str] | None:
+    """How another process can import the script that runs: by its module's name, or by its path."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return "name", spec.name
+    path = getattr(main, "__file__", None)
+    return None if path is None else ("path", os.path.abspath(path))

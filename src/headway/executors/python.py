@@ -1,0 +1,167 @@
+"""`kind = "python"`: a function of the user's as a provider. Its units run in worker processes, in threads, or inline."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import Any, Final
+
+import msgspec
+
+from headway.config import WorkersConfig
+from headway.core.model import SUCCESS, Kind, Outcome
+from headway.executors.frames import Note
+from headway.executors.preflight import Gate, command
+from headway.executors.processes import ProcessPool, Work, ran_of
+from headway.executors.ran import Ran
+from headway.executors.signs import Signs
+from headway.providers.base import Admitted, Answer, Request
+from headway.providers.messages import shown, without_secrets
+
+#: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
+SERVED: Final = "headway.api.served:rows"
+#: How much of each stream is kept on record.
+KEPT: Final = 4096
+#: As a server that has done what it was asked for.
+OK: Final = 200
+
+Serve = Callable[[bytes], tuple[bytes, Note | None]]
+Run = Callable[[bytes, float], Awaitable[Ran]]
+
+
+class PythonAdapter:
+    """Calls a function for every unit. Nothing is started before the first one may go."""
+
+    def __init__(self, settings: WorkersConfig, model: str, size: int, root: str) -> None:
+        self._settings, self._size, self._root = settings, size, root
+        self._given = (settings.target, model)
+        signs = Signs(settings.limit_exit_codes, settings.failure_logs, root)
+        self._read_signs = signs.read
+        ask = None
+        if settings.preflight == "command":
+            ask = command(settings.preflight_command, settings.preflight_timeout_s)
+        self._gate = Gate(ask, canary=settings.preflight == "canary")
+        self._pool: ProcessPool | None = None
+        self._run: Run | None = None
+
+    async def open(self) -> None:
+        """Nothing yet: a lane that is held starts no worker."""
+
+    async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
+        """One unit, once."""
+        ran = await self._gate.run(lambda: self._one(request.body, timeout_s))
+        if ran.end == "value":
+            return Answer(ran.outcome, OK, body=ran.value, note=_note(ran))
+        outcome = msgspec.structs.replace(ran.outcome, message=shown(ran.outcome.message))
+        return Answer(outcome, rate_limit=ran.rate_limit, note=_note(ran))
+
+    async def _one(self, body: bytes, timeout_s: float) -> Ran:
+        if self._run is None:
+            self._run = self._runner()
+        return await self._run(body, timeout_s)
+
+    def _runner(self) -> Run:
+        with_root(self._root)
+        if self._settings.isolation != "process":
+            return _Here(self._given, self._read_signs, threads=self._settings.isolation == "thread").run
+        self._pool = ProcessPool(
+            Work(SERVED, pickle.dumps(self._given)),
+            self._size,
+            recycle_after=self._settings.recycle_after,
+            memory_ceiling=self._settings.memory_ceiling,
+            read_signs=self._read_signs,
+        )
+        return self._pool.run
+
+    async def close(self) -> None:
+        """End every worker."""
+        if self._pool is not None:
+            await self._pool.close()
+
+
+def _note(ran: Ran) -> bytes:
+    """What is kept of a unit beside its value: the ends of what it printed, and of a failure how it came about."""
+    note: dict[str, Any] = {}
+    if ran.outcome.kind is not None and ran.memory:
+        note["memory_mb"] = round(ran.memory / 1e6, 1)
+    for name, said in (("stdout", ran.stdout), ("stderr", ran.stderr), ("trace", ran.trace.encode())):
+        if said.strip():
+            note[name] = without_secrets(said[-KEPT:].decode("utf-8", errors="replace"))
+    if ran.messages:
+        note["messages"] = ran.messages
+    if ran.files:
+        note["files"] = ran.files
+    return msgspec.json.encode(note) if note else b""
+
+
+def with_root(root: str) -> None:
+    """Modules beside headway.toml can be named; a worker gets this path with the rest."""
+    if root not in sys.path:
+        sys.path.insert(0, root)
+
+
+class _Here:
+    """In this process: no death is survived, and a thread that is past its timeout is left alone."""
+
+    def __init__(self, given: tuple[Any, ...], read_signs: Callable[[Ran], Ran], *, threads: bool) -> None:
+        self._given, self._read_signs, self._threads = given, read_signs, threads
+        self._serve: Serve | None = None
+        self._lock = threading.Lock()
+
+    async def run(self, payload: bytes, timeout_s: float) -> Ran:
+        """One unit."""
+        began_utc, began_at = time.time(), time.monotonic()
+        try:
+            if not self._threads:
+                value, note = self._served(payload)
+            else:
+                value, note = await asyncio.wait_for(_in_thread(lambda: self._served(payload)), timeout_s)
+        except TimeoutError:
+            text = f"no result within {timeout_s:g} s; its thread was left alone"
+            return Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
+        except Exception as error:
+            text = f"the function cannot be imported: {type(error).__name__}: {error}"
+            return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
+        ran = ran_of(value, note)
+        ran = msgspec.structs.replace(ran, began_utc=began_utc, took_s=time.monotonic() - began_at)
+        return ran if ran.outcome is SUCCESS else self._read_signs(ran)
+
+    def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
+        with self._lock:
+            if self._serve is None:
+                module, _, name = SERVED.partition(":")
+                self._serve = getattr(import_module(module), name)(*self._given)
+        return self._serve(payload)
+
+
+async def _in_thread(call: Callable[[], Any]) -> Any:
+    """A thread of its own, which nobody waits for at the end of the program."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        value, fault = None, None
+        try:
+            value = call()
+        except BaseException as error:
+            fault = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        try:
+            loop.call_soon_threadsafe(settle, value, fault)
+        except RuntimeError:
+            return  # The loop is closed.
+
+    threading.Thread(target=work, name="headway-python", daemon=True).start()
+    return await future

@@ -1,0 +1,288 @@
+"""One worker process as its owner sees it: its pipe, what it prints, its death.
+
+Everything happens on the event loop of whoever owns it, and nothing here waits. It must be started by the thread that
+runs the loop: the kernel kills a worker when the *thread* that started it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import headway
+from headway.executors.capture import Capture, drain
+from headway.executors.frames import ASK, BEGUN, CHUNK, PAGE, REPLY, SETUP, SIZE, STOP, Note, decode_note
+from headway.executors.ran import Death
+
+#: Where this Headway is; a worker finds it before it knows its owner's `sys.path`.
+_HOME: Final = str(Path(headway.__file__).parent.parent)
+_PROGRAM: Final = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from headway.executors.worker import main; "
+    "main(*map(int, sys.argv[2:]))"
+)
+#: A process that was killed is gone in milliseconds. One that the kernel does not let go is not waited for.
+GONE_S: Final = 5.0
+#: The longest read of a reply that did not come in one piece.
+MOST_READ: Final = 4_194_304
+#: How long a process whose pipe is closed may live on.
+CLOSED_S: Final = 0.25
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+
+#: Told of a reply: the unit's number, value, note, and the most memory so far.
+Replied = Callable[["Worker", int, bytes, Note | None], None]
+#: Told once, when the process is gone and everything that it said is here.
+Died = Callable[["Worker", Death], None]
+
+
+class Worker:
+    """A process of our own. `ask` gives it one unit at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, lifeline: int, replied: Replied, died: Died) -> None:
+        self._loop, self._replied, self._died = loop, replied, died
+        self.stdout, self.stderr = Capture(), Capture()
+        self.memory = 0
+        self.units = 0
+        #: Its process has ended, or is about to: it takes nothing any more.
+        self.gone = False
+        #: Of a dead one: whether it died in the midst of its unit, and not before it.
+        self.had_begun = False
+        self._why = ""
+        self._floor = 0
+        self._asked = 0
+        self._buffer = bytearray()
+        self._unsent = memoryview(b"")
+        self._watched: list[int] = []
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._start(lifeline)
+
+    # -- birth ------------------------------------------------------------------------------------------------------
+
+    def _start(self, lifeline: int) -> None:
+        self._channel, theirs = socket.socketpair()
+        with tempfile.TemporaryFile() as page, theirs:
+            page.truncate(PAGE)
+            self._page = mmap.mmap(page.fileno(), PAGE)
+            self._out, out = _pipe()
+            self._err, err = _pipe()
+            try:
+                given = (theirs.fileno(), page.fileno(), lifeline)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _PROGRAM, _HOME, *map(str, given), str(os.getpid())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    pass_fds=given,
+                    start_new_session=True,
+                )
+            except OSError:
+                for descriptor in (self._out, self._err):
+                    os.close(descriptor)
+                self._channel.close()
+                raise
+            finally:
+                os.close(out)
+                os.close(err)
+        self.pid = self._process.pid
+        self._floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+        self._channel.setblocking(False)
+        self._listen()
+
+    def _listen(self) -> None:
+        self._watch(self._channel.fileno(), self._readable)
+        self._watch(self._out, self._printed, self._out, self.stdout)
+        self._watch(self._err, self._printed, self._err, self.stderr)
+        self._pidfd = _pidfd(self.pid)
+        if self._pidfd is not None:
+            self._watch(self._pidfd, self._exited)
+        else:
+            threading.Thread(target=self._wait, name="headway-worker-exit", daemon=True).start()
+
+    def _watch(self, descriptor: int, act: Callable[..., None], *given: Any) -> None:
+        self._loop.add_reader(descriptor, act, *given)
+        self._watched.append(descriptor)
+
+    def _ignore(self, descriptor: int) -> None:
+        if descriptor in self._watched:
+            self._watched.remove(descriptor)
+            self._loop.remove_reader(descriptor)
+
+    # -- the pipe ---------------------------------------------------------------------------------------------------
+
+    def ask(self, number: int, payload: bytes) -> None:
+        """Hand a unit over, or its setup. A worker that has just died is heard of by its death."""
+        self._asked = number
+        self._send(ASK.pack(number, len(payload)) + payload)
+
+    def stop(self) -> None:
+        """Let it end by itself: it is idle."""
+        self._why = self._why or "it was asked to stop"
+        self._send(ASK.pack(STOP, 0))
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            sent = self._channel.send(frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return
+        if sent < len(frame):
+            self._unsent = memoryview(frame)[sent:]
+            self._loop.add_writer(self._channel.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        try:
+            self._unsent = self._unsent[self._channel.send(self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._unsent = memoryview(b"")
+        if not self._unsent:
+            self._loop.remove_writer(self._channel.fileno())
+
+    def _readable(self) -> None:
+        if not self._receive():
+            self._ignore(self._channel.fileno())
+            # A pipe closes with its process, and then the process's own end says more.
+            self._loop.call_later(CLOSED_S, self.kill, "it closed its pipe to Headway")
+
+    def _receive(self) -> bool:
+        """Take what is there; returns whether more may come."""
+        buffer = self._buffer
+        try:
+            chunk = self._channel.recv(max(CHUNK, self._missing()))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not chunk:
+            return False
+        buffer += chunk
+        while len(buffer) >= REPLY.size:
+            number, length, noted, memory = REPLY.unpack_from(buffer)
+            middle = REPLY.size + length
+            if len(buffer) < middle + noted:
+                break
+            value = bytes(buffer[REPLY.size : middle])
+            note = decode_note(buffer[middle : middle + noted]) if noted else None
+            del buffer[: middle + noted]
+            self._take(number, value, note, memory)
+        return True
+
+    def _missing(self) -> int:
+        """How much of a reply that has begun is not here yet."""
+        if len(self._buffer) < REPLY.size:
+            return 0
+        _, length, noted, _ = REPLY.unpack_from(self._buffer)
+        missing: int = REPLY.size + length + noted - len(self._buffer)
+        return min(missing, MOST_READ)
+
+    def _take(self, number: int, value: bytes, note: Note | None, memory: int) -> None:
+        if number == SETUP:
+            self._floor = max(self._floor, memory)
+            self.memory = SIZE.unpack(value)[0]
+        else:
+            self.units += 1
+            self.memory = memory
+            # What it printed before it replied is in the pipes already.
+            drain(self._out, self.stdout)
+            drain(self._err, self.stderr)
+        self._replied(self, number, value, note)
+
+    def _printed(self, descriptor: int, capture: Capture) -> None:
+        if not drain(descriptor, capture):
+            self._ignore(descriptor)
+
+    # -- death ------------------------------------------------------------------------------------------------------
+
+    def kill(self, why: str) -> None:
+        """End it and everything in its group, now."""
+        if self.gone:
+            return
+        self._why = self._why or why
+        self._kill_group()
+        if self._giving_up is None:
+            self._giving_up = self._loop.call_later(GONE_S, self._exited)
+
+    def _kill_group(self) -> None:
+        with suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _exited(self) -> None:
+        """The process is gone, but not yet taken note of: its number is still its own, and so is its group's."""
+        if self.gone:
+            return
+        self.gone = True
+        while self._receive() and self._more():  # It may have replied before it died.
+            pass
+        self.had_begun = BEGUN.unpack_from(self._page)[0] == self._asked
+        self._kill_group()
+        drain(self._out, self.stdout)
+        drain(self._err, self.stderr)
+        code = self._reap()
+        self._close()
+        self._died(self, Death(code, self._why))
+
+    def _more(self) -> bool:
+        try:
+            return bool(self._channel.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def _reap(self) -> int | None:
+        """Its exit code (minus the signal's number), and what memory it came to."""
+        if self._process.returncode is None:
+            with suppress(ChildProcessError):
+                pid, status, used = os.wait4(self.pid, os.WNOHANG)
+                if pid:
+                    self._process.returncode = os.waitstatus_to_exitcode(status)
+                    told = used.ru_maxrss * _RSS_UNIT
+                    # The kernel begins to count with what its owner had: below that it says nothing of the worker.
+                    if told > self._floor:
+                        self.memory = max(self.memory, told)
+        return self._process.returncode
+
+    def _close(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+        if self._unsent:
+            self._loop.remove_writer(self._channel.fileno())
+        for descriptor in list(self._watched):
+            self._ignore(descriptor)
+        self._channel.close()
+        for number in (self._out, self._err, self._pidfd):
+            if number is not None:
+                os.close(number)
+        self._page.close()
+
+    def _wait(self) -> None:
+        """Where the loop cannot be told of an exit: a thread waits for it."""
+        self._process.wait()
+        with suppress(RuntimeError):  # The loop is closed.
+            self._loop.call_soon_threadsafe(self._exited)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose reading end does not block."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    return reading, writing
+
+
+def _pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends (Linux 5.3)."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,80 @@
+"""What `test_isolation` runs in worker processes, which import this file by its name."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import headway
+
+
+def double(n: int) -> int:
+    return 2 * n
+
+
+async def adouble(n: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * n
+
+
+def picky(n: int) -> int:
+    if n < 0:
+        raise ValueError(f"{n} is negative")
+    return n
+
+
+class Unpicklable(Exception):
+    def __reduce__(self) -> Any:
+        raise TypeError("never")
+
+
+def unpicklable(what: str) -> Any:
+    if what == "error":
+        raise Unpicklable("this cannot be pickled")
+    return threading.Lock()
+
+
+def counted(n: int) -> int:
+    headway.usage(input_tokens=n, cost_usd=0.25)
+    headway.usage(cost_usd=0.25)
+    return n
+
+
+def limited_once(path: str) -> str:
+    if not Path(path).exists():
+        Path(path).touch()
+        raise headway.RateLimited(retry_after=0.05, reason="once")
+    return "through"
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _begin(unit: int, log: str) -> None:
+    with open(log, "ab", buffering=0) as file:
+        file.write(f"{unit}\n".encode())
+
+
+def deadly(item: tuple[int, str, int]) -> int:
+    unit, log, killer = item
+    _begin(unit, log)
+    if unit == killer:
+        ctypes.string_at(0)
+    return unit
+
+
+def marked(item: tuple[int, str, str]) -> int:
+    """Shows for as long as it runs that it does."""
+    unit, folder, log = item
+    _begin(unit, log)
+    mark = Path(folder) / f"{unit}.{os.getpid()}.running"
+    mark.touch()
+    time.sleep(0.008)
+    mark.unlink()
+    return unit

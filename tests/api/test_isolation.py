@@ -1,0 +1,222 @@
+"""`headway.map(..., isolation="process")`: what a callable does to its process costs one attempt of one item."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headway
+from headway.errors import UsageError
+
+HERE = Path(__file__).parent
+QUICK = headway.Retry(base="10ms", cap="20ms")
+
+
+@pytest.fixture(autouse=True)
+def _acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(HERE))
+
+
+def act(name: str) -> Any:
+    import isolated_acts  # type: ignore[import-not-found]  # beside this file, on the path of its workers too
+
+    return getattr(isolated_acts, name)
+
+
+def test_values_come_back_in_order() -> None:
+    assert headway.map(act("double"), range(50), isolation="process", workers=2) == [2 * n for n in range(50)]
+
+
+def test_an_asynchronous_callable_works_too() -> None:
+    assert headway.map(act("adouble"), [1, 2], isolation="process", workers=1) == [2, 4]
+
+
+def test_exceptions_are_the_same_as_without_it() -> None:
+    given = headway.map(act("picky"), [1, -1], isolation="process", workers=1, on_error="return")
+    assert given[0] == 1
+    assert isinstance(given[1], ValueError)
+    assert str(given[1]) == "-1 is negative"
+    assert any("in picky" in note for note in given[1].__notes__)
+
+
+def test_what_cannot_be_pickled_is_an_outcome() -> None:
+    results = list(
+        headway.stream(act("unpicklable"), ["value", "error"], isolation="process", workers=1, ordered=True)
+    )
+    assert [result.code for result in results] == ["invalid", "invalid"]
+    assert "cannot be sent to another process" in str(results[0].error)
+    assert "this cannot be pickled" in str(results[1].error)
+    items = [threading.Lock()]
+    (lock,) = headway.stream(act("double"), items, isolation="process", workers=1)
+    assert lock.code == "invalid"
+    with pytest.raises(UsageError, match="the callable cannot be sent to a worker process"):
+        headway.map(lambda item: item, [1], isolation="process")
+
+
+def test_usage_and_rate_limits_cross() -> None:
+    (done,) = headway.stream(act("counted"), [7], isolation="process", workers=1)
+    assert done.usage is not None
+    assert (done.usage.input_tokens, done.usage.cost_usd) == (7, 0.5)
+
+
+def test_a_limit_is_waited_for(tmp_path: Path) -> None:
+    items = [str(tmp_path / "a")]
+    (done,) = headway.stream(act("limited_once"), items, isolation="process", workers=1)
+    assert (done.ok, done.attempts) == (True, 2)
+
+
+def test_a_timeout_ends_the_process() -> None:
+    (done,) = headway.stream(
+        act("sleep"),
+        [60],
+        isolation="process",
+        workers=1,
+        timeout="300ms",
+        retry=headway.Retry(max_attempts=1),
+    )
+    assert (done.code, done.status) == ("timeout", "timed_out")
+    assert isinstance(done.error, TimeoutError)
+
+
+def test_a_unit_that_kills_twice_is_quarantined_with_its_evidence(tmp_path: Path) -> None:
+    log = str(tmp_path / "log")
+    items = [(n, log, 13) for n in range(40)]
+    results = list(
+        headway.stream(act("deadly"), items, isolation="process", workers=2, retry=QUICK, ordered=True)
+    )
+    assert [result.index for result in results if not result.ok] == [13]
+    bad = results[13]
+    assert bad.code == "crash"
+    assert "quarantined: it killed its worker 2 times" in str(bad.error)
+    assert "SIGSEGV" in str(bad.error)
+    begun = Counter(Path(log).read_text().split())
+    assert begun["13"] == 2
+    assert all(times == 1 for unit, times in begun.items() if unit != "13")
+
+
+class Killer(threading.Thread):
+    """Sends SIGKILL to workers that are in the midst of a unit, at random moments.
+
+    To none twice: a unit that kills twice is quarantined, and nobody can tell who killed.
+    """
+
+    def __init__(self, folder: Path, kills: int, seed: int, at_once: int = 1) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.kills, self.at_once = folder, kills, at_once
+        self.random = random.Random(seed)
+        self.killed: list[str] = []
+
+    def run(self) -> None:
+        while len(self.killed) < self.kills:
+            running = sorted(self.folder.glob("*.running"))
+            running = [path for path in running if path.name.split(".")[0] not in self.killed]
+            if len(running) < self.at_once:
+                time.sleep(0.001)
+                continue
+            self._kill(self.random.sample(running, self.at_once))
+            time.sleep(self.random.uniform(0.0, 0.03))
+
+    def _kill(self, marks: list[Path]) -> None:
+        """All of them or none: stopped first, and then their marks tell whether they are still at those units."""
+        pids = [int(mark.name.split(".")[1]) for mark in marks]
+        stopped = [pid for pid in pids if _stop(pid)]
+        whole = len(stopped) == len(pids) and all(mark.exists() for mark in marks)
+        for pid in stopped:
+            os.kill(pid, signal.SIGKILL if whole else signal.SIGCONT)
+        for mark in marks if whole else ():
+            mark.unlink()
+            self.killed.append(mark.name.split(".")[0])
+
+
+def _stop(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZX":
+            pass
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("kills", "at_once"), [(40, 1), (8, 4)], ids=["forty at random", "the whole pool twice"]
+)
+def test_only_what_was_killed_is_repeated(tmp_path: Path, kills: int, at_once: int) -> None:
+    """400 units on four processes: all finish, and the attempts are exactly the units and the kills."""
+    log = tmp_path / "log"
+    killer = Killer(tmp_path, kills, seed=7, at_once=at_once)
+    killer.start()
+    items = [(n, str(tmp_path), str(log)) for n in range(400)]
+    retry = headway.Retry(base="10ms", cap="20ms", max_attempts=50)
+    results = list(
+        headway.stream(act("marked"), items, isolation="process", workers=4, retry=retry, ordered=True)
+    )
+    killer.join(10)
+    assert len(killer.killed) == kills
+    assert [result.value for result in results] == list(range(400))
+    begun = Counter(log.read_text().split())
+    assert begun == Counter(map(str, range(400))) + Counter(killer.killed)
+    assert sum(result.attempts for result in results) == 400 + len(killer.killed)
+
+
+SCRIPT = """
+import headway, sys
+
+class Pair:
+    def __init__(self, a, b): self.a, self.b = a, b
+    def __eq__(self, other): return (self.a, self.b) == (other.a, other.b)
+
+def swap(pair): return Pair(pair.b, pair.a)
+
+{guard}print(headway.map(swap, [Pair(1, 2)], isolation="process", workers=1) == [Pair(2, 1)])
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_script_can_use_what_it_defines(tmp_path: Path, guarded: bool) -> None:
+    script = tmp_path / "script.py"
+    guard = 'if __name__ == "__main__": ' if guarded else ""
+    script.write_text(SCRIPT.replace("{guard}", guard))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=env, timeout=60, check=False
+    )
+    if guarded:
+        assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    else:
+        assert done.returncode == 1
+        assert 'put what starts work below: if __name__ == "__main__"' in done.stderr
+
+
+def test_inline_and_thread_are_what_they_say() -> None:
+    here = threading.get_ident()
+
+    def where(item: int) -> int:
+        return threading.get_ident()
+
+    assert headway.map(where, [1], isolation="inline") == [here]
+    assert headway.map(where, [1], isolation="thread") != [here]
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"isolation": "fork"}, "isolation is 'fork' — it is process, thread or inline"),
+        ({"workers": 2}, 'workers is for worker processes — set isolation="process" too'),
+        ({"isolation": "process", "workers": -1}, "workers is -1 — it is 0 or more"),
+    ],
+)
+def test_mistakes_are_told(choices: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as told:
+        headway.map(len, ["a"], **choices)
+    assert str(told.value) == said

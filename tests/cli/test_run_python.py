@@ -1,0 +1,450 @@
+"""`kind = "python"`: a function of the user's, row by row, through `headway run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.executors.conftest import gone_within
+
+#: Waits that a test can wait for.
+SHORT = '[providers.work.retry]\nbase = "10ms"\ncap = "20ms"\nhold_margin = "50ms"\ndefault_wait = "300ms"\n'
+
+
+class Desk:
+    """A directory with a configuration, a module and rows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def configure(self, more: str = "", target: str = "deeds:work", rest: str = SHORT) -> None:
+        text = f'[providers.work]\nkind = "python"\ntarget = "{target}"\nworkers = 2\n{more}\n{rest}'
+        (self.folder / "headway.toml").write_text(text)
+
+    def write(self, code: str, name: str = "deeds.py") -> None:
+        (self.folder / name).write_text(code)
+
+    def rows(self, *rows: dict[str, Any]) -> None:
+        (self.folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        private = ("HEADWAY_CONFIG", "HEADWAY_DB")
+        return subprocess.Popen(
+            [sys.executable, "-m", "headway", "run", "in.jsonl", *args],
+            cwd=self.folder,
+            env={name: value for name, value in os.environ.items() if name not in private},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *args: str) -> tuple[int, str]:
+        process = self.start(*args)
+        _, err = process.communicate(timeout=60)
+        return process.returncode, err
+
+    def results(self) -> list[dict[str, Any]]:
+        text = (self.folder / "in.results.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def log(self) -> list[str]:
+        path = self.folder / "log"
+        return path.read_text().split() if path.exists() else []
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    made = Desk(tmp_path)
+    made.configure()
+    return made
+
+
+WORK = """
+import os, sys, threading
+
+def work(payload, context):
+    context.usage(input_tokens=7, output_tokens=2, cost_usd=0.5)
+    context.message("assistant", "done")
+    context.output_file("report.md")
+    return {"got": payload, "model": context.model}
+
+def plain(payload):
+    return payload
+
+async def later(payload):
+    return [payload]
+"""
+
+
+@pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
+def test_rows_become_results(desk: Desk, isolation: str) -> None:
+    desk.write(WORK)
+    desk.configure(f'isolation = "{isolation}"')
+    desk.rows(
+        {"id": "a", "payload": [1, "ü"]},
+        {"id": "b", "text": "x", "n": 2, "url": "http://127.0.0.1/"},
+        {"id": "c", "model": "work/big", "text": "y"},
+        {"id": "d", "payload": None, "metadata": {"k": 1}},
+    )
+    code, err = desk.run()
+    assert code == 0, err
+    rows = desk.results()
+    assert [row["response"]["body"] for row in rows] == [
+        {"got": [1, "ü"], "model": "work"},
+        {"got": {"text": "x", "n": 2, "url": "http://127.0.0.1/"}, "model": "work"},
+        {"got": {"text": "y", "model": "big"}, "model": "work"},
+        {"got": None, "model": "work"},
+    ]
+    assert rows[0]["response"]["status_code"] == 200
+    assert rows[0]["headway"]["usage"] == {"input_tokens": 7, "output_tokens": 2, "cached_input_tokens": 0}
+    assert rows[0]["headway"]["cost_usd"] == 0.5
+    assert rows[0]["headway"]["lane"] == "work/work"
+    assert rows[3]["headway"]["metadata"] == {"k": 1}
+    notes = json.loads(_headway(desk, "show", rows[0]["id"].rpartition("-")[0], "a", "--json"))["notes"]
+    assert notes["1"]["messages"] == [{"role": "assistant", "content": "done"}]
+    assert notes["1"]["files"] == ["report.md"]
+
+
+@pytest.mark.parametrize(("target", "expected"), [("deeds:plain", 1), ("deeds:later", [1])])
+def test_a_function_may_be_plain_or_asynchronous(desk: Desk, target: str, expected: object) -> None:
+    desk.write(WORK)
+    desk.configure(target=target)
+    desk.rows({"id": "a", "payload": 1})
+    code, err = desk.run()
+    assert (code, desk.results()[0]["response"]["body"]) == (0, expected), err
+
+
+def test_what_is_no_json_is_the_units_own_failure(desk: Desk) -> None:
+    desk.write("def work(payload): return {1, 2} if payload == 'set' else object()\n")
+    desk.rows({"id": "a", "payload": "set"}, {"id": "b", "payload": "object"})
+    assert desk.run()[0] == 1
+    first, second = desk.results()
+    assert first["response"]["body"] == [1, 2]  # msgspec knows sets.
+    assert second["error"]["code"] == "invalid"
+    assert "returned what is no JSON" in second["error"]["message"]
+
+
+MISTAKES: list[tuple[str, str, str, str]] = [
+    (
+        "nowhere:work",
+        "",
+        "",
+        "providers.work.target: there is no module 'nowhere' — put nowhere.py beside headway.toml",
+    ),
+    (
+        "deeds:other",
+        "def work(p): pass",
+        "",
+        "providers.work.target: 'deeds' has no 'other' — name a function of",
+    ),
+    ("deeds:work", "def work(p:", "", "deeds.py: '(' was never closed"),
+    ("work", "", "", 'providers.work.target: expected a function such as "package.module:function"'),
+    ("deeds:work", WORK, 'isolation = "fork"', 'expected "process" or "thread" or "inline", not a string'),
+    (
+        "deeds:work",
+        WORK,
+        'base_url = "http://127.0.0.1"',
+        "a provider of kind python has none; a server has one",
+    ),
+    ("deeds:work", WORK, 'memory_ceiling = "much"', 'expected a size such as "2GB"'),
+    (
+        "deeds:work",
+        WORK,
+        'failure_logs = "/var/log/*"',
+        "expected a pattern below the directory of this file",
+    ),
+    (
+        "deeds:work",
+        WORK,
+        'preflight = "command"\npreflight_command = ["no-such-program"]',
+        "there is no program",
+    ),
+]
+
+
+@pytest.mark.parametrize(("target", "module", "more", "said"), MISTAKES)
+def test_mistakes_are_told_before_anything_runs(
+    desk: Desk, target: str, module: str, more: str, said: str
+) -> None:
+    if module:
+        desk.write(module)
+    desk.configure(more, target)
+    desk.rows({"id": "a", "payload": 1})
+    code, err = desk.run()
+    assert code == 2
+    assert said in err
+    assert len(err.strip().splitlines()) == 1, err
+    assert not (desk.folder / "in.results.jsonl").exists()
+
+
+def test_keys_of_workers_are_for_workers(desk: Desk) -> None:
+    (desk.folder / "headway.toml").write_text('[providers.a]\nkind = "openai"\ntarget = "a:b"\n')
+    desk.rows({"id": "a", "prompt": "hello"})
+    code, err = desk.run()
+    assert code == 2
+    assert 'providers.a.target: a provider of kind openai has none; it is for kind = "python"' in err
+
+
+def test_a_function_that_cannot_be_imported_stops_its_lane_with_the_reason(desk: Desk) -> None:
+    desk.write("import no_such_package\ndef work(p): pass\n")
+    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = desk.run()
+    assert code == 1
+    assert "the workers cannot start: ModuleNotFoundError: No module named 'no_such_package'" in err
+
+
+def test_what_a_worker_printed_is_kept_with_its_attempt(desk: Desk) -> None:
+    desk.write("""
+import os, sys
+def work(payload):
+    print("grading", payload)
+    sys.stderr.write("key sk-abcdefghijklmnop123456 was used\\n")
+    os.write(1, b"x" * 10_000)
+    if payload == 2:
+        os._exit(3)
+    return payload
+""")
+    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    assert desk.run()[0] == 1
+    job = desk.results()[0]["id"].rpartition("-")[0]
+    fine = json.loads(_headway(desk, "show", job, "a", "--json"))["notes"]
+    assert list(fine) == ["1"]
+    assert fine["1"]["stdout"] == "x" * 4096
+    assert "sk-abcdefghijklmnop" not in fine["1"]["stderr"]
+    dead = json.loads(_headway(desk, "show", job, "b", "--json"))["notes"]
+    assert list(dead) == ["1", "2"]
+    assert dead["2"]["memory_mb"] > 1
+    assert "stderr: key sk-" in _headway(desk, "show", job, "b")
+
+
+# -- limits from every source ---------------------------------------------------------------------------------------
+
+LIMITED = """
+import headway, json, os, sys
+from pathlib import Path
+
+def work(payload):
+    with open("log", "a") as log:
+        log.write("run\\n")
+    if Path("met").exists():
+        return "through"
+    Path("met").touch()
+    {act}
+"""
+SOURCES = {
+    "result": 'return {"rate_limit": {"retry_after_s": 0.3, "message": "slower"}}',
+    "RateLimited": "raise headway.RateLimited(retry_after=0.3)",
+    "no word on its end": "raise headway.RateLimited()",
+    "exit code": "os._exit(75)",
+    "sys.exit": "sys.exit(75)",
+    "stdout": """print(json.dumps({"type": "result", "is_error": True, "result": "API Error: Request rejected (429)"})); os._exit(1)""",
+    "stream-json": """print(json.dumps({"type": "system"})); print(json.dumps({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}})); print(json.dumps({"type": "result", "is_error": True, "result": ""})); os._exit(1)""",
+    "stderr": """sys.stderr.write("You've hit your limit\\n"); os._exit(1)""",
+    "stderr of an exception": """sys.stderr.write("You've hit your limit\\n"); raise RuntimeError("the agent failed")""",
+    ".failed/7/agent/result.json": """
+    Path(".failed/7/agent").mkdir(parents=True)
+    Path(".failed/7/agent/result.json").write_text(json.dumps({"exit_code": -1, "stdout": "", "stderr": "You've hit your limit"}))
+    os._exit(255)""",
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_limit_is_found_wherever_it_is_said(desk: Desk, source: str) -> None:
+    desk.write(LIMITED.replace("{act}", SOURCES[source]))
+    desk.configure('limit_exit_codes = [75]\nfailure_logs = ".failed/*/agent/result.json"')
+    desk.rows({"id": "a", "payload": 1})
+    began = time.monotonic()
+    code, err = desk.run()
+    assert code == 0, err
+    assert time.monotonic() - began > 0.3
+    assert desk.results()[0]["response"]["body"] == "through"
+    assert desk.log() == ["run", "run"]
+    told = _attempts(desk)
+    assert [attempt["outcome"] for attempt in told] == ["throttled", "succeeded"]
+    named = {
+        "no word on its end": "RateLimited",
+        "sys.exit": "exit code",
+        "stream-json": "stdout",
+        "stderr of an exception": "stderr",
+    }
+    assert told[0]["rate_limit"]["source"] == named.get(source, source)
+
+
+def _attempts(desk: Desk) -> list[dict[str, Any]]:
+    job = json.loads(_headway(desk, "jobs", "--json"))[0]["job"]
+    attempts: list[dict[str, Any]] = json.loads(_headway(desk, "show", job, "a", "--json"))["attempts"]
+    return attempts
+
+
+def _headway(desk: Desk, *args: str) -> str:
+    command = [sys.executable, "-m", "headway", *args]
+    return subprocess.run(
+        command, cwd=desk.folder, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+def test_what_a_model_says_is_never_read(desk: Desk) -> None:
+    """A worker prints an answer that speaks of limits, and fails for a reason of its own."""
+    desk.write("""
+def work(payload):
+    print("You've hit your limit · resets 4pm. API Error: 429 rate limit exceeded")
+    raise ValueError("no grade in it")
+""")
+    desk.rows({"id": "a", "payload": 1})
+    code, _ = desk.run()
+    assert code == 1
+    assert desk.results()[0]["error"] == {"code": "invalid", "message": "ValueError: no grade in it"}
+
+
+# -- the three layers ---------------------------------------------------------------------------------------------
+
+SEED = '''
+import json, os, time
+from pathlib import Path
+
+def work(unit):
+    """An agent's run against an account whose limit strikes at the fifth. The message is only in a log."""
+    with open("log", "ab", buffering=0) as log:
+        log.write(b"%d\\n" % unit)
+    if unit >= 5 and not Path("resets").exists():
+        Path("resets").write_text(str(int(time.time()) + 3))
+    time.sleep(0.05)
+    resets = int(Path("resets").read_text()) if Path("resets").exists() else 0
+    if time.time() < resets:
+        folder = Path(f".failed/{unit}/agent")
+        folder.mkdir(parents=True, exist_ok=True)
+        said = f"Claude AI usage limit reached|{resets}"
+        (folder / "result.json").write_text(json.dumps({"exit_code": -1, "stdout": "", "stderr": said}))
+        os._exit(255)
+    return unit
+'''
+
+
+def test_the_seeds_failure_is_survived(desk: Desk) -> None:
+    """15 units, the limit strikes at the fifth, workers exit hard: all are there after the reset, and it is told why."""
+    desk.write(SEED, "agent.py")
+    desk.configure('failure_logs = ".failed/*/agent/result.json"', "agent:work")
+    desk.rows(*({"id": f"t{n}", "payload": n} for n in range(15)))
+    code, err = desk.run()
+    assert code == 0, err
+    assert [row["response"]["body"] for row in desk.results()] == list(range(15))
+    assert "usage limit reached" in err
+    assert [row["headway"]["attempts"] for row in desk.results()][:4] == [1] * 4
+    refused = {int(path.parts[-3]) for path in desk.folder.glob(".failed/*/agent/result.json")}
+    begun = Counter(int(unit) for unit in desk.log())
+    assert begun == Counter(range(15)) + Counter(refused), "only what was refused ran again"
+    assert len(refused) <= 2, "no more than were in flight met the limit"
+
+
+def test_the_seeds_failure_as_it_was(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same work on a ProcessPoolExecutor: one worker's exit takes every unit with it that is not done."""
+    desk.write(SEED, "seed_agent.py")
+    monkeypatch.chdir(desk.folder)
+    monkeypatch.syspath_prepend(str(desk.folder))
+    import seed_agent  # type: ignore[import-not-found]  # written above
+
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        units = [pool.submit(seed_agent.work, n) for n in range(15)]
+        lost = sum(isinstance(unit.exception(), BrokenProcessPool) for unit in units)
+    assert lost >= 10
+
+
+def test_a_stored_hold_starts_no_worker(desk: Desk) -> None:
+    desk.write("""
+import headway
+from pathlib import Path
+with open("log", "a") as log:
+    log.write("started\\n")
+def work(payload):
+    raise headway.RateLimited(retry_after=3600, reason="come back in an hour")
+""")
+    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = desk.run("--max-hold", "0s")
+    assert code == 4, err
+    assert desk.log() == ["started"], "one goes ahead, and the other is turned back without a worker"
+    code, err = desk.run("--max-hold", "0s")
+    assert code == 4, err
+    assert desk.log() == ["started"]
+    assert "come back in an hour" in err
+
+
+PING = """#!/bin/sh
+echo ping >> log
+if [ -e met ]; then {then}; fi
+touch met
+{first}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "pings"),
+    [
+        ("""echo "You've hit your limit" >&2; exit 1""", 2),
+        (
+            """echo '{"type": "result", "is_error": true, "result": "API Error: Request rejected (429)"}'; exit 1""",
+            2,
+        ),
+        ("""echo "You've hit your limit, says the model"; exit 0""", 1),
+        ("sleep 60", 1),
+        ("exit 3", 1),
+    ],
+    ids=["stderr", "stdout", "an answer", "a timeout", "another failure"],
+)
+def test_a_command_may_go_ahead(desk: Desk, first: str, pings: int) -> None:
+    ping = desk.folder / "ping.sh"
+    ping.write_text(PING.replace("{first}", first).replace("{then}", "exit 0"))
+    ping.chmod(0o755)
+    desk.write("def work(payload): return payload\n")
+    patience = "300ms" if "sleep" in first else "30s"
+    desk.configure(f'preflight = "command"\npreflight_command = ["{ping}"]\npreflight_timeout = "{patience}"')
+    desk.rows(*({"id": str(n), "payload": n} for n in range(5)))
+    code, err = desk.run()
+    assert code == 0, err
+    assert desk.log() == ["ping"] * pings
+    assert [row["response"]["body"] for row in desk.results()] == list(range(5))
+
+
+def test_sigkill_of_the_run_ends_its_workers_and_nothing_is_lost(desk: Desk) -> None:
+    desk.write("""
+import os, subprocess, time
+from pathlib import Path
+def work(unit):
+    if unit < 5 or Path("again").exists():
+        return unit
+    child = subprocess.Popen(["sleep", "60"])
+    Path(f"pids-{unit}").write_text(f"{os.getpid()} {child.pid}")
+    time.sleep(60)
+""")
+    desk.rows(*({"id": str(n), "payload": n} for n in range(10)))
+    run = desk.start()
+    pids = _when(lambda: [path.read_text().split() for path in desk.folder.glob("pids-*")], 2)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    assert all(gone_within(int(pid), 2.0) for pair in pids for pid in pair)
+    (desk.folder / "again").touch()
+    code, err = desk.run()
+    assert code == 0, err
+    assert [row["response"]["body"] for row in desk.results()] == list(range(10))
+
+
+def _when(look: Callable[[], list[list[str]]], count: int) -> list[list[str]]:
+    """As soon as so many are whole."""
+    until = time.monotonic() + 30.0
+    while time.monotonic() < until:
+        found = [each for each in look() if len(each) == 2]
+        if len(found) == count:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"never {count}")

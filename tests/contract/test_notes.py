@@ -1,0 +1,44 @@
+"""What attempts left behind is kept by every store, and goes with its job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.stores.base import Batch, Change, Store
+from headway.stores.memory import MemoryStore
+from headway.stores.sqlite import SqliteStore
+
+from .records import begun
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
+    with opened:
+        yield opened
+
+
+def test_notes_are_known_by_their_attempt(store: Store) -> None:
+    job, _, _ = begun(store)
+    batch = Batch(job)
+    batch.change(1, Change("pending", tries=1))
+    batch.notes += [(1, 2, b'{"stdout":"later"}'), (1, 1, b'{"files":["a"]}')]
+    store.commit(batch)
+    assert store.notes_of(job, 1) == {1: {"files": ["a"]}, 2: {"stdout": "later"}}
+    assert list(store.notes_of(job, 1)) == [1, 2]
+    assert store.notes_of(job, 0) == {}
+
+
+def test_notes_go_with_their_job(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "h.db") as store:
+        job, _, _ = begun(store)
+        batch = Batch(job)
+        batch.change(0, Change("pending", tries=1))
+        batch.notes.append((0, 1, b"{}"))
+        store.commit(batch)
+        store.forget(job)
+        again, _, _ = begun(store)
+        assert store.notes_of(job, 0) == store.notes_of(again, 0) == {}

@@ -1,0 +1,69 @@
+"""Pools of real processes, and a way to know that one is gone."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headway.executors.processes import ProcessPool, Work
+from headway.executors.ran import Ran
+
+HERE = Path(__file__).parent
+#: Longer than anything takes here: a test that reaches it has failed.
+LONG_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _deeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(HERE))
+
+
+def gone_within(pid: int, seconds: float) -> bool:
+    """Whether a process has ended, or ends within that time."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(seconds * 1000.0))
+    finally:
+        os.close(descriptor)
+
+
+class Pool:
+    """A pool whose units are deeds."""
+
+    def __init__(self, pool: ProcessPool) -> None:
+        self.pool = pool
+
+    async def do(self, what: str, timeout_s: float = LONG_S, **given: Any) -> Ran:
+        return await self.pool.run(msgspec.json.encode({"do": what, **given}), timeout_s)
+
+
+Make = Callable[..., Pool]
+
+
+@pytest.fixture
+async def make() -> AsyncIterator[Make]:
+    """Makes pools, which end with the test."""
+    made: list[ProcessPool] = []
+
+    def make(entry: str = "serve", size: int = 1, **choices: Any) -> Pool:
+        pool = ProcessPool(Work(f"deeds:{entry}", pickle.dumps(())), size, **choices)
+        made.append(pool)
+        return Pool(pool)
+
+    yield make
+    for pool in made:
+        pids = pool.pids
+        await pool.close()
+        assert all(gone_within(pid, 2.0) for pid in pids)

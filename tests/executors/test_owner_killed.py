@@ -1,0 +1,45 @@
+"""After SIGKILL of whoever owns them every worker and every child of one is gone within two seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.executors.conftest import HERE, gone_within
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_workers_and_their_children_go_with_their_owner(tmp_path: Path, guarded: bool) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, str(HERE / "owner.py"), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+    )
+    assert owner.stdout is not None
+    workers = [int(pid) for pid in owner.stdout.readline().split()]
+    guardian = workers.pop()
+    children = {
+        how: [int(pid) for pid in (tmp_path / how).read_text().split()] for how in ("hold", "stop", "return")
+    }
+    assert len(workers) == 4
+    if (
+        not guarded
+    ):  # Without it the workers themselves are gone still, and the children of those that get a turn.
+        os.kill(guardian, signal.SIGKILL)
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    assert all(gone_within(pid, 2.0) for pid in workers)
+    if guarded:
+        assert all(gone_within(pid, 2.0) for pids in children.values() for pid in pids)
+        assert gone_within(guardian, 2.0)
+    else:
+        for pid in (pid for pids in children.values() for pid in pids):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue

@@ -1,0 +1,266 @@
+"""The pool with real processes: what a worker does never reaches anybody but its own unit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.executors.conftest import LONG_S, Make, gone_within
+
+from headway.core.model import Kind
+from headway.executors import workers
+from headway.executors.capture import HEAD, TAIL, Capture
+from headway.executors.processes import LEAST_ROUND, ROUNDS
+
+
+async def test_a_unit_gives_its_value(make: Make) -> None:
+    ran = await make().do("echo", value={"a": [1, 2]})
+    assert (ran.end, json.loads(ran.value), ran.outcome.kind) == ("value", {"a": [1, 2]}, None)
+    assert ran.memory > 1_000_000
+    assert (ran.stdout, ran.stderr) == (b"", b"")
+
+
+async def test_payloads_and_values_may_be_large(make: Make) -> None:
+    pool = make()
+    text = "ü" * 10_000_000
+    ran = await pool.do("echo", value=text)
+    assert json.loads(ran.value) == text
+    assert (await pool.do("big", size=30_000_000)).value == b"x" * 30_000_000
+
+
+async def test_workers_are_reused_and_no_more_are_made_than_asked_for(make: Make) -> None:
+    pool = make(size=2)
+    ran = await asyncio.gather(*(pool.do("pid") for _ in range(20)))
+    assert len({each.value for each in ran}) <= 2
+    assert len(pool.pool.pids) <= 2
+
+
+DEATHS: list[tuple[str, dict[str, Any], str]] = [
+    ("kill", {"number": int(signal.SIGKILL)}, "killed by SIGKILL"),
+    ("kill", {"number": int(signal.SIGTERM)}, "killed by SIGTERM"),
+    ("segfault", {}, "killed by SIGSEGV"),
+    ("exit", {"code": 3}, "it exited with code 3"),
+    ("exit", {"code": 0}, "it exited with code 0"),
+    ("close_pipe", {}, "it closed its pipe to Headway"),
+]
+
+
+@pytest.mark.parametrize(("deed", "given", "said"), DEATHS)
+async def test_a_death_costs_the_unit_that_ran_and_nothing_else(
+    make: Make, deed: str, given: dict[str, Any], said: str
+) -> None:
+    pool = make(size=2)
+    beside = asyncio.create_task(pool.do("echo", value="beside", seconds=0.4))
+    ran = await pool.do(deed, **given)
+    assert ran.end == "crash"
+    assert ran.outcome.kind is Kind.CRASH
+    assert said in ran.outcome.message
+    assert (await beside).value == b'"beside"'
+    assert (await pool.do("echo", value=1)).value == b"1"
+
+
+async def test_a_death_is_told_with_its_last_words_and_its_memory(make: Make) -> None:
+    pool = make()
+    ran = await pool.do("exit", code=9)
+    assert ran.death is not None
+    assert ran.death.code == 9
+    assert "last on standard error: last words" in ran.outcome.message
+    fatal = await pool.do("segfault")
+    assert b"Segmentation fault" in fatal.stderr  # With the Python traceback, which faulthandler wrote.
+    assert b"do_segfault" in fatal.stderr
+    big = await pool.do("oom")
+    assert "killed by SIGKILL" in big.outcome.message
+    floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if floor < 150_000_000:  # Below what this process has had itself, nothing is known of a dead one.
+        assert big.memory > 150_000_000
+        assert "MB at the most" in big.outcome.message
+
+
+async def test_memory_that_runs_out_is_told_and_the_worker_replaced(make: Make) -> None:
+    pool = make()
+    first = json.loads((await pool.do("pid")).value)
+    ran = await pool.do("exhaust")
+    assert ran.outcome.kind is Kind.CRASH
+    assert ran.outcome.message == "MemoryError"
+    assert json.loads((await pool.do("pid")).value) != first
+
+
+async def test_what_a_unit_raises_stays_in_its_worker(make: Make) -> None:
+    pool = make()
+    for deed, said in (("raise", "ValueError: not like this"), ("leave", "SystemExit: 3")):
+        ran = await pool.do(deed, **({"code": 3} if deed == "leave" else {}))
+        assert (ran.end, ran.outcome.message) == ("error", said)
+    assert (await pool.do("echo", value=1)).end == "value"
+
+
+async def test_a_timeout_kills_the_whole_group(make: Make, tmp_path: Path) -> None:
+    pool = make()
+    await pool.do("pid")  # Started, so that the timeout is the unit's alone.
+    ran = await pool.do("children", file=str(tmp_path / "pids"), how="hold", timeout_s=3.0)
+    assert ran.end == "timeout"
+    assert ran.outcome.kind is Kind.TIMEOUT
+    assert "no result within 3 s" in ran.outcome.message
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert all(gone_within(pid, 2.0) for pid in pids)
+
+
+async def test_who_ignores_sigterm_is_ended_all_the_same(make: Make, tmp_path: Path) -> None:
+    pool = make()
+    await pool.do("pid")
+    ran = await pool.do("stubborn", ready=str(tmp_path / "pid"), timeout_s=3.0)
+    assert ran.end == "timeout"
+    assert gone_within(int((tmp_path / "pid").read_text()), 2.0)
+
+
+@pytest.mark.parametrize("how", ["return", "die"])
+async def test_children_go_with_their_worker(make: Make, tmp_path: Path, how: str) -> None:
+    """A forked child holds its parent's end of the pipe: a death is noticed all the same."""
+    pool = make()
+    ran = await pool.do("children", file=str(tmp_path / "pids"), how=how)
+    assert ran.end == ("value" if how == "return" else "crash")
+    await pool.pool.close()
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert all(gone_within(pid, 2.0) for pid in pids)
+
+
+async def test_a_hundred_megabytes_of_output_take_no_memory(make: Make) -> None:
+    pool = make()
+    await pool.do("print", megabytes=1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ran = await pool.do("print", megabytes=100)
+    grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert ran.value == b"100"
+    assert ran.stdout.startswith(b"the first line\nyyy")
+    assert ran.stdout.endswith(b"yyythe last line\n")
+    assert len(ran.stdout) < HEAD + TAIL + 100
+    assert b"bytes left out" in ran.stdout
+    assert grown_kb < 10_000
+
+
+async def test_what_c_prints_is_captured_with_its_unit(make: Make) -> None:
+    pool = make()
+    ran = await pool.do("speak")
+    assert sorted(ran.stdout.splitlines()) == [b"out of C", b"out of Python"]
+    assert ran.stderr == b"err of Python\nerr of C\n"
+    assert (await pool.do("echo")).stdout == b""
+
+
+def test_a_capture_keeps_both_ends() -> None:
+    capture = Capture()
+    whole = bytes(range(256)) * 8192
+    for at in range(0, len(whole), 1000):
+        capture.add(whole[at : at + 1000])
+    taken = capture.take()
+    assert taken.startswith(whole[:HEAD])
+    assert taken.endswith(whole[-TAIL:])
+    assert b"[... %d bytes left out ...]" % (len(whole) - HEAD - TAIL) in taken
+    assert capture.take() == b""
+
+
+async def test_a_worker_is_replaced_after_so_many_units(make: Make) -> None:
+    pool = make(recycle_after=3)
+    pids = [json.loads((await pool.do("pid")).value) for _ in range(9)]
+    assert [len(set(pids[at : at + 3])) for at in (0, 3, 6)] == [1, 1, 1]
+    assert len(set(pids)) == 3
+
+
+async def test_a_worker_is_replaced_above_its_memory_ceiling(make: Make) -> None:
+    pool = make(memory_ceiling=_own_peak() + 50_000_000)
+    first = json.loads((await pool.do("pid")).value)
+    assert json.loads((await pool.do("pid")).value) == first
+    assert (await pool.do("grow", megabytes=_own_peak() // 1_000_000 + 120)).end == "value"
+    assert json.loads((await pool.do("pid")).value) != first
+
+
+def _own_peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+async def test_a_note_says_what_a_value_cannot(make: Make) -> None:
+    pool = make("notes")
+    ran = await pool.pool.run(b"slower, please", LONG_S)
+    assert (ran.end, ran.outcome.kind, ran.outcome.message) == ("error", Kind.RATE, "slower, please")
+
+
+async def test_a_pool_whose_workers_cannot_start_says_why_at_once(make: Make) -> None:
+    pool = make("cannot", size=2)
+    ran = await asyncio.gather(pool.do("pid"), pool.do("pid"), pool.do("pid"))
+    assert {each.outcome.kind for each in ran} == {Kind.AUTH}
+    assert "the workers cannot start: ImportError: no module named 'nowhere'" in ran[0].outcome.message
+
+
+async def test_a_pool_whose_workers_die_at_their_start_is_tried_three_times(make: Make) -> None:
+    ran = await make("dies_at_start").do("pid")
+    assert ran.outcome.kind is Kind.AUTH
+    assert "3 in a row died at once, the last: it exited with code 7" in ran.outcome.message
+    assert "the licence is missing" in ran.outcome.message
+
+
+async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> None:
+    pool = make(size=2)
+    kinds: list[Kind | None] = []
+    while not kinds or kinds[-1] is Kind.CRASH:
+        kinds.append((await pool.do("exit", code=1)).outcome.kind)
+    assert len(kinds) == ROUNDS * LEAST_ROUND + 1
+    ran = await pool.do("echo")
+    assert ran.outcome.kind is Kind.AUTH
+    assert "all workers died 3 times over (12 deaths in a row" in ran.outcome.message
+
+
+async def test_one_that_ends_breaks_the_row_of_deaths(make: Make) -> None:
+    pool = make()
+    for _ in range(3):
+        for _ in range(ROUNDS * LEAST_ROUND // 2):
+            assert (await pool.do("exit", code=1)).outcome.kind is Kind.CRASH
+        assert (await pool.do("echo", value=1)).end == "value"
+
+
+async def test_a_unit_whose_worker_was_dead_before_is_not_charged_for_it(make: Make) -> None:
+    """Killed while it was idle, and asked before anybody noticed: the unit was not run, so it goes to another."""
+    pool = make()
+    pid = json.loads((await pool.do("pid")).value)
+    os.kill(pid, signal.SIGKILL)
+    assert gone_within(pid, 2.0)
+    ran = await pool.do("pid")
+    assert ran.end == "value"
+    assert json.loads(ran.value) != pid
+
+
+async def test_a_cancelled_unit_takes_its_worker_along(make: Make, tmp_path: Path) -> None:
+    pool = make()
+    await pool.do("pid")
+    pid = pool.pool.pids[0]
+    unit = asyncio.create_task(pool.do("sleep", seconds=60))
+    await asyncio.sleep(0)
+    unit.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await unit
+    assert (await pool.do("echo", value=1)).value == b"1"
+    assert gone_within(pid, 2.0)
+
+
+async def test_closing_ends_what_is_under_way(make: Make) -> None:
+    pool = make(size=2)
+    await asyncio.gather(pool.do("pid"), pool.do("pid"))
+    unit = asyncio.create_task(pool.do("sleep", seconds=60))
+    await asyncio.sleep(0)
+    pids = pool.pool.pids
+    await pool.pool.close()
+    assert (await unit).end != "value"
+    assert all(gone_within(pid, 0.0) for pid in pids)
+    assert (await pool.do("echo")).outcome.kind is Kind.AUTH
+
+
+async def test_an_exit_is_noticed_without_pidfd_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_pidfd", lambda pid: None)
+    pool = make()
+    assert (await pool.do("exit", code=5)).outcome.message.startswith(
+        "its worker died: it exited with code 5"
+    )
+    assert (await pool.do("echo", value=1)).value == b"1"
