@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import lanes, overhead, plans, real, results, speed, workers
+from bench import lanes, overhead, plans, real, results, sdk, speed, workers
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -219,6 +219,30 @@ def _faulty(missed: list[str]) -> Iterator[str]:
     yield ""
 
 
+# -- SDKs -------------------------------------------------------------------------------------------------------
+
+
+def _sdk(missed: list[str]) -> Iterator[str]:
+    yield "## The SDKs of OpenAI and Anthropic over `headway.httpx_client()`, beside an oracle"
+    yield ""
+    yield f"{sdk.CALLS:,} calls each, all at once, `max_retries=0`, to accounts that allow {sdk.RATE:.0f} requests a second (A: tokens bind, B: input"
+    yield f"tokens), {sdk.DEPTH_S:g} s deep. *Reached*: 429s that the SDK saw; *again*: what it sent a second time. Bars: all succeed, both 0,"
+    yield f"makespan ≤ {sdk.RATIO} of the oracle's."
+    yield ""
+    yield "| SDK | case | succeeded | reached | again | oracle s | Headway s (429s per 1000) | ÷ oracle |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for case in sdk.CASES:
+        print(f"SDKs: {case.name} …", flush=True)
+        laps = sdk.measure(case)
+        missed += sdk.misses(case, laps)
+        for lap in laps:
+            yield (
+                f"| {lap.kind} | {case.name} | {lap.came.ok:,} of {lap.calls:,} | {lap.came.refused} | {lap.retried} "
+                f"| {lap.oracle_s:.2f} | {lap.makespan_s:.2f} ({lap.refused_per_1000:.1f}) | {lap.ratio:.3f} |"
+            )
+    yield ""
+
+
 # -- overhead -----------------------------------------------------------------------------------------------------
 
 
@@ -367,6 +391,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "lanes": _virtual,
     "speed": _speed,
     "real": _real,
+    "sdk": _sdk,
     "overhead": _overhead,
     "plan": _plans,
     "workers": _workers,

@@ -137,15 +137,21 @@ def _piece(account: str, kind: str, number: int, chance: random.Random) -> Piece
     return Piece(name, echo, body, _tokens(len(system) + len(text)), _tokens(len(echo)), max_tokens)
 
 
-def work(account: str, kind: Literal["openai", "anthropic"], depth_s: float, length_s: float) -> Work:
+def work(
+    account: str,
+    kind: Literal["openai", "anthropic"],
+    depth_s: float,
+    length_s: float,
+    rate: float = RATE,
+) -> Work:
     """So much work for an account that its binding limit takes `length_s` for it, beyond a full bucket."""
     chance = random.Random(f"{account} {depth_s}")
-    count = int(RATE * (length_s + depth_s))
+    count = round(rate * (length_s + depth_s))
     pieces = [_piece(account, kind, number, chance) for number in range(count)]
     tokens_in = sum(piece.tokens_in for piece in pieces) / count
     tokens_out = sum(piece.tokens_out for piece in pieces) / count
     reserved = tokens_in + sum(piece.max_tokens for piece in pieces) / count
-    a_minute = RATE * 60.0
+    a_minute = rate * 60.0
     limits = {"rpm": SPARE * a_minute}
     if kind == "openai":
         limits["tpm"] = reserved * a_minute
@@ -339,7 +345,8 @@ def _seen(stats: dict[str, Any], account: str, units: int) -> tuple[float, float
     return span_s, 1000.0 * refused / units
 
 
-def _lap(stats: dict[str, Any], one: Work, *, oracle: bool) -> Lap:
+def lap_of(stats: dict[str, Any], one: Work, *, oracle: bool = True) -> Lap:
+    """What the fake saw of an account, and of the oracle's beside it."""
     units = len(one.pieces)
     mine = _seen(stats, one.account, units)
     theirs = _seen(stats, f"{one.account}-oracle", units) if oracle else (0.0, 0.0)
@@ -362,7 +369,7 @@ def _case(works: list[Work], fake: FakeProcess, ended: Ended, folder: Path, *, o
     path = folder / "out.jsonl"
     if not path.exists():
         raise RuntimeError(f"headway run: exit code {ended.code}: {ended.errors.decode()[-2000:]}")
-    laps = [_lap(stats, one, oracle=oracle) for one in works]
+    laps = [lap_of(stats, one, oracle=oracle) for one in works]
     attempts = msgspec.json.decode(ended.out)["attempts"] if ended.out else 0
     units = sum(len(one.pieces) for one in works)
     return Case(laps, check(works, path), attempts, units, ended.code, stats["total"]["faulted"])

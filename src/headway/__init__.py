@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headway.api.attempt import RateLimited, usage
+    from headway.api.clients import httpx_client, httpx_transport
     from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
+    from headway.api.permits import Lane, Permit
     from headway.api.pool import WorkerPool, WorkerResult, WorkUnit
     from headway.api.results import CallsFailed, Result, UnitError
     from headway.api.settings import Limits, Retry
@@ -19,7 +21,9 @@ __version__ = "0.1.0"
 __all__ = [
     "CallsFailed",
     "HeadwayError",
+    "Lane",
     "Limits",
+    "Permit",
     "RateLimited",
     "Result",
     "Retry",
@@ -30,6 +34,8 @@ __all__ = [
     "WorkerResult",
     "__version__",
     "amap",
+    "httpx_client",
+    "httpx_transport",
     "map",
     "stream",
     "usage",
@@ -38,7 +44,9 @@ __all__ = [
 _HOMES = {
     "CallsFailed": "api.results",
     "HeadwayError": "errors",
+    "Lane": "api.permits",
     "Limits": "api.settings",
+    "Permit": "api.permits",
     "RateLimited": "api.attempt",
     "Result": "api.results",
     "Retry": "api.settings",
@@ -48,6 +56,8 @@ _HOMES = {
     "WorkerPool": "api.pool",
     "WorkerResult": "api.pool",
     "amap": "api.front",
+    "httpx_client": "api.clients",
+    "httpx_transport": "api.clients",
     "map": "api.front",
     "stream": "api.front",
     "usage": "api.attempt",

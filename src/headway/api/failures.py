@@ -1,20 +1,85 @@
-"""An exception → an outcome, by its shape. No HTTP client and no SDK is imported for it."""
+"""An exception → an outcome, by its shape. No HTTP client and no SDK is imported for it.
+
+The exception that was raised is looked at first, then what it groups and what is behind it: the first that says
+something counts. What nobody knows is the callable's own, and is not tried again.
+"""
 
 from __future__ import annotations
 
+import socket
+import time
+from typing import Final
+
 from headway.api.attempt import RateLimited, limited
+from headway.api.shapes import Link, fault_of, links, seen_in, text_of
 from headway.core.model import Kind, Outcome, Usage
+from headway.core.retry import HOPELESS
+from headway.providers.hints import understand
+from headway.providers.kinds import folded
+from headway.providers.messages import shown
+from headway.providers.profile import Profile
+from headway.providers.profiles import GENERIC, profile_for
+from headway.providers.seen import Facts
+
+#: Forbidden, not found, gone.
+_PAGES: Final = (403, 404, 410)
+_LOST: Final = (ConnectionError, socket.gaierror)
 
 
 def outcome_of(
     error: BaseException, used: Usage | None = None, retry_on: tuple[type[BaseException], ...] = ()
 ) -> Outcome:
-    """How an attempt that raised is understood. What nobody knows is the callable's own: it is not tried again."""
+    """How an attempt that raised is understood."""
+    found = (_outcome(link, used, retry_on) for link in links(error))
+    return next(filter(None, found), None) or Outcome(Kind.INVALID, used, message=shown(text_of(error)))
+
+
+def _outcome(link: Link, used: Usage | None, retry_on: tuple[type[BaseException], ...]) -> Outcome | None:
+    """What one exception says by itself; None where that is nothing."""
+    error = link.error
     if isinstance(error, RateLimited):
         return limited(error, used)
-    message = f"{type(error).__name__}: {error}".rstrip(": ")
+    outcome = _answered(error, used) or _lost(error, used)
+    if isinstance(error, retry_on) and (outcome is None or outcome.kind in HOPELESS):
+        return Outcome(Kind.TRANSIENT, used, message=shown(text_of(error)))
+    return outcome if outcome is not None and outcome.kind is not None and link.counts(outcome.kind) else None
+
+
+def _answered(error: BaseException, used: Usage | None) -> Outcome | None:
+    """It carries a provider's answer."""
+    carried = seen_in(error)
+    if carried is None:
+        return None
+    seen, names = carried
+    profile = profile_for(*filter(None, names))
+    facts = understand(seen, profile, now_utc=time.time())
+    if seen.status is None and not _meant(facts, profile, names):
+        return None
+    kind = Kind.INVALID if _only_a_page(seen.status, facts, profile) else facts.kind
+    return Outcome(kind, used, facts.hint, facts.message)
+
+
+def _only_a_page(status: int | None, facts: Facts, profile: Profile) -> bool:
+    """A bare 404 of a host that nobody knows is about what was asked for, not about a model or a key."""
+    if profile is not GENERIC or status not in _PAGES or facts.kind is not Kind.AUTH:
+        return False
+    return folded(facts.code) not in profile.all_codes
+
+
+def _meant(facts: Facts, profile: Profile, names: tuple[str, ...]) -> bool:
+    """Whether an error without a status is a provider's at all: many an exception has a body."""
+    code = folded(facts.code)
+    known = code in profile.all_codes or code in profile.all_soft
+    return known or facts.kind is not Kind.TRANSIENT or bool(names[-1])
+
+
+def _lost(error: BaseException, used: Usage | None) -> Outcome | None:
+    """Nothing came back."""
+    kind: Kind | None
     if isinstance(error, TimeoutError):
-        return Outcome(Kind.TIMEOUT, used, message=message)
-    if isinstance(error, (*retry_on, ConnectionError)):
-        return Outcome(Kind.TRANSIENT, used, message=message)
-    return Outcome(Kind.INVALID, used, message=message)
+        kind = Kind.TIMEOUT
+    elif isinstance(error, _LOST):
+        kind = Kind.TRANSIENT
+    else:
+        kind = fault_of(error)
+    return None if kind is None else Outcome(kind, used, message=shown(text_of(error)))

@@ -42,21 +42,31 @@ def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
         return runner.run(make())
 
 
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """All that a loop does in its thread; what was asked of it before it was stopped is done."""
+    loop.run_forever()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
 class Background:
     """A loop in a thread of its own, from `__enter__` to `__exit__`."""
 
     def __enter__(self) -> Self:
         self._loop = new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="headway-loop", daemon=True)
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="headway-loop", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.abandon()
         self._thread.join()
-        self._loop.close()
+
+    def abandon(self) -> None:
+        """End it some time soon: for who cannot wait."""
+        self.post(self._loop.stop)
 
     def make(self, make: Callable[[], V]) -> V:
         """Call on the loop and wait."""
@@ -64,7 +74,19 @@ class Background:
         async def made() -> V:
             return make()
 
-        return asyncio.run_coroutine_threadsafe(made(), self._loop).result()
+        return self.run(made())
+
+    def run(self, work: Coroutine[Any, Any, V]) -> V:
+        """The result of a coroutine that takes no time to speak of."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def post(self, act: Callable[..., object], *told: Any) -> bool:
+        """Call on the loop, some time soon; False: it is gone, and nothing will be called."""
+        try:
+            self._loop.call_soon_threadsafe(act, *told)
+        except RuntimeError:
+            return False
+        return True
 
     def soon(self, act: Callable[[], object]) -> None:
         """Call on the loop, without waiting for it."""

@@ -15,7 +15,7 @@ import msgspec
 
 from headway.core import commands, events
 from headway.core.lane import Lane
-from headway.core.model import Costs, Kind, LaneSpec, Outcome, Settings, Unit, Usage
+from headway.core.model import Costs, Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import Snapshot, snapshot
 from headway.core.source import ListSource
@@ -38,11 +38,21 @@ DONE: Final = End(Status.SUCCEEDED)
 NO_COSTS: Final[Costs] = (0.0, 0.0, 0.0, 0.0)
 
 
+class _Stop(msgspec.Struct, frozen=True, gc=False):
+    """Why a lane takes nothing, and until when where it is parked on a hold."""
+
+    text: str
+    until: float | None = None
+
+
+_STOPPED: Final = _Stop("its lane was stopped")
+
+
 class Flight:
     """One unit from its submission to its end. `call` makes one attempt and says how it went."""
 
     __slots__ = (
-        "attempts", "call", "charged", "ended", "error", "index", "lane", "outcome", "started_at", "task", "usage", "value",
+        "attempts", "call", "charged", "ended", "error", "final", "index", "lane", "outcome", "started_at", "task", "usage", "value",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +72,8 @@ class Flight:
         self.started_at = 0.0
         self.charged: Costs = NO_COSTS
         self.task: asyncio.Task[None] | None = None
+        #: Whether the attempt that is under way is the last one, however it goes: its lane learns, and that is all.
+        self.final = False
 
 
 Ended = Callable[[Flight, End], None]
@@ -79,7 +91,7 @@ class Calls(Turns):
         self._scheduler = Scheduler((), self._source, settings, self._loop.time())
         self._flights: dict[int, Flight] = {}
         self._fed: set[str] = set()
-        self._stopped: dict[str, str] = {}
+        self._stopped: dict[str, _Stop] = {}
         self._next = 0
         self._closed = False
         #: Told what a person wants to know of lanes.
@@ -130,6 +142,20 @@ class Calls(Turns):
     def lane(self, name: str) -> Lane:
         """One of the lanes that have been met."""
         return self._scheduler.lanes[name]
+
+    def admitted(self, flight: Flight, hint: Hint | None, usage: Usage | None) -> None:
+        """The provider took the attempt: its first headers are here, the answer is not yet."""
+        self.tell(events.Admitted(flight.index, hint, usage))
+
+    def reopen(self, lane: str, *, force: bool = False) -> None:
+        """Let a lane that was stopped try again; one that is parked on a hold only after it, or if forced."""
+        stop = self._stopped.get(lane)
+        if stop is not None and (force or stop.until is None or stop.until <= self._loop.time()):
+            del self._stopped[lane]
+            # Those that ended with the lane are not to be started now.
+            waiting = (entry.unit.index for entry in self._scheduler.lanes[lane].queue.entries())
+            stale = [events.CancelUnit(index) for index in waiting if index not in self._flights]
+            self.tell(*stale, events.ReopenLane(lane))
 
     def cancel(self, flight: Flight) -> None:
         """Nobody wants it any more; its end is told like any other."""
@@ -203,7 +229,10 @@ class Calls(Turns):
             return
         if self.requeued is not None:
             self.requeued(flight, command)
-        if flight.lane in self._stopped:
+        if flight.final:
+            self.tell(events.CancelUnit(flight.index))
+            self._end(flight, End(Status.FAILED, str(command.kind or "interrupted"), command.reason))
+        elif flight.lane in self._stopped:
             self._end_stopped(flight)
 
     def _finish(self, command: commands.Finish) -> None:
@@ -223,7 +252,7 @@ class Calls(Turns):
 
     def _notice(self, command: commands.Notice) -> None:
         if command.what == "stopped":
-            self._stopped[command.lane] = command.text
+            self._stopped[command.lane] = _Stop(command.text, command.until)
             for flight in [each for each in self._flights.values() if each.lane == command.lane]:
                 if flight.task is None:
                     self._end_stopped(flight)
@@ -236,9 +265,12 @@ class Calls(Turns):
         """Its lane takes nothing any more: the reason is the lane's."""
         if flight.index not in self._flights:
             return
-        text = self._stopped.get(flight.lane, "its lane was stopped")
-        kind, _, rest = text.partition(": ")
-        code, message = (kind, rest) if kind in set(Kind) else ("interrupted", text)
+        stop = self._stopped.get(flight.lane, _STOPPED)
+        kind, _, rest = stop.text.partition(": ")
+        if stop.until is not None:
+            code, message = str(Kind.HOLD), stop.text
+        else:
+            code, message = (kind, rest) if kind in set(Kind) else ("interrupted", stop.text)
         self._end(flight, End(Status.SKIPPED, code, message))
 
     def _done_all(self, command: commands.Done) -> None:

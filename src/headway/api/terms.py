@@ -1,0 +1,136 @@
+"""What the requests of a client go by: its limits, its retries, the names of its lanes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from headway.api.asked import Asked, LaneOf
+from headway.api.journeys import CLOSED
+from headway.api.results import UnitError
+from headway.api.settings import Duration, Limits, Retry, seconds
+from headway.core import model
+from headway.core.commands import Notice
+from headway.core.model import Kind, LaneSpec, Settings
+from headway.engine.calls import Calls, End
+from headway.errors import UsageError
+
+#: The newer first: it is what the SDKs of OpenAI and Anthropic take.
+LIBRARIES: Final = ("httpx2", "httpx")
+
+_log: Final = logging.getLogger("headway")
+
+
+class Terms:
+    """Checked once; makes the lanes of every `Calls` that goes by it."""
+
+    def __init__(
+        self,
+        limits: Limits | Mapping[str, Limits] | None = None,
+        retry: Retry | None = None,
+        lane: LaneOf | None = None,
+        max_hold: Duration | None = None,
+    ) -> None:
+        for one in limits.values() if isinstance(limits, Mapping) else (limits,):
+            if not isinstance(one, Limits | None):
+                raise UsageError(
+                    f"limits is {one!r}", hint="they are headway.Limits(rpm=…, tpm=…), or such by model"
+                )
+        self._limits = limits
+        self._retry = (retry or Retry()).to_core()
+        self.lane_of = lane
+        self._max_hold_s = None if max_hold is None else seconds(max_hold, "max_hold")
+        self._specs: dict[str, LaneSpec] = {}
+
+    def calls(self) -> Calls:
+        """Lanes on the running loop."""
+        settings = Settings(max_hold_s=self._max_hold_s, max_identical_invalid=0)
+        calls = Calls(self._specs.__getitem__, settings)
+        calls.noted = _note
+        return calls
+
+    def meet(self, asked: Asked) -> None:
+        """See to it that the lane of a request can be made."""
+        if asked.lane not in self._specs:
+            counting = asked.profile.counting
+            self._specs[asked.lane] = LaneSpec(asked.lane, self._limits_of(asked), self._retry, counting)
+
+    def _limits_of(self, asked: Asked) -> model.Limits:
+        """By the lane's name, the model's, or the host's. None: they are learned, as in a batch."""
+        found = self._limits
+        if isinstance(found, Mapping):
+            names = (asked.lane, f"{asked.host}/{asked.model}", asked.model, asked.host)
+            found = next((found[name] for name in names if name in found), None)
+        return model.Limits() if found is None else found.to_core()
+
+
+class Last:
+    """What the last attempt gave, for a caller who gets no better."""
+
+    def __init__(self) -> None:
+        self.response: Any = None
+        self.error: BaseException | None = None
+
+    def keep(self, response: Any = None, error: BaseException | None = None) -> None:
+        """Replace what was kept."""
+        self.response, self.error = response, error
+
+    def give(self, end: End | None) -> Any:
+        """The response, with a word to the SDK above that it need not try again; or the error, raised."""
+        if self.response is not None:
+            self.response.headers["x-should-retry"] = "false"
+            return self.response
+        if self.error is not None:
+            raise self.error
+        told = end or CLOSED
+        raise UnitError(told.code or str(told.status), told.message)
+
+    def untried(self, end: End | None) -> bool:
+        """Whether its lane thinks that it can never fit: the provider may have the last word on that."""
+        nothing = self.response is None and self.error is None
+        return nothing and end is not None and end.code == str(Kind.TOO_LARGE)
+
+
+def library_of(name: str | None) -> Any:
+    """httpx2, or httpx."""
+    if name is not None and name not in LIBRARIES:
+        raise UsageError(f"library is {name!r}", hint=f"one of {', '.join(LIBRARIES)}")
+    for each in LIBRARIES if name is None else (name,):
+        try:
+            return import_module(each)
+        except ImportError:
+            continue
+    raise UsageError(f"{name or 'httpx2'} is not installed", hint="run: pip install 'headway[sdk]'")
+
+
+def repeatable(library: Any, request: Any) -> bool:
+    """Whether a request can be sent twice: its body is in memory, or there is none."""
+    return isinstance(request.stream, library.ByteStream)
+
+
+def plain_body(library: Any, response: Any, raw: bytes) -> bytes:
+    """A body without its compression; as it is where that makes no sense."""
+    if "content-encoding" not in response.headers:
+        return raw
+    try:
+        body: bytes = library.Response(response.status_code, headers=response.headers, content=raw).content
+    except library.DecodingError:
+        return raw
+    return body
+
+
+def again(library: Any, response: Any, raw: bytes) -> Any:
+    """The same response with its body in memory, as unread as it came."""
+    return library.Response(
+        response.status_code,
+        headers=response.headers,
+        stream=library.ByteStream(raw),
+        extensions=response.extensions,
+    )
+
+
+def _note(notice: Notice) -> None:
+    level = logging.WARNING if notice.what in ("stopped", "breaker_opened") else logging.INFO
+    _log.log(level, "%s: %s: %s", notice.lane, notice.what, notice.text)

@@ -1,0 +1,207 @@
+"""`headway.Lane` by itself: permits on event loops and in threads, and what a lane learns from what happens in them."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anthropic.types
+import httpx
+import openai.types
+import pytest
+
+import headway
+from headway import Lane, Limits, RateLimited, UnitError
+from headway.api import clients, permits
+from headway.api.permits import usage_of
+from headway.core.model import Usage
+
+
+@pytest.fixture
+def lane() -> Iterator[Lane]:
+    with Lane(Limits(max_concurrency=2)) as made:
+        yield made
+
+
+def test_as_many_threads_at_once_as_the_lane_allows(lane: Lane) -> None:
+    inside = most = 0
+    lock = threading.Lock()
+    together = threading.Barrier(2)
+
+    def call(_: int) -> None:
+        nonlocal inside, most
+        with lane.permit():
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            together.wait(10)  # Two are in at once, or this breaks.
+            with lock:
+                inside -= 1
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(call, range(6)))
+    assert most == 2
+
+
+async def test_one_lane_for_tasks_and_threads_alike(lane: Lane) -> None:
+    async with lane.permit():
+        entered = threading.Event()
+        leave = threading.Event()
+
+        def in_thread() -> None:
+            with lane.permit():
+                entered.set()
+                leave.wait(10)
+
+        thread = asyncio.create_task(asyncio.to_thread(in_thread))
+        await asyncio.to_thread(entered.wait, 10)
+        third = asyncio.create_task(_use(lane))
+        await asyncio.sleep(0.02)
+        assert not third.done()
+        leave.set()
+        await thread
+        await third
+
+
+async def _use(lane: Lane) -> None:
+    async with lane.permit():
+        pass
+
+
+async def test_a_rate_is_kept() -> None:
+    loop = asyncio.get_running_loop()
+    with Lane(Limits(rpm=6_000, burst="10ms")) as lane:
+        began = loop.time()
+        await asyncio.gather(*(_use(lane) for _ in range(20)))
+        assert loop.time() - began >= 0.17  # The first is free, and uvloop counts whole milliseconds.
+
+
+async def test_rate_limited_closes_the_lane_for_a_while_and_is_raised() -> None:
+    loop = asyncio.get_running_loop()
+    with Lane(Limits(rpm=0)) as lane:
+        with pytest.raises(RateLimited):
+            async with lane.permit():
+                raise RateLimited(retry_after=0.2)
+        began = loop.time()
+        await _use(lane)
+        assert loop.time() - began >= 0.15
+
+
+async def test_headers_of_an_answer_teach_the_lane() -> None:
+    loop = asyncio.get_running_loop()
+    told = {
+        "x-ratelimit-limit-requests": "600",
+        "x-ratelimit-remaining-requests": "0",
+        "x-ratelimit-reset-requests": "60s",
+    }
+    with Lane(Limits(rpm=0), provider="openai") as lane:
+        async with lane.permit() as permit:
+            permit.settle(headers=told)
+        began = loop.time()
+        await _use(lane)
+        assert loop.time() - began >= 0.05
+
+
+async def test_a_refused_key_stops_the_lane_until_it_is_reopened(lane: Lane) -> None:
+    response = httpx.Response(401, request=httpx.Request("POST", "https://api.openai.com/v1/responses"))
+    with pytest.raises(httpx.HTTPStatusError):
+        async with lane.permit():
+            response.raise_for_status()
+    with pytest.raises(UnitError) as caught:
+        await _use(lane)
+    assert caught.value.code == "auth"
+    lane.reopen()
+    await _use(lane)
+
+
+async def test_own_exceptions_say_nothing_of_the_lane(lane: Lane) -> None:
+    for _ in range(30):
+        with pytest.raises(KeyError):
+            async with lane.permit():
+                raise KeyError("own")
+    await _use(lane)
+
+
+async def test_what_can_never_fit_is_told_with_the_numbers() -> None:
+    with Lane(Limits(tpm=100)) as lane:
+        with pytest.raises(UnitError, match="it needs 200 tokens") as caught:
+            async with lane.permit(tokens=200):
+                pass
+        assert caught.value.code == "too_large"
+
+
+async def test_settled_tokens_are_given_back() -> None:
+    """Six thousand a minute, one second deep: two permits of a hundred fit only if the first took less."""
+    loop = asyncio.get_running_loop()
+    with Lane(Limits(tpm=6_000, burst="1s"), provider="mistral") as lane:
+        began = loop.time()
+        async with lane.permit(tokens=90) as permit:
+            permit.settle(input_tokens=1)
+        async with lane.permit(tokens=90):
+            pass
+        assert loop.time() - began < 0.7
+
+
+async def test_a_waiter_that_is_cancelled_takes_nothing(lane: Lane) -> None:
+    async with lane.permit(), lane.permit():
+        waiting = asyncio.create_task(_use(lane))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    async with lane.permit(), lane.permit():
+        pass
+
+
+async def test_closing_calls_off_who_waits() -> None:
+    lane = Lane(Limits(max_concurrency=1))
+    async with lane.permit():
+        waiting = asyncio.create_task(_use(lane))
+        await asyncio.sleep(0.01)
+        await asyncio.to_thread(lane.close)
+        with pytest.raises(UnitError):
+            await waiting
+    await _use(lane)  # It begins anew.
+    lane.close()
+
+
+async def test_mistakes_are_named(lane: Lane) -> None:
+    with pytest.raises(headway.HeadwayError, match="would block the event loop"), lane.permit():
+        pass
+    permit = lane.permit()
+    async with permit:
+        with pytest.raises(headway.HeadwayError, match="usage is a int"):
+            permit.settle(17)
+    with pytest.raises(headway.HeadwayError, match="used before"):
+        async with permit:
+            pass
+    with pytest.raises(headway.HeadwayError, match="they are headway"):
+        Lane({"rpm": 1})  # type: ignore[arg-type]
+
+
+async def test_headway_usage_settles_too(lane: Lane) -> None:
+    async with lane.permit() as permit:
+        headway.usage(input_tokens=5)
+        headway.usage(output_tokens=2)
+        assert permit.usage == Usage(5, 2)
+
+
+def test_usage_as_the_sdks_say_it() -> None:
+    details: Any = {"cached_tokens": 4}
+    chat = openai.types.CompletionUsage(
+        prompt_tokens=10, completion_tokens=3, total_tokens=13, prompt_tokens_details=details
+    )
+    message = anthropic.types.Usage(input_tokens=10, output_tokens=3, cache_read_input_tokens=4)
+    assert usage_of(chat) == Usage(10, 3, 4)
+    assert usage_of(message) == Usage(14, 3, 4)
+    assert usage_of({"usage": {"input_tokens": 1, "output_tokens": 2}}) == Usage(1, 2)
+    assert usage_of({"prompt_tokens": 1}) == Usage(1)
+
+
+@pytest.mark.parametrize("module", [permits, clients])
+def test_the_examples_run(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
