@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headway.api.permits import Lane, Permit
     from headway.api.pool import WorkerPool, WorkerResult, WorkUnit
     from headway.api.results import CallsFailed, Result, UnitError
+    from headway.api.run_pool import PoolResult, run_pool
     from headway.api.settings import Limits, Retry
     from headway.errors import HeadwayError
 
@@ -24,6 +25,7 @@ __all__ = [
     "Lane",
     "Limits",
     "Permit",
+    "PoolResult",
     "RateLimited",
     "Result",
     "Retry",
@@ -37,6 +39,7 @@ __all__ = [
     "httpx_client",
     "httpx_transport",
     "map",
+    "run_pool",
     "stream",
     "usage",
 ]
@@ -47,6 +50,7 @@ _HOMES = {
     "Lane": "api.permits",
     "Limits": "api.settings",
     "Permit": "api.permits",
+    "PoolResult": "api.run_pool",
     "RateLimited": "api.attempt",
     "Result": "api.results",
     "Retry": "api.settings",
@@ -59,6 +63,7 @@ _HOMES = {
     "httpx_client": "api.clients",
     "httpx_transport": "api.clients",
     "map": "api.front",
+    "run_pool": "api.run_pool",
     "stream": "api.front",
     "usage": "api.attempt",
 }

@@ -12,6 +12,9 @@ import pytest
 
 import headway
 from headway import CallsFailed, Limits, RateLimited, Retry, UnitError
+from headway.api.mapping import Run
+from headway.api.options import Options
+from headway.testing import after, scripted, virtual_time
 
 QUICK = Retry(max_attempts=3, base="1ms")
 
@@ -265,3 +268,41 @@ def test_bad_arguments_are_named() -> None:
         headway.map(halve, [], on_error="ignore")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="there is no argument 'limit'"):
         headway.map(halve, [], limit=Limits())  # type: ignore[call-overload]
+
+
+def test_a_deadline_ends_also_what_had_not_been_read() -> None:
+    """More items than are read ahead: those that come after the end have its code."""
+    call = scripted(lambda number: after(1, number))
+    with virtual_time():
+        results = list(headway.stream(call, range(5_000), max_duration="10s"))
+    assert len(results) == 5_000
+    assert {result.code for result in results} == {"", "deadline"}
+
+
+@pytest.mark.parametrize("items", [20, 5_000])
+def test_a_spent_budget_ends_the_rest(items: int) -> None:
+    async def call(number: int) -> int:
+        headway.usage(cost_usd=1.0)
+        return number
+
+    limits = Limits(max_concurrency=1)
+    with virtual_time():
+        results = list(headway.stream(call, range(items), max_cost=10, limits=limits))
+    assert len(results) == items
+    assert sum(result.ok for result in results) == 11  # What a call costs is known once it is made.
+    assert {result.code for result in results} == {"", "budget"}
+
+
+async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away() -> None:
+    async def call(number: int) -> int:
+        if number == 0:
+            asyncio.get_running_loop().call_soon(run.interrupt)
+        return number
+
+    run: Run[int, int] = Run(call, range(3), Options({"limits": Limits(max_concurrency=1)}))
+    results = [result async for page in run.pages() for result in page]
+    assert [(result.value, result.code) for result in sorted(results, key=lambda each: each.index)] == [
+        (0, ""),
+        (None, "interrupted"),
+        (None, "interrupted"),
+    ]

@@ -45,6 +45,13 @@ def usage(
     """Say what the running call used, so that its lane's meters settle. Several calls of it add up.
 
     Outside of a call that Headway makes it does nothing: the same function works without it.
+
+    >>> import headway
+    >>> def call(text: str) -> str:
+    ...     headway.usage(input_tokens=12, output_tokens=3)
+    ...     return text
+    >>> [done.usage.output_tokens for done in headway.stream(call, ["north"])]
+    [3.0]
     """
     attempt = current.get()
     if attempt is None:

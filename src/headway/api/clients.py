@@ -70,7 +70,10 @@ def httpx_transport(
 def httpx_transport(
     *, sync: bool = False, library: Library | None = None, inner: Any = None, **pacing: Unpack[Pacing]
 ) -> Any:
-    """A transport for a client of your own: `httpx2.AsyncClient(transport=headway.httpx_transport())`.
+    """A transport for a client of your own.
+
+    >>> import headway, httpx2
+    >>> client = httpx2.AsyncClient(transport=headway.httpx_transport(limits=headway.Limits(rpm=500)))
 
     `inner` is the transport that does the sending. The default knows nothing of proxies in the environment, like every
     transport that a client is given; `headway.httpx_client` does.

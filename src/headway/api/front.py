@@ -35,8 +35,16 @@ def map(
 ) -> list[R]: ...
 @overload
 def map(
-    call: Callable[[T], Any], items: Items[T], *, on_error: Literal["return"], **choices: Unpack[Choices[T]]
-) -> list[Any]: ...
+    call: Callable[[T], Coroutine[Any, Any, R]],
+    items: Items[T],
+    *,
+    on_error: Literal["return"],
+    **choices: Unpack[Choices[T]],
+) -> list[R | BaseException]: ...
+@overload
+def map(
+    call: Callable[[T], R], items: Items[T], *, on_error: Literal["return"], **choices: Unpack[Choices[T]]
+) -> list[R | BaseException]: ...
 def map(
     call: Callable[[Any], Any],
     items: Items[Any],
@@ -66,12 +74,40 @@ def map(
     return run_here(lambda: _here(call, items, options, on_error, interruptible=interruptible))
 
 
+@overload
 async def amap(
-    call: Callable[[T], Any],
+    call: Callable[[T], Coroutine[Any, Any, R]],
     items: Items[T],
     *,
-    on_error: OnError = "raise",
+    on_error: Literal["raise"] = "raise",
     **choices: Unpack[Choices[T]],
+) -> list[R]: ...
+@overload
+async def amap(
+    call: Callable[[T], R],
+    items: Items[T],
+    *,
+    on_error: Literal["raise"] = "raise",
+    **choices: Unpack[Choices[T]],
+) -> list[R]: ...
+@overload
+async def amap(
+    call: Callable[[T], Coroutine[Any, Any, R]],
+    items: Items[T],
+    *,
+    on_error: Literal["return"],
+    **choices: Unpack[Choices[T]],
+) -> list[R | BaseException]: ...
+@overload
+async def amap(
+    call: Callable[[T], R], items: Items[T], *, on_error: Literal["return"], **choices: Unpack[Choices[T]]
+) -> list[R | BaseException]: ...
+async def amap(
+    call: Callable[[Any], Any],
+    items: Items[Any],
+    *,
+    on_error: OnError = "raise",
+    **choices: Unpack[Choices[Any]],
 ) -> list[Any]:
     """`map` on the running event loop.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -58,6 +59,7 @@ class Ledger:
         self._told: list[tuple[Batch, Callable[[], None]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
+        self._held: deque[asyncio.Future[None]] = deque()
 
     # -- the job ----------------------------------------------------------------------------------------------
 
@@ -83,6 +85,7 @@ class Ledger:
         self._writer = Writer(
             lambda: store_at(self._db), self._new_batch, self._from_thread, self._committed, self._broke
         )
+        self._release()  # The first batch is nobody's commit.
         self._writer.start()
         self._ticker = self._loop.create_task(self._learn_now_and_then())
 
@@ -223,6 +226,11 @@ class Ledger:
     # -- commits ----------------------------------------------------------------------------------------------
 
     def _new_batch(self) -> Batch:
+        """Whenever one is handed over. A loop in virtual time waits for the commit in real time."""
+        hold_for = getattr(self._loop, "hold_for", None)
+        if hold_for is not None:
+            self._held.append(self._loop.create_future())
+            hold_for(self._held[-1])
         return Batch(self._job.id, self._worker)
 
     def _from_thread(self, act: Callable[[], None]) -> None:
@@ -236,7 +244,12 @@ class Ledger:
         self._timer = None
         self._writer.kick()
 
+    def _release(self) -> None:
+        if self._held:
+            self._held.popleft().set_result(None)
+
     def _committed(self, batch: Batch) -> None:
+        self._release()
         for index in batch.intents:
             future = self._intended.pop(index, None)
             if future is not None and not future.done():
@@ -251,6 +264,8 @@ class Ledger:
 
     def _broke(self, error: Exception) -> None:
         self._failure = error
+        while self._held:
+            self._release()
         for future in self._intended.values():
             if not future.done():
                 future.set_exception(error)

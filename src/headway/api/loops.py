@@ -16,6 +16,8 @@ V = TypeVar("V")
 
 #: Results that a thread's consumer is ahead of.
 _AHEAD: Final = 100
+#: What is called off has so long to end.
+_TIDY_S: Final = 1.0
 
 
 def in_a_loop() -> bool:
@@ -27,7 +29,16 @@ def in_a_loop() -> bool:
     return True
 
 
+#: What makes loops instead, for tests in virtual time: `headway.testing` sets it.
+instead: Callable[[], asyncio.AbstractEventLoop] | None = None
+
+
 def new_loop() -> asyncio.AbstractEventLoop:
+    """The loop for whoever has none."""
+    return usual_loop() if instead is None else instead()
+
+
+def usual_loop() -> asyncio.AbstractEventLoop:
     """uvloop's where it is installed."""
     try:
         import uvloop
@@ -49,6 +60,15 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
+async def _call_off_the_rest() -> None:
+    """What is left when somebody leaves in a hurry (a third Ctrl-C) gets the chance to tidy up."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left, timeout=_TIDY_S)
+
+
 class Background:
     """A loop in a thread of its own, from `__enter__` to `__exit__`."""
 
@@ -61,8 +81,11 @@ class Background:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.abandon()
-        self._thread.join()
+        try:
+            asyncio.run_coroutine_threadsafe(_call_off_the_rest(), self._loop).result()
+        finally:
+            self.abandon()
+            self._thread.join()
 
     def abandon(self) -> None:
         """End it some time soon: for who cannot wait."""

@@ -21,6 +21,7 @@ from headway.api.attempt import current, succeeded
 from headway.api.failures import outcome_of
 from headway.api.ledger import Kept, Ledger
 from headway.api.options import Isolation, Options
+from headway.api.progress import watching
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T, UnitError
 from headway.api.threads import Threads
@@ -133,7 +134,7 @@ class Run(Generic[T, R]):
         self._loop = asyncio.get_running_loop()
         self._threads = Threads()
         self.isolated = _isolated(call, options)
-        self.invoke = _invoker(call, self._threads, options.isolation)
+        self.invoke = invoker(call, self._threads, options.isolation)
         self._lane_of = options.lane_of
         self.calls = Calls(self._spec, self._settings())
         self._results: deque[Result[T, R]] = deque()
@@ -172,11 +173,11 @@ class Run(Generic[T, R]):
             async for page in pages_of(self._items, self._threads):
                 known = self._known(page)
                 for item in page:
-                    if self._stopped:
-                        return
                     if not self._has_room():
                         self._room.clear()
                         await self._room.wait()
+                    if self._stopped:
+                        return
                     self._submit(item, known)
         except Exception as error:
             self._failure = error
@@ -261,6 +262,16 @@ class Run(Generic[T, R]):
         self._kept = results
         self._make_room()
 
+    @property
+    def ends(self) -> int:
+        """How many items have come to their end."""
+        return self._next - self._under_way
+
+    @property
+    def failures(self) -> int:
+        """How many of them have no value."""
+        return self._failed
+
     def _has_room(self) -> bool:
         return self._unstarted < AHEAD and len(self._results) + self._kept < AHEAD
 
@@ -283,6 +294,7 @@ class Run(Generic[T, R]):
         if ledger is not None:
             self._begin_records(ledger)
         feeder = self._loop.create_task(self._feed())
+        watch = watching(self, self._items, self.options.progress)
         try:
             while True:
                 if self._results:
@@ -299,6 +311,8 @@ class Run(Generic[T, R]):
             if self._failure is not None:
                 raise self._failure
         finally:
+            if watch is not None:
+                watch.close()
             feeder.cancel()
             await asyncio.wait([feeder])
             await self.calls.close()
@@ -339,7 +353,7 @@ def name_of(call: Callable[..., Any]) -> str:
     return f"{module}.{name}".strip(".").replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
-def _invoker(
+def invoker(
     call: Callable[[T], Any], threads: Threads, isolation: Isolation | None = None
 ) -> Callable[[T], Awaitable[Any]]:
     """How the callable is called: on the loop if it is asynchronous, otherwise in a thread."""

@@ -41,6 +41,7 @@ class Choices(TypedDict, Generic[T], total=False):
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
     returns: the type to read kept values as; plain JSON otherwise.
+    progress: a bar on stderr or in the notebook. None: where there is somebody to see it and it takes over a second.
     """
 
     lane: str | Callable[[T], str]
@@ -59,6 +60,7 @@ class Choices(TypedDict, Generic[T], total=False):
     key: Callable[[T], str] | None
     name: str
     returns: Any
+    progress: bool | None
 
 
 class Options:
@@ -78,6 +80,7 @@ class Options:
         self.max_duration_s = seconds(choices.get("max_duration", 0), "max_duration")
         self.max_cost = choices.get("max_cost", 0.0)
         self.concurrency = choices.get("concurrency", 0)
+        self.progress = choices.get("progress")
         self.lane_of: Callable[[Any], str] = lane if callable(lane) else lambda _: lane
         db = choices.get("db")
         self.db = None if db is None else fspath(db)

@@ -32,6 +32,9 @@ class Threads:
         """Call in a thread, with the caller's context. A cancellation abandons the thread, not the caller."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
+        hold_for = getattr(loop, "hold_for", None)
+        if hold_for is not None:  # A loop in virtual time: its clock must not jump while a thread is at work.
+            hold_for(future)
         with self._waiting:
             self._jobs.append((copy_context(), call, loop, future))
             if self._idle >= len(self._jobs):

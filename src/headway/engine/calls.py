@@ -88,11 +88,14 @@ class Calls(Turns):
         self._spec_of = spec_of
         self._source = ListSource(())
         settings = msgspec.structs.replace(settings or Settings(), input_open=True)
+        self._capped = settings.max_cost_usd > 0
         self._scheduler = Scheduler((), self._source, settings, self._loop.time())
         self._flights: dict[int, Flight] = {}
         self._fed: set[str] = set()
         self._stopped: dict[str, _Stop] = {}
         self._next = 0
+        #: How whatever comes now ends, once nothing more will start.
+        self._last: End | None = None
         self._closed = False
         #: Told what a person wants to know of lanes.
         self.noted: Callable[[commands.Notice], None] | None = None
@@ -123,6 +126,9 @@ class Calls(Turns):
         index = self._next
         self._next = index + 1
         flight = self._flights[index] = Flight(index, lane, call, ended)
+        if self._last is not None:
+            self._loop.call_soon(self._end_late, flight, self._last)
+            return flight
         if lane not in self._scheduler.lanes:
             self._open(lane)
         if lane in self._stopped:
@@ -190,6 +196,14 @@ class Calls(Turns):
 
     def _after_turn(self) -> None:
         self._fed.clear()
+        if self._capped and self._flights and not self._scheduler.out and self._out_of_money():
+            self._capped = False
+            self.tell(events.InputClosed())
+
+    def _out_of_money(self) -> bool:
+        """Whether only more money could start anything: whatever comes later, that is the end."""
+        waits = [lane.wait for lane in self.lanes.lanes if lane.remaining]
+        return bool(waits) and all(wait is not None and wait.reason == "budget" for wait in waits)
 
     def _broke(self, error: Exception) -> None:
         """The scheduler failed: that is a bug, and everybody who waits must hear of it."""
@@ -219,7 +233,7 @@ class Calls(Turns):
         except Exception as error:  # A call says how it went; one that raises has a bug.
             flight.error = error
             flight.outcome = Outcome(Kind.CRASH, message=f"{type(error).__name__}: {error}")
-        flight.task = None
+        # It stays in flight until the scheduler has heard of it: an interruption meanwhile must not take its value away.
         self.tell(events.Finished(flight.index, flight.outcome))
 
     def _requeue(self, command: commands.Requeue) -> None:
@@ -227,6 +241,7 @@ class Calls(Turns):
         flight = self._flights.get(command.unit.index)
         if flight is None:
             return
+        flight.task = None
         if self.requeued is not None:
             self.requeued(flight, command)
         if flight.final:
@@ -277,6 +292,11 @@ class Calls(Turns):
         """Only after an interruption, a deadline or a spent budget: whoever is left has not started."""
         codes = {"deadline": "the deadline passed", "budget": "the budget is used up"}
         code = command.reason if command.reason in codes else "interrupted"
+        message = codes.get(code, "the run was interrupted before it could start")
+        self._last = End(Status.SKIPPED, code, message)
         for flight in list(self._flights.values()):
-            message = codes.get(code, "the run was interrupted before it could start")
-            self._end(flight, End(Status.SKIPPED, code, message))
+            self._end(flight, self._last)
+
+    def _end_late(self, flight: Flight, end: End) -> None:
+        if flight.index in self._flights:
+            self._end(flight, end)

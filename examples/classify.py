@@ -1,0 +1,76 @@
+"""Classify texts, with answers of one form: `python examples/classify.py < reviews.txt`
+
+One review a line. An answer that does not fit the form is asked for once more; what still does not is told at the end,
+beside everything that did.
+
+Without a key:
+    headway fake --port 8900 --config examples/fake.yaml &
+    export OPENAI_BASE_URL=http://127.0.0.1:8900/v1 OPENAI_API_KEY=any
+"""
+
+import json
+import os
+import sys
+from collections import Counter
+from typing import Literal
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import msgspec
+
+import headway
+
+BASE_URL = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
+KEY = os.environ.get("OPENAI_API_KEY", "any")
+MODEL = os.environ.get("MODEL", "gpt-4.1-mini")
+
+
+class Review(msgspec.Struct, forbid_unknown_fields=True):
+    """What is wanted of every text."""
+
+    mood: Literal["good", "bad", "mixed"]
+    about: str
+
+
+FORM = {"name": "review", "strict": True, "schema": msgspec.json.schema(Review)}
+
+
+def classify(text: str) -> Review:
+    """A plain function: Headway calls it in threads, as many as the provider lets it."""
+    body = {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": f"Classify this review: {text}"}],
+        "response_format": {"type": "json_schema", "json_schema": FORM},
+    }
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    request = Request(f"{BASE_URL}/chat/completions", json.dumps(body).encode(), headers)
+    try:
+        with urlopen(request, timeout=60) as answer:
+            told = json.load(answer)
+    except HTTPError as refused:
+        if refused.code == 429:
+            raise headway.RateLimited(float(refused.headers.get("retry-after", 1)), "429") from None
+        raise
+    headway.usage(output_tokens=told["usage"]["completion_tokens"])
+    return msgspec.json.decode(told["choices"][0]["message"]["content"], type=Review)
+
+
+def main() -> int:
+    texts = [line.strip() for line in sys.stdin if line.strip()]
+    retry = headway.Retry(max_attempts=2, base="100ms", on=(msgspec.ValidationError,))
+    moods: Counter[str] = Counter()
+    failed = 0
+    for done in headway.stream(classify, texts, ordered=True, retry=retry):
+        if done.ok:
+            review = done.get()
+            moods[review.mood] += 1
+            print(f"{review.mood:5}  {review.about:12}  {done.item}")
+        else:
+            failed += 1
+            print(f"{done.code:5}  {'':12}  {done.item}  ({done.error})")
+    print(", ".join(f"{count} {mood}" for mood, count in moods.most_common()) or "none")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""One list over two accounts, each as fast as it may: `python examples/two_providers.py 300`
+
+Every account is a lane with limits of its own. The work is dealt out by what each can take in a minute, so that both end
+at about the same time; a 429 or a failure of one delays nothing at the other.
+
+Without a key:
+    headway fake --port 8900 --config examples/fake.yaml &
+    export LARGE_URL=http://127.0.0.1:8900/v1 LARGE_KEY=sk-large SMALL_URL=http://127.0.0.1:8900/v1 SMALL_KEY=sk-small
+"""
+
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import aiohttp
+
+import headway
+
+MODEL = os.environ.get("MODEL", "gpt-4.1-mini")
+LIMITS = {"large": headway.Limits(rpm=3000, burst="1s"), "small": headway.Limits(rpm=600, burst="1s")}
+
+
+class Question(NamedTuple):
+    lane: str
+    text: str
+
+
+def deal(texts: list[str]) -> Iterator[Question]:
+    """Each text to the lane that would be done with it first."""
+    busy_until = dict.fromkeys(LIMITS, 0.0)
+    for text in texts:
+        lane = min(LIMITS, key=lambda name: busy_until[name] + 1 / (LIMITS[name].rpm or 1))
+        busy_until[lane] += 1 / (LIMITS[lane].rpm or 1)
+        yield Question(lane, text)
+
+
+async def race(texts: list[str]) -> Counter[str]:
+    answered: Counter[str] = Counter()
+    async with aiohttp.ClientSession() as session:
+
+        async def call(question: Question) -> str:
+            return await ask(session, question)
+
+        retry = headway.Retry(on=(aiohttp.ClientError,))
+        questions = list(deal(texts))
+        async for done in headway.stream(
+            call, questions, lane=lambda one: one.lane, limits=LIMITS, retry=retry
+        ):
+            done.get()  # Raises what went wrong, where something did.
+            answered[done.lane] += 1
+    return answered
+
+
+async def ask(session: aiohttp.ClientSession, question: Question) -> str:
+    url, key = os.environ[f"{question.lane.upper()}_URL"], os.environ[f"{question.lane.upper()}_KEY"]
+    body = {"model": MODEL, "messages": [{"role": "user", "content": question.text}]}
+    headers = {"Authorization": f"Bearer {key}"}
+    async with session.post(f"{url}/chat/completions", json=body, headers=headers) as answer:
+        if answer.status == 429:
+            raise headway.RateLimited(float(answer.headers.get("retry-after", 1)), "429")
+        answer.raise_for_status()
+        told = await answer.json()
+    text: str = told["choices"][0]["message"]["content"]
+    return text
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    began = time.monotonic()
+    answered = asyncio.run(race([f"What is {number} in words?" for number in range(count)]))
+    took = time.monotonic() - began
+    for lane, number in sorted(answered.items()):
+        print(f"{lane}: {number} answers, {number / took * 60:,.0f} a minute")

@@ -1,0 +1,69 @@
+"""A pool of workers with callbacks: `python examples/worker_pool.py README.md ARCHITECTURE.md`
+
+One unit a file. Every step is on record in worker_pool.db: look with `headway status --db worker_pool.db`, and start it
+again after a crash, it goes on with what is left.
+
+Without a key:
+    headway fake --port 8900 &
+    export OPENAI_BASE_URL=http://127.0.0.1:8900/v1 OPENAI_API_KEY=any
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import headway
+
+BASE_URL = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
+KEY = os.environ.get("OPENAI_API_KEY", "any")
+MODEL = os.environ.get("MODEL", "gpt-4.1-mini")
+
+
+class Summarizer:
+    """A worker: whatever has `execute`. This one asks a model; yours may start an agent."""
+
+    def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+        messages = [{"role": "user", "content": f"{prompt}\n\n{Path(payload['path']).read_text()[:2000]}"}]
+        headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+        body = json.dumps({"model": MODEL, "messages": messages}).encode()
+        try:
+            with urlopen(Request(f"{BASE_URL}/chat/completions", body, headers), timeout=timeout) as answer:
+                told = json.load(answer)["choices"][0]["message"]
+        except HTTPError as refused:
+            if refused.code == 429:  # The pool waits, and the unit is tried again.
+                raise headway.RateLimited(float(refused.headers.get("retry-after", 1)), "429") from None
+            return headway.WorkerResult(success=False, error=f"{refused.code} {refused.reason}")
+        return headway.WorkerResult(success=True, output=told["content"], conversation=[*messages, told])
+
+
+def complete(unit: headway.WorkUnit, result: headway.WorkerResult) -> None:
+    print(f"{unit.id}: {len(result.output)} characters")
+
+
+def failed(unit: headway.WorkUnit, result: headway.WorkerResult) -> None:
+    print(f"{unit.id}: failed: {result.error}")
+
+
+def main(paths: list[str], store: str = "worker_pool.db") -> int:
+    units = [headway.WorkUnit(path, {"path": path}) for path in paths]
+    with headway.WorkerPool(
+        Summarizer(),
+        job_id="summaries",
+        store=store,
+        max_workers=2,
+        on_unit_complete=complete,
+        on_unit_failed=failed,
+    ) as pool:
+        for unit in units:
+            pool.wait_for_available_slot()
+            pool.submit_work_unit(unit, "Summarize this file in a sentence.")
+        pool.wait_for_completion()
+    return 0 if all(unit.status == "succeeded" for unit in units) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

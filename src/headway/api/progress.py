@@ -1,0 +1,123 @@
+"""Whether a run is watched, and how often it is looked at. What is drawn is `display.bar`'s, loaded with its first frame.
+
+A run that nobody watches pays for one question at its start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Sized
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from headway.api import loops
+
+if TYPE_CHECKING:
+    from headway.core.snapshot import Snapshot
+    from headway.display.bar import Bar, Frame
+    from headway.engine.calls import Calls
+
+#: A run that is over sooner needs no bar.
+PATIENCE_S: Final = 1.0
+#: Between two frames.
+TICK_S: Final = 0.25
+#: The rate is that of the last so many frames: ten seconds.
+_FRAMES: Final = 40
+
+
+class Watched(Protocol):
+    """A run, as far as a bar must know it."""
+
+    calls: Calls
+
+    @property
+    def ends(self) -> int:
+        """How many items have come to their end."""
+
+    @property
+    def failures(self) -> int:
+        """How many of them have no value."""
+
+
+def watching(run: Watched, items: Any, choice: bool | None) -> Watch | None:
+    """Watch a run on the running loop, if that is asked for or there is somebody to see it."""
+    if choice is False or (choice is None and not _somebody_looks()):
+        return None
+    return Watch(run, len(items) if isinstance(items, Sized) else None, 0.0 if choice else PATIENCE_S)
+
+
+def _somebody_looks() -> bool:
+    if loops.instead is not None:  # In virtual time there is no watching.
+        return False
+    return in_a_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def in_a_notebook() -> bool:
+    """Whether this is a Jupyter kernel."""
+    return "ipykernel" in sys.modules and "IPython" in sys.modules
+
+
+class Watch:
+    """Looks at a run now and then, until it is closed. A fault of the screen ends the watching, never the run."""
+
+    def __init__(self, run: Watched, total: int | None, patience_s: float) -> None:
+        self._run, self._total = run, total
+        self._loop = asyncio.get_running_loop()
+        self._began_at = self._loop.time()
+        self._seen: deque[tuple[float, int]] = deque([(self._began_at, 0)], maxlen=_FRAMES)
+        self._bar: Bar | None = None
+        self._broken = False
+        self._timer = self._loop.call_later(patience_s, self._tick)
+
+    def _tick(self) -> None:
+        self._draw(last=False)
+        if not self._broken:
+            self._timer = self._loop.call_later(TICK_S, self._tick)
+
+    def _draw(self, *, last: bool) -> None:
+        try:
+            if self._bar is None:
+                from headway.display.bar import bar_for
+
+                self._bar = bar_for(notebook=in_a_notebook())
+            self._bar.show(self._frame(last=last))
+        except Exception:  # A closed pipe, a terminal that is gone.
+            self._broken = True
+
+    def _frame(self, *, last: bool) -> Frame:
+        from headway.display.bar import Frame
+
+        now, ends = self._loop.time(), self._run.ends
+        view = self._run.calls.lanes
+        then, before = (self._began_at, 0) if last else self._seen[0]
+        self._seen.append((now, ends))
+        return Frame(
+            done=ends,
+            total=self._total,
+            failed=self._run.failures,
+            in_flight=view.in_flight,
+            rate_per_s=(ends - before) / max(now - then, 1e-9),
+            elapsed_s=now - self._began_at,
+            waits=() if last else _waits(view),
+        )
+
+    def close(self) -> None:
+        """Leave the screen in order, with the last count on it."""
+        self._timer.cancel()
+        if self._bar is None:
+            return
+        if not self._broken:
+            self._draw(last=True)
+        with suppress(Exception):
+            self._bar.close()
+
+
+def _waits(view: Snapshot) -> tuple[tuple[str, str, float | None], ...]:
+    """What lanes with something left wait for: the lane, the reason, and how long where that is known."""
+    return tuple(
+        (lane.key, lane.wait.reason, None if lane.wait.until is None else lane.wait.until - view.at)
+        for lane in view.lanes
+        if lane.wait is not None and (lane.remaining or lane.in_flight)
+    )

@@ -1,0 +1,142 @@
+"""One bar for a `headway.map`: on a terminal with rich, in a notebook with IPython's own display.
+
+It owns nothing but its lines. What other code prints meanwhile stands above them; when it is closed the terminal is as it
+was, with the last count on it.
+"""
+
+from __future__ import annotations
+
+import html
+import sys
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from headway.display.words import duration, short
+
+#: Lanes whose wait is told.
+MOST_WAITS: Final = 3
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """What is to be seen. `total` is None where nobody knows; a wait is a lane, its reason and how long still."""
+
+    done: int
+    total: int | None
+    failed: int
+    in_flight: int
+    rate_per_s: float
+    elapsed_s: float
+    waits: tuple[tuple[str, str, float | None], ...] = ()
+
+
+class Bar(Protocol):
+    """A place where frames are shown."""
+
+    def show(self, frame: Frame) -> None:
+        """In the place of the one before."""
+
+    def close(self) -> None:
+        """The last one stays."""
+
+
+def bar_for(*, notebook: bool) -> Bar:
+    """The bar for where this process runs."""
+    if notebook:
+        from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
+
+        return NotebookBar(display)
+    return TerminalBar(Console(stderr=True))
+
+
+class TerminalBar:
+    """On a console; where that is no terminal, only the last frame is written."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        # Output that goes into a file goes on doing so.
+        beside = sys.stdout is not None and sys.stdout.isatty()
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=beside, redirect_stderr=True)
+        self._live.start()
+
+    def show(self, frame: Frame) -> None:
+        """Draw."""
+        self._live.update(picture(frame, self._console.width), refresh=True)
+
+    def close(self) -> None:
+        """Give the cursor back."""
+        self._live.stop()
+
+
+class NotebookBar:
+    """Below the cell, by `display(…, display_id=True)`: that needs no widgets."""
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display = display
+        self._handle: Any = None
+
+    def show(self, frame: Frame) -> None:
+        """Draw."""
+        shown = {"text/plain": line(frame), "text/html": _html(frame)}
+        if self._handle is None:
+            self._handle = self._display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def close(self) -> None:
+        """The cell keeps it."""
+
+
+def line(frame: Frame) -> str:
+    """The figures: "120/500  2 failed  16 in flight  41.7/s  2.9 s"."""
+    parts = [f"{frame.done:,}" if frame.total is None else f"{frame.done:,}/{frame.total:,}"]
+    if frame.failed:
+        parts.append(f"{frame.failed:,} failed")
+    if frame.in_flight:
+        parts.append(f"{frame.in_flight:,} in flight")
+    parts.append(f"{frame.rate_per_s:,.1f}/s")
+    parts.append(duration(frame.elapsed_s))
+    return "  ".join(parts)
+
+
+def waits(frame: Frame) -> list[str]:
+    """A line for each lane that waits."""
+    found = [f"{lane} waits{_still(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits]
+    if len(found) <= MOST_WAITS:
+        return found
+    return [*found[: MOST_WAITS - 1], f"… {len(found) - MOST_WAITS + 1} more lanes wait"]
+
+
+def _still(left_s: float | None) -> str:
+    return "" if left_s is None or left_s < 1.0 else f" {duration(left_s)}"
+
+
+def picture(frame: Frame, width: int) -> RenderableType:
+    """A bar where the end is known, the figures, and what is waited for."""
+    row = Table.grid(padding=(0, 1))
+    cells: list[RenderableType] = []
+    if frame.total is not None:
+        row.add_column(width=max(8, min(40, width // 3)))
+        cells.append(ProgressBar(total=max(1, frame.total), completed=frame.done))
+    row.add_column(no_wrap=True, overflow="ellipsis")
+    row.add_row(*cells, Text(line(frame)))
+    below = [Text(text, style="dim", no_wrap=True, overflow="ellipsis") for text in waits(frame)]
+    return Group(row, *below)
+
+
+def _html(frame: Frame) -> str:
+    bar = (
+        ""
+        if frame.total is None
+        else f"<progress max='{max(1, frame.total)}' value='{frame.done}'></progress> "
+    )
+    told = [html.escape(text) for text in (line(frame), *waits(frame))]
+    return f"<div>{bar}{told[0]}</div>" + "".join(
+        f"<div style='opacity:.6'>{text}</div>" for text in told[1:]
+    )

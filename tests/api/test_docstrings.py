@@ -1,0 +1,55 @@
+"""Every example in a docstring of the Python side runs, and gives what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+import headway
+import headway.api
+import headway.testing
+
+
+def modules() -> list[ModuleType]:
+    found = []
+    for package in (headway.api, headway.testing):
+        names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+        found += [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    return found
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
+def test_examples(module: ModuleType) -> None:
+    failed, _ = doctest.testmod(module, raise_on_error=False)
+    assert failed == 0
+
+
+#: What shows itself: a figure, an exception that is read, the results of a call.
+BARE = {
+    "HeadwayError",
+    "UnitError",
+    "CallsFailed",
+    "Result",
+    "Stream",
+    "PoolResult",
+    "Permit",
+    "WorkerResult",
+    "WorkUnit",
+    "__version__",
+}
+BARE |= {"Call", "FakeProvider", "Scripted", "VirtualLoop", "Clock", "after"}
+
+
+def test_what_is_called_by_users_has_an_example() -> None:
+    named = [(headway, name) for name in headway.__all__]
+    named += [(headway.testing, name) for name in headway.testing.__all__]
+    without = [
+        name
+        for module, name in named
+        if name not in BARE and ">>>" not in (getattr(module, name).__doc__ or "")
+    ]
+    assert without == []

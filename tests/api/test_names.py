@@ -1,0 +1,84 @@
+"""The public names: few, all there, none by accident; and the marker that says that they are typed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import headway
+import headway.testing
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_names_of_headway() -> None:
+    assert sorted(headway.__all__) == [
+        "CallsFailed",
+        "HeadwayError",
+        "Lane",
+        "Limits",
+        "Permit",
+        "PoolResult",
+        "RateLimited",
+        "Result",
+        "Retry",
+        "Stream",
+        "UnitError",
+        "WorkUnit",
+        "WorkerPool",
+        "WorkerResult",
+        "__version__",
+        "amap",
+        "httpx_client",
+        "httpx_transport",
+        "map",
+        "run_pool",
+        "stream",
+        "usage",
+    ]
+
+
+def test_the_names_of_testing() -> None:
+    assert sorted(headway.testing.__all__) == [
+        "Call",
+        "Clock",
+        "FakeProvider",
+        "Scripted",
+        "VirtualLoop",
+        "after",
+        "fake_provider",
+        "scripted",
+        "virtual_time",
+    ]
+
+
+def test_every_name_is_there_and_says_what_it_is() -> None:
+    for module in (headway, headway.testing):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+            assert name == "__version__" or getattr(module, name).__doc__, name
+    assert dir(headway) == sorted(headway.__all__)
+
+
+def test_importing_headway_loads_no_third_party_package() -> None:
+    code = "import sys, headway; print(sorted({'aiohttp', 'msgspec', 'rich', 'uvloop', 'asyncio'} & set(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+def test_a_map_that_nobody_watches_loads_no_rich() -> None:
+    code = (
+        "import sys, headway; headway.map(str, [1]); print('rich' in sys.modules, 'aiohttp' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False False"
+
+
+def test_the_wheel_says_that_it_is_typed(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"headway/py.typed", "headway/api/front.py", "headway/testing/__init__.py"} <= names

@@ -1,0 +1,204 @@
+"""The bar of a map: on a real terminal, interrupted and broken; in a notebook; and where nobody looks."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import headway
+from headway.display.bar import Frame, NotebookBar, line, waits
+
+ENDED = "interrupted"
+HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
+
+
+def on_a_terminal(
+    code: str, *, stop_at: str = "", stops: int = 1, stdout: int | None = None
+) -> tuple[int, str]:
+    """Run a program whose stderr is a terminal. Once a text shows it gets a SIGINT, or so many, five a second, at most."""
+    primary, secondary = pty.openpty()
+    environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "20"}
+    environ.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=secondary,
+        stdout=secondary if stdout is None else stdout,
+        stderr=secondary,
+        env=environ,
+        start_new_session=True,
+    )
+    os.close(secondary)
+    seen = ""
+    while True:
+        ready = select.select([primary], [], [], 0.2)[0]
+        if stop_at and stop_at in seen and stops and ENDED not in seen:
+            stops -= 1
+            process.send_signal(signal.SIGINT)
+        try:
+            piece = os.read(primary, 65536) if ready else b""
+        except OSError:  # Linux: nobody has the terminal open any more.
+            break
+        if ready and not piece:
+            break
+        seen += piece.decode(errors="replace")
+    os.close(primary)
+    return process.wait(30), seen
+
+
+def test_it_shows_what_is_done_and_what_is_waited_for_and_prints_stand_above_it() -> None:
+    code = """
+import asyncio, headway
+async def call(n):
+    if n == 3 and not waited:
+        waited.append(n)
+        raise headway.RateLimited(retry_after=1.2, reason="slow down")
+    if n == 3:
+        print("printed by a call")
+    if n == 1:
+        raise ValueError("no")
+    await asyncio.sleep(0.01)
+waited = []
+headway.map(call, range(4), limits=headway.Limits(max_concurrency=1), progress=True, on_error="return")
+print("after")
+"""
+    exit_code, seen = on_a_terminal(code)
+    assert exit_code == 0
+    assert "calls waits" in seen
+    assert "retry-after" in seen or "backoff" in seen
+    assert "4/4  1 failed" in seen
+    assert "printed by a call" in seen
+    assert seen.rindex(SHOWN) > seen.rindex(HIDDEN)
+    assert seen.rstrip().endswith("after")
+
+
+def test_a_short_run_has_none() -> None:
+    exit_code, seen = on_a_terminal(
+        "import headway, sys; headway.map(str, range(99)); print('rich' in sys.modules)"
+    )
+    assert (exit_code, seen.strip()) == (0, "False")
+
+
+def test_a_long_run_has_one_by_itself_and_output_that_goes_into_a_file_goes_there() -> None:
+    code = "import headway, time; headway.map(lambda n: (time.sleep(1.5), print('out')), [1])"
+    read, write = os.pipe()
+    _, seen = on_a_terminal(code, stdout=write)
+    os.close(write)
+    with os.fdopen(read) as piped:
+        assert piped.read() == "out\n"
+    assert "1/1" in seen
+    assert "out\n" not in seen
+
+
+@pytest.mark.parametrize("in_a_loop", [False, True])
+@pytest.mark.parametrize("gently", [True, False])
+def test_an_interrupted_terminal_is_left_in_order(gently: bool, in_a_loop: bool) -> None:
+    """Once, or until it ends; on a loop of its own, and from inside another one, where it has a thread."""
+    code = """
+import asyncio, headway, signal, sys
+async def call(n):
+    try:
+        await asyncio.sleep(1 if GENTLY else 600)
+    except asyncio.CancelledError:
+        if not GENTLY:
+            await asyncio.sleep(600)
+        raise
+async def inside():
+    headway.map(call, range(2), progress=True)
+try:
+    asyncio.run(inside()) if LOOP else headway.map(call, range(2), progress=True)
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print("interrupted", sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__)
+"""
+    code = code.replace("GENTLY", str(gently)).replace("LOOP", str(in_a_loop))
+    exit_code, seen = on_a_terminal(code, stop_at="2 in flight", stops=1 if gently else 20)
+    assert exit_code == 0, seen
+    assert f"{ENDED} True True" in seen
+    assert seen.rindex(SHOWN) > seen.rindex(HIDDEN)
+
+
+def test_an_error_leaves_it_in_order_too() -> None:
+    code = """
+import headway
+def items():
+    yield 1
+    raise OSError("the file is gone")
+headway.map(str, items(), progress=True)
+"""
+    exit_code, seen = on_a_terminal(code)
+    assert exit_code == 1
+    assert "the file is gone" in seen[seen.rindex(SHOWN) :]
+
+
+def test_where_nobody_looks_nothing_is_written_and_a_bar_that_is_asked_for_writes_its_last_line() -> None:
+    def told(progress: bool | None) -> str:
+        code = f"import headway, time; headway.map(lambda _: time.sleep(1.1), [1], progress={progress})"
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+
+    assert told(None) == ""
+    assert told(False) == ""
+    assert "1/1" in told(True)
+    assert "\x1b" not in told(True)
+
+
+def test_a_screen_that_is_gone_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = open(os.devnull)  # noqa: SIM115 - it must be closed
+    broken.close()
+    monkeypatch.setattr(sys, "stderr", broken)
+    assert headway.map(str, [1, 2], progress=True) == ["1", "2"]
+
+
+FRAME = Frame(done=120, total=500, failed=2, in_flight=16, rate_per_s=41.66, elapsed_s=2.9)
+
+
+def test_the_figures() -> None:
+    assert line(FRAME) == "120/500  2 failed  16 in flight  41.7/s  2.9 s"
+    assert line(Frame(7, None, 0, 0, 1, 70)) == "7  1.0/s  70 s"
+
+
+def test_what_lanes_wait_for() -> None:
+    told = (
+        ("a", "retry-after", 12.0),
+        ("b", "concurrency: 4 in flight", None),
+        ("c", "x", 0.2),
+        ("d", "y", 9.0),
+    )
+    frame = Frame(0, None, 0, 0, 0, 0, told)
+    assert waits(frame) == [
+        "a waits 12 s: retry-after",
+        "b waits: concurrency: 4 in flight",
+        "… 2 more lanes wait",
+    ]
+    assert waits(Frame(0, None, 0, 0, 0, 0, told[2:])) == ["c waits: x", "d waits 9.0 s: y"]
+
+
+def test_a_notebook_has_one_output_that_is_replaced() -> None:
+    shown: list[tuple[str, dict[str, str]]] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], *, raw: bool) -> None:
+            shown.append(("updated", data))
+
+    def display(data: dict[str, str], *, raw: bool, display_id: bool) -> Any:
+        assert raw
+        assert display_id
+        shown.append(("made", data))
+        return Handle()
+
+    asked: Callable[..., Any] = display
+    bar = NotebookBar(asked)
+    bar.show(FRAME)
+    bar.show(Frame(500, 500, 0, 0, 1, 9, (("<b>", "y", None),)))
+    bar.close()
+    assert [what for what, _ in shown] == ["made", "updated"]
+    assert shown[0][1]["text/plain"] == line(FRAME)
+    assert "<progress max='500' value='500'>" in shown[1][1]["text/html"]
+    assert "&lt;b&gt;" in shown[1][1]["text/html"]
