@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
 def on_a_terminal(
     code: str, *, stop_at: str = "", stops: int = 1, stdout: int | None = None
 ) -> tuple[int, str]:
-    """Run a program whose stderr is a terminal. Once a text shows it gets a SIGINT, or so many, five a second, at most."""
+    """Run a program whose stderr is a terminal. Once a text shows it gets a SIGINT, or so many, two a second, at most."""
     primary, secondary = pty.openpty()
     environ = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "20"}
     environ.pop("NO_COLOR", None)
@@ -37,10 +38,12 @@ def on_a_terminal(
     )
     os.close(secondary)
     seen = ""
+    next_at = 0.0
     while True:
         ready = select.select([primary], [], [], 0.2)[0]
-        if stop_at and stop_at in seen and stops and ENDED not in seen:
+        if stop_at and stop_at in seen and stops and ENDED not in seen and time.monotonic() >= next_at:
             stops -= 1
+            next_at = time.monotonic() + 0.5
             process.send_signal(signal.SIGINT)
         try:
             piece = os.read(primary, 65536) if ready else b""
