@@ -16,14 +16,14 @@ from headway.stores.sqlite import queries
 #: Statements by the part of a job's life in which they come.
 TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "set_priorities", "seal_job")
 CLEARING = (
-    "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs",
+    "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
     "forget_requests", "forget_units",
-    "forget_keyed", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job",
+    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job",
 )  # fmt: skip
 BEGINNING = (
     "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker",
 )  # fmt: skip
-WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer", "count_up")
+WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer", "add_use", "count_up")
 ENDING = ("set_lane", "put_back", "end_run", "set_worker")
 REPAIRING = ("add_repair", "close_repairs")
 ASKING = ("add_command", "add_event", "end_command", "set_state")
@@ -33,8 +33,8 @@ CACHING = (
     "clear_cache", "drop_answer",
 )  # fmt: skip
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
-#: `set_total` is for units that come while a job runs: tests/api/test_durable.py kills there.
-ELSEWHERE = {"release": "WORKING", "reopen_failed": "BEGINNING", "set_total": "WORKING"}
+#: `add_note` is what a worker process left; `set_total` is for units that come while a job runs: tests/api/test_durable.py kills there.
+ELSEWHERE = {"release": "WORKING", "reopen_failed": "BEGINNING", "set_total": "WORKING", "add_note": "WORKING"}
 
 SIDES = ("before", "after")
 

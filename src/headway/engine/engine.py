@@ -24,7 +24,6 @@ import msgspec
 
 from headway.core import commands, events
 from headway.core.budget import OUT_OF_MONEY
-from headway.core.events import Event
 from headway.core.lane import Lane
 from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
 from headway.core.model import DAY_S, MINUTE_S, Costs, Hint, Kind, Limits, Outcome, Price, Settings, Usage
@@ -39,6 +38,7 @@ from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, PriceList
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.source import StoreSource, at_the_most, roughly_the_most
+from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request
 from headway.stores import base as records
 from headway.stores.base import Attempt, Batch, Change, State, Store
@@ -117,17 +117,16 @@ class _Desk:
         self.ahead: dict[int, Request] = {}
 
 
-class Engine:
+class Engine(Turns):
     """One run. `open_store` opens the job's store for the thread that calls it."""
 
     def __init__(
         self, open_store: Callable[[], Store], plan: Plan, observers: Sequence[Observer] = ()
     ) -> None:
+        super().__init__()
         self._open_store = open_store
         self._plan = plan
         self._observers: Sequence[Observer] = list(observers)
-        self._events: list[Event] = []
-        self._turn_due = False
         self._flights: dict[int, _Flight] = {}
         #: Units whose intent is on its way to the disk, and those of them that may go as soon as it is there.
         self._intending: set[int] = set()
@@ -137,7 +136,6 @@ class Engine:
         #: By a unit's family, which is its route's number.
         self._rates = {str(number): _Rate(number, route.price) for number, route in plan.routes.items()}
         self._pricing: asyncio.Task[None] | None = None
-        self._wake: asyncio.TimerHandle | None = None
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._reasons: dict[str, tuple[str, str]] = {}
@@ -145,15 +143,6 @@ class Engine:
         self._cancelled = False
         self._failure: Exception | None = None
         self._worker = 0
-        self._act: dict[type, Callable[[Any], None]] = {
-            commands.Start: self._start,
-            commands.Requeue: self._requeue,
-            commands.Finish: self._finish,
-            commands.CancelAttempt: self._cancel,
-            commands.Notice: self._notice,
-            commands.Wake: self._set_wake,
-            commands.Done: self._finish_run,
-        }
 
     # -- the run ---------------------------------------------------------------------------------------------
 
@@ -370,27 +359,12 @@ class Engine:
 
     # -- turns --------------------------------------------------------------------------------------------------
 
-    def tell(self, *happened: Event) -> None:
-        """Let the scheduler know, together with whatever else happens in this round of the loop."""
-        self._events += happened
-        if not self._turn_due:
-            self._turn_due = True
-            self._loop.call_soon(self._turn)
+    def _over(self) -> bool:
+        return self._done.done()
 
-    def _turn(self) -> None:
-        """Events in, commands out, recorded and acted on."""
-        self._turn_due = False
-        if self._done.done():
-            return
-        happened, self._events = self._events, []
-        try:
-            act = self._act
-            for command in self._scheduler.handle(happened, self._now()):
-                act[type(command)](command)
-            self._look_ahead()
-            self._commit()
-        except Exception as error:
-            self._broke(error)
+    def _after_turn(self) -> None:
+        self._look_ahead()
+        self._commit()
 
     def _commit(self) -> None:
         """Hand over to the writer: at once if somebody waits for it, otherwise when a few have come together."""
@@ -627,16 +601,14 @@ class Engine:
         self._inform(lambda observer: observer.noted(event))
 
     def _set_wake(self, command: commands.Wake) -> None:
-        if self._wake is not None:
-            self._wake.cancel()
+        super()._set_wake(command)
         if self._look is not None:
             self._look.cancel()
             self._look = None
-        self._wake = self._loop.call_at(command.at, self._turn)
         if command.at - self._now() > AHEAD_S:
             self._look = self._loop.call_at(command.at - 0.8 * AHEAD_S, self._look_then_commit)
 
-    def _finish_run(self, command: commands.Done) -> None:
+    def _done_all(self, command: commands.Done) -> None:
         if not self._done.done():
             self._done.set_result(command.reason)
 

@@ -1,0 +1,89 @@
+"""What `headway.map` costs a call: a no-op coroutine, without a store and with one, beside an `asyncio.Semaphore`.
+
+Each in a process of its own, in turns; the CPU is what the process took between the first item and the last result, all
+threads together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+import uvloop
+
+import headway
+
+CALLS: Final = 100_000
+TURNS: Final = 3
+AT_ONCE: Final = 64
+BAR_US: Final = 40.0
+STORE_BAR_US: Final = 100.0
+WAYS: Final = ("semaphore", "map", "map with a store")
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """One run: CPU a call, and calls a second."""
+
+    cpu_us: float
+    per_s: float
+
+
+async def _nothing(number: int) -> int:
+    return number
+
+
+async def _semaphore(count: int) -> list[int]:
+    """What people write: a task for every item."""
+    at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def call(number: int) -> int:
+        async with at_once:
+            return await _nothing(number)
+
+    return await asyncio.gather(*(call(number) for number in range(count)))
+
+
+def _run(way: str, count: int, folder: Path) -> list[int]:
+    if way == "semaphore":
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_semaphore(count))
+    if way == "map":
+        return headway.map(_nothing, range(count))
+    return headway.map(_nothing, range(count), db=folder / "calls.db", key=str, name="calls")
+
+
+def measure(way: str, count: int) -> Spent:
+    """In this process."""
+    _run(way if way == "semaphore" else "map", 100, Path())  # What is imported when it is used.
+    with TemporaryDirectory() as folder:
+        began, began_cpu = time.monotonic(), time.process_time()
+        results = _run(way, count, Path(folder))
+        spent, cpu = time.monotonic() - began, time.process_time() - began_cpu
+    if results != list(range(count)):
+        raise RuntimeError(f"{way} gave something else")
+    return Spent(cpu / count * 1e6, count / spent)
+
+
+def in_turns(count: int = CALLS, turns: int = TURNS) -> dict[str, Spent]:
+    """Each way, the median of its turns."""
+    found: dict[str, list[Spent]] = {way: [] for way in WAYS}
+    for _ in range(turns):
+        for way in WAYS:
+            command = [sys.executable, "-m", "bench.calls", way, str(count)]
+            told = subprocess.run(command, check=True, capture_output=True, timeout=300).stdout
+            found[way].append(msgspec.json.decode(told, type=Spent))
+    return {
+        way: Spent(median(one.cpu_us for one in spent), median(one.per_s for one in spent))
+        for way, spent in found.items()
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(measure(sys.argv[1], int(sys.argv[2]))))
