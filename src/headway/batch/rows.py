@@ -420,9 +420,11 @@ def _row(
 
 def _ask(asking: Asking, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> None:
     """Ask for an answer that fits a schema."""
-    dialect = dialect_for(target.kind, endpoint.path)
+    dialect = dialect_for(target.kind, endpoint.url)
     if dialect is None:
-        raise UsageError(f"--schema is for answers with a text, and {endpoint.path} gives none")
+        if target.kind in ("gemini", "bedrock", PYTHON):
+            raise UsageError(f"--schema does not go with providers of kind {target.kind} yet")
+        raise UsageError(f"--schema is for answers with a text, and {endpoint.url} gives none")
     if body.get("n") not in (None, 1):
         raise UsageError(f'"{at}n" does not go with --schema: every row has one answer')
     asking.put(dialect, body)

@@ -65,7 +65,7 @@ class Asking:
 
 def dialect_for(kind: str, path: str) -> Dialect | None:
     """The dialect of a provider's kind at a path; None: it gives no text that could be JSON."""
-    return _DIALECTS.get((kind, path))
+    return _DIALECTS.get(("openai" if kind == "azure" else kind, path))
 
 
 def again(dialect: Dialect, body: bytes, said: str, words: str) -> bytes:
