@@ -50,7 +50,7 @@ def test_two_units_that_ask_the_same_cost_one_call(stage: Stage, headway: Headwa
     facts = json.loads(done.out)
     assert (facts["succeeded"], facts["cached"], facts["attempts"], facts["pending"]) == (3, 3, 3, 0)
     tokens = [rows[n]["headway"]["usage"]["input_tokens"] for n in (2, 4, 5)]
-    assert facts["saved"]["input_tokens"] == sum(tokens)
+    assert facts["saved_by_cache"]["input_tokens"] == sum(tokens)
 
 
 def test_without_the_flag_every_unit_is_sent(stage: Stage, headway: Headway) -> None:
@@ -248,7 +248,7 @@ def test_stats_and_clear(stage: Stage, headway: Headway) -> None:
     facts = json.loads(headway("cache", "stats", "--json").out)
     usage = [row["headway"]["usage"] for row in stage.rows()]
     assert (facts["entries"], facts["hits"]) == (2, 1)
-    assert facts["saved"]["cost_usd"] == usage[0]["input_tokens"]
+    assert facts["saved_by_cache"]["cost_usd"] == usage[0]["input_tokens"]
     stored = stage.query("SELECT sum(length(body)) FROM answers")
     assert stored == [(facts["bytes"],)]
     assert [(one["provider"], one["model"]) for one in facts["models"]] == [("alpha", "gpt-x")]

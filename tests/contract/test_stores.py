@@ -259,7 +259,7 @@ def test_a_result_has_every_column(store: Store) -> None:
             b'{"ok":true}', "alpha", "m",
         ),
         Result(
-            1, "b", "failed", "alpha/m", 1, None, None, None, 0.0, 211.0, 212.0, "invalid", "no such field", None, None,
+            1, "b", "failed", "alpha/m", 1, None, None, None, None, 211.0, 212.0, "invalid", "no such field", None, None,
             None, None, "alpha", "m",
         ),
         Result(
@@ -269,12 +269,12 @@ def test_a_result_has_every_column(store: Store) -> None:
     ]  # fmt: skip
 
 
-def test_a_unit_that_ended_without_a_try_cost_nothing(store: Store) -> None:
+def test_a_unit_that_ended_without_a_try_has_no_cost(store: Store) -> None:
     job, _, _ = begun(store, 2)
     end(store, job, 0, "skipped", code="interrupted", message="stopped")
 
     [skipped, untouched] = store.results(job, -1, 9)
-    assert (skipped.cost_usd, untouched.cost_usd) == (0.0, None)
+    assert (skipped.cost_usd, untouched.cost_usd) == (None, None)
 
 
 def test_a_cost_that_nobody_knows_is_none_and_not_nothing(store: Store) -> None:

@@ -196,7 +196,7 @@ class Ledger:
         started_utc = time.time() - (time.monotonic() - flight.started_at)
         used = flight.usage
         tokens: tuple[int | None, int | None, int | None] = (None, None, None)
-        cost_usd: float | None = 0.0
+        cost_usd: float | None = None
         kind = None if outcome is None else outcome.kind
         use = batch.use(route)
         use.attempts += 1

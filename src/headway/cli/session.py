@@ -124,7 +124,7 @@ def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
         **job.counts,
         "pending": job.total - job.ended,
         **use_facts(job),
-        "saved": _saved(store, job),
+        "saved_by_cache": _saved(store, job),
         "lanes": {name: use_facts(use) for name, use in uses_of(store, job).items()},
         "created_utc": job.created_utc,
         "started_utc": job.started_utc,

@@ -258,7 +258,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int | None = None
     cached_tokens: int | None = None
     #: What this adds to the unit's cost; None adds nothing, and a unit that nothing was ever added to has none.
-    cost_usd: float | None = 0.0
+    cost_usd: float | None = None
 
 
 class Use(msgspec.Struct, gc=False):
