@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import lanes, overhead, plans, real, results, sdk, speed, workers
+from bench import calls, lanes, overhead, plans, real, results, sdk, speed, workers
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -331,6 +331,24 @@ def _sampling(missed: list[str]) -> Iterator[str]:
         missed.append(f"plan: a sample is off by {one.off:+.1%}, the bar is {plans.SAMPLING_BAR:.0%}")
 
 
+def _calls(missed: list[str]) -> Iterator[str]:
+    print("calls: headway.map …", flush=True)
+    spent = calls.in_turns()
+    yield f"## `headway.map` over {calls.CALLS:,} no-op coroutines, beside an `asyncio.Semaphore`"
+    yield ""
+    yield f"{calls.AT_ONCE} at once, each in a process of its own, in turns; the median of {calls.TURNS}. All threads' CPU counts."
+    yield ""
+    yield "| | µs of CPU a call | calls/s | bar |"
+    yield "|---|---|---|---|"
+    bars = {"map": calls.BAR_US, "map with a store": calls.STORE_BAR_US}
+    for way, one in spent.items():
+        bar = bars.get(way)
+        yield f"| {way} | {one.cpu_us:.1f} | {one.per_s:,.0f} | {'' if bar is None else f'≤ {bar:.0f} µs'} |"
+        if bar is not None and one.cpu_us > bar:
+            missed.append(f"{way}: {one.cpu_us:.1f} µs a call, the bar is {bar:.0f}")
+    yield ""
+
+
 def _virtual(missed: list[str]) -> Iterator[str]:
     yield from _lanes(missed)
     yield from _beside_held(missed)
@@ -395,6 +413,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "overhead": _overhead,
     "plan": _plans,
     "workers": _workers,
+    "calls": _calls,
 }
 
 

@@ -248,7 +248,7 @@ def test_stats_and_clear(stage: Stage, headway: Headway) -> None:
     facts = json.loads(headway("cache", "stats", "--json").out)
     usage = [row["headway"]["usage"] for row in stage.rows()]
     assert (facts["entries"], facts["hits"]) == (2, 1)
-    assert facts["saved_by_cache"]["cost_usd"] == usage[0]["input_tokens"]
+    assert facts["saved"]["cost_usd"] == usage[0]["input_tokens"]
     stored = stage.query("SELECT sum(length(body)) FROM answers")
     assert stored == [(facts["bytes"],)]
     assert [(one["provider"], one["model"]) for one in facts["models"]] == [("alpha", "gpt-x")]

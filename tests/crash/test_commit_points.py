@@ -34,7 +34,12 @@ CACHING = (
 )  # fmt: skip
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
 #: `add_note` is what a worker process left; `set_total` is for units that come while a job runs: tests/api/test_durable.py kills there.
-ELSEWHERE = {"release": "WORKING", "reopen_failed": "BEGINNING", "set_total": "WORKING", "add_note": "WORKING"}
+ELSEWHERE = {
+    "release": "WORKING",
+    "reopen_failed": "BEGINNING",
+    "set_total": "WORKING",
+    "add_note": "WORKING",
+}
 
 SIDES = ("before", "after")
 
