@@ -102,6 +102,8 @@ GOOD = '{"id": "a", "prompt": "say a"}'
 
 TABLE = [
     # keys
+    Mistake("a dot for a file", ("run", "."), "'.' is no file", "name a .jsonl"),
+    Mistake("one brace for two", ("run", "in.csv", "--prompt", "Is it good? {text}"), "--prompt has '{text}' in it", "'{{text}}'", lambda stage: (stage.root / "in.csv").write_text("text\nfine\n"), store=True),
     Mistake("no key", RUN, "ALPHA_KEY is not set", ".env", env={"ALPHA_KEY": ""}, store=True),
     Mistake("a key with a line break", RUN, "ALPHA_KEY holds a space", "set it again", env={"ALPHA_KEY": f"{SECRET}\n"}, store=True),
     Mistake("no provider at all", RUN, "there is no provider", "headway init", no_config, env={"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}),

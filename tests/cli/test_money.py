@@ -312,3 +312,12 @@ def test_a_cap_that_stands_in_the_file_needs_no_flag(stage: Stage, headway: Head
     assert told["next"] == f"headway resume {told['job']}"
     done = headway("run", "in.jsonl", "--max-duration", "1ms", "--max-cost", "17", "--json")
     assert json.loads(done.out)["next"] == f"headway resume {told['job']} --max-cost 17"
+
+
+def test_resume_keeps_the_cap_of_the_run_before_until_another_is_said(stage: Stage, headway: Headway) -> None:
+    stage.configure(more=DEAR)
+    assert headway("run", "in.jsonl", "-q", "--max-cost", "0.1").code == 3
+    spent = status(headway)["cost_usd"]
+    assert headway("resume", "-q").code == 3, "the cap is the job's"
+    assert status(headway)["cost_usd"] == pytest.approx(spent)
+    assert headway("resume", "-q", "--max-cost", "0").code == 0

@@ -216,3 +216,11 @@ def test_responses_grow_by_two_items(asks: Any) -> None:
 
 def test_embeddings_have_no_text() -> None:
     assert dialect_for("openai", "/v1/embeddings") is None
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/deployments/mine/chat/completions", "/v1/responses"]
+)
+def test_azure_is_asked_as_openai_is_below_the_name_of_a_deployment_too(path: str) -> None:
+    plain = path.replace("/deployments/mine/", "/v1/")
+    assert dialect_for("azure", path) is dialect_for("openai", plain) is not None

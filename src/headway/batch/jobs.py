@@ -216,7 +216,7 @@ class Intake:
         """Take all of it in; how many bad rows were left out."""
         try:
             total = self._take_in()
-            if self._bad_count and not self._skip_bad:
+            if self._bad_count and not (self._skip_bad and total):
                 raise self._bad_rows()
             if not total:
                 raise self._empty()

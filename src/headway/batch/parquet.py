@@ -29,6 +29,7 @@ def numbered(path: str, name: str, router: Router, recipe: Recipe) -> Iterator[t
     asking = recipe.asking()
     with _opened(path, name) as file:
         columns = _columns(file, name)
+        prompt.must_name_one_of(columns)
         requests = Requests(columns, prompt.bind(columns, name), system.bind(columns, name), recipe)
         for number, values in enumerate(_records(file, name), 1):
             row = requests.of([text_of(value) for value in values], values)

@@ -31,6 +31,7 @@ def numbered(reader: Reader, router: Router, recipe: Recipe) -> Iterator[tuple[i
     records = _Records(reader)
     columns = records.header()
     asking = recipe.asking()
+    prompt.must_name_one_of(columns)
     requests = Requests(columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), recipe)
     for line, record in records:
         if isinstance(record, str):

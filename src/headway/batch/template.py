@@ -54,6 +54,16 @@ class Template:
             raise UsageError(f"{self._flag}: '{{{{{inside}}}}}' names no column")
         return name
 
+    def must_name_one_of(self, columns: Sequence[str]) -> None:
+        """A prompt for a table that names no column, but looks as if it meant to, is an error."""
+        text = "".join(self._texts)
+        slip = next((name for name in columns if not self.names and f"{{{name}}}" in text), None)
+        if slip is not None:
+            raise UsageError(
+                f"{self._flag} has '{{{slip}}}' in it, which would be sent as it stands",
+                hint=f"a column is named with two braces: '{{{{{slip}}}}}'",
+            )
+
     def bind(self, columns: Sequence[str], table: str) -> Bound:
         """The template for a table with these columns; a name that is none of them is an error that says so."""
         for name in self.names:

@@ -150,10 +150,14 @@ def _run_new(
 
 def default_out(file: str, limit: int | None = None) -> Path:
     """Beside the input: requests.jsonl → requests.results.jsonl. A sample is not in the way of the whole."""
+    from headway.errors import UsageError
+
     sample = "" if limit is None else f"first-{limit}."
     if file == "-":
         return Path(f"{sample}results.jsonl")
     path = Path(file)
+    if not path.name:
+        raise UsageError(f"'{file}' is no file", hint="name a .jsonl, .csv or .parquet file, or - for stdin")
     stem = path.name.removesuffix(".gz")
     for known in (".jsonl", ".csv", ".tsv", ".parquet"):
         stem = stem.removesuffix(known)

@@ -30,6 +30,12 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 
+def with_cap_of(config: Config, job: Job) -> Config:
+    """A cap is the job's: what its last run was told holds until somebody says another, or 0."""
+    cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
+    return with_overrides(config, max_cost=cap) if cap else config
+
+
 def must_have_provider(config: Config) -> None:
     """Said once, and not of every row."""
     if not config.providers:

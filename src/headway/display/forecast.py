@@ -11,7 +11,7 @@ from rich.table import Table
 from headway.display.words import duration, money
 from headway.forecast.figures import Forecast, LaneForecast, Range
 
-#: Narrower than this, ranges stand below their estimates; and narrower than that, tokens have none.
+#: Narrower than this, ranges stand below their estimates; and narrower than that, there is no room for tokens.
 WIDE: Final = 140
 NARROW: Final = 100
 
@@ -21,13 +21,15 @@ def table(told: Forecast, width: int = WIDE) -> Table:
     rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_footer=len(told.lanes) > 1)
     cells = [_cells(lane, width) for lane in told.lanes]
     total = _total(told, width)
-    for name, foot in total.items():
+    shown = [name for name in total if width >= NARROW or not name.startswith("tokens")]
+    for name in shown:
         words = name in ("lane", "bound by")
         rows.add_column(
-            name, foot, justify="left" if words else "right", no_wrap=name != "bound by", overflow="fold"
-        )
+            name, total[name], justify="left" if words else "right", no_wrap=not words, overflow="fold",
+            min_width=12 if words else None,
+        )  # fmt: skip
     for row in cells:
-        rows.add_row(*row.values())
+        rows.add_row(*(row[name] for name in shown))
     return rows
 
 

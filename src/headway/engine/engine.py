@@ -712,7 +712,10 @@ class Engine(Turns):
         now, utc = self._now(), time.time()
         views = {view.key: view for view in snapshot(self._scheduler, now).lanes}
         for key, desk in self._desks.items():
-            record = export_lane(self._scheduler.lanes[key], now, utc)
+            lane = self._scheduler.lanes[key]
+            if not lane.seq and lane.held_until <= now:
+                continue  # Nothing was sent, nothing was learned: what is on record is better.
+            record = export_lane(lane, now, utc)
             self._writer.batch.lanes[desk.id] = (
                 msgspec.json.encode(record),
                 msgspec.json.encode(_with_utc(views[key], utc - now)),

@@ -8,6 +8,7 @@ system prompt. Either way the answer is validated against the whole schema, by w
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -63,9 +64,14 @@ class Asking:
             body[dialect.field] = {**own, **native} if own else native
 
 
+_DEPLOYMENT: Final = re.compile(r"^(?:/openai)?/deployments/[^/]+/")
+
+
 def dialect_for(kind: str, path: str) -> Dialect | None:
     """The dialect of a provider's kind at a path; None: it gives no text that could be JSON."""
-    return _DIALECTS.get(("openai" if kind == "azure" else kind, path))
+    if kind == "azure":  # OpenAI's API, below the name of a deployment or not.
+        kind, path = "openai", _DEPLOYMENT.sub("/v1/", path)
+    return _DIALECTS.get((kind, path))
 
 
 def again(dialect: Dialect, body: bytes, said: str, words: str) -> bytes:
