@@ -135,15 +135,15 @@ async def test_what_can_never_fit_is_told_with_the_numbers() -> None:
 
 
 async def test_settled_tokens_are_given_back() -> None:
-    """Six thousand a minute, one second deep: two permits of a hundred fit only if the first took less."""
+    """Ten tokens a second, ten seconds deep: two permits of ninety fit at once only if the first gives most back."""
     loop = asyncio.get_running_loop()
-    with Lane(Limits(tpm=6_000, burst="1s"), provider="mistral") as lane:
+    with Lane(Limits(tpm=600, burst="10s"), provider="mistral") as lane:
         began = loop.time()
         async with lane.permit(tokens=90) as permit:
             permit.settle(input_tokens=1)
         async with lane.permit(tokens=90):
             pass
-        assert loop.time() - began < 0.7
+        assert loop.time() - began < 4
 
 
 async def test_a_waiter_that_is_cancelled_takes_nothing(lane: Lane) -> None:
