@@ -22,7 +22,14 @@ EXAMPLES = ROOT / "examples"
 MOOD = {"contains": "Classify", "turns": [{"mood": "good", "about": "delivery"}]}
 
 
-def run(name: str, *arguments: str, cwd: Path, provider: FakeProvider | FakeProcess, stdin: str = "") -> str:
+def run(
+    name: str,
+    *arguments: str,
+    cwd: Path,
+    provider: FakeProvider | FakeProcess,
+    stdin: str = "",
+    **more: str,
+) -> str:
     environ = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HEADWAY_"))},
         "OPENAI_BASE_URL": f"{provider.url}/v1",
@@ -32,6 +39,7 @@ def run(name: str, *arguments: str, cwd: Path, provider: FakeProvider | FakeProc
         "SMALL_URL": f"{provider.url}/v1",
         "SMALL_KEY": "sk-small",
         "RPM": "6000",
+        **more,
     }
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
@@ -106,6 +114,16 @@ def test_worker_pool_goes_on_where_it_stopped(tmp_path: Path) -> None:
         files = [f"f{number}.txt" for number in range(5)]
         run("worker_pool.py", *files, cwd=tmp_path, provider=provider)
         assert provider.stats()["total"]["received"] == 5
+
+
+def test_an_sdk_script_is_safe_by_one_line(tmp_path: Path) -> None:
+    with fake_provider(rpm=1200, burst="1s", latency="20ms", faults=["500/25"]) as provider:
+        with pytest.raises(AssertionError, match=r"\d answers, [1-9]\d* failed"):
+            run("sdk_script.py", "80", cwd=tmp_path, provider=provider, PLAIN="1")
+        provider.reset()
+        assert run("sdk_script.py", "80", cwd=tmp_path, provider=provider) == "80 answers, 0 failed\n"
+        total = provider.stats()["total"]
+    assert (total["ok"], total["lost"], total["repeats"]) == (80, 0, 0)
 
 
 def cells(path: Path) -> list[str]:
