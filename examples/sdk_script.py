@@ -4,7 +4,7 @@
 The line is `http_client=headway.httpx_client()`. Every request goes through its lane: it waits instead of meeting a 429, and
 is tried again where something breaks. `PLAIN=1` runs the script without it, to see the difference.
 
-Without a key (and with `pip install openai`):
+It needs `pip install openai`. Without a key:
     headway fake --port 8900 --rpm 1200 --burst 1s --latency 100ms &
     export OPENAI_BASE_URL=http://127.0.0.1:8900/v1 OPENAI_API_KEY=any
 """
