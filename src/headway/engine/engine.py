@@ -107,11 +107,12 @@ class _Rate:
 class _Desk:
     """What the engine keeps for a lane: its plan, its number in the store, the intents recorded ahead."""
 
-    __slots__ = ("ahead", "id", "key", "name", "send")
+    __slots__ = ("ahead", "id", "key", "name", "record", "send")
 
-    def __init__(self, key: str, plan: LanePlan, number: int) -> None:
+    def __init__(self, key: str, plan: LanePlan, known: records.Lane) -> None:
         self.key = key
-        self.id = number
+        self.id = known.id
+        self.record = known.record
         self.name = plan.name
         self.send = plan.adapter.send
         self.ahead: dict[int, Request] = {}
@@ -234,7 +235,7 @@ class Engine(Turns):
         recorded_at: dict[str, float] = {}
         for key, plan in self._plan.lanes.items():
             known = self._store.lane(key, plan.name)
-            self._desks[key] = _Desk(key, plan, known.id)
+            self._desks[key] = _Desk(key, plan, known)
             started[known.id], clocks[known.id] = [], utc
             if known.record is not None:
                 record = msgspec.json.decode(known.record, type=LaneRecord)
@@ -713,11 +714,12 @@ class Engine(Turns):
         views = {view.key: view for view in snapshot(self._scheduler, now).lanes}
         for key, desk in self._desks.items():
             lane = self._scheduler.lanes[key]
-            if not lane.seq and lane.held_until <= now:
-                continue  # Nothing was sent, nothing was learned: what is on record is better.
-            record = export_lane(lane, now, utc)
+            record = desk.record
+            if record is None or lane.seq or lane.held_until > now:
+                # Where nothing was sent nothing was learned, and what is on record is better.
+                record = msgspec.json.encode(export_lane(lane, now, utc))
             self._writer.batch.lanes[desk.id] = (
-                msgspec.json.encode(record),
+                record,
                 msgspec.json.encode(_with_utc(views[key], utc - now)),
                 utc,
             )
