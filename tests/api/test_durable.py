@@ -104,7 +104,7 @@ def test_throttled_attempts_usage_and_cost_are_on_record(tmp_path: Path) -> None
 
 def test_a_value_that_cannot_be_kept_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
-        headway.map(lambda _: object(), [1], db=tmp_path / "h.db", key=str)
+        headway.map(lambda _: object(), [1], db=tmp_path / "h.db", key=str, name="n")
     assert "cannot be kept" in str(caught.value.exceptions[0])
 
 

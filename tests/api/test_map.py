@@ -306,3 +306,45 @@ async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away(
         (None, "interrupted"),
         (None, "interrupted"),
     ]
+
+
+def test_a_cancellation_from_inside_is_a_failure_and_not_tried_for_ever() -> None:
+    calls: list[int] = []
+
+    async def call(number: int) -> int:
+        calls.append(number)
+        raise asyncio.CancelledError
+
+    (error,) = headway.map(call, [1], on_error="return")
+    assert isinstance(error, UnitError)
+    assert "CancelledError" in str(error)
+    assert calls == [1]
+
+
+def test_an_exit_in_a_thread_ends_its_call_alone() -> None:
+    def call(number: int) -> int:
+        if number == 0:
+            raise SystemExit(2)
+        return number
+
+    first, second = headway.map(call, [0, 1], on_error="return")
+    assert "SystemExit" in str(first)
+    assert second == 1
+
+
+def test_tokens_that_are_none_are_named_and_nothing_hangs() -> None:
+    with pytest.raises(ZeroDivisionError):
+        headway.map(halve, [1, 2], tokens=lambda number: 1 // 0)
+    many: Any = "many"
+    with pytest.raises(headway.HeadwayError, match="tokens is 'many'"):
+        headway.map(halve, [1, 2], tokens=lambda number: many)
+    wrong: Any = {"rpm": 5}
+    with pytest.raises(headway.HeadwayError, match="limits has"):
+        headway.map(halve, [1], limits=wrong)
+
+
+def test_a_stream_is_read_once() -> None:
+    stream = headway.stream(halve, [2])
+    assert [done.value for done in stream] == [1.0]
+    with pytest.raises(headway.HeadwayError, match="read already"):
+        list(stream)

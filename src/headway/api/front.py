@@ -173,11 +173,19 @@ class Stream(Generic[_T, _R]):
         self, call: Callable[[_T], Any], items: Items[_T], options: Options, *, ordered: bool
     ) -> None:
         self._call, self._items, self._options, self._ordered = call, items, options, ordered
+        self._taken = False
 
     def __aiter__(self) -> AsyncIterator[Result[_T, _R]]:
+        self._take()
         return self._results(Run(self._call, self._items, self._options))
 
+    def _take(self) -> None:
+        if self._taken:
+            raise UsageError("this stream was read already", hint="call headway.stream again for another run")
+        self._taken = True
+
     def __iter__(self) -> Iterator[Result[_T, _R]]:
+        self._take()
         with Background() as background:
             run: Run[_T, _R] = background.make(lambda: Run(self._call, self._items, self._options))
             yield from background.iterate(self._results(run), run.interrupt)

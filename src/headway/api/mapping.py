@@ -151,6 +151,8 @@ class Run(Generic[T, R]):
         self.decoded: Callable[[bytes], Any] = msgspec.json.Decoder(options.returns).decode
         self._ledger: Ledger | None = None
         if options.db is not None:
+            if not options.name and getattr(call, "__name__", "") == "<lambda>":
+                raise UsageError("a lambda has no name to keep results under", hint="give one: name='…'")
             self._ledger = Ledger(options.db, options.name or name_of(call), "map", name_of(call))
 
     def _settings(self) -> Settings:
@@ -207,7 +209,7 @@ class Run(Generic[T, R]):
         return key
 
     def _submit(self, item: T, known: dict[str, Kept]) -> None:
-        lane = self._lane_of(item)
+        lane, size = self._lane_of(item), self.options.estimate(item)
         index = self._next
         self._next += 1
         if self._ledger is None:
@@ -221,7 +223,7 @@ class Run(Generic[T, R]):
             one = _KeptItem(self, index, item, self._ledger, kept)
         self._unstarted += 1
         self._under_way += 1
-        self.calls.submit(lane, one.call, one.ended, **self.options.estimate(item))
+        self.calls.submit(lane, one.call, one.ended, **size)
 
     def _recalled(self, index: int, item: T, lane: str, value: bytes) -> None:
         """An earlier run has its result."""

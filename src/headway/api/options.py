@@ -74,6 +74,12 @@ class Options:
             )
         lane = choices.get("lane", LANE)
         self._limits = choices.get("limits")
+        found = self._limits.values() if isinstance(self._limits, Mapping) else [self._limits]
+        for limits in found:
+            if limits is not None and not isinstance(limits, Limits):
+                raise UsageError(
+                    f"limits has {limits!r} in it", hint="Limits(rpm=…), or a mapping of lanes to such"
+                )
         self._tokens = choices.get("tokens")
         self.retry = choices.get("retry") or Retry()
         self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
@@ -121,5 +127,9 @@ class Options:
         """What is known of a unit's size."""
         if self._tokens is None:
             return {"chars": len(item)} if isinstance(item, str) else {}
-        tokens = self._tokens(item) if callable(self._tokens) else self._tokens
+        tokens: object = self._tokens(item) if callable(self._tokens) else self._tokens
+        if not isinstance(tokens, int | float) or not 0 <= tokens < 1e15:
+            raise UsageError(
+                f"tokens is {tokens!r}", hint="a number of 0 or more, or a function that gives one"
+            )
         return {"estimate": Estimate(input_tokens=float(tokens))}

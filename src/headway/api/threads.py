@@ -70,7 +70,10 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
         return  # Too late: it was abandoned.
     if error is None:
         future.set_result(value)
-    elif isinstance(error, StopIteration):  # A future refuses it.
-        future.set_exception(RuntimeError("the callable raised StopIteration"))
+    elif isinstance(error, StopIteration) or not isinstance(error, Exception):
+        # A future refuses the first; the others (SystemExit, a cancellation) would end the loop, not the call.
+        future.set_exception(
+            RuntimeError(f"the callable raised {type(error).__name__}: {error}".rstrip(": "))
+        )
     else:
         future.set_exception(error)

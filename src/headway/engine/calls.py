@@ -227,7 +227,13 @@ class Calls(Turns):
         try:
             flight.outcome = await flight.call(flight)
         except asyncio.CancelledError:
-            flight.task = None
+            task, flight.task = flight.task, None
+            if (
+                task is not None and not task.cancelling()
+            ):  # Nobody called it off: something inside of it was.
+                flight.outcome = Outcome(Kind.INVALID, message="it ended with a CancelledError of its own")
+                self.tell(events.Finished(flight.index, flight.outcome))
+                return
             self.tell(events.Cancelled(flight.index))
             return
         except Exception as error:  # A call says how it went; one that raises has a bug.
