@@ -277,3 +277,19 @@ def test_mistakes_are_named() -> None:
         pool.submit_work_unit(unit, "x")
     assert unit.result is not None
     assert "returned a str, not a WorkerResult" in unit.result.error
+
+
+def test_a_unit_that_failed_can_be_handed_in_again(tmp_path: Path) -> None:
+    tries: list[str] = []
+
+    def act(prompt: str) -> Any:
+        tries.append(prompt)
+        return WorkerResult(len(tries) > 1, output=prompt, error="not yet")
+
+    unit = WorkUnit("a")
+    with WorkerPool(Doing(act), "job", tmp_path / "h.db") as pool:
+        for _ in range(2):
+            pool.submit_work_unit(unit, "x")
+            assert pool.wait_for_completion(10)
+    assert unit.status == "succeeded"
+    assert rows(tmp_path / "h.db", "SELECT status, attempts FROM units") == [("succeeded", 2)]

@@ -76,7 +76,7 @@ class Ledger:
                     f"the job '{self.name}' in {self._db} is a {self._job.kind}, not a {self._kind}",
                     hint="give this one another name",
                 )
-            self._total = self._job.total
+            self._total = self._before = self._job.total
             self.done_before = self._job.good
             self._worker = self._store.begin(self._job.id, {}, "", time.time())
         except BaseException:
@@ -113,8 +113,10 @@ class Ledger:
 
     # -- units ------------------------------------------------------------------------------------------------
 
-    def known(self, keys: list[str]) -> dict[str, Kept]:
-        """What is on record for these keys."""
+    def known(self, keys: list[str], *, ours: bool = False) -> dict[str, Kept]:
+        """What is on record for these keys; of this run's own units only where that is asked."""
+        if not (self._before or ours):
+            return {}
         return {
             row.custom_id: Kept(row.index, row.attempts, row.body if row.status in GOOD else None)
             for row in self._store.found(self._job.id, keys)

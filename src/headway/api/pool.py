@@ -235,7 +235,9 @@ class WorkerPool:
             if self._ledger is not None:
                 key = work.view.id
                 payload = _json({"prompt": work.prompt, "payload": work.view.payload})
-                work.kept = self._ledger.known([key]).get(key) or self._ledger.add(key, LANE, payload)
+                work.kept = self._ledger.known([key], ours=True).get(key) or self._ledger.add(
+                    key, LANE, payload
+                )
                 if work.kept.value is not None:
                     work.result = msgspec.json.decode(work.kept.value, type=WorkerResult)
                     self._over(work, Status.SUCCEEDED, work.result)
