@@ -40,12 +40,13 @@ class Summarizer:
         return headway.WorkerResult(success=True, output=told["content"], conversation=[*messages, told])
 
 
+# Callbacks run in the workers' threads, two at a time here: a line goes out in one piece, its end with it.
 def complete(unit: headway.WorkUnit, result: headway.WorkerResult) -> None:
-    print(f"{unit.id}: {len(result.output)} characters")
+    sys.stdout.write(f"{unit.id}: {len(result.output)} characters\n")
 
 
 def failed(unit: headway.WorkUnit, result: headway.WorkerResult) -> None:
-    print(f"{unit.id}: failed: {result.error}")
+    sys.stdout.write(f"{unit.id}: failed: {result.error}\n")
 
 
 def main(paths: list[str], store: str = "worker_pool.db") -> int:
