@@ -37,6 +37,7 @@ BARS: Final = (
     Bar("known-1s", "input", 1.03, 1.0, {"B": (1.11, 25.0)}),
     Bar("known-1s", "longest", 1.01, 1.0, {"B": (1.11, 25.0)}),
     Bar("minute-headers", "input", 1.06, 4.0),
+    *(Bar(f"levels-{depth}s", "input", 1.03, 1.0) for depth in (60, 10, 1)),
     Bar("limit-drops", "input", 1.10, 40.0),
     Bar("storms", "input", 1.10, 4.0),
     # Nobody tells anything (issue 3).

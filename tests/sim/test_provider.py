@@ -89,6 +89,14 @@ def test_headers_tell_the_level_or_a_minute_that_is_not_enforced() -> None:
     assert refused(boastful.arrive(truth(), 0.0)).kind is Kind.RATE
 
 
+def test_some_tell_what_is_left_and_not_when_it_is_full() -> None:
+    provider = VirtualProvider(Provider(rpm=600, depth_s=1, headers="levels"), "seed")
+    hint = admitted(provider.arrive(truth(), 0.0)).hint
+    assert hint is not None
+    (report,) = hint.reports
+    assert (report.limit, report.remaining, report.reset_s) == (600, 9, None)
+
+
 def test_anthropic_headers_are_rounded_as_documented() -> None:
     provider = VirtualProvider(
         Provider(input_tpm=60_000, depth_s=10, counting="used", headers="anthropic"), "seed"

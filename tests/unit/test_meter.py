@@ -380,6 +380,26 @@ def test_rounded_resets_narrow_the_ceiling_down_to_the_truth(depth_s: float) -> 
     assert meter.ceiling_s == pytest.approx(depth_s, abs=0.2)
 
 
+def test_without_a_reset_a_bucket_holds_no_more_than_was_ever_seen_in_it() -> None:
+    meter = Meter(REQUESTS, 3000.0, reported=True)
+    mark = meter.reserve(1.0, 0.0)
+    meter.sync(left(49.0, limit=3000.0), mark, 0.0, 1, 1.0)
+    assert meter.ceiling_s == pytest.approx(1.0)  # A second's worth, and nobody else has used the rest of a minute's.
+    assert meter.ready_at(1.0) <= 0.0
+    mark = meter.reserve(20.0, 10.0)
+    meter.sync(left(130.0, limit=3000.0), mark, 10.0, 2, 20.0)
+    assert meter.ceiling_s == pytest.approx(3.0)
+    assert meter.level(10.0, meter.ceiling_s) == pytest.approx(130.0)
+
+
+def test_what_is_left_of_a_day_says_nothing_of_how_deep_it_is() -> None:
+    meter = Meter(REQUESTS, 1000.0, DAY_S, reported=True)
+    mark = meter.reserve(1.0, 0.0)
+    meter.sync(Report(REQUESTS, 1000.0, 400.0, period_s=DAY_S, remaining_precision=0.0), mark, 0.0, 1, 1.0)
+    assert meter.ceiling_s == DAY_S
+    assert meter.level(0.0) == pytest.approx(400.0)
+
+
 def test_a_reset_that_cannot_be_is_not_believed() -> None:
     meter = Meter(TOKENS, 150_000.0, reported=True)
     mark = meter.reserve(16.0, 0.0)

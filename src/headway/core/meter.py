@@ -58,7 +58,7 @@ class Meter:
     __slots__ = (
         "bursts", "ceiling_s", "credits", "debt_s", "depth_s", "dimension", "foreign_s", "full_at", "guard_s", "implied", "limit",
         "name", "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "since_s", "synced", "synced_seq",
-        "used_s",
+        "top_s", "used_s",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,8 @@ class Meter:
         self.ceiling_s = period_s if burst_s is None or reported else burst_s
         self.deepen(FIRST_DEPTH_S if burst_s is None else burst_s)
         self.implied = (0.0, self.ceiling_s * SANE_RESET)
+        #: The most that was seen in it, as seconds of refill.
+        self.top_s = 0.0
         self.full_at = now
         #: Refunds `(at, seconds)` and beginnings of bursts `(at, mark before)`, the latest last.
         self.credits: deque[tuple[float, float]] = deque()
@@ -228,6 +230,8 @@ class Meter:
         self.synced = (mark, sent_at)
         if report.reset_s is not None:
             self._narrow_ceiling(left_s + report.reset_s, report)
+        elif not refused and self.period_s < DAY_S:
+            self._raise_ceiling(left_s + cost / self.rate)
         wrong_by = sent_at + self.ceiling_s - left_s - (mark + self.shift)
         blur_s = report.remaining_precision / self.rate
         if wrong_by > blur_s:
@@ -271,6 +275,21 @@ class Meter:
         self.implied = (low, high)  # Where a report agrees with none before, the provider has changed.
         self.ceiling_s = max(SHALLOWEST_S, (low + high) / 2.0)
         self.deepen(self.proven_s)
+
+    def _raise_ceiling(self, seen_s: float) -> None:
+        """Nobody says when it will be full: it is taken to hold no more than was ever seen in it, or was configured.
+
+        That is never too bold. What may start depends on what is left, and what is left is counted from here; only the
+        guard and the probes go by how deep the bucket is.
+        """
+        if seen_s > self.top_s:
+            self.top_s = seen_s
+            least_s = SHALLOWEST_S if self.probed else self.proven_s
+            moved = min(max(least_s, seen_s), self.period_s) - self.ceiling_s
+            self.ceiling_s += moved
+            self.full_at += moved  # What is left stays what it was thought to be.
+            self.shift += moved
+            self.deepen(self.proven_s)
 
     @property
     def shallow(self) -> bool:

@@ -214,6 +214,8 @@ class VirtualProvider:
         bucket.refill(now)
         remaining = max(0.0, bucket.level)
         reset_s = bucket.full_in_s()
+        if self.spec.headers == "levels":
+            return Report(dimension, bucket.rate * 60.0, floor(remaining))
         if self.spec.headers == "openai":
             return Report(dimension, bucket.rate * 60.0, floor(remaining), ceil(reset_s * 1000.0) / 1000.0)
         if dimension is not Dimension.REQUESTS:

@@ -90,7 +90,8 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     #: Whether the whole allowance of `depth_s` seconds comes at once, at the start of each such window.
     fixed_windows: bool = False
     counting: Literal["reserved", "used"] = "reserved"
-    headers: Literal["none", "openai", "anthropic"] = "none"
+    #: "levels" tells limits and what is left of them, and not when they are full again (Mistral, xAI, Fireworks).
+    headers: Literal["none", "openai", "anthropic", "levels"] = "none"
     #: Whether headers speak of a minute-deep bucket, whatever depth is enforced.
     headers_say_minute: bool = False
     #: Whether a 429 says which limit it is about.
