@@ -109,7 +109,9 @@ def hold_survives(spec: LaneSpec, script: Script, hold_s: float, cut_at: float, 
     require(len(starts) == len(UNITS) and again.done, "hold", f"{len(starts)} starts of {len(UNITS)}")
     if left_s <= 0.0:
         late = starts[0] > 500.0 + max(0.0, owed_s) + 1e-3
-        require(not late, "hold", f"the hold is over, {owed_s} s are owed, and the first start was at {starts[0]}")
+        require(
+            not late, "hold", f"the hold is over, {owed_s} s are owed, and the first start was at {starts[0]}"
+        )
 
 
 records = given(

@@ -40,16 +40,10 @@ from headway.core.model import Dimension, Kind, Usage
 from headway.errors import ConfigError
 from headway.providers.addresses import root_of
 from headway.providers.base import Adapter, Answer
-from headway.providers.http import (
-    KINDS,
-    LONGEST_FAILURE,
-    HttpAdapter,
-    Secret,
-    Settings,
-    _duration,
-    adapter_for,
-    dialect_of,
-)
+from headway.providers.dialect import KINDS, dialect_of
+from headway.providers.http import LONGEST_FAILURE, HttpAdapter, Settings, adapter_for
+from headway.providers.secrecy import Secret
+from headway.providers.trouble import duration
 
 GOOD = json.dumps(completion()).encode()
 
@@ -373,7 +367,7 @@ async def test_a_timeout_while_a_stream_runs() -> None:
     ("seconds", "words"), [(600.0, "10 min"), (90.0, "90 s"), (0.5, "0.5 s"), (60.0, "1 min")]
 )
 def test_durations(seconds: float, words: str) -> None:
-    assert _duration(seconds) == words
+    assert duration(seconds) == words
 
 
 @pytest.mark.parametrize("begun", [b"", http(GOOD)[:-30], stream_head() + chunk(b": hello\n\n")])

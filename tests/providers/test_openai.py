@@ -13,7 +13,7 @@ from tests.providers.test_sse import JSON, cut
 from tests.providers.wire import completion, event
 
 from headway.core.model import Usage
-from headway.providers.http import Endpoint
+from headway.providers.dialect import Endpoint
 from headway.providers.openai import ChatDraft, OpenAI, ResponseDraft
 from headway.providers.sse import Broken, Draft, Parser, Refused
 

@@ -384,7 +384,9 @@ def test_without_a_reset_a_bucket_holds_no_more_than_was_ever_seen_in_it() -> No
     meter = Meter(REQUESTS, 3000.0, reported=True)
     mark = meter.reserve(1.0, 0.0)
     meter.sync(left(49.0, limit=3000.0), mark, 0.0, 1, 1.0)
-    assert meter.ceiling_s == pytest.approx(1.0)  # A second's worth, and nobody else has used the rest of a minute's.
+    assert meter.ceiling_s == pytest.approx(
+        1.0
+    )  # A second's worth, and nobody else has used the rest of a minute's.
     assert meter.ready_at(1.0) <= 0.0
     mark = meter.reserve(20.0, 10.0)
     meter.sync(left(130.0, limit=3000.0), mark, 10.0, 2, 20.0)

@@ -1,6 +1,6 @@
 """HTTP: one attempt carried to a provider and back, over aiohttp.
 
-Owns connections, the attempt's timeout, keys (in memory, and out of everything that leaves this file), and turning
+Owns connections, the attempt's timeout, keys (never in what leaves this file), and turning
 whatever a server or a network does into an `Answer`. What a provider's requests and answers look like is its
 dialect's; what its refusals mean is `understand`'s. Nothing here retries, follows a redirect or paces.
 
@@ -11,32 +11,30 @@ that is odd is found out afterwards, by whoever has time.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import msgspec
-from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
 import headway
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.errors import ConfigError
-from headway.providers.anthropic import Anthropic
 from headway.providers.base import Admitted, Answer, RateLimit, Request
+from headway.providers.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
 from headway.providers.hints import understand
 from headway.providers.limit import Limit
 from headway.providers.messages import shown
-from headway.providers.openai import OpenAI
 from headway.providers.profiles import profile_for
+from headway.providers.secrecy import Scrubber, Secret, secrets_in
 from headway.providers.seen import Facts, Seen
 from headway.providers.sse import Broken, Draft, Parser, Refused, counts, decoded, encoded, mapping
-from headway.providers.wire import CONNECT_S, Reply, Wire, head_of, lines_of
+from headway.providers.trouble import FAULTS, duration, trouble
+from headway.providers.wire import Reply, Wire, head_of, lines_of
 
 if TYPE_CHECKING:
     from headway.providers.bedrock import Sign
@@ -45,115 +43,17 @@ if TYPE_CHECKING:
 LONGEST_FAILURE: Final = 65_536
 #: How long a stream that said its last word may take to end, for its connection to be used again.
 DRAIN_S: Final = 0.5
-#: A shorter key is a word that a local server wants to hear, and stands in good answers.
-SHORTEST_SECRET: Final = 8
 #: Paths come from input rows; there are few, and a file of nonsense must not fill the memory.
 MOST_ROUTES: Final = 256
 LONGEST_REQUEST_ID: Final = 200
 
-BLOT: Final = "***"
-
-#: Everything that a network, or what answers at its other end, can throw.
-FAULTS: Final = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, UnicodeError)
 _LIMITED: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
-_SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 #: Compression makes a server collect events before it sends them.
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Shape(Protocol):
-    """A decoded answer."""
-
-    @property
-    def error(self) -> object | None:
-        """The error that it is, if it is one."""
-
-    def counted(self) -> Usage | None:
-        """What the call took."""
-
-
-class Endpoint(Protocol):
-    """What is behind a path."""
-
-    @property
-    def name(self) -> str:
-        """What an answer is, for messages."""
-
-    @property
-    def shape(self) -> type[Shape]:
-        """The least that makes an answer one."""
-
-    def streamed(self, request: bytes) -> bytes | None:
-        """The same request as a stream; None where it may not be one."""
-
-    def draft(self, request: bytes) -> Draft | None:
-        """What a stream is assembled in."""
-
-    def conversation(self, request: Any, answer: Any) -> list[dict[str, Any]]:
-        """Both as messages: role, content, and whatever else they have."""
-
-
-class Dialect(Protocol):
-    """How one kind of API is asked."""
-
-    @property
-    def kind(self) -> str:
-        """Its name in the configuration."""
-
-    @property
-    def root(self) -> str:
-        """Where it is, if nothing else is said."""
-
-    @property
-    def request_id(self) -> str:
-        """The header that names a request."""
-
-    def headers(self, key: str) -> Iterable[tuple[str, str]]:
-        """The headers of every request beside the usual ones."""
-
-    def address(self, base_url: str) -> str:
-        """What its paths stand below, from what was configured."""
-
-    def url(self, root: str, path: str) -> URL:
-        """Where a row's path is."""
-
-    def stream_url(self, root: str, path: str) -> URL:
-        """Where the same is answered as a stream."""
-
-    def endpoint(self, path: str) -> Endpoint:
-        """What is behind a path."""
-
-    def named_in(self, body: bytes) -> str:
-        """What an answer calls itself, where no header names it."""
-
-
-#: The kinds that can be asked over HTTP.
-KINDS: Final = ("anthropic", "azure", "bedrock", "gemini", "openai")
-#: Whose streams are known to work, and to tell limits before the answer is done.
-STREAMED: Final = frozenset({"openai", "anthropic"})
-
-
 # -- settings -----------------------------------------------------------------------------------------------------
-
-
-class Secret:
-    """A key in memory: it shows itself to nobody who does not ask."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        text = text.strip()
-        if not (text.isascii() and (text.isprintable() or not text)):
-            raise ConfigError("the key has characters that no key has", hint="check how it was copied")
-        self._text = text
-
-    def __repr__(self) -> str:
-        return BLOT
-
-    def reveal(self) -> str:
-        """The key itself."""
-        return self._text
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -194,26 +94,6 @@ def adapter_for(
     return HttpAdapter(dialect, settings)
 
 
-def dialect_of(kind: str, *, api_version: str = "", asks_usage: bool = True) -> Dialect:
-    """How a kind is asked. Those that few use are loaded when somebody does: they would cost every run 5 ms."""
-    match kind:
-        case "anthropic":
-            return Anthropic()
-        case "azure":
-            from headway.providers.azure import Azure
-
-            return Azure(api_version)
-        case "bedrock":
-            from headway.providers.bedrock import Bedrock
-
-            return Bedrock()
-        case "gemini":
-            from headway.providers.gemini import Gemini
-
-            return Gemini()
-    return OpenAI(asks_usage=asks_usage)
-
-
 def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
     """What signs requests, where they are signed, and what must never be seen of the key."""
     if kind != "bedrock":
@@ -221,32 +101,6 @@ def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
     from headway.providers.bedrock import signer
 
     return signer(key, region)
-
-
-class Scrubber:
-    """Blots secrets out of whatever a server sends back, in the ways that servers write them."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {
-            form
-            for secret in secrets
-            if len(secret) >= SHORTEST_SECRET
-            for form in (secret, secret.replace("/", "\\/"), quote(secret, safe=""))
-        }
-        self._forms = tuple((form, form.encode()) for form in sorted(forms, key=len, reverse=True))
-
-    def body(self, body: bytes) -> bytes:
-        """A body without them."""
-        for _, form in self._forms:
-            if form in body:
-                body = body.replace(form, BLOT.encode())
-        return body
-
-    def text(self, text: str) -> str:
-        """A text without them."""
-        for form, _ in self._forms:
-            text = text.replace(form, BLOT)
-        return text
 
 
 # -- connections --------------------------------------------------------------------------------------------------
@@ -300,7 +154,7 @@ class HttpAdapter:
         self._sign, secrets = _signer(dialect.kind, key, settings.region)
         self._headers = _headers(dialect.headers(key), settings.headers)
         self._named = {name.lower() for name in self._headers}
-        self._scrub = Scrubber([*secrets, *_secrets(settings.headers)])
+        self._scrub = Scrubber([*secrets, *secrets_in(settings.headers)])
         self._routes: dict[str, Route] = {}
         self._wire: Wire | None = None
 
@@ -563,9 +417,9 @@ class HttpAdapter:
         if limit.expired:
             what = "no answer" if response is None else "no whole answer"
             return self._failed(
-                Kind.TIMEOUT, f"{what} within {_duration(limit.seconds)}", response, usage=usage
+                Kind.TIMEOUT, f"{what} within {duration(limit.seconds)}", response, usage=usage
             )
-        return self._failed(Kind.TRANSIENT, _trouble(fault, self._host), response, usage=usage)
+        return self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
 
 
 class _Exchange(msgspec.Struct):
@@ -629,11 +483,6 @@ def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> dict
     return dict(headers)
 
 
-def _secrets(headers: Mapping[str, str]) -> list[str]:
-    """What of the further headers is secret: by their names."""
-    return [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_NAME.search(name)]
-
-
 def _valid(body: bytes, value: Any) -> bytes:
     """The body where every reader can read it; otherwise what could be read of it."""
     try:
@@ -669,52 +518,3 @@ def _what_is(body: bytes, content_type: str) -> str:
     if start[:1] in (b"{", b"["):
         return f"the body is cut off or broken JSON ({len(body)} bytes)"
     return f"the body is no JSON ({shown(content_type, otherwise='no content type')[:80]})"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"
-
-
-#: What a fault means for whoever has to do something about it; the first that fits.
-_TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
-    (
-        aiohttp.ClientConnectorCertificateError,
-        "the certificate of {host} is not trusted ({text}): check base_url, the system's clock, and its certificates "
-        "(SSL_CERT_FILE)",
-    ),
-    (
-        aiohttp.ClientConnectorSSLError,
-        "no TLS connection to {host} ({text}): check whether base_url should be https",
-    ),
-    (
-        aiohttp.ClientConnectorDNSError,
-        "the host {host} cannot be resolved: check base_url, the network and its DNS",
-    ),
-    (aiohttp.ConnectionTimeoutError, f"no connection to {{host}} within {_duration(CONNECT_S)}"),
-    (aiohttp.ClientConnectorError, "no connection to {host} ({text})"),
-    (aiohttp.ServerDisconnectedError, "{host} closed the connection before it answered"),
-    (aiohttp.ClientPayloadError, "the answer broke off: {text}"),
-    (HttpProcessingError, "{host} answers something that is no HTTP ({text})"),
-    (UnicodeError, "the host {host} cannot be resolved: check base_url"),
-    (ConnectionError, "the connection to {host} was lost ({text})"),
-)
-
-
-def _trouble(fault: BaseException, host: str) -> str:
-    text = shown(_reason(fault))
-    for kind, words in _TROUBLES:
-        if isinstance(fault, kind):
-            return words.format(host=host, text=text)
-    return f"the connection to {host} failed: {text}"
-
-
-def _reason(fault: BaseException) -> str:
-    """The part of a fault's text that says something."""
-    if isinstance(fault, aiohttp.ClientConnectorCertificateError):
-        fault = fault.certificate_error
-        return getattr(fault, "verify_message", "") or str(fault)
-    if isinstance(fault, HttpProcessingError):
-        return fault.message
-    if isinstance(fault, OSError) and fault.strerror:
-        return fault.strerror
-    return str(fault) or type(fault).__name__
