@@ -1,7 +1,7 @@
 # Everything a developer or CI runs. All set-up happens in .venv; nothing is installed elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check crash bench lock clean rebuild
+.PHONY: help setup demo test check crash soak bench lock clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -59,6 +59,10 @@ test: check ## what CI runs: check, then every test
 # KILLS=1000 makes a long night of it; SEED chooses the moments.
 crash: setup ## the crash suite, all of it: SIGKILL at every commit point and at 200 random moments, full disks, jumps of the clock
 	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
+
+# MINUTES=600 makes a long night of it.
+soak: setup ## half an hour of mixed work with faults, deaths and kills: nothing grows, nothing is lost
+	HEADWAY_SOAK_S=$$(( 60 * $(or $(MINUTES),30) )) $(BIN)/pytest -n 0 -rP tests/soak
 
 bench: setup ## measure, and write bench/RESULTS.md (SECTION=overhead: one section of it)
 	$(BIN)/python -m bench $(SECTION)

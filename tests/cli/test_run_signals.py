@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Headway
@@ -53,6 +55,34 @@ def test_the_first_lets_what_is_in_flight_finish(stage: Stage, headway: Headway,
     assert headway("resume", "-q").code == 0
     assert contents(stage.rows()) == echoes(10)
     assert [stage.sent(index) for index in range(10)] == [1] * 10
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler of its own for a signal."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
+    return bool(caught >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_while_the_input_is_read_it_ends_at_once_and_leaves_nothing(
+    stage: Stage, headway: Headway, number: int
+) -> None:
+    command = [sys.executable, "-m", "headway", "run", "-"]
+    with subprocess.Popen(
+        command, cwd=stage.root, env=stage.environ(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(stage.row(0)) + "\n")  # And it waits for more.
+        process.stdin.flush()
+        wait_for("its handler", lambda: catches(process.pid, signal.SIGTERM))  # Python has the other early.
+        process.send_signal(number)
+        process.wait(20)
+        assert process.stderr is not None
+        err = process.stderr.read()
+    assert (process.returncode, err.strip()) == (130, "headway: interrupted")
+    assert stage.sent(0) == 0
+    assert stage.statuses() == {}
 
 
 def test_the_second_cancels_what_is_in_flight(stage: Stage, headway: Headway) -> None:

@@ -1,0 +1,243 @@
+"""Hours of mixed work in small: four lanes, a faulty provider, workers that die, an engine that is stopped and killed.
+
+`make soak` takes half an hour, a test run eight seconds (HEADWAY_SOAK_S says how many). Half of that one process works
+undisturbed, and may hold no more memory, files or threads at its end than it did early on; then it is stopped and killed
+again and again. At the end every unit has its own answer, and no process is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.crash.stage import wait_for
+
+from headway.fake.process import FakeProcess, fake_process
+
+SECONDS = float(os.environ.get("HEADWAY_SOAK_S", "8"))
+#: Units a second of each lane, as its limit allows.
+RATES = {"told": 60, "silent": 30, "faulty": 30, "work": 30}
+#: What may come on top of what a process held early on: growth that ends, such as pools that fill up.
+MORE_MB = 12.0
+MORE_FILES = 24
+MORE_THREADS = 4
+#: Every so many units of the workers' lane one kills its worker the first time.
+DEADLY = 53
+
+WORK = f"""
+import os, pathlib
+
+def work(payload):
+    number = payload["n"]
+    mark = pathlib.Path("died") / str(number)
+    if number % {DEADLY} == 7 and not mark.exists():
+        mark.touch()
+        os._exit(3)
+    return {{"echo": number}}
+"""
+
+FAULTS = (("5xx", 0.03), ("reset", 0.01), ("truncated", 0.01), ("html", 0.005), ("bad-headers", 0.03))
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds."""
+
+    memory_mb: float
+    files: int
+    threads: int
+
+    @classmethod
+    def by(cls, pid: int) -> Held:
+        """What it holds now."""
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        told = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        files = len(os.listdir(f"/proc/{pid}/fd"))
+        return cls(int(told["VmRSS"].split()[0]) / 1024.0, files, int(told["Threads"]))
+
+
+class Field:
+    """A directory with all four lanes in one job."""
+
+    def __init__(self, root: Path, fake: FakeProcess) -> None:
+        self.root = root
+        self.fake = fake
+        self.units = {lane: int(rate * SECONDS) for lane, rate in RATES.items()}
+        (root / "died").mkdir()
+        (root / "deeds.py").write_text(WORK, encoding="utf-8")
+        (root / "headway.toml").write_text(self._config(), encoding="utf-8")
+        (root / "in.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in self._rows()), encoding="utf-8"
+        )
+
+    def _config(self) -> str:
+        told = ""
+        for lane in ("told", "silent", "faulty"):
+            told += (
+                f'[providers.{lane}]\nkind = "openai"\nbase_url = "{self.fake.url}/v1"\n'
+                f'api_key_env = "KEY_{lane.upper()}"\n[providers.{lane}.retry]\nbase = "50ms"\ncap = "1s"\n'
+            )
+        return (
+            "[run]\nmax_attempts = 9\n"
+            + told
+            + (
+                '[providers.work]\nkind = "python"\ntarget = "deeds:work"\nworkers = 2\nrecycle_after = 100\n'
+                f'[providers.work.limits]\nrpm = {RATES["work"] * 60}\nburst = "1s"\n'
+            )
+        )
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for number in range(max(self.units.values())):
+            for lane, units in self.units.items():
+                if number < units:
+                    said = (
+                        {"payload": {"n": number}} if lane == "work" else {"prompt": f"say {lane} {number}"}
+                    )
+                    yield {"id": f"{lane}-{number}", "model": f"{lane}/m", **said}
+
+    @contextmanager
+    def process(self) -> Iterator[subprocess.Popen[bytes]]:
+        """`headway run` in a group of its own, which does not outlive the `with`."""
+        keys = {f"KEY_{lane.upper()}": lane for lane in RATES}
+        with (self.root / "stderr.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "headway", "run", "in.jsonl", "--progress", "plain"],
+                cwd=self.root, env={**os.environ, **keys, "PYTHONWARNINGS": "error"},
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+            )  # fmt: skip
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+
+    def done(self) -> int:
+        """How many units have succeeded, by the records."""
+        try:
+            db = sqlite3.connect(f"file:{self.root}/.headway/headway.db?mode=ro", uri=True)
+            try:
+                return int(db.execute("SELECT coalesce(sum(succeeded), 0) FROM jobs").fetchone()[0])
+            finally:
+                db.close()
+        except sqlite3.OperationalError:  # There are no tables yet.
+            return 0
+
+    def workers(self) -> list[int]:
+        """The processes that work in this directory."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    if os.readlink(entry / "cwd") == str(self.root):
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        return found
+
+    def wrong(self) -> dict[str, Any]:
+        """What is not as it should be in the output; empty where all is well."""
+        rows = [json.loads(line) for line in (self.root / "in.results.jsonl").read_text().splitlines()]
+        counts = Counter(row["custom_id"] for row in rows)
+        wrong = {row["custom_id"]: row for row in rows if not _right(row)}
+        missing = {row["id"]: "missing" for row in self._rows() if row["id"] not in counts}
+        double = {name: count for name, count in counts.items() if count > 1}
+        return {**wrong, **missing, **double}
+
+
+def _right(row: dict[str, Any]) -> bool:
+    """Whether a unit succeeded with the answer to its own question."""
+    lane, _, number = row["custom_id"].rpartition("-")
+    body = row["response"]["body"] if row["response"] else None
+    if row["headway"]["status"] != "succeeded" or body is None:
+        return False
+    if lane == "work":
+        return bool(body == {"echo": int(number)})
+    return bool(body["choices"][0]["message"]["content"] == f"echo: say {lane} {number}")
+
+
+@pytest.fixture
+def field(tmp_path: Path) -> Iterator[Field]:
+    """Three accounts: one tells its limits, one tells nothing, one fails in every way that passes by itself."""
+    latency = {"min": 0.02, "max": 0.2}
+    accounts: dict[str, Any] = {
+        lane: {"rpm": RATES[lane] * 60, "burst": 1, "latency": latency}
+        for lane in ("told", "silent", "faulty")
+    }
+    accounts["silent"]["headers"] = "none"
+    accounts["faulty"]["faults"] = [{"kind": kind, "chance": chance} for kind, chance in FAULTS]
+    plan = tmp_path / "fake.json"
+    plan.write_text(json.dumps({"strict": True, "accounts": accounts}), encoding="utf-8")
+    root = tmp_path / "run"
+    root.mkdir()
+    with fake_process("--config", str(plan)) as fake:
+        yield Field(root, fake)
+
+
+def work_undisturbed(field: Field) -> tuple[Held, Held]:
+    """One process for half of the work, then SIGTERM: what it held early on, and at the end."""
+    total = sum(field.units.values())
+    with field.process() as process:
+        patience_s = 60.0 + 2.0 * SECONDS
+
+        def reached(share: float) -> Held:
+            def look() -> bool:
+                assert process.poll() is None, (field.root / "stderr.log").read_text()[-2000:]
+                return field.done() >= share * total
+
+            wait_for(f"{share:.0%} of the units", look, patience_s)
+            return Held.by(process.pid)
+
+        early, late = reached(0.15), reached(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 130, (field.root / "stderr.log").read_text()[-2000:]
+    return early, late
+
+
+def kill_until_done(field: Field, rng: random.Random) -> int:
+    """The rest, in processes that are stopped or killed after a while; returns how many of them there were."""
+    ended = 0
+    give_up_at = time.monotonic() + 120.0 + 4.0 * SECONDS
+    while True:
+        assert time.monotonic() < give_up_at, (
+            f"{field.done()} of {sum(field.units.values())} after {ended} processes"
+        )
+        with field.process() as process:
+            try:
+                code = process.wait(rng.uniform(1.0, 2.0 + SECONDS / 20.0))
+            except subprocess.TimeoutExpired:
+                process.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM)))
+                code = process.wait(60)
+        ended += 1
+        if code == 0:
+            return ended
+        # One that has not come to its first line yet is simply ended by SIGTERM.
+        assert code in (-signal.SIGKILL, -signal.SIGTERM, 130), (field.root / "stderr.log").read_text()[
+            -2000:
+        ]
+
+
+@pytest.mark.timeout(300 + 8 * SECONDS)
+def test_nothing_grows_and_nothing_is_lost(field: Field) -> None:
+    early, late = work_undisturbed(field)
+    processes = kill_until_done(field, random.Random(4))
+    print(f"{sum(field.units.values())} units, {early} → {late}, {processes} more processes")  # noqa: T201
+    assert late.memory_mb <= early.memory_mb * 1.1 + MORE_MB
+    assert late.files <= early.files + MORE_FILES
+    assert late.threads <= early.threads + MORE_THREADS
+    assert field.wrong() == {}
+    assert len(list((field.root / "died").iterdir())) == len(range(7, field.units["work"], DEADLY))
+    wait_for("the end of every process", lambda: not field.workers(), 5.0)
