@@ -7,9 +7,10 @@ import sys
 
 import click
 
-from headway.batch.jobs import Input, Progress, find, name_for
+from headway.batch.jobs import Input, find, name_for
 from headway.batch.output import claim
 from headway.cli import plan
+from headway.cli.run import Taking
 from headway.cli.running import tell_bad_rows
 from headway.cli.session import print_json, say
 from headway.config import Config
@@ -22,24 +23,16 @@ from headway.wiring.runs import RunFlags
 
 
 def dry_run(
-    config: Config,
-    source: Input,
-    flags: RunFlags,
-    *,
-    fresh: bool,
-    skip_bad: bool,
-    progress: Progress,
-    as_json: bool,
-    quiet: bool,
+    config: Config, source: Input, flags: RunFlags, taking: Taking, as_json: bool, quiet: bool
 ) -> int:
     """Check the rows, where they go, the keys and the output; say what there would be to do, and what it would take."""
     with records_at(config.db) as store:
-        job = None if fresh else find(store, config, source.digest)
+        job = None if taking.fresh else find(store, config, source.digest)
         if job is None and flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         name = name_for(store, source) if job is None else job.name
         claim(flags.out, name, force=flags.force, store=store, make=False)
-        ahead = _ahead(config, store, source, flags, fresh=fresh, skip_bad=skip_bad, progress=progress)
+        ahead = _ahead(config, store, source, flags, taking)
     if as_json:
         print_json({**plan.facts(ahead), "out": str(flags.out)})
     elif not quiet:
@@ -48,30 +41,19 @@ def dry_run(
     return 0
 
 
-def _ahead(
-    config: Config,
-    store: Store,
-    source: Input,
-    flags: RunFlags,
-    *,
-    fresh: bool,
-    skip_bad: bool,
-    progress: Progress,
-) -> Ahead:
+def _ahead(config: Config, store: Store, source: Input, flags: RunFlags, taking: Taking) -> Ahead:
     way = Way(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s)
     try:
         return look_ahead(
-            config, store, source, way, os.environ, fresh=fresh, only_failed=flags.only_failed, skip_bad=skip_bad,
-            progress=progress,
+            config, store, source, way, os.environ, fresh=taking.fresh, only_failed=flags.only_failed,
+            skip_bad=taking.skip_bad, progress=taking.progress,
         )  # fmt: skip
     except InputError as error:
         tell_bad_rows(error)
         raise
 
 
-def confirmed(
-    config: Config, source: Input, flags: RunFlags, *, fresh: bool, skip_bad: bool, progress: Progress
-) -> RunFlags | None:
+def confirmed(config: Config, source: Input, flags: RunFlags, taking: Taking) -> RunFlags | None:
     """Show the plan and ask; the flags with what was predicted, or None where the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
@@ -79,7 +61,7 @@ def confirmed(
             hint="leave --confirm out; 'headway plan FILE' shows the plan",
         )
     with records_at(config.db) as store:
-        ahead = _ahead(config, store, source, flags, fresh=fresh, skip_bad=skip_bad, progress=progress)
+        ahead = _ahead(config, store, source, flags, taking)
     if not ahead.forecast.requests:
         return flags  # Nothing would be sent, so there is nothing to ask.
     plan.show(plan.heading(source.name, ahead), ahead, err=True)

@@ -14,6 +14,8 @@ from headway.cli.recipe import recipe_of, recipe_options
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
+    from headway.batch.jobs import Input
+    from headway.cli.run import Taking
     from headway.config import Config
     from headway.wiring.forecasts import Ahead
 
@@ -57,18 +59,7 @@ def _what_if(command: Any) -> Any:
 @json_option
 @quiet_option
 @where_options
-def command(
-    file: str,
-    serial: bool,
-    delay: str,
-    fresh: bool,
-    skip_bad_rows: bool,
-    as_json: bool,
-    quiet: bool,
-    config: Path | None,
-    db: str | None,
-    **flags: Any,
-) -> int:
+def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str | None, **flags: Any) -> int:
     """Say what FILE would take if it were run now: requests, tokens and cost of each lane, how long, and which limit
     it comes from. The real scheduler runs in virtual time over the rows, the limits that are configured or were
     learned, and what answers of earlier jobs were like: `headway run FILE --limit 100` teaches enough. Ranges say how
@@ -79,29 +70,15 @@ def command(
     """
     from headway.batch.jobs import open_input
     from headway.cli import session
-    from headway.cli.run import counter
-    from headway.cli.running import delay_of, tell_bad_rows
-    from headway.errors import InputError
-    from headway.forecast.figures import Way
-    from headway.wiring.forecasts import look_ahead
-    from headway.wiring.places import records_at
+    from headway.cli.run import Taking, counter
     from headway.wiring.predictions import remember
 
     settings = session.settings(config, db, concurrency=flags["concurrency"])
     session.must_have_provider(settings)
-    what_if = {} if not any(flags[name] for name in _LIMITS) else limits_of(settings, flags)
-    delay_s = delay_of(delay)
-    way = Way(settings.run.concurrency, serial or delay_s > 0.0, delay_s)
+    what_if = limits_of(settings, flags)
+    taking = Taking(flags["fresh"], flags["skip_bad_rows"], counter(quiet))
     with open_input(file, sys.stdin.buffer if file == "-" else None, recipe_of(flags)) as source:
-        with records_at(settings.db) as store:
-            try:
-                ahead = look_ahead(
-                    settings, store, source, way, os.environ, what_if=what_if, fresh=fresh, skip_bad=skip_bad_rows,
-                    need_keys=False, progress=counter(quiet),
-                )  # fmt: skip
-            except InputError as error:
-                tell_bad_rows(error)
-                raise
+        ahead = _ahead(settings, source, taking, what_if, flags)
         if not what_if:
             remember(settings, source.digest, ahead.prediction)
         if as_json:
@@ -109,6 +86,29 @@ def command(
         else:
             show(heading(source.name, ahead), ahead)
     return 0
+
+
+def _ahead(
+    config: Config, source: Input, taking: Taking, what_if: dict[str, dict[str, float]], flags: dict[str, Any]
+) -> Ahead:
+    """The forecast, from the records as they are."""
+    from headway.cli.running import delay_of, tell_bad_rows
+    from headway.errors import InputError
+    from headway.forecast.figures import Way
+    from headway.wiring.forecasts import look_ahead
+    from headway.wiring.places import records_at
+
+    delay_s = delay_of(flags["delay"])
+    way = Way(config.run.concurrency, flags["serial"] or delay_s > 0.0, delay_s)
+    with records_at(config.db) as store:
+        try:
+            return look_ahead(
+                config, store, source, way, os.environ, what_if=what_if, fresh=taking.fresh, skip_bad=taking.skip_bad,
+                need_keys=False, progress=taking.progress,
+            )  # fmt: skip
+        except InputError as error:
+            tell_bad_rows(error)
+            raise
 
 
 def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, float]]:

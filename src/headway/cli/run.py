@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -14,10 +14,21 @@ from headway.cli.options import run_options, where_options
 from headway.cli.recipe import recipe_of, recipe_options
 
 if TYPE_CHECKING:
-    from headway.batch.jobs import Input
+    from headway.batch.jobs import Input, Progress
     from headway.config import Config
-    from headway.stores.base import Store
+    from headway.stores.base import Job, Store
     from headway.wiring.runs import RunFlags
+
+#: The flags that say what is shown of a run.
+_SHOWN: Final = ("progress", "quiet", "as_json")
+
+
+class Taking(NamedTuple):
+    """How a file is taken in: as a new job whatever was done before, without its bad rows, and who hears how far it is."""
+
+    fresh: bool
+    skip_bad: bool
+    progress: Progress
 
 
 @click.command(
@@ -40,14 +51,8 @@ def command(
     file: str,
     dry_run: bool,
     confirm: bool,
-    fresh: bool,
-    only_failed: bool,
-    skip_bad_rows: bool,
     config: Path | None,
     db: str | None,
-    quiet: bool,
-    as_json: bool,
-    progress: str,
     out: Path | None,
     **flags: Any,
 ) -> int:
@@ -59,93 +64,88 @@ def command(
     Everything is recorded as it happens: after Ctrl-C, a crash or a lost connection the same command goes on where it
     stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
     """
-    from headway.batch.jobs import find, open_input
+    from headway.batch.jobs import open_input
     from headway.cli import running, session
-    from headway.errors import UsageError
-    from headway.wiring.places import store_at
 
     settings = session.settings(config, db, **flags)
     session.must_have_provider(settings)
     recipe = recipe_of(flags)
     target = out or default_out(file, recipe.limit)
-    run_flags = running.flags_of(target, only_failed=only_failed, **flags)
-    source = open_input(file, sys.stdin.buffer if file == "-" else None, recipe)
-    if str(run_flags.out) == source.path:
+    run_flags = running.flags_of(target, **flags)
+    taking = Taking(flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]))
+    with open_input(file, sys.stdin.buffer if file == "-" else None, recipe) as source:
+        _must_not_be_the_input(target, source)
+        if dry_run or confirm:
+            from headway.cli import dry_run as ahead  # What plans is loaded for who wants a plan.
+
+            if dry_run:
+                return ahead.dry_run(settings, source, run_flags, taking, flags["as_json"], flags["quiet"])
+            if (planned := ahead.confirmed(settings, source, run_flags, taking)) is None:
+                return INTERRUPTED
+            run_flags = planned
+        return _run(settings, source, run_flags, taking, **{name: flags[name] for name in _SHOWN})
+
+
+def _must_not_be_the_input(target: Path, source: Input) -> None:
+    from headway.errors import UsageError
+
+    if str(target.absolute()) == source.path:
         raise UsageError(f"--out {target} is the input itself", hint="name another file")
-    if dry_run:
-        from headway.cli.dry_run import dry_run as look_ahead
 
-        with source:
-            return look_ahead(
-                settings,
-                source,
-                run_flags,
-                fresh=fresh,
-                skip_bad=skip_bad_rows,
-                progress=counter(quiet),
-                as_json=as_json,
-                quiet=quiet,
-            )
-    if confirm:
-        from headway.cli.dry_run import confirmed
 
-        planned = confirmed(
-            settings, source, run_flags, fresh=fresh, skip_bad=skip_bad_rows, progress=counter(quiet)
-        )
-        if planned is None:
-            return INTERRUPTED
-        run_flags = planned
-    with source, store_at(settings.db) as store:
-        job = None if fresh else find(store, settings, source.digest)
-        if job is None and only_failed:
-            raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
-        shown: dict[str, Any] = {"progress": progress, "quiet": quiet, "as_json": as_json}
+def _run(config: Config, source: Input, flags: RunFlags, taking: Taking, **shown: Any) -> int:
+    """Go on with the job that the input is, or make it one."""
+    from headway.batch.jobs import find
+    from headway.cli import running
+    from headway.errors import UsageError
+    from headway.wiring.places import store_at
+
+    with store_at(config.db) as store:
+        job = None if taking.fresh else find(store, config, source.digest)
         if job is not None:
-            return running.locked_run(settings, store, job, run_flags, **shown)
-        return _run_new(settings, store, source, run_flags, shown, fresh=fresh, skip_bad=skip_bad_rows)
+            return running.locked_run(config, store, job, flags, **shown)
+        if flags.only_failed:
+            raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
+        return _run_new(config, store, source, flags, taking, shown)
 
 
 def _run_new(
-    settings: Config,
-    store: Store,
-    source: Input,
-    flags: RunFlags,
-    shown: dict[str, Any],
-    *,
-    fresh: bool,
-    skip_bad: bool,
+    config: Config, store: Store, source: Input, flags: RunFlags, taking: Taking, shown: dict[str, Any]
 ) -> int:
     """Take the input in as a job of its own, and run it, under one lock."""
-    from headway.batch.jobs import ingest, name_for
+    from headway.batch.jobs import name_for
     from headway.batch.output import claim
     from headway.cli import running, session
-    from headway.errors import InputError
     from headway.wiring.places import lock_of
+
+    name = name_for(store, source)
+    if not shown["quiet"]:
+        _say_why_new(session.say, store, source.path, fresh=taking.fresh)
+    claim(flags.out, name, force=flags.force, store=store)
+    with lock_of(config, name):
+        job, left_out = _taken_in(config, store, source, name, str(flags.out), taking)
+        if left_out and not shown["quiet"]:
+            session.say(f"{left_out:,} bad rows were left out")
+        return running.run_job(config, store, job, flags, **shown)
+
+
+def _taken_in(
+    config: Config, store: Store, source: Input, name: str, out: str, taking: Taking
+) -> tuple[Job, int]:
+    """The new job, and how many bad rows were left out of it."""
+    from headway.batch.jobs import ingest
+    from headway.cli.running import tell_bad_rows
+    from headway.errors import InputError
     from headway.wiring.runs import check_route
 
-    quiet = shown["quiet"]
-    name = name_for(store, source)
-    if not quiet:
-        _say_why_new(session.say, store, source.path, fresh=fresh)
-    claim(flags.out, name, force=flags.force, store=store)
-    with lock_of(settings, name):
-        try:
-            job, left_out = ingest(
-                store,
-                settings,
-                source,
-                name,
-                str(flags.out),
-                skip_bad=skip_bad,
-                progress=counter(quiet),
-                check=check_route(settings, os.environ),
-            )
-        except InputError as error:
-            running.tell_bad_rows(error)
-            raise
-        if left_out and not quiet:
-            session.say(f"{left_out:,} bad rows were left out")
-        return running.run_job(settings, store, job, flags, **shown)
+    check = check_route(config, os.environ)
+    try:
+        return ingest(
+            store, config, source, name, out, skip_bad=taking.skip_bad, progress=taking.progress, check=check
+        )
+    except InputError as error:
+        tell_bad_rows(error)
+        raise
 
 
 def default_out(file: str, limit: int | None = None) -> Path:
