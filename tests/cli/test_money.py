@@ -319,5 +319,40 @@ def test_resume_keeps_the_cap_of_the_run_before_until_another_is_said(stage: Sta
     assert headway("run", "in.jsonl", "-q", "--max-cost", "0.1").code == 3
     spent = status(headway)["cost_usd"]
     assert headway("resume", "-q").code == 3, "the cap is the job's"
+    again = headway("run", "in.jsonl")
+    assert again.code == 3, "the same file is the same job, and has its cap"
+    assert "the job's cap of $0.1 still holds" in again.err
     assert status(headway)["cost_usd"] == pytest.approx(spent)
-    assert headway("resume", "-q", "--max-cost", "0").code == 0
+    assert headway("run", "in.jsonl", "-q", "--max-cost", "0").code == 0, "0 is no cap"
+
+
+def test_a_cap_of_0_is_none_and_help_says_so(stage: Stage, headway: Headway) -> None:
+    stage.configure(more=f"{DEAR}\n[run]\nmax_cost = 0.0001")
+    assert headway("run", "in.jsonl", "-q").code == 3, "the file's holds"
+    assert headway("run", "in.jsonl", "-q", "--max-cost", "0").code == 0
+    for command in ("run", "resume", "retry"):
+        assert "0: no cap" in " ".join(headway(command, "--help").out.split())
+
+
+def test_the_proposed_cap_is_enough_for_a_rest_that_is_dearer(stage: Stage, headway: Headway) -> None:
+    """What was cheap so far says little: the rest is estimated by what it is."""
+    stage.configure("max_concurrency = 2", more=DEAR)
+    long = "a long story. " * 200
+    stage.write_input(
+        [
+            stage.row(index, max_tokens=4, **({"prompt": long} if index > 5 else {}))
+            for index in range(stage.units)
+        ]
+    )
+    first = headway("run", "in.jsonl", "--max-cost", "0.03", "--json")
+    assert first.code == 3
+    done = headway(*shlex.split(json.loads(first.out)["next"])[1:])
+    assert done.code == 0, done.err
+
+
+def test_the_proposed_cap_is_one_before_anything_was_answered(stage: Stage, headway: Headway) -> None:
+    stage.configure(more=DEAR)
+    first = headway("run", "in.jsonl", "--max-cost", "0.0001", "--json")
+    assert (first.code, json.loads(first.out)["succeeded"]) == (3, 0)
+    done = headway(*shlex.split(json.loads(first.out)["next"])[1:])
+    assert done.code == 0, done.err

@@ -95,7 +95,7 @@ def _show_status(
             parts += f"; waits until {session.when(lane['wait_until_utc'])}: {lane['wait']}"
         click.echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
-        click.echo(f"  {next_step(settings, job, state)}")
+        click.echo(f"  {next_step(settings, store, job, state)}")
 
 
 def _progress(settings: Any, job: str) -> Any:

@@ -12,12 +12,12 @@ from pathlib import Path
 from headway.config import Config, load
 from headway.core.budget import OUT_OF_MONEY
 from headway.errors import HeadwayError
-from headway.stores.base import Job
+from headway.stores.base import Job, Store
 
 
-def next_step(config: Config, job: Job, state: str) -> str:
+def next_step(config: Config, store: Store, job: Job, state: str) -> str:
     """What to do, as a line for people."""
-    command = next_command(config, job, state)
+    command = next_command(config, store, job, state)
     if state == "failed" and job.ended == job.total:
         return f"to try the failed ones again: {command}"
     if state == "stopped":
@@ -27,12 +27,12 @@ def next_step(config: Config, job: Job, state: str) -> str:
     return f"go on with: {command}"
 
 
-def next_command(config: Config, job: Job, state: str) -> str:
+def next_command(config: Config, store: Store, job: Job, state: str) -> str:
     """The command alone."""
     words = ["headway", "resume", job.name]
     if state == "failed" and job.ended == job.total:
         words = ["headway", "retry", "--failed", job.name]
-    return shlex.join([*words, *_flags(config, job, state)])
+    return shlex.join([*words, *_flags(config, store, job, state)])
 
 
 def used_up(job: Job) -> list[str]:
@@ -51,7 +51,7 @@ def _key_of(name: str) -> str:
     return f"max_cost in {table}"
 
 
-def _flags(config: Config, job: Job, state: str) -> list[str]:
+def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
     """What a plain command would not know by itself."""
     flags = []
     usual = _usual(None)
@@ -62,16 +62,17 @@ def _flags(config: Config, job: Job, state: str) -> list[str]:
         flags += ["--db", config.db if "://" in config.db else _short(Path(config.db))]
     cap = float(job.settings.get("run", {}).get("max_cost_usd", 0.0))
     if cap and state == "budget" and not used_up(job):
-        flags += ["--max-cost", f"{_higher(job, cap):g}"]
+        flags += ["--max-cost", f"{_higher(config, store, job, cap):g}"]
     elif cap and (usual is None or usual.run.max_cost_usd != cap):
         flags += ["--max-cost", f"{cap:g}"]
     return flags
 
 
-def _higher(job: Job, cap: float) -> float:
-    """A cap that will do, as far as what was done says: two digits, rounded up."""
-    needed = 1.1 * job.cost_usd / job.good * job.total if job.good else 0.0
-    wanted = max(needed, 1.25 * cap)
+def _higher(config: Config, store: Store, job: Job, cap: float) -> float:
+    """A cap that will do, as far as anybody can tell: two digits, rounded up."""
+    from headway.wiring.remaining import enough_usd  # Only who ran out of money needs a forecast.
+
+    wanted = max(enough_usd(config, store, job), 1.05 * cap)
     step = 10.0 ** (math.floor(math.log10(wanted)) - 1)
     return float(f"{math.ceil(wanted / step - 1e-9) * step:.6g}")
 

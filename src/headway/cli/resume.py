@@ -75,8 +75,7 @@ def _again(
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             facts = session.facts(store, job, session.state_of(settings, job))
             return session.tell(f"job {job.name} has no failed units", facts, as_json)
-        if flags.get("max_cost") is None and not settings.run.max_cost_usd:
-            settings = session.with_cap_of(settings, job)
+        settings = session.with_cap_of(settings, job, flags["max_cost"], quiet=quiet)
         target = out or Path(job.out or f"{job.name}.results.jsonl")
         run_flags = running.flags_of(target, only_failed=only_failed, **flags)
         return running.locked_run(

@@ -83,7 +83,8 @@ def command(
             if (planned := ahead.confirmed(settings, source, run_flags, taking)) is None:
                 return INTERRUPTED
             run_flags = planned
-        return _run(settings, source, run_flags, taking, **{name: flags[name] for name in _SHOWN})
+        shown = {name: flags[name] for name in _SHOWN}
+        return _run(settings, source, run_flags, taking, flags["max_cost"], shown)
 
 
 def _must_not_be_the_input(target: Path, source: Input) -> None:
@@ -93,16 +94,20 @@ def _must_not_be_the_input(target: Path, source: Input) -> None:
         raise UsageError(f"--out {target} is the input itself", hint="name another file")
 
 
-def _run(config: Config, source: Input, flags: RunFlags, taking: Taking, **shown: Any) -> int:
+def _run(
+    config: Config, source: Input, flags: RunFlags, taking: Taking, cap: float | None, shown: dict[str, Any]
+) -> int:
     """Go on with the job that the input is, or make it one."""
     from headway.batch.jobs import find
-    from headway.cli import running
+    from headway.cli import running, session
     from headway.errors import UsageError
     from headway.wiring.places import store_at
 
     with store_at(config.db) as store:
         job = None if taking.fresh else find(store, config, source.digest)
         if job is not None:
+            if job.good < job.total:
+                config = session.with_cap_of(config, job, cap, quiet=shown["quiet"])
             return running.locked_run(config, store, job, flags, **shown)
         if flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")

@@ -169,7 +169,7 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
         lines.append(f"  {name} stopped: {reason}{_about_key(config, name, reason)}")
     lines.append(f"  results: {_shown(out)}")
     if ending.state != "complete":
-        lines.append(f"  {next_step(config, job, ending.state)}")
+        lines.append(f"  {next_step(config, store, job, ending.state)}")
     return lines
 
 
@@ -180,7 +180,7 @@ def run_facts(config: Config, store: Store, before: Job, job: Job, ending: Endin
         "elapsed_s": round(ending.view.elapsed_s, 3),
         "saved": saved_facts(before),
         "limits": limit_facts(ending.view),
-        "next": None if ending.state == "complete" else next_command(config, job, ending.state),
+        "next": None if ending.state == "complete" else next_command(config, store, job, ending.state),
     }
 
 

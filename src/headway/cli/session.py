@@ -30,10 +30,14 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 
-def with_cap_of(config: Config, job: Job) -> Config:
+def with_cap_of(config: Config, job: Job, said: float | None, *, quiet: bool) -> Config:
     """A cap is the job's: what its last run was told holds until somebody says another, or 0."""
     cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
-    return with_overrides(config, max_cost=cap) if cap else config
+    if not cap or said is not None or config.run.max_cost_usd:
+        return config
+    if not quiet:
+        say(f"the job's cap of ${cap:,.10g} still holds (--max-cost sets another, --max-cost 0 none)")
+    return with_overrides(config, max_cost=cap)
 
 
 def must_have_provider(config: Config) -> None:
