@@ -194,6 +194,9 @@ TABLE = [
     Mistake("an output that is a directory", (*RUN, "--out", "results"), "/results is a directory", "name a file", folder("results"), store=True),
     Mistake("somebody else's output file", RUN, "in.results.jsonl exists and is not the output of job", "--force", file("in.results.jsonl", "precious\n"), store=True),
     Mistake("the input as the output", (*RUN, "--out", "in.jsonl"), "--out in.jsonl is the input itself", "name another file", store=True),
+    Mistake("an output of no known kind", (*RUN, "--out", "x.xlsx"), "--out x.xlsx: nothing is written as .xlsx", ".jsonl (rows), .csv, .tsv, .parquet (tables)"),
+    Mistake("an output that is JSON in one piece", (*RUN, "--out", "x.json"), "nothing is written as .json", ".jsonl (rows)"),
+    Mistake("a compressed output", (*RUN, "--out", "x.jsonl.gz"), "results are not written compressed", "take .gz off"),
     # the records
     Mistake("a newer database", (*RUN, "--db", "newer.db"), "written by a newer Headway", "upgrade", newer_db, code=1),
     Mistake("a database that is a directory", (*RUN, "--db", "data"), "data is a directory", "--db", folder("data"), code=1),
@@ -266,6 +269,8 @@ def test_there_are_enough_of_them() -> None:
         (("pause",), "nobody is running job", "headway jobs"),
         (("cancel",), "nobody is running job", "headway jobs"),
         (("export", "--out", "in.jsonl"), "in.jsonl exists", "--force"),
+        (("export", "--out", "x.xlsx"), "nothing is written as .xlsx", ".parquet"),
+        (("resume", "--out", "x.xlsx"), "nothing is written as .xlsx", ".parquet"),
         (("export", "--out", "nowhere/out.jsonl"), "cannot be written", "--out"),
     ],
 )

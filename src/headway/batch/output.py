@@ -189,9 +189,7 @@ def claim(
 
 
 def must_be_writable_table(path: Path) -> None:
-    """Whether a table of this name can be written at all."""
-    if path.suffix == ".gz":
-        raise UsageError(f"--out {path}: a table is not written compressed", hint="take .gz off its name")
+    """Whether a table of this name can be written on this machine."""
     if is_parquet(path):
         from headway.batch.arrow import pyarrow
 

@@ -16,6 +16,9 @@ from headway.providers.structured import Asking
 
 DIGEST_BYTES: Final = 32
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
+#: What results may be called: rows of JSON, and tables.
+ROWS: Final = (".jsonl", ".ndjson")
+TABLES: Final = (*_DELIMITERS, ".parquet")
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 
@@ -33,6 +36,16 @@ def is_parquet(path: str | Path) -> bool:
 def is_table(path: str | Path) -> bool:
     """Whether a file is a table of any kind."""
     return delimiter_of(path) is not None or is_parquet(path)
+
+
+def must_be_an_output(path: Path) -> None:
+    """Whether results can be written under this name: what comes last in it says what they are; nothing, and they are rows."""
+    if path.suffix.lower() == ".gz":
+        what = "a table is" if is_table(path) else "results are"
+        raise UsageError(f"--out {path}: {what} not written compressed", hint="take .gz off its name")
+    if path.suffix and path.suffix.lower() not in (*ROWS, *TABLES):
+        known = f"{ROWS[0]} (rows), {', '.join(TABLES)} (tables)"
+        raise UsageError(f"--out {path}: nothing is written as {path.suffix}", hint=f"these work: {known}")
 
 
 class Recipe(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from headway.cli.options import json_option, where_options
+from headway.cli.options import json_option, output_name, where_options
 
 
 @click.command("jobs", short_help="List the jobs.", epilog="Example: headway jobs --json")
@@ -204,7 +204,13 @@ def _show_note(note: dict[str, Any]) -> None:
     "export", short_help="Write a job's results from the store.", epilog="Example: headway export > out.jsonl"
 )
 @click.argument("job", required=False)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Instead of standard output.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    callback=output_name,
+    metavar="FILE",
+    help="Instead of standard output: .jsonl, or a table as .csv, .tsv or .parquet.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
 @json_option
 @where_options

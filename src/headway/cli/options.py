@@ -36,8 +36,17 @@ def _log_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
     return path
 
 
+def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    """The callback of every --out: a name that nothing can be written as is told before anything is read."""
+    if path is not None:
+        from headway.batch.recipe import must_be_an_output
+
+        must_be_an_output(path)
+    return path
+
+
 _RUN = (
-    click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Where results go (default: FILE.results.jsonl)."),
+    click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Where results go (default: FILE.results.jsonl): .jsonl, or a table as .csv, .tsv or .parquet."),
     click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="In which order they are written."),
     click.option("--force", is_flag=True, help="Replace an output file that is not this job's."),
     click.option("--concurrency", type=int, metavar="N", help="At most so many requests at once over all lanes. Lanes find their own."),
