@@ -181,6 +181,25 @@ def test_a_table_that_is_not_the_jobs_is_not_overwritten(stage: Stage, headway: 
 
 
 @pytest.mark.usefixtures("reviews")
+def test_every_table_that_a_job_wrote_is_its_own(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the one of two runs ago, which has failures in it that were mended since."""
+    run = ("run", "reviews.csv", *PROMPT, "-q", "--out")
+    monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
+    assert [headway(*run, name).code for name in ("one.csv", "two.csv", "three.csv")] == [1, 1, 1]
+    monkeypatch.setenv("ALPHA_KEY", "sk-another-one")
+    assert headway(*run, "two.csv").code == 0, "while there is work to do"
+    done = headway(*run, "one.csv")
+    assert done.code == 0, f"and when all is done: {done.err}"
+    assert (stage.root / "one.csv").read_bytes() == (stage.root / "two.csv").read_bytes()
+    other = ("run", "reviews.csv", "--prompt", "sing {{text}}", "--out", "one.csv")
+    assert headway(*other).code == 2, "of no other job"
+    assert headway(*other, "--force").code == 0
+    assert headway(*run, "one.csv").code == 2, "and no more when another has replaced it"
+
+
+@pytest.mark.usefixtures("reviews")
 def test_failures_are_in_the_table_and_replaced_later(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

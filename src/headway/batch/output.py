@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
@@ -21,12 +23,15 @@ from headway.core.model import Usage
 from headway.core.status import GOOD, Status
 from headway.errors import HeadwayError, UsageError
 from headway.stores import base as records
-from headway.stores.base import LIVE, Job, Store
+from headway.stores.base import LIVE, Batch, Event, Job, Store
 
 PAGE: Final = 1_000
 _OPEN: Final = frozenset({"pending", "assigned", "running"})
 _BLOCK: Final = 1 << 20
 _LEFT: Final = ("interrupted", "it has not been run yet")
+
+#: What is noted of a job that writes a table: which one.
+WROTE: Final = "wrote"
 
 Order = Literal["input", "completion"]
 
@@ -196,11 +201,25 @@ def must_be_writable_table(path: Path) -> None:
         pyarrow(path.name)
 
 
+def note_written(store: Store, job: Job, path: Path) -> None:
+    """For the record: the job writes a table there. It is noted before it is done, so that no crash leaves a table of nobody."""
+    batch = Batch(job.id)
+    batch.events.append(Event(time.time(), None, WROTE, str(path)))
+    store.commit(batch)
+
+
 def _writer_of(path: Path, store: Store | None) -> str | None:
-    """The job that wrote to a file last, as far as the store knows."""
-    found = [] if store is None else [job for job in store.jobs() if job.out == str(path)]
-    last = max(found, key=lambda job: (job.state in LIVE, job.finished_utc or job.created_utc), default=None)
-    return None if last is None else last.name
+    """The job that wrote to a file last, as far as the store knows; a job may have written any number of them."""
+    if store is None:
+        return None
+    found: list[tuple[float, int, str]] = []
+    for job in store.jobs():
+        if job.out == str(path):
+            at_utc = inf if job.state in LIVE else job.finished_utc or job.created_utc
+            found.append((at_utc, job.id, job.name))
+        written = (event for event in store.events(job.id) if (event.what, event.text) == (WROTE, str(path)))
+        found += ((event.at_utc, job.id, job.name) for event in written)
+    return max(found, default=(0.0, 0, None))[2]
 
 
 def _must_be_writable(path: Path) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from headway.batch.answer import answer_of
 from headway.batch.cells import text_of
-from headway.batch.output import Order, OutputFile, claim, results_of, unwritable
+from headway.batch.output import Order, OutputFile, claim, note_written, results_of, unwritable
 from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
 from headway.batch.spread import Field, fields_of
@@ -168,6 +168,7 @@ class SheetFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_sheet(fresh, self._store, self._job)
             if self._replaces(fresh):
+                note_written(self._store, self._job, self.path)
                 os.replace(fresh, self.path)
         except OSError as error:
             raise unwritable(self.path, error) from error
