@@ -89,6 +89,20 @@ def test_lanes(stage: Stage, headway: Headway, job: str) -> None:
     assert lane["seen"]["window"] == 8
 
 
+def test_a_days_limit_is_used_by_what_is_gone_of_it(stage: Stage, headway: Headway) -> None:
+    """Ten requests in a moment are ten of the day's, not ten thousand times its pace."""
+    stage.configure("rpd = 1000\nrpm = 60000")
+    assert headway("run", "in.jsonl", "-q").code == 0
+    [lane] = json.loads(headway("lanes", "--json").out)
+    assert lane["seen"]["binding"] != "requests per day"
+    assert 0.0 <= lane["seen"]["used_of_binding"] <= 1.0
+    assert 0.0 <= stage.progress()["lanes"]["alpha/gpt-x"]["used_of_binding"] <= 1.0
+    shown = headway("lanes").out
+    assert "1,000 requests per day (configured or found), 990 left\n" in shown
+    assert "60,000 requests per minute (configured or found)" in shown
+    assert "s deep" in shown
+
+
 def test_there_is_nothing_to_look_at(headway: Headway) -> None:
     for command in (("jobs",), ("status",), ("show", "a", "b"), ("export",), ("lanes",)):
         done = headway(*command)

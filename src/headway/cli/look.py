@@ -314,10 +314,7 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
                 f"  pace found so far: {meter['limit']:,.0f} {meter.get('dimension', 'requests').replace('_', ' ')} a minute"
             )
             continue
-        told = "reported" if meter["reported"] else "configured or found"
-        click.echo(
-            f"  {meter['limit']:,.0f} {meter['name']} ({told}), {min(meter['limit'], max(0.0, meter['level'])):,.0f} left, depth {meter['depth_s']:.3g} s"
-        )
+        click.echo(f"  {_meter(meter)}")
     window = "open" if seen["window"] is None else f"{seen['window']}"
     click.echo(
         f"  window {window}, {seen['in_flight']} in flight, {seen['refused']:,} refused of {seen['started']:,}"
@@ -331,6 +328,16 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     until = learned.get("held_until_utc")
     if until and until > time.time():
         click.echo(f"  held until {session.when(until)}: {learned.get('hold_reason', '')}")
+
+
+def _meter(meter: dict[str, Any]) -> str:
+    """One limit. A day's has no depth to speak of: all of it may go at once."""
+    from headway.display.words import duration
+
+    told = "reported" if meter["reported"] else "configured or found"
+    left = min(meter["limit"], max(0.0, meter["level"]))
+    depth = "" if meter["name"].endswith("per day") else f", {duration(meter['depth_s'])} deep"
+    return f"{meter['limit']:,.0f} {meter['name']} ({told}), {left:,.0f} left{depth}"
 
 
 def _input(path: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from headway.core.lane import Lane
+from headway.core.model import DAY_S
 from headway.core.queue import NEVER
 from headway.core.shares import Share, share_of_cap, shares
 
@@ -136,11 +137,20 @@ def _meter_view(meter: Meter, now: float) -> MeterView:
 def _binding(lane: Lane, now: float) -> tuple[str, float]:
     """The limit that the lane uses most of, and the share of it that it achieves."""
     mean = lane.mean_costs()
-    shares = [(lane.rate_at(now) * mean[meter.place] / meter.rate, meter.name) for meter in lane.meters]
+    rate = lane.rate_at(now)
+    shares = [(_used(meter, rate * mean[meter.place], now), meter.name) for meter in lane.meters]
     if not lane.window.open:
         shares.append((lane.in_flight / lane.window.size, "concurrency"))
     used, name = max(shares, default=(0.0, ""))
-    return (name, used) if used > IDLE_SHARE else ("", used)
+    return (name, min(1.0, used)) if used > IDLE_SHARE else ("", used)
+
+
+def _used(meter: Meter, per_s: float, now: float) -> float:
+    """The share of its limit that a lane uses. A day's is there to be used up in a minute: what is gone of it counts."""
+    if meter.period_s < DAY_S:
+        return per_s / meter.rate
+    left = meter.level(now, meter.ceiling_s if meter.levelled else None)
+    return min(1.0, max(0.0, 1.0 - left / meter.limit))
 
 
 def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:

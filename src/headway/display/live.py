@@ -127,7 +127,7 @@ def _cells(lane: LaneView, view: View, width: int) -> list[str]:
         f"{lane.refused:,}",
     ]
     if width >= NARROW:
-        cells.append(f"{min(1.0, lane.used_of_binding):.0%} of {lane.binding}" if lane.binding else "")
+        cells.append(f"{lane.used_of_binding:.0%} of {lane.binding}" if lane.binding else "")
     return [*cells, _waits(lane, view)]
 
 
