@@ -139,9 +139,17 @@ def test_what_a_crash_left_unknown_is_named_and_recorded(stage: Stage, headway: 
     stage.ends_by_kill("run", "in.jsonl", faults=kill)
     lost = min(stage.unknown())
     state = json.loads(headway("status", "--json").out)
-    assert state["state"] == "interrupted"
+    assert (state["state"], state["live"]) == ("interrupted", False)
     assert set(state["unknown"]) == {f"u{index}" for index in stage.unknown()}
     units = len(state["unknown"])
+    counts = state["per_lane"]["alpha/gpt-x"]
+    assert counts.pop("unknown") == units
+    assert counts in ({}, {"pending": 10 - units})
+    shown = headway("status").out
+    assert "no process runs this job now" in shown
+    assert f"{units} units may have been sent; the outcome is unknown until the job is resumed: u" in shown
+    assert "assigned" not in shown
+    assert "running" not in shown
     resumed = headway("resume")
     assert resumed.code == 0
     assert f"{units} units may have been sent" in resumed.err

@@ -45,17 +45,23 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
 def status(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how JOB (the latest where none is named) stands: totals, lanes, failures by kind, and what it waits for."""
     from headway.cli import session
+    from headway.stores.base import LIVE
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
         chosen = session.chosen(store, job)
         state = session.state_of(settings, chosen)
+        live = state in LIVE
         lanes = session.lanes_of(store, chosen)
-        progress = _progress(settings, chosen.name) if state in ("running", "paused") else None
-        open_ones = any("assigned" in counts or "running" in counts for counts in lanes.values())
-        unknown = store.unknown(chosen.id) if state == "interrupted" and open_ones else []
+        if not live:
+            lanes = {name: session.without_process(counts) for name, counts in lanes.items()}
+        progress = _progress(settings, chosen.name) if live else None
+        unknown = (
+            store.unknown(chosen.id) if any(session.UNKNOWN in counts for counts in lanes.values()) else []
+        )
         if as_json:
             facts = session.facts(store, chosen, state)
+            facts["live"] = live
             facts["stopped"] = session.stopped(store, chosen, progress)
             session.print_json({**facts, "per_lane": lanes, "progress": progress, "unknown": [one.custom_id for one in unknown]})  # fmt: skip
             return
@@ -81,7 +87,9 @@ def _show_status(
         click.echo(line)
     if unknown:
         names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
-        click.echo(f"  {len(unknown):,} may have been sent, with an unknown outcome: {names}")
+        they = "1 unit" if len(unknown) == 1 else f"{len(unknown):,} units"
+        click.echo("  no process runs this job now: the last one ended without a word")
+        click.echo(f"  {they} may have been sent; the outcome is unknown until the job is resumed: {names}")
     for name, reason in sorted(session.stopped(store, job, progress).items()):
         click.echo(f"  {name} stopped: {reason}")
     waits = {} if progress is None else progress["lanes"]

@@ -223,6 +223,17 @@ def stopped(store: Store, job: Job, progress: Any) -> dict[str, str]:
     }
 
 
+#: What units are whose process died with them, until somebody goes on with the job.
+UNKNOWN: Final = "unknown"
+
+
+def without_process(counts: dict[str, int]) -> dict[str, int]:
+    """Counts of a job that nobody runs: what was under way is so no more, and nobody knows how it went."""
+    left = sum(counts.get(status, 0) for status in ("assigned", "running"))
+    rest = {what: n for what, n in counts.items() if what not in ("assigned", "running")}
+    return {**rest, UNKNOWN: left} if left else rest
+
+
 def lanes_of(store: Store, job: Job) -> dict[str, dict[str, int]]:
     """Counts by status, for each lane. Where there is only one, and nobody left it in the middle, the job has them."""
     routes = store.routes(job.id)
