@@ -249,10 +249,16 @@ def test_retry_failed_runs_the_failed_ones_alone(
     assert first.code == 1
     assert "2 × transient, for example u2" in first.err
     assert [row["headway"]["index"] for row in stage.rows() if row["error"]] == [2, 5]
-    monkeypatch.setenv("BETA_KEY", "sk-good-again")
-    assert headway("retry", "--failed").code == 0
-    assert contents(stage.rows()) == echoes(10)
+    again = headway("run", "in.jsonl")
+    assert again.code == 1
+    assert "2 units failed before: they are tried again; what succeeded stays" in again.err
     assert [stage.sent(index) for index in range(10)] == [1, 1, 2, 1, 1, 2, 1, 1, 1, 1]
+    monkeypatch.setenv("BETA_KEY", "sk-good-again")
+    retried = headway("retry", "--failed")
+    assert retried.code == 0
+    assert "2 units failed before: only they are tried again" in retried.err
+    assert contents(stage.rows()) == echoes(10)
+    assert [stage.sent(index) for index in range(10)] == [1, 1, 3, 1, 1, 3, 1, 1, 1, 1]
     again = headway("retry", "--failed", "--json")
     assert again.code == 0
     assert json.loads(again.out)["failed"] == 0

@@ -18,7 +18,7 @@ from headway.display.account import lane_lines, limit_facts, saved, saved_facts,
 from headway.display.jsonl import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
-from headway.display.words import duration
+from headway.display.words import duration, units
 from headway.engine.engine import Ending
 from headway.engine.observer import Display
 from headway.errors import InputError, UsageError
@@ -81,6 +81,7 @@ def run_job(
         plan = plan_of(config, store, job, flags, os.environ)
         display = display_for(progress, quiet=quiet)
         watching = [one for one in (log, display) if one is not None]
+        _tell_of_failed(watching, job, flags)
         try:
             ending = perform(config, plan, flags, watching, lambda text: _tell_all(watching, text))
         finally:
@@ -96,6 +97,13 @@ def run_job(
         for line in summary(config, store, after, ending, flags.out):
             say(line)
     return EXIT_CODES[ending.state]
+
+
+def _tell_of_failed(watching: list[Display], job: Job, flags: RunFlags) -> None:
+    """Whoever runs a job again tries again what failed before: that is said, since it may cost again."""
+    if failed := job.counts["failed"] + job.counts["timed_out"]:
+        they = "only they are" if flags.only_failed else "they are"
+        _tell_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
 
 
 def _tell_all(watching: list[Display], text: str) -> None:
