@@ -18,6 +18,9 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import KEY, Stage
 
+from headway.config.vendors import BY_NAME
+from headway.fake.process import fake_process
+
 SECRET = "sk-proj-1f2e3d4c5b6a7988"
 RUN = ("run", "in.jsonl")
 ASK = ("run", "in.parquet", "--prompt", "{{text}}")
@@ -296,6 +299,32 @@ def test_a_wrong_key_ends_the_run_with_one_clear_line(
     assert f"headway resume {stage.job()['name']}" in done.err
     assert "Traceback" not in done.err
     assert "sk-revoked-account" not in done.err
+
+
+@pytest.mark.parametrize("profile", ["vllm", "ollama", "llamacpp"])
+def test_a_local_server_that_wants_a_key_says_where_it_is_read(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, profile: str
+) -> None:
+    variable = BY_NAME[profile].variable
+    monkeypatch.delenv(variable, raising=False)
+    with fake_process("--strict", "--dialect", profile, "--key", "mine=sk-local-1") as fake:
+        (stage.root / "headway.toml").write_text(
+            f'[providers.local]\nkind = "openai"\nprofile = "{profile}"\nbase_url = "{fake.url}/v1"\nmodel = "m"\n'
+        )
+        stopped = headway("run", "in.jsonl", "--progress", "none")
+        assert stopped.code == 1
+        [line] = [line for line in stopped.err.splitlines() if "stopped: auth" in line]
+        assert f"no key was sent: {variable} is not set" in line
+        assert ".env" in line
+        monkeypatch.setenv(variable, "sk-local-2")
+        [line] = [
+            line
+            for line in headway("resume", "--progress", "none").err.splitlines()
+            if "stopped: auth" in line
+        ]
+        assert f"check the key in {variable}" in line
+        monkeypatch.setenv(variable, "sk-local-1")
+        assert headway("resume", "-q").code == 0
 
 
 @pytest.fixture

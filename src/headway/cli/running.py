@@ -12,7 +12,7 @@ from typing import Any, Final
 from headway.batch.recipe import is_table
 from headway.cli.onward import next_command, next_step, used_up
 from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
-from headway.config import Config, parse_duration
+from headway.config import Config, dotenv_of, parse_duration, variables_of
 from headway.core.model import Kind
 from headway.display.account import lane_lines, limit_facts, saved, saved_facts, spent
 from headway.display.jsonl import JsonDisplay
@@ -207,7 +207,10 @@ def _about_key(config: Config, lane: str, reason: str) -> str:
     provider = config.providers.get(lane.partition("/")[0])
     if provider is None or provider.workers is not None or not reason.startswith(f"{Kind.AUTH}:"):
         return ""
-    return f" — check the key in {provider.api_key_env}, and that it may use this model"
+    found = variables_of(provider, os.environ, dotenv_of(config))
+    if found:
+        return f" — check the key in {found}, and that it may use this model"
+    return f" — no key was sent: {provider.api_key_env} is not set; export it or put it in .env beside headway.toml"
 
 
 def _shown(path: Path) -> str:

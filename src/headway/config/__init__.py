@@ -14,7 +14,7 @@ starter     a first `headway.toml` from the keys that are there
 
 from headway.config.durations import parse_duration
 from headway.config.env_file import read_env_file
-from headway.config.keys import key_of, lane_key
+from headway.config.keys import key_of, lane_key, variables_of
 from headway.config.loading import dotenv_of, find, load, with_overrides
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig
 
@@ -31,5 +31,6 @@ __all__ = [
     "load",
     "parse_duration",
     "read_env_file",
+    "variables_of",
     "with_overrides",
 ]

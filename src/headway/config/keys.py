@@ -44,6 +44,17 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping
     return key
 
 
+def variables_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
+    """Which variable a provider's key was read from, or which of them; "" where none is set."""
+    for name in filter(None, (provider.api_key_env, ALIASES.get(provider.api_key_env, ""))):
+        if _found(name, environ, dotenv):
+            return name
+    if provider.kind == "bedrock":
+        both = all(_found(name, environ, dotenv) for name in AWS_VARIABLES[:2])
+        return " and ".join(AWS_VARIABLES[:2]) if both else "AWS's own profile or role"
+    return ""
+
+
 def place_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
     """Where a provider's key comes from, for people: never the key."""
     names = [provider.api_key_env, ALIASES.get(provider.api_key_env, "")]
