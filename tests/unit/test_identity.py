@@ -10,6 +10,7 @@ import pytest
 from headway.engine.identity import CacheUse, Place, deterministic
 
 CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
+GEMINI, CONVERSE = "/v1beta/models/m:generateContent", "/model/m/converse"
 ALPHA = Place("openai", "https://api.example/v1", "m")
 USE = CacheUse("deterministic", {1: ALPHA, 2: ALPHA})
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "temperature": 0}
@@ -65,6 +66,15 @@ def test_where_it_is_sent_matters() -> None:
 
 @pytest.mark.parametrize(("path", "body", "sure"), [
     (CHAT, {"temperature": 0}, True),
+    (GEMINI, {"generationConfig": {"temperature": 0}}, True),
+    (GEMINI, {"generation_config": {"temperature": 0.0}}, True),
+    (GEMINI, {"generationConfig": {"seed": 7, "temperature": 1}}, True),
+    (GEMINI, {"generationConfig": {"temperature": 1}}, False),
+    (GEMINI, {"generationConfig": "temperature"}, False),
+    (GEMINI, {"temperature": 0}, False),
+    (CONVERSE, {"inferenceConfig": {"temperature": 0}}, True),
+    (CONVERSE, {"inferenceConfig": {"temperature": 0.5}}, False),
+    (CONVERSE, {}, False),
     (CHAT, {"temperature": 0.0}, True),
     (CHAT, {"temperature": 0.01}, False),
     (CHAT, {"temperature": None}, False),

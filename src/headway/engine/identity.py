@@ -20,6 +20,11 @@ KEY_BYTES: Final = 16
 #: How an answer is carried, not what it says.
 _CARRIAGE: Final = ("stream", "stream_options")
 _EMBEDDINGS: Final = "/embeddings"
+#: How the paths end whose settings stand in an object, and what it is called (Gemini takes both ways of writing it).
+_NESTED: Final = {
+    ":generateContent": ("generationConfig", "generation_config"),
+    "/converse": ("inferenceConfig",),
+}
 
 #: Which requests the cache takes: those that would be answered the same again, or every one.
 Mode = Literal["deterministic", "all"]
@@ -60,10 +65,20 @@ class CacheUse(msgspec.Struct, frozen=True):
 
 def deterministic(path: str, body: Mapping[str, Any]) -> bool:
     """Whether a request asks for the same answer every time: temperature 0, a seed, or nothing that is made up."""
-    if body.get("seed") is not None or path.endswith(_EMBEDDINGS):
+    if path.endswith(_EMBEDDINGS):
         return True
-    temperature = body.get("temperature")
-    return type(temperature) in (int, float) and temperature == 0
+    settings = _settings(path, body)
+    temperature = settings.get("temperature")
+    return settings.get("seed") is not None or (type(temperature) in (int, float) and temperature == 0)
+
+
+def _settings(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where a body has its settings: at its top, or in an object of their own."""
+    for end, names in _NESTED.items():
+        if path.endswith(end):
+            found = next((body[name] for name in names if body.get(name) is not None), {})
+            return found if isinstance(found, dict) else {}
+    return body
 
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
