@@ -76,7 +76,7 @@ def _settings(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
     """Where a body has its settings: at its top, or in an object of their own."""
     for end, names in _NESTED.items():
         if path.endswith(end):
-            found = next((body[name] for name in names if body.get(name) is not None), {})
+            found: Any = next((body[name] for name in names if body.get(name) is not None), {})
             return found if isinstance(found, dict) else {}
     return body
 
