@@ -24,6 +24,35 @@ def test_a_limit(text: str, wait_s: float | None) -> None:
     assert (facts.kind, facts.hint.retry_after_s) == (Kind.RATE, wait_s)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("quota exceeded", Kind.QUOTA),
+        ("Error: Quota exceeded", Kind.QUOTA),
+        ("RuntimeError: your monthly quota has been exceeded", Kind.QUOTA),
+        ("RuntimeError: insufficient_quota: pay first", Kind.QUOTA),
+        ("write error: Disk quota exceeded", Kind.TRANSIENT),
+        ("You exceeded your current quota, please check your plan and billing details.", Kind.QUOTA),
+        ("429 You exceeded your current quota, please check your plan and billing details.", Kind.QUOTA),
+        ("Error: daily quota exceeded", Kind.HOLD),
+        ("Quota exceeded for quota metric 'Requests' and limit 'Requests per minute'", Kind.RATE),
+        ("RuntimeError: context_length_exceeded", Kind.TOO_LARGE),
+        ("429 quota exceeded", Kind.RATE),
+        (
+            "You exceeded your current quota, please check your plan and billing details. For more information on this "
+            "error, head to: https://ai.google.dev/gemini-api/docs/rate-limits",
+            Kind.TRANSIENT,
+        ),
+        ("the log says that quota exceeded is a message", Kind.TRANSIENT),
+        ("ValueError: bad_value in row 3", Kind.TRANSIENT),
+    ],
+)
+def test_a_quota(text: str, kind: Kind) -> None:
+    """Without a status or a code: a sentence that begins with it counts, words in another one do not."""
+    facts = understand(Seen(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
+    assert facts.kind is kind
+
+
 @pytest.mark.parametrize("text", ["I counted 429 rate limits in the log", "the 429 error is old"])
 def test_a_number_in_a_sentence_is_none(text: str) -> None:
     facts = understand(Seen(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)

@@ -138,6 +138,9 @@ _PLAIN_400: Final = (NO_STATUS, 400, 413, 422)
 _REFUSALS: Final = (400, 402, 403, 412, 429)
 _BUSY: Final = (NO_STATUS, 429, 500, 502, 503, 529)
 
+#: A text that begins so, behind the names of exceptions: a sentence of its own, not words in somebody else's.
+_BEGINS: Final = r"^(?:[\w. ]{1,60}: ){0,2}"
+
 #: The first that fits decides: what never comes back before what does. Where there is no status the text may be
 #: anybody's exception, and only sentences that no one else would say count.
 PHRASES: Final = (
@@ -195,8 +198,24 @@ PHRASES: Final = (
     phrase(r"\bapi key not valid\b|\binvalid api key\b", Kind.AUTH, NO_STATUS, 400, 404),
     # From here on: texts that came without a status.
     phrase(
-        r"^(?:[\w. ]{1,60}: ){0,2}(?:rate limit (?:is )?(?:reached|exceeded)|too many requests)",
+        _BEGINS + r"(?:rate limit (?:is )?(?:reached|exceeded)|too many requests)",
         Kind.RATE,
+        NO_STATUS,
+    ),
+    phrase(
+        _BEGINS
+        + r"(?:your |the )?(?:daily|weekly) (?:(?:api|usage|token|request) )?quota (?:is |was |has been )?(?:exceeded|exhausted|used up)",
+        Kind.HOLD,
+        NO_STATUS,
+    ),
+    # Google's sentence for whatever limit was met, a minute's most often; it is more than these two words.
+    phrase(_BEGINS + r"quota exceeded for (?:quota )?metric\b", Kind.RATE, NO_STATUS),
+    phrase(
+        _BEGINS
+        + r"(?:(?:your |the )?(?:(?:api|usage|token|request|monthly|current|account|organization|project) ){0,2}"
+        r"quota (?:is |was |has been )?(?:exceeded|exhausted|used up)\b|insufficient quota\b"
+        r"|(?:\d{3} )?you exceeded your current quota, please check your plan and billing(?![^\n]{0,120}ai\.google\.dev))",
+        Kind.QUOTA,
         NO_STATUS,
     ),
     phrase(r"\brequest timed out\b|\btimed out after \d", Kind.TIMEOUT, NO_STATUS),

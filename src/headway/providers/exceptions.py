@@ -31,6 +31,8 @@ _STATUS: Final = re.compile(
 )
 #: Google's JavaScript client: "Error fetching from …: [429 Too Many Requests] …"
 _BRACKETS: Final = re.compile(rf": \[(\d{{3}}) (?:{_REASONS})\]")
+#: A code behind the type: "RuntimeError: insufficient_quota: …". Only words with an underscore are codes.
+_CODE: Final = re.compile(r"(?:[\w.]{1,80}: ){1,2}([a-z]{2,40}(?:_[a-z]{2,40}){1,5})(?=:|,|\s|$)")
 _AWS: Final = re.compile(r"An error occurred \((\w{3,60})\) when calling")
 _JSON: Final = re.compile(r"(?:^|[\s(\[-])(?=\{['\"\s]|\[\{)", re.MULTILINE)
 #: Where a JSON document may begin in an error output; the last ones are looked at first.
@@ -76,10 +78,13 @@ def _document(text: str) -> Said | None:
 
 
 def _take_names(text: str, said: Said) -> None:
-    """The type's name in front, and the code that AWS puts into its sentence."""
+    """The type's name in front, a code behind it, and the code that AWS puts into its sentence."""
     named = _AWS.search(text)
     if named is not None:
         said.codes.insert(0, named[1])
     kind = _TYPE.match(text)
     if kind is not None:
         said.codes.append(kind[1])
+    code = _CODE.match(text)
+    if code is not None:
+        said.codes.append(code[1])
