@@ -54,12 +54,13 @@ def test_what_an_earlier_run_taught_is_used(priced: Stage, headway: Headway) -> 
     assert headway("run", "in.jsonl", "--limit", "20", "-q").code == 0
     told = json.loads(headway("plan", "in.jsonl", "--json").out)
     lane = told["lanes"]["alpha/gpt-x"]
-    assert (told["file"], told["rows"], told["job"], told["requests"]) == ("in.jsonl", 40, None, 40)
+    assert (told["file"], told["rows"], told["job"], told["requests"]) == ("in.jsonl", 40, None, 20)
     assert lane["learned_from"] == 20
     assert lane["binding"] == "4 in flight"
     assert 0.0 < lane["time_s"]["low"] <= lane["time_s"]["estimate"] <= lane["time_s"]["high"]
     assert told["cost_usd"]["estimate"] > 0.0
-    assert not told["notes"]
+    [note] = told["notes"]
+    assert note.startswith("20 answers are there already: job in-")
 
 
 def test_what_if_there_were_other_limits(priced: Stage, headway: Headway) -> None:
@@ -135,7 +136,7 @@ def test_a_run_is_compared_with_its_plan(priced: Stage, headway: Headway) -> Non
     prediction = told["prediction"]
     assert prediction["over"]
     assert prediction["cost_usd"] == pytest.approx(told["cost_usd"])
-    assert prediction["predicted"]["requests"] == 40
+    assert prediction["predicted"]["requests"] == 20, "the sample is not asked again"
     assert not list((priced.root / ".headway" / "plans").iterdir()), "it was taken up"
 
 
@@ -148,7 +149,7 @@ def test_a_plan_is_of_what_is_left(priced: Stage, headway: Headway) -> None:
     assert (told["rows"], told["succeeded"], told["requests"]) == (40, good, 40 - good)
     assert json.loads(headway("plan", "in.jsonl", "--fresh", "--json").out)["requests"] == 40
     headway("plan", "in.jsonl")
-    assert headway("run", "in.jsonl", "-q").code == 0
+    assert headway("run", "in.jsonl", "-q", "--max-cost", "0").code == 0
     told = json.loads(headway("status", "--json").out)
     assert told["prediction"]["predicted"]["requests"] == 40 - good
     assert 0.0 < told["prediction"]["cost_usd"] < told["cost_usd"], "what was spent before is not in it"

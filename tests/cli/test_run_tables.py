@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Headway
-from tests.crash.stage import Stage
+from tests.crash.stage import Stage, contents
 
 PROMPT = ("--prompt", "say {{text}}")
 
@@ -232,10 +232,56 @@ def test_export_as_a_table(stage: Stage, headway: Headway) -> None:
 def test_a_sample_is_a_job_of_its_own(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "--limit", "3").code == 0
     assert [row["custom_id"] for row in results(stage, "in.first-3.results.jsonl")] == ["u0", "u1", "u2"]
+    sample = stage.job()["name"]
     assert "is done" in headway("run", "in.jsonl", "--limit", "3").err
-    assert headway("run", "in.jsonl").code == 0
+    whole = headway("run", "in.jsonl")
+    assert whole.code == 0
     assert len(stage.rows()) == 10
-    assert attempts(stage) == 13
+    assert (
+        f"another --limit, as job {sample}: 3 of its 10 answers are taken over and not sent again"
+        in whole.err
+    )
+    assert "this is a new job" not in whole.err
+
+
+def test_no_row_of_a_sample_is_paid_for_twice(stage: Stage, headway: Headway) -> None:
+    """Nor when the sample grows, shrinks or comes after the whole; --fresh asks again."""
+    for limit in ("2", "5", "3"):
+        assert headway("run", "in.jsonl", "-q", "--limit", limit).code == 0
+        assert len(results(stage, f"in.first-{limit}.results.jsonl")) == int(limit)
+    assert attempts(stage) == 5
+    told = json.loads(headway("run", "in.jsonl", "--dry-run", "--json").out)
+    assert told["requests"] == 5, "a plan knows it, too"
+    assert headway("run", "in.jsonl", "-q").code == 0
+    assert attempts(stage) == 10
+    assert contents(stage.rows())[4]["content"] == "echo: say 4"
+    assert [row["headway"]["status"] for row in stage.rows()] == ["cached"] * 5 + ["succeeded"] * 5
+    assert headway("run", "in.jsonl", "-q", "--limit", "9").code == 0
+    assert attempts(stage) == 10
+    assert headway("run", "in.jsonl", "-q", "--limit", "4", "--fresh").code == 0
+    assert attempts(stage) == 14
+
+
+def test_a_sample_that_asked_something_else_gives_nothing(stage: Stage, headway: Headway) -> None:
+    assert headway("run", "in.jsonl", "-q", "--limit", "2", "--max-tokens", "7").code == 0
+    stage.configure(model="another")
+    assert headway("run", "in.jsonl", "-q", "--limit", "2", "--force").code == 0
+    stage.configure()
+    assert headway("run", "in.jsonl", "-q").code == 0
+    assert attempts(stage) == 14
+
+
+def test_a_sample_with_failures_gives_what_it_has(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
+    assert headway("run", "in.jsonl", "-q", "--limit", "2").code == 1
+    monkeypatch.setenv("ALPHA_KEY", "sk-good-again")
+    done = headway("run", "in.jsonl")
+    assert done.code == 0
+    assert "another --limit, as job in-" in done.err
+    assert "it has no answers yet" in done.err
+    assert {row["headway"]["status"] for row in stage.rows()} == {"succeeded"}
 
 
 def test_a_bad_row_behind_the_sample_is_not_looked_at(stage: Stage, headway: Headway) -> None:

@@ -356,3 +356,36 @@ def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: P
         assert kept() == 2, "the cache has them"
         store.cache.clear()
         assert kept() == 0
+
+
+# -- answers of the same rows in another job -------------------------------------------------------------------------
+
+
+def test_answers_at_the_same_place_are_adopted_where_the_same_was_asked(store: Store) -> None:
+    elder = keyed_job(store, "abcd", "elder")
+    answer(store, elder, 0, 1, 3, caching=False)
+    job = keyed_job(store, "aXcde", "younger")
+    assert store.cache.adopt(job, elder, -1, 1, 400.0) == [0]
+    assert store.cache.adopt(job, elder, 0, 9, 400.0) == [3], (
+        "not what was asked otherwise, nor what has no answer"
+    )
+    assert store.cache.adopt(job, elder, -1, 9, 400.0) == []
+    assert statuses(store, job) == ["cached", "pending", "pending", "cached", "pending"]
+    assert bodies(store, job)[0] == b'{"n":0}'
+    assert the_job(store, "younger").counts["cached"] == 2
+    assert store.cache.saved(job) == Saved(2, 20, 40, 1.0)
+    assert store.cache.source(job, 3) == Source("elder", 3, "u3")
+
+
+def test_an_adopted_answer_is_passed_on_and_outlives_its_job(store: Store) -> None:
+    elder = keyed_job(store, "ab", "elder")
+    answer(store, elder, 0, caching=False)
+    middle = keyed_job(store, "ab", "middle")
+    store.cache.adopt(middle, elder, -1, 9, 400.0)
+    job = keyed_job(store, "ab", "youngest")
+    assert store.cache.adopt(job, middle, -1, 9, 500.0) == [0]
+    assert store.cache.source(job, 0) == Source("elder", 0, "u0")
+    store.forget(elder)
+    store.forget(middle)
+    assert bodies(store, job) == [b'{"n":0}', None]
+    assert store.cache.saved(job) == Saved(1, 10, 20, 0.5)

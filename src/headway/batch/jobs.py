@@ -52,6 +52,8 @@ class Input(msgspec.Struct, frozen=True):
     digest: str
     spool: BinaryIO | None = None
     recipe: Recipe = Recipe()
+    #: The digest of its bytes alone, whatever is asked about them.
+    content: str = ""
 
     def __enter__(self) -> Self:
         return self
@@ -71,9 +73,15 @@ class Input(msgspec.Struct, frozen=True):
         """Whether its rows are records of a table."""
         return is_table(self.path)
 
+    def with_limit(self, limit: int | None) -> str:
+        """Which job it would be with another number of rows."""
+        return msgspec.structs.replace(self.recipe, limit=limit).digest(self.content, self.path)
+
     def form(self) -> dict[str, Any]:
         """What answers and tables have to look like, for whoever goes on with the job."""
         form: dict[str, Any] = {}
+        if self.recipe.limit is not None:
+            form["limit"] = self.recipe.limit
         if self.recipe.schema is not None:
             form["schema"] = msgspec.json.decode(self.recipe.schema)
         if is_parquet(self.path):
@@ -101,8 +109,9 @@ def open_input(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None =
     recipe = recipe or Recipe()
     recipe.check(path)
     if path != "-":
-        digest = recipe.digest(digest_of(path), path)
-        return Input(Path(path).name, str(Path(path).absolute()), digest, recipe=recipe)
+        content = digest_of(path)
+        digest = recipe.digest(content, path)
+        return Input(Path(path).name, str(Path(path).absolute()), digest, recipe=recipe, content=content)
     spool = TemporaryFile()  # noqa: SIM115 - the input lives as long as the command.
     assert stdin is not None
     while block := stdin.read(_COPY_BYTES):
@@ -111,7 +120,7 @@ def open_input(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None =
     reader = Reader(path, spool)
     for _ in reader:
         pass
-    return Input("stdin", path, recipe.digest(reader.digest, path), spool, recipe)
+    return Input("stdin", path, recipe.digest(reader.digest, path), spool, recipe, reader.digest)
 
 
 def find(store: Store, config: Config, digest: str) -> Job | None:
@@ -119,6 +128,22 @@ def find(store: Store, config: Config, digest: str) -> Job | None:
     router = Router(config)
     same = (job for job in store.jobs() if job.digest == digest and job.state != "ingesting")
     return next((job for job in same if _resolves(job, router)), None)
+
+
+def relatives(store: Store, config: Config, source: Input) -> list[Job]:
+    """The jobs of the same rows, asked the same, that differ in how many of them there are to be (`--limit`); the one with
+    the most answers first.
+    """
+    router = Router(config)
+    found = [
+        job
+        for job in store.jobs()
+        if job.state != "ingesting"
+        and job.digest not in ("", source.digest)
+        and job.digest == source.with_limit(job.form.get("limit"))
+        and _resolves(job, router)
+    ]
+    return sorted(found, key=lambda job: -job.good)
 
 
 def _resolves(job: Job, router: Router) -> bool:
@@ -160,22 +185,33 @@ def ingest(
     skip_bad: bool = False,
     progress: Progress,
     check: Check = lambda provider, model: None,
+    elders: Sequence[Job] = (),
 ) -> tuple[Job, int]:
     """Take every row in; returns the job and how many bad rows were left out. The caller has the job's lock.
 
-    `check` is asked once for each model that rows go to, and raises where they could not be sent.
+    `check` is asked once for each model that rows go to, and raises where they could not be sent. What `elders` have
+    answered is taken over.
     """
     clear_remains(store, name)
     new = NewJob(name, "batch", source.path, source.digest, out, time.time(), source.form())
     number = store.add_job(new)
     try:
-        left_out = Intake(store, config, source, number, check, skip_bad=skip_bad, progress=progress).run()
+        intake = Intake(store, config, source, number, check, skip_bad=skip_bad, progress=progress)
+        left_out = intake.run(lambda: _take_over(store, number, elders))
     except BaseException:
         store.forget(number)
         raise
     job = store.job(name)
     assert job is not None
     return job, left_out
+
+
+def _take_over(store: Store, job: int, elders: Sequence[Job]) -> None:
+    """Answers of the same rows, before the job may run: none of them is paid for twice."""
+    for elder in elders:
+        after = -1
+        while page := store.cache.adopt(job, elder.id, after, CHUNK, time.time()):
+            after = page[-1]
 
 
 class Sink(Protocol):
@@ -212,14 +248,15 @@ class Intake:
         self._bad: dict[str, tuple[int, int]] = {}
         self._bad_count = 0
 
-    def run(self) -> int:
-        """Take all of it in; how many bad rows were left out."""
+    def run(self, ready: Callable[[], None] = lambda: None) -> int:
+        """Take all of it in; how many bad rows were left out. `ready` is called when all units are there."""
         try:
             total = self._take_in()
             if self._bad_count and not (self._skip_bad and total):
                 raise self._bad_rows()
             if not total:
                 raise self._empty()
+            ready()
             self._store.seal(self._job, total, self._models, self._source.digest)
         except DuplicateId as error:
             raise self._twice(error.custom_id) from None

@@ -19,7 +19,7 @@ _RECIPE = (
     click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The longest answer, where a row sets none."),
     click.option("--model", metavar="NAME", help="The model, where a row names none."),
     click.option("--schema", type=click.Path(path_type=Path), metavar="FILE.json", help="A JSON Schema that every answer must fit: checked, and asked for once more where it does not."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows: a job of its own."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows: a job of its own. Another N later, or none, takes over its answers."),
 )  # fmt: skip
 
 

@@ -118,24 +118,38 @@ def _run_new(
     config: Config, store: Store, source: Input, flags: RunFlags, taking: Taking, shown: dict[str, Any]
 ) -> int:
     """Take the input in as a job of its own, and run it, under one lock."""
-    from headway.batch.jobs import name_for
+    from headway.batch.jobs import name_for, relatives
     from headway.batch.output import claim
     from headway.cli import running, session
     from headway.wiring.places import lock_of
 
     name = name_for(store, source)
-    if not shown["quiet"]:
-        _say_why_new(session.say, store, source.path, fresh=taking.fresh)
+    elders = [] if taking.fresh else relatives(store, config, source)
+    if not (shown["quiet"] or elders or taking.fresh):
+        _say_why_new(session.say, store, source.path)
     claim(flags.out, name, force=flags.force, store=store)
     with lock_of(config, name):
-        job, left_out = _taken_in(config, store, source, name, str(flags.out), taking)
+        job, left_out = _taken_in(config, store, source, name, str(flags.out), taking, elders)
         if left_out and not shown["quiet"]:
             session.say(f"{left_out:,} bad rows were left out")
+        if elders and not shown["quiet"]:
+            session.say(_about_elder(job, elders[0]))
         return running.run_job(config, store, job, flags, **shown)
 
 
+def _about_elder(job: Job, elder: Job) -> str:
+    """What a job has from another of the same rows."""
+    n = job.counts["cached"]
+    took = (
+        f"{n:,} of its {job.total:,} answers are taken over and not sent again"
+        if n
+        else "it has no answers yet"
+    )
+    return f"these rows were run before with another --limit, as job {elder.name}: {took}"
+
+
 def _taken_in(
-    config: Config, store: Store, source: Input, name: str, out: str, taking: Taking
+    config: Config, store: Store, source: Input, name: str, out: str, taking: Taking, elders: list[Job]
 ) -> tuple[Job, int]:
     """The new job, and how many bad rows were left out of it."""
     from headway.batch.jobs import ingest
@@ -146,8 +160,9 @@ def _taken_in(
     check = check_route(config, os.environ)
     try:
         return ingest(
-            store, config, source, name, out, skip_bad=taking.skip_bad, progress=taking.progress, check=check
-        )
+            store, config, source, name, out, skip_bad=taking.skip_bad, progress=taking.progress, check=check,
+            elders=elders,
+        )  # fmt: skip
     except InputError as error:
         tell_bad_rows(error)
         raise
@@ -169,10 +184,10 @@ def default_out(file: str, limit: int | None = None) -> Path:
     return path.with_name(f"{stem}.{sample}results.jsonl")
 
 
-def _say_why_new(say: Any, store: Any, path: str, *, fresh: bool) -> None:
+def _say_why_new(say: Any, store: Any, path: str) -> None:
     """A file that was run before and is a new job all the same: say why."""
     before = next((job for job in store.jobs() if job.input == path and job.state != "ingesting"), None)
-    if before is not None and not fresh:
+    if before is not None:
         say(f"this is a new job: the file, its models or what is asked have changed since job {before.name}")
 
 

@@ -86,6 +86,11 @@ class Cache(Protocol):
     ) -> list[int]:
         """Answer up to `limit` waiting units above `after` (of `only` those) from the cache; their indices."""
 
+    def adopt(self, job: int, elder: int, after: int, limit: int, utc: float) -> list[int]:
+        """Give up to `limit` waiting units above `after` the answers that another job has at their place, where it asked
+        exactly the same under the same id; their indices. No key is needed, and no entry is made.
+        """
+
     def group(self, job: int, only: frozenset[int] | None = None) -> int:
         """Let waiting units that ask the same as another follow that one; how many do. Earlier groups are forgotten."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.core.status import Status
-from headway.stores.base import Attempt, Batch, Change, Pending
+from headway.stores.base import Attempt, Batch, Change, NewUnit, Pending
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed, fate
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ class _Entry(msgspec.Struct, frozen=True):
         return (before_utc is None or self.at_utc < before_utc) and (
             model is None or model in (self.model, f"{self.provider}/{self.model}")
         )
+
+
+def _same(one: NewUnit, other: NewUnit) -> bool:
+    return (one.custom_id, one.path, one.body) == (other.custom_id, other.path, other.body)
 
 
 class MemoryCache:
@@ -96,6 +100,24 @@ class MemoryCache:
         batch.count("cached", len(served))
         self._store._count(batch)
         return served
+
+    def adopt(self, job: int, elder: int, after: int, limit: int, utc: float) -> list[int]:
+        pairs = zip(self._store._units[job], self._store._units[elder], strict=False)
+        found = [
+            (n, unit, old)
+            for n, (unit, old) in enumerate(pairs)
+            if n > after and unit.status == "pending" and old.status in ("succeeded", "cached") and _same(unit.new, old.new)
+        ][:limit]  # fmt: skip
+        for n, unit, old in found:
+            source, saved_usd = self._hits.get((elder, n), ((elder, n), old.cost_usd or 0.0))
+            tokens = (old.now.input_tokens, old.now.output_tokens, old.now.cached_tokens)
+            unit.status, unit.answer = Status.CACHED, old.answer
+            unit.now = Change(Status.CACHED, 0, None, None, None, None, None, utc, *tokens)
+            self._hits[job, n] = (source, saved_usd)
+        batch = Batch(job)
+        batch.count("cached", len(found))
+        self._store._count(batch)
+        return [n for n, _, _ in found]
 
     def _hit(self, uid: Uid, unit: Any, entry: _Entry, utc: float) -> None:
         call = entry.call

@@ -66,6 +66,19 @@ class SqliteCache:
                 db.execute(self._sql["count_up"], {**_NOTHING, "job": job, "cached": len(hits)})
         return [hit[0] - first for hit in hits]
 
+    def adopt(self, job: int, elder: int, after: int, limit: int, utc: float) -> list[int]:
+        first, last = span(job)
+        apart = (elder - job) << SHIFT
+        with self._transaction() as db:
+            found = db.execute(
+                self._sql["find_same"], {"after": first + after, "last": last, "limit": limit, "apart": apart}
+            )
+            hits = [(*hit, utc) for hit in found]
+            if hits:
+                _hit(db, self._sql, hits)
+                db.execute(self._sql["count_up"], {**_NOTHING, "job": job, "cached": len(hits)})
+        return [hit[0] - first for hit in hits]
+
     def group(self, job: int, only: frozenset[int] | None = None) -> int:
         first, last = span(job)
         with self._transaction() as db:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from headway.batch.jobs import Input, Progress, find
+from headway.batch.jobs import Input, Progress, find, relatives
 from headway.batch.survey import Load, Survey, To, survey
 from headway.config import Config, ProviderConfig, dotenv_of, key_of
 from headway.core.memory import LaneRecord
@@ -78,10 +78,21 @@ def look_ahead(
         if must_be_known(config, provider, model):
             required_price(config, provider, model)
 
-    done = {} if job is None else _done(store, job, only_failed=only_failed)
+    elder = None if fresh or job is not None else next(iter(relatives(store, config, source)), None)
+    begun = job or elder
+    done = {} if begun is None else _done(store, begun, only_failed=only_failed)
     seen = survey(config, source, skip_bad=skip_bad, progress=progress, check=check, done=done)
     told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way)
-    return Ahead(seen, _with_caps(config, told), job)
+    return Ahead(seen, _with_elder(_with_caps(config, told), seen, elder), job)
+
+
+def _with_elder(told: Forecast, seen: Survey, elder: Job | None) -> Forecast:
+    """The same, with a word about answers that need not be asked for."""
+    there = seen.rows - told.requests
+    if elder is None or not there:
+        return told
+    note = f"{there:,} answers are there already: job {elder.name} is of the same rows, with another --limit"
+    return msgspec.structs.replace(told, notes=[note, *told.notes])
 
 
 def _done(store: Store, job: Job, *, only_failed: bool) -> dict[To, int]:

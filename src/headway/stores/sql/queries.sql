@@ -357,6 +357,17 @@ WHERE units.uid > :after AND units.uid <= :last AND status = 'pending'
     AND (:only IS NULL OR units.uid IN (SELECT value FROM json_each(:only)))
 ORDER BY units.uid LIMIT :limit;
 
+-- name: find_same
+SELECT units.uid, coalesce(hits.source, elder.uid), elder.input_tokens, elder.output_tokens, elder.cached_tokens,
+    coalesce(elder.cost_usd, hits.saved_usd, 0)
+FROM units
+CROSS JOIN units AS elder ON elder.uid = units.uid + :apart AND elder.custom_id = units.custom_id
+CROSS JOIN requests AS asked ON asked.uid = units.uid
+CROSS JOIN requests AS before ON before.uid = elder.uid AND before.path = asked.path AND before.body = asked.body
+LEFT JOIN hits ON hits.uid = elder.uid
+WHERE units.uid > :after AND units.uid <= :last AND units.status = 'pending' AND elder.status IN ('succeeded', 'cached')
+ORDER BY units.uid LIMIT :limit;
+
 -- name: hit_unit
 UPDATE units SET status = 'cached', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = ?,
     input_tokens = ?, output_tokens = ?, cached_tokens = ?
