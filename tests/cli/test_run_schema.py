@@ -97,6 +97,66 @@ def test_every_api(stage: Stage, headway: Headway, api: str) -> None:
     assert again[asked] == own[asked]
 
 
+VENDORS = {
+    "gemini": ('kind = "gemini"', "gemini-x"),
+    "gemini, streamed": ('kind = "gemini"\nstream = true', "gemini-x"),
+    "claude at bedrock": ('kind = "bedrock"\nregion = "us-east-1"', "eu.anthropic.claude-x-20260101-v1:0"),
+    "nova": ('kind = "bedrock"\nregion = "us-east-1"', "amazon.nova-pro-v1:0"),
+    "llama": ('kind = "bedrock"\nregion = "us-east-1"', "meta.llama3-1-70b-instruct-v1:0"),
+}
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_gemini_and_bedrock(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, vendor: str
+) -> None:
+    settings, model = VENDORS[vendor]
+    for variable in ("GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.setenv(variable, "any-key-at-all")
+    (stage.root / "headway.toml").write_text(
+        f'[providers.p]\n{settings}\nbase_url = "{stage.fake.url}"\nmodel = "{model}"\n'
+    )
+    rows(stage, {"prompt": "#fits"}, {"prompt": "#mended"}, {"prompt": "#never"})
+    done = headway("run", "in.jsonl", *ASK, "--out", "o.csv")
+    assert done.code == 1, done.err
+    with (stage.root / "o.csv").open(newline="") as file:
+        good, mended, never = csv.DictReader(file)
+    assert json.loads(good["answer"]) == {"mood": "good", "score": 0.5, "tags": ["a"]}
+    assert (mended["answer.mood"], mended["answer.score"]) == ("better", "1")
+    assert never["error"].startswith("invalid: the answer does not fit the schema")
+    own, again = sent(stage, 1)
+    turns = again.get("contents") or again["messages"]
+    assert [turn["role"] for turn in turns] == ["user", turns[1]["role"], "user"]
+    said, words = (turn.get("parts") or turn["content"] for turn in turns[1:])
+    assert json.loads(said[0]["text"]) == {"mood": "good", "score": 7}
+    assert "answer.score: 7 is greater than the maximum of 1 (maximum)" in words[0]["text"]
+    if model == "gemini-x":
+        assert own["generationConfig"]["responseJsonSchema"]["required"] == ["mood", "score", "tags"]
+    else:
+        assert ("toolConfig" in own) is (vendor != "llama")
+        assert ("JSON Schema" in json.dumps(own.get("system", ""))) is (vendor == "llama")
+
+
+def test_what_bedrock_and_gemini_cannot_be_asked(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.setenv(variable, "any-key-at-all")
+    (stage.root / "headway.toml").write_text(
+        f'[providers.g]\nkind = "gemini"\nbase_url = "{stage.fake.url}"\n'
+        f'[providers.b]\nkind = "bedrock"\nregion = "us-east-1"\nbase_url = "{stage.fake.url}"\n'
+    )
+    invoke = {
+        "url": "/model/m/invoke",
+        "body": {"model": "b/m", "messages": [{"role": "user", "content": "x"}]},
+    }
+    rows(stage, {"prompt": "#fits", "model": "g/m", "n": 2}, invoke)
+    refused = headway("run", "in.jsonl", *ASK)
+    assert refused.code == 2
+    assert 'in.jsonl:1: "generationConfig.candidateCount" does not go with --schema' in refused.err
+    assert "in.jsonl:2: --schema goes with /model/{model}/converse" in refused.err
+
+
 def test_the_schema_is_part_of_which_job_it_is(stage: Stage, headway: Headway) -> None:
     rows(stage, {"prompt": "#fits"})
     assert headway("run", "in.jsonl", *ASK, "-q").code == 0

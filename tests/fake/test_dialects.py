@@ -219,3 +219,69 @@ async def test_a_prompt_beyond_the_context() -> None:
         answer = await ask(server, CHAT, chat())
         assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
         assert server.stats()["total"]["refused"] == {"context": 1}
+
+
+# -- structured output ------------------------------------------------------------------------------------------------
+
+ANSWERS = [{"contains": "#json", "turns": [{"n": 1}, {"n": 2}]}]
+
+
+def _tools(**choice: Any) -> dict[str, Any]:
+    spec = {"name": "give", "inputSchema": {"json": {"type": "object"}}}
+    return {"tools": [{"toolSpec": spec}], "toolChoice": choice}
+
+
+@pytest.mark.parametrize("choice", [{"any": {}}, {"tool": {"name": "give"}}])
+async def test_bedrock_gives_its_answer_to_a_tool_that_must_be_used(choice: dict[str, Any]) -> None:
+    async with serving(answers=ANSWERS) as server:
+        asks = {
+            "messages": [{"role": "user", "content": [{"text": "#json"}]}],
+            "toolConfig": _tools(**choice),
+        }
+        first = (await converse(server, asks)).json
+        [block] = first["output"]["message"]["content"]
+        assert (block["toolUse"]["name"], block["toolUse"]["input"]) == ("give", {"n": 1})
+        assert first["stopReason"] == "tool_use"
+        more = [
+            {"role": "assistant", "content": [{"text": "1"}]},
+            {"role": "user", "content": [{"text": "again"}]},
+        ]
+        then = (await converse(server, {**asks, "messages": [*asks["messages"], *more]})).json
+        assert then["output"]["message"]["content"][0]["toolUse"]["input"] == {"n": 2}, "a turn later"
+        free = (await converse(server, {**TURN, "toolConfig": _tools(auto={})})).json
+        assert free["output"]["message"]["content"] == [{"text": "echo: hello"}]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        _tools(tool={"name": "another"}),
+        {"tools": [{"toolSpec": {"name": "give", "inputSchema": {"json": {"type": "array"}}}}]},
+    ],
+)
+async def test_bedrock_refuses_tools_that_make_no_sense(config: dict[str, Any]) -> None:
+    async with serving() as server:
+        answer = await converse(server, {**TURN, "toolConfig": config})
+        assert (answer.status, "toolConfig" in answer.json["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "status"),
+    [
+        ({"responseMimeType": "application/json", "responseJsonSchema": {"type": "object"}}, 200),
+        ({"responseJsonSchema": {"type": "object"}}, 400),
+        ({"responseMimeType": "application/json", "responseJsonSchema": {}, "responseSchema": {}}, 400),
+    ],
+)
+async def test_gemini_wants_its_type_and_one_schema(config: dict[str, Any], status: int) -> None:
+    async with serving(answers=ANSWERS) as server:
+        contents = [{"role": "user", "parts": [{"text": "#json"}]}]
+        answer = await gemini(server, {"contents": contents, "generationConfig": config})
+        assert answer.status == status
+        if status == 200:
+            more = [
+                {"role": "model", "parts": [{"text": "1"}]},
+                {"role": "user", "parts": [{"text": "again"}]},
+            ]
+            then = await gemini(server, {"contents": [*contents, *more], "generationConfig": config})
+            assert json.loads(then.json["candidates"][0]["content"]["parts"][0]["text"]) == {"n": 2}

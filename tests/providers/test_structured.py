@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.providers.structured import Asking, Dialect, again, dialect_for
+from headway.providers.structured import TOOL, Asking, Dialect, again, dialect_for
 
 CLOSED = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -212,6 +212,117 @@ def test_responses_grow_by_two_items(asks: Any) -> None:
         ("assistant", "(no text)"),
         ("user", "c"),
     ]
+
+
+# -- Gemini -------------------------------------------------------------------------------------------------------
+
+GEMINI = dialect("gemini", "/v1beta/models/gemini-x:generateContent")
+CLAUDE = dialect("bedrock", "/model/eu.anthropic.claude-x-v1%3A0/converse")
+NOVA = dialect("bedrock", "/model/us.amazon.nova-pro-v1%3A0/converse")
+LLAMA = dialect("bedrock", "/model/meta.llama3-1-70b-instruct-v1%3A0/converse")
+PLAIN: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {"n": {"type": "number", "exclusiveMinimum": 0}, "kind": {"const": "a"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+def test_gemini_has_it_in_its_settings_with_bounds_as_words() -> None:
+    body = asked(PLAIN, GEMINI, contents=[], generationConfig={"temperature": 0})
+    config = body["generationConfig"]
+    assert (config["temperature"], config["responseMimeType"]) == (0, "application/json")
+    told = config["responseJsonSchema"]
+    assert "$schema" not in told
+    assert told["properties"] == {
+        "n": {"type": "number", "description": "(exclusiveMinimum: 0)"},
+        "kind": {"enum": ["a"]},
+    }
+    assert PLAIN["properties"]["n"] == {"type": "number", "exclusiveMinimum": 0}, "the schema itself stays"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"not": {"type": "null"}},
+        {"patternProperties": {"^x": {"type": "string"}}},
+        {"properties": {"n": {"$ref": "#/$defs/x", "title": "N"}}, "$defs": {"x": {"type": "string"}}},
+        {"properties": {"n": {"enum": [{"a": 1}]}}},
+    ],
+)
+def test_what_gemini_passes_over_is_told_in_words(more: dict[str, Any]) -> None:
+    body = asked({**PLAIN, **more}, GEMINI, contents=[], systemInstruction={"parts": [{"text": "Be brief."}]})
+    assert body["generationConfig"] == {"responseMimeType": "application/json"}
+    first, second = body["systemInstruction"]["parts"]
+    assert first == {"text": "Be brief."}
+    assert "JSON Schema" in second["text"]
+
+
+@pytest.mark.parametrize("config", ["generationConfig", "generation_config"])
+@pytest.mark.parametrize("key", ["responseMimeType", "response_mime_type"])
+def test_a_body_of_geminis_that_says_itself_how_it_is_answered(config: str, key: str) -> None:
+    body = {config: {key: "text/plain"}}
+    assert asked(PLAIN, GEMINI, contents=[], **body) == {"contents": [], **body}
+    written = asked(PLAIN, GEMINI, contents=[], **{config: {"temperature": 0}})
+    assert list(written) == ["contents", config], "what is there is not written in two ways"
+
+
+def test_gemini_is_asked_again_by_contents() -> None:
+    body = json.loads(again(GEMINI, b'{"contents": [{"role": "user", "parts": [{"text": "x"}]}]}', "y", "z"))
+    assert [(turn["role"], turn["parts"][0]["text"]) for turn in body["contents"]] == [
+        ("user", "x"),
+        ("model", "y"),
+        ("user", "z"),
+    ]
+
+
+# -- Bedrock ------------------------------------------------------------------------------------------------------
+
+
+def test_claude_at_bedrock_must_use_a_tool() -> None:
+    config = asked(CLOSED, CLAUDE, messages=[])["toolConfig"]
+    [tool] = config["tools"]
+    assert config["toolChoice"] == {"any": {}}
+    assert tool["toolSpec"]["name"] == TOOL
+    told = tool["toolSpec"]["inputSchema"]["json"]
+    assert told == {key: value for key, value in CLOSED.items() if key != "$schema"}
+
+
+def test_nova_takes_simple_schemas_only() -> None:
+    [tool] = asked(PLAIN, NOVA, messages=[])["toolConfig"]["tools"]
+    assert set(tool["toolSpec"]["inputSchema"]["json"]) == {"type", "properties", "required"}
+    assert "toolConfig" not in asked(CLOSED, NOVA, messages=[]), "nothing can be referred to"
+
+
+@pytest.mark.parametrize(
+    ("how", "schema", "body"),
+    [
+        (LLAMA, PLAIN, {}),
+        (CLAUDE, {"type": "array", "items": {"type": "string"}}, {}),
+        (CLAUDE, {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {}),
+        (CLAUDE, PLAIN, {"additionalModelRequestFields": {"thinking": {"type": "enabled"}}}),
+        (dialect("bedrock", "/model/anthropic.claude-v2%3A1/converse"), PLAIN, {}),
+        (dialect("bedrock", "/model/arn%3Aaws%3Abedrock%3Aus-east-1/converse"), PLAIN, {}),
+    ],
+)
+def test_where_no_tool_can_be_demanded_words_must_do(
+    how: Dialect, schema: dict[str, Any], body: dict[str, Any]
+) -> None:
+    told = asked(schema, how, messages=[], system=[{"text": "Be brief."}], **body)
+    assert "toolConfig" not in told
+    assert told["system"][0] == {"text": "Be brief."}
+    assert "JSON Schema" in told["system"][1]["text"]
+
+
+def test_tools_of_a_row_stay_its_own() -> None:
+    own = {"tools": [{"toolSpec": {"name": "search", "inputSchema": {"json": {"type": "object"}}}}]}
+    assert asked(PLAIN, CLAUDE, messages=[], toolConfig=own) == {"messages": [], "toolConfig": own}
+
+
+def test_bedrocks_own_bodies_are_not_asked() -> None:
+    assert dialect_for("bedrock", "/model/anthropic.claude-x/invoke") is None
+    assert dialect_for("gemini", "/v1beta/models/m:embedContent") is None
 
 
 def test_embeddings_have_no_text() -> None:

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.providers.structured import TOOL
+
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -34,10 +36,21 @@ def text_of(answer: dict[str, Any]) -> str | None:
         case {"output": list(items)}:
             said = [item.get("content") for item in items if isinstance(item, dict) and "content" in item]
             return _joined([part for parts in said if isinstance(parts, list) for part in parts])
-        case {"output": {"message": {"content": parts}}} | {"content": parts}:
+        case {"output": {"message": {"content": list(parts)}}}:
+            return _given(parts) or _joined(parts)
+        case {"content": parts}:
             return _joined(parts)
         case {"candidates": [{"content": {"parts": list(parts)}}, *_]}:
             return _joined([part for part in parts if isinstance(part, dict) and not part.get("thought")])
+    return None
+
+
+def _given(parts: list[Any]) -> str | None:
+    """The input of the tool that an answer of Converse's is given to, where it was asked for so."""
+    for part in parts:
+        match part:
+            case {"toolUse": {"name": name, "input": given}} if name == TOOL:
+                return msgspec.json.encode(given).decode()
     return None
 
 
@@ -61,6 +74,8 @@ def cut_short(answer: dict[str, Any]) -> bool:
         case {"choices": [{"finish_reason": "length"}, *_]}:
             return True
         case {"stop_reason": "max_tokens"} | {"incomplete_details": {"reason": "max_output_tokens"}}:
+            return True
+        case {"stopReason": "max_tokens"} | {"candidates": [{"finishReason": "MAX_TOKENS"}, *_]}:
             return True
     return False
 

@@ -420,13 +420,14 @@ def _row(
 
 def _ask(asking: Asking, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> None:
     """Ask for an answer that fits a schema."""
-    dialect = dialect_for(target.kind, endpoint.url)
+    dialect = dialect_for(target.kind, endpoint.path_for(target.model))
     if dialect is None:
-        if target.kind in ("gemini", "bedrock", PYTHON):
-            raise UsageError(f"--schema does not go with providers of kind {target.kind} yet")
+        if endpoint.url == INVOKE:
+            raise UsageError(f"--schema goes with {CONVERSE}, and not with a model's own words at {INVOKE}")
         raise UsageError(f"--schema is for answers with a text, and {endpoint.url} gives none")
-    if body.get("n") not in (None, 1):
-        raise UsageError(f'"{at}n" does not go with --schema: every row has one answer')
+    settings, where = fields.within(body, endpoint.within, at)
+    if settings.get(endpoint.answers) not in (None, 1):
+        raise UsageError(f'"{where}{endpoint.answers}" does not go with --schema: every row has one answer')
     asking.put(dialect, body)
 
 

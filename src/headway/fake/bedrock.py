@@ -12,7 +12,7 @@ from headway.fake import sigv4
 from headway.fake.account import Refusal
 from headway.fake.asked import Asked, Unacceptable, tokens_of
 from headway.fake.complaints import Complaint, Signed, bearer
-from headway.fake.content import Content, MaxTokens, Named, place_of, unit_of, words_of
+from headway.fake.content import Content, MaxTokens, Named, opened, place_of, unit_of, words_of
 from headway.fake.messages import Messages
 from headway.fake.reply import Reply
 from headway.fake.stream import Event
@@ -111,11 +111,56 @@ class _Config(msgspec.Struct, gc=False, rename="camel"):
     max_tokens: MaxTokens | None = None
 
 
+class _InputSchema(msgspec.Struct, gc=False):
+    json: dict[str, Any]
+
+
+class _ToolSpec(msgspec.Struct, gc=False, rename="camel"):
+    name: str
+    input_schema: _InputSchema
+
+
+class _Tool(msgspec.Struct, gc=False, rename="camel"):
+    tool_spec: _ToolSpec | None = None
+
+
+class _Chosen(msgspec.Struct, gc=False):
+    name: str
+
+
+class _ToolChoice(msgspec.Struct, gc=False):
+    auto: dict[str, Any] | None = None
+    any: dict[str, Any] | None = None
+    tool: _Chosen | None = None
+
+
+class _ToolConfig(msgspec.Struct, gc=False, rename="camel"):
+    tools: list[_Tool]
+    tool_choice: _ToolChoice | None = None
+
+    def forced(self) -> str:
+        """The tool that must be used; "" where none must."""
+        specs = [tool.tool_spec for tool in self.tools if tool.tool_spec is not None]
+        for place, spec in enumerate(specs):
+            if spec.input_schema.json.get("type") != "object":
+                raise Unacceptable(
+                    f"The value at toolConfig.tools.{place}.toolSpec.inputSchema.json.type must be one of the following: object."
+                )
+        chosen = self.tool_choice
+        if chosen is None or (chosen.any is None and chosen.tool is None) or not specs:
+            return ""
+        name = specs[0].name if chosen.tool is None else chosen.tool.name
+        if name not in [spec.name for spec in specs]:
+            raise Unacceptable(f"The tool {name} of toolConfig.toolChoice is not in toolConfig.tools.")
+        return name
+
+
 class _Request(msgspec.Struct, gc=False, rename="camel"):
     messages: list[_Message]
     system: Content = None
     inference_config: _Config | None = None
     request_metadata: Named | None = None
+    tool_config: _ToolConfig | None = None
 
 
 _decode = msgspec.json.Decoder(_Request).decode
@@ -143,10 +188,14 @@ class Converse:
                 "1 validation error detected: Value at 'messages' must be a list of messages with blocks"
             )
         config = request.inference_config or _Config()
+        opening, turn = opened(request.messages)
         return Asked(
             model=self._model,
             chars=len(words_of(request.system)) + sum(len(words_of(one.content)) for one in request.messages),
             last_text=words_of(request.messages[-1].content),
+            opening=opening,
+            turn=turn,
+            extra=request.tool_config.forced() if request.tool_config else "",
             max_tokens=config.max_tokens,
             unit=unit_of(request.request_metadata, None),
         )
@@ -157,8 +206,8 @@ class Converse:
         return _json(
             {
                 "metrics": {"latencyMs": 1},
-                "output": {"message": {"role": "assistant", "content": [{"text": reply.text}]}},
-                "stopReason": _FINISH[reply.finish],
+                "output": {"message": {"role": "assistant", "content": [_block(asked, reply)]}},
+                "stopReason": "tool_use" if asked.extra and reply.finish == "stop" else _FINISH[reply.finish],
                 "usage": {
                     "inputTokens": given,
                     "outputTokens": reply.output_tokens,
@@ -172,6 +221,18 @@ class Converse:
     def events(self, asked: Asked, reply: Reply) -> list[Event]:
         """Nothing is streamed."""
         return [Event(self.body(asked, reply))]
+
+
+def _block(asked: Asked, reply: Reply) -> dict[str, Any]:
+    """The text; or, where a tool must be used, its input: the text as an object, or an object with the text."""
+    if not asked.extra:
+        return {"text": reply.text}
+    try:
+        given = msgspec.json.decode(reply.text)
+    except msgspec.DecodeError:  # Cut off, or no JSON.
+        given = {} if reply.finish == "length" else {"text": reply.text}
+    given = given if isinstance(given, dict) else {"value": given}
+    return {"toolUse": {"toolUseId": f"tooluse_{reply.id}", "name": asked.extra, "input": given}}
 
 
 class Invoke(Converse):

@@ -142,9 +142,30 @@ class _Content(msgspec.Struct, gc=False):
         return "\n".join(part.text for part in self.parts if part.text)
 
 
+def _opened(contents: list[_Content]) -> tuple[str | None, int]:
+    """How a conversation of several contents began, and how many answers it has."""
+    if len(contents) == 1:
+        return None, 0
+    first = next((content.words for content in contents if content.role == "user"), None)
+    return first, sum(content.role == "model" for content in contents)
+
+
 class _Config(msgspec.Struct, gc=False, rename="camel"):
     max_output_tokens: MaxTokens | None = None
     candidate_count: MaxTokens | None = None
+    response_mime_type: str | None = None
+    response_schema: dict[str, Any] | None = None
+    response_json_schema: dict[str, Any] | None = None
+
+    def fault(self) -> str:
+        """What Google says to a schema that it cannot use."""
+        schemas = [self.response_schema, self.response_json_schema]
+        if schemas.count(None) == 0:
+            return "Only one of response_schema and response_json_schema may be set."
+        if schemas.count(None) == 1 and self.response_mime_type != "application/json":
+            where = "GenerateContentRequest.generation_config.response_mime_type"
+            return f"* {where}: a response schema needs the type 'application/json'\n"
+        return ""
 
 
 class _Request(msgspec.Struct, gc=False, rename="camel"):
@@ -177,11 +198,16 @@ class GenerateContent:
         if not request.contents or not all(content.parts for content in request.contents):
             raise Unacceptable("* GenerateContentRequest.contents: contents is not specified\n")
         config = request.generation_config or _Config()
+        if fault := config.fault():
+            raise Unacceptable(fault)
+        opening, turn = _opened(request.contents)
         system = request.system_instruction.words if request.system_instruction else ""
         return Asked(
             model=self._model,
             chars=len(system) + sum(len(content.words) for content in request.contents),
             last_text=request.contents[-1].words,
+            opening=opening,
+            turn=turn,
             max_tokens=config.max_output_tokens,
             stream=self._stream,
             choices=config.candidate_count or 1,

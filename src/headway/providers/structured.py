@@ -39,6 +39,10 @@ class Dialect(msgspec.Struct, frozen=True):
     turns: Callable[[Body, str, str], None]
     #: Other keys that say how an answer is shaped.
     shaping: tuple[str, ...] = ()
+    #: Other ways of writing the field and the key.
+    also: tuple[str, ...] = ()
+    #: Whether a body goes with words alone.
+    in_words: Callable[[Body], bool] = lambda body: False
 
 
 class Asking:
@@ -47,21 +51,23 @@ class Asking:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._words = _WORDS + msgspec.json.encode(schema).decode()
-        self._native: dict[str, Any] = {}
+        self._native: dict[Callable[[Schema], Any], Any] = {}
 
     def put(self, dialect: Dialect, body: Body) -> None:
         """Ask for it; a body that says itself how its answer is shaped keeps to that."""
-        own = body.get(dialect.field)
-        shaped = own is not None and (not isinstance(own, dict) or dialect.key in own)
+        field = next((name for name in dialect.also if name in body), dialect.field)
+        own = body.get(field)
+        keys = (dialect.key, *dialect.also)
+        shaped = own is not None and (not isinstance(own, dict) or any(key in own for key in keys))
         if shaped or any(body.get(name) is not None for name in dialect.shaping):
             return
-        if dialect.field not in self._native:
-            self._native[dialect.field] = dialect.native(self._schema)
-        native = self._native[dialect.field]
-        if native is None:
+        if dialect.native not in self._native:
+            self._native[dialect.native] = dialect.native(self._schema)
+        native = self._native[dialect.native]
+        if native is None or dialect.in_words(body):
             dialect.instruct(body, self._words)
         else:
-            body[dialect.field] = {**own, **native} if own else native
+            body[field] = {**own, **native} if own else native
 
 
 _DEPLOYMENT: Final = re.compile(r"^(?:/openai)?/deployments/[^/]+/")
@@ -71,6 +77,10 @@ def dialect_for(kind: str, path: str) -> Dialect | None:
     """The dialect of a provider's kind at a path; None: it gives no text that could be JSON."""
     if kind == "azure":  # OpenAI's API, below the name of a deployment or not.
         kind, path = "openai", _DEPLOYMENT.sub("/v1/", path)
+    if kind == "gemini":
+        return _GEMINI if path.endswith(":generateContent") else None
+    if kind == "bedrock":
+        return _converse_for(path) if path.endswith("/converse") else None
     return _DIALECTS.get((kind, path))
 
 
@@ -183,11 +193,7 @@ def _adapt(schema: Schema) -> bool:
         del schema[key]
     if "oneOf" in schema and "anyOf" not in schema:
         schema["anyOf"] = schema.pop("oneOf")
-    bounds = [
-        f"{key}: {msgspec.json.encode(schema.pop(key)).decode()}" for key in sorted(_TOLD & schema.keys())
-    ]
-    if bounds:
-        schema["description"] = " ".join(filter(None, (schema.get("description"), f"({', '.join(bounds)})")))
+    _tell_bounds(schema, _TOLD)
     if _is_object(schema):
         schema.setdefault("additionalProperties", False)
     if schema.get("additionalProperties", False) is not False:
@@ -195,6 +201,14 @@ def _adapt(schema: Schema) -> bool:
     mixed = any("$ref" in each for each in schema.get("allOf", ()) if isinstance(each, dict))
     compound = any(isinstance(value, dict | list) for value in schema.get("enum", ()))
     return schema.keys() <= _TAKEN and not mixed and not compound
+
+
+def _tell_bounds(schema: Schema, keys: frozenset[str]) -> None:
+    """Say in the description what cannot be said by keywords."""
+    found = sorted(keys & schema.keys())
+    bounds = [f"{key}: {msgspec.json.encode(schema.pop(key)).decode()}" for key in found]
+    if bounds:
+        schema["description"] = " ".join(filter(None, (schema.get("description"), f"({', '.join(bounds)})")))
 
 
 def _is_recursive(schema: Schema) -> bool:
@@ -222,6 +236,110 @@ def _messages_instruct(body: Body, words: str) -> None:
         body["system"] = [*before, {"type": "text", "text": words}]
     else:
         body["system"] = f"{before}\n\n{words}" if isinstance(before, str) and before else words
+
+
+# -- Gemini -------------------------------------------------------------------------------------------------------
+
+#: What responseJsonSchema takes; the rest is passed over there. https://ai.google.dev/api/generate-content#generationconfig
+_GOOGLES: Final = frozenset(
+    {
+        "$anchor", "$defs", "$id", "$ref", "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems",
+        "maximum", "minItems", "minimum", "oneOf", "prefixItems", "properties", "required", "title", "type",
+    }
+)  # fmt: skip
+_JSON_TYPE: Final = "application/json"
+
+
+def _gemini_native(schema: Schema) -> Any:
+    """The schema with what Gemini would pass over as words; None where that is more than bounds."""
+    told = copy.deepcopy(schema)
+    if not all(_adapt_for_google(each) for each in list(subschemas(told))):
+        return None
+    return {"responseMimeType": _JSON_TYPE, "responseJsonSchema": told}
+
+
+def _adapt_for_google(schema: Schema) -> bool:
+    """Make one level of a schema what Gemini takes; whether that can be done."""
+    for key in (_UNSAID - _GOOGLES) & schema.keys():
+        del schema[key]
+    if "const" in schema:
+        schema["enum"] = [schema.pop("const")]
+    _tell_bounds(schema, _TOLD - _GOOGLES)
+    beside = any(not key.startswith("$") for key in schema) if "$ref" in schema else False
+    plain = all(isinstance(value, str | int | float) for value in schema.get("enum", ()))
+    return schema.keys() <= _GOOGLES and not beside and plain
+
+
+def _gemini_instruct(body: Body, words: str) -> None:
+    """JSON at least, and what it must be in words."""
+    name = "generation_config" if "generation_config" in body else "generationConfig"
+    body[name] = {**(body.get(name) or {}), "responseMimeType": _JSON_TYPE}
+    name = "system_instruction" if "system_instruction" in body else "systemInstruction"
+    before = body.get(name) or {}
+    body[name] = {**before, "parts": [*before.get("parts", ()), {"text": words}]}
+
+
+def _gemini_turns(body: Body, said: str, words: str) -> None:
+    turns = [{"role": "model", "parts": [{"text": said}]}, {"role": "user", "parts": [{"text": words}]}]
+    body["contents"] = [*body["contents"], *turns]
+
+
+# -- Bedrock ------------------------------------------------------------------------------------------------------
+
+#: What the tool is called that a model gives its answer to.
+TOOL: Final = "structured_answer"
+#: The models that can be made to use a tool: Claude from its third version on, Mistral Large; Nova, which takes simple
+#: schemas only. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
+_FORCED: Final = re.compile(r"\banthropic\.claude-(?!v2|instant)|\bmistral\.mistral-large")
+_NOVA: Final = re.compile(r"\bamazon\.nova-")
+_NOVAS: Final = ("type", "properties", "required")
+
+
+def _tool(schema: Schema) -> Any:
+    """One tool, which must be used: Converse has no other way to ask that goes with so many models."""
+    described = "Gives the answer. Its input is the answer itself."
+    spec = {"name": TOOL, "description": described, "inputSchema": {"json": schema}}
+    return {"tools": [{"toolSpec": spec}], "toolChoice": {"any": {}}}
+
+
+def _converse_native(schema: Schema) -> Any:
+    """Only objects are the input of a tool, and they are not one of several."""
+    if schema.get("type") != "object" or {"anyOf", "allOf", "oneOf"} & schema.keys():
+        return None
+    return _tool({key: value for key, value in schema.items() if key not in ("$schema", "$id", "$comment")})
+
+
+def _nova_native(schema: Schema) -> Any:
+    """At the top only what an object has; so nothing can be referred to."""
+    if schema.get("type") != "object" or any("$ref" in each for each in subschemas(schema)):
+        return None
+    return _tool({key: schema[key] for key in _NOVAS if key in schema})
+
+
+def _converse_thinks(body: Body) -> bool:
+    """A model that thinks aloud cannot be made to use a tool."""
+    more = body.get("additionalModelRequestFields")
+    return isinstance(more, dict) and ("thinking" in more or "reasoning_config" in more)
+
+
+def _converse_instruct(body: Body, words: str) -> None:
+    body["system"] = [*(body.get("system") or ()), {"text": words}]
+
+
+def _converse_turns(body: Body, said: str, words: str) -> None:
+    """The input that a tool got is told as a text: so nothing has to be said of the tool's result."""
+    turns = [
+        {"role": "assistant", "content": [{"text": said}]},
+        {"role": "user", "content": [{"text": words}]},
+    ]
+    body["messages"] = [*body["messages"], *turns]
+
+
+def _converse_for(path: str) -> Dialect:
+    """By the model's name, which is in the path. Of an ARN nobody knows what is behind it."""
+    if _FORCED.search(path):
+        return _CONVERSE
+    return _NOVA_CONVERSE if _NOVA.search(path) else _CONVERSE_IN_WORDS
 
 
 # -- schemas ------------------------------------------------------------------------------------------------------
@@ -271,3 +389,16 @@ _DIALECTS: Final = {
         "output_config", "format", _anthropic_native, _messages_instruct, _message_turns, ("output_format",)
     ),
 }  # fmt: skip
+_GEMINI: Final = Dialect(
+    "generationConfig",
+    "responseMimeType",
+    _gemini_native,
+    _gemini_instruct,
+    _gemini_turns,
+    also=("generation_config", "response_mime_type"),
+)
+_CONVERSE: Final = Dialect(
+    "toolConfig", "tools", _converse_native, _converse_instruct, _converse_turns, in_words=_converse_thinks
+)
+_NOVA_CONVERSE: Final = msgspec.structs.replace(_CONVERSE, native=_nova_native)
+_CONVERSE_IN_WORDS: Final = msgspec.structs.replace(_CONVERSE, native=lambda schema: None)
