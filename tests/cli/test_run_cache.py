@@ -71,13 +71,13 @@ def test_another_job_has_the_answers_of_the_first(stage: Stage, headway: Headway
     assert told(stage)[1:] == ["cached: echo: say 2", "cached: echo: say 1", "cached: echo: say 2"]
     assert "cache: 4 of 4 requests may be cached" in done.err
     assert "cache: 3 answered without a call" in done.err
-    assert "3 from the cache: " in done.err
+    assert "3 answered without a call: " in done.err
     shown = headway("status")
-    assert "3 from the cache: " in shown.out
+    assert "3 answered without a call: " in shown.out
     assert "1 succeeded, 3 cached" in shown.out
     [first, second] = reversed(json.loads(headway("jobs", "--json").out))
     unit = headway("show", second["job"], "u1")
-    assert f"from the cache: the answer of u2 in job {first['job']}" in unit.out
+    assert f"answered without a call: it has the answer of u2 in job {first['job']}" in unit.out
     story = json.loads(headway("show", second["job"], "u1", "--json").out)
     assert story["answer_of"] == {"job": first["job"], "index": 2, "custom_id": "u2"}
 
@@ -236,7 +236,7 @@ def test_a_table_with_the_same_question_twice(stage: Stage, headway: Headway) ->
     lines = (stage.root / "out.csv").read_text(encoding="utf-8").splitlines()
     assert [line.rsplit(",", 2)[1] for line in lines[1:]] == ["succeeded"] * 2 + ["cached"] * 4
     assert lines[3].split(",")[2] == f"echo: about a-{stage.tag}"
-    assert "4 from the cache" in done.err
+    assert "4 answered without a call" in done.err
     assert stage.fake.stats()["total"]["admitted"] == before + 2
 
 
@@ -254,7 +254,7 @@ def test_stats_and_clear(stage: Stage, headway: Headway) -> None:
     assert [(one["provider"], one["model"]) for one in facts["models"]] == [("alpha", "gpt-x")]
     shown = headway("cache", "stats").out
     assert "alpha/gpt-x: 2 answers" in shown
-    assert "1 unit was answered from it: " in shown
+    assert "1 unit was answered without a call: " in shown
 
     refused = headway("cache", "clear")
     assert (refused.code, "this would forget 2 answers — say -y" in refused.err) == (2, True)

@@ -177,6 +177,7 @@ def test_a_table_that_is_not_the_jobs_is_not_overwritten(stage: Stage, headway: 
     assert mine.read_bytes() == first
     other = headway("run", "reviews.csv", "--prompt", "sing {{text}}", "--out", "ours.csv")
     assert other.code == 2, "another job's table is not this one's"
+    assert "ours.csv has the results of another job, 'reviews-" in other.err
     assert not list(stage.root.rglob("*.new"))
 
 
@@ -237,10 +238,7 @@ def test_a_sample_is_a_job_of_its_own(stage: Stage, headway: Headway) -> None:
     whole = headway("run", "in.jsonl")
     assert whole.code == 0
     assert len(stage.rows()) == 10
-    assert (
-        f"another --limit, as job {sample}: 3 of its 10 answers are taken over and not sent again"
-        in whole.err
-    )
+    assert f"another --limit, as job {sample}: 3 of 10 answers are taken over and not sent again" in whole.err
     assert "this is a new job" not in whole.err
 
 

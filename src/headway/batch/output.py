@@ -185,10 +185,16 @@ def claim(
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise UsageError(f"--out {path} cannot be written: {why}", hint="name another file") from error
-    if force or not first or (_writer_of(path, store) if table else owner_of(first)) == job:
+    owner = _writer_of(path, store) if table else owner_of(first)
+    if force or not first or owner == job:
         return
+    what = (
+        f"has the results of another job, '{owner}'"
+        if owner
+        else f"exists and is not the output of job '{job}'"
+    )
     raise UsageError(
-        f"{path} exists and is not the output of job '{job}'",
+        f"{path} {what}",
         hint="name another file with --out, or replace it with --force",
     )
 

@@ -33,7 +33,7 @@ def command() -> None:
 @json_option
 @where_options
 def stats(config: Path | None, db: str | None, as_json: bool) -> None:
-    """Show how many answers the cache has of each model, and how many units were answered from it, in all jobs."""
+    """Show how many answers the cache has of each model, and how many units were answered without a call, in all jobs."""
     from headway.cli import session
     from headway.display.words import units
 
@@ -62,7 +62,9 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
         click.echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
     if saved.units:
         were = "was" if saved.units == 1 else "were"
-        click.echo(f"{units(saved.units)} {were} answered from it: {session.saved_words(saved)} not spent")
+        click.echo(
+            f"{units(saved.units)} {were} answered without a call: {session.saved_words(saved)} not spent"
+        )
 
 
 @command.command(

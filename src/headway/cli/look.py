@@ -81,7 +81,9 @@ def _show_status(
     click.echo(f"  {job.attempts:,} attempts, {spent(job)}")
     for line in session.compared(store, job):
         click.echo(line)
-    if progress is not None and progress["totals"]["eta_s"] is not None:
+    if state == "paused":
+        click.echo("  nothing starts until 'headway resume'")
+    elif progress is not None and progress["totals"]["eta_s"] is not None:
         click.echo(f"  about {duration(progress['totals']['eta_s'])} left")
     for line in (*session.cached_lines(store, job), *session.failure_lines(store, job)):
         click.echo(line)
@@ -183,7 +185,9 @@ def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
         _show_note(facts["notes"].get(attempt.number, {}))
     if (source := facts["answer_of"]) is not None:
         whose = "a job that is gone" if source.job is None else f"job {source.job}"
-        click.echo(f"  from the cache: the answer of {source.custom_id or source.index} in {whose}")
+        click.echo(
+            f"  answered without a call: it has the answer of {source.custom_id or source.index} in {whose}"
+        )
     click.echo("request:")
     click.echo(msgspec.json.format(bytes(facts["request"]["body"]), indent=2).decode())
     for repair in facts["repairs"]:

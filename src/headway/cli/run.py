@@ -141,9 +141,7 @@ def _about_elder(job: Job, elder: Job) -> str:
     """What a job has from another of the same rows."""
     n = job.counts["cached"]
     took = (
-        f"{n:,} of its {job.total:,} answers are taken over and not sent again"
-        if n
-        else "it has no answers yet"
+        f"{n:,} of {job.total:,} answers are taken over and not sent again" if n else "it has no answers yet"
     )
     return f"these rows were run before with another --limit, as job {elder.name}: {took}"
 

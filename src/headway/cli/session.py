@@ -171,7 +171,7 @@ def cached_lines(store: Store, job: Job) -> list[str]:
     if not job.counts["cached"]:
         return []
     saved = store.cache.saved(job.id)
-    return [f"  {saved.units:,} from the cache: {saved_words(saved)} not spent"]
+    return [f"  {saved.units:,} answered without a call: {saved_words(saved)} not spent"]
 
 
 def saved_words(saved: Saved) -> str:
