@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -348,3 +351,28 @@ def test_a_stream_is_read_once() -> None:
     assert [done.value for done in stream] == [1.0]
     with pytest.raises(headway.HeadwayError, match="read already"):
         list(stream)
+
+
+class Thing:
+    """An item that can be watched."""
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_over_is_gone_without_the_garbage_collector(tmp_path: Path, *, kept: bool) -> None:
+    things = [Thing() for _ in range(20)]
+    watched = [weakref.ref(thing) for thing in things]
+    keys = {id(thing): str(n) for n, thing in enumerate(things)}
+    store: Any = {"db": tmp_path / "h.db", "key": lambda thing: keys[id(thing)], "name": "n"} if kept else {}
+
+    async def call(thing: Thing) -> int:
+        await asyncio.sleep(0)
+        return 1
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert sum(headway.map(call, things, **store)) == len(things)
+        things.clear()
+        assert [each() for each in watched] == [None] * len(watched)
+    finally:
+        gc.enable()
