@@ -874,3 +874,73 @@ def test_lessons_are_read_from_no_more_units_than_asked_for(store: Store) -> Non
     taught(store, "one", 3)
     assert store.lessons("alpha", "m", 1) == []
     assert len(store.lessons("alpha", "m", 2)) == 1
+
+
+# -- units that come while a job runs ------------------------------------------------------------------------------------
+
+
+def coming(job: int, route: int, first: int, ids: list[str]) -> Batch:
+    batch = Batch(job)
+    batch.added += [(first + n, NewUnit(each, route, "", b"null", 4)) for n, each in enumerate(ids)]
+    return batch
+
+
+def test_units_that_come_later_are_like_those_before_them(store: Store) -> None:
+    job, _, lane = begun(store, 2)
+    route = store.routes(job)[0].id
+    batch = coming(job, route, 2, ["a", "b", "c"])
+    batch.intend(1, lane)
+    batch.intend(3, lane)
+    store.commit(batch)
+
+    assert the_job(store).total == 5
+    assert statuses(store, job) == ["pending", "assigned", "pending", "assigned", "pending"]
+    assert [each.index for each in store.unknown(job)] == [1, 3]
+    assert [each.lane for each in store.unknown(job)] == [lane, lane]
+    assert store.pending(job) == {route: 3}
+    assert [store.request(job, index) for index in (2, 3, 4)] == [("", b"null")] * 3
+    assert store.index_of(job, "c") == 4
+
+
+def test_each_unit_that_comes_later_keeps_its_own_request(store: Store) -> None:
+    job, _, _ = begun(store, 0)
+    route = store.routes(job)[0].id
+    batch = Batch(job)
+    batch.added += [(n, NewUnit(f"u{n}", route, "", f"[{n}]".encode(), 3)) for n in range(3)]
+    store.commit(batch)
+    assert [store.request(job, n) for n in range(3)] == [("", b"[0]"), ("", b"[1]"), ("", b"[2]")]
+
+
+def test_no_units_can_be_taken_in(store: Store) -> None:
+    job, _ = ready_job(store, 0)
+    store.add_units(job, 0, [])
+    assert statuses(store, job) == []
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_what_a_row_leaves_empty_is_empty_whatever_its_neighbours_have(
+    store: Store, *, together: bool
+) -> None:
+    job, worker, lane = begun(store, 2)
+    full = Change("failed", 1, lane, "invalid", "no", 1.0, 2.0, 3.0, 4, 5, 6, 0.5)
+    plain = Change("succeeded", 1, finished_utc=9.0)
+    batch = Batch(job, worker)
+    for index, change in ((0, full), (1, full), (0, plain)):
+        batch.change(index, change)
+        if not together:
+            store.commit(batch)
+            batch = Batch(job, worker)
+    batch.attempts += [started(0, 1.0, lane, message="no", status_code=400), started(1, 2.0, lane)]
+    store.commit(batch)
+
+    first, second = store.results(job, -1, 2)
+    assert (first.status, first.attempts, first.code, first.message) == ("succeeded", 2, None, None)
+    assert (first.started_utc, first.finished_utc, first.cost_usd, first.input_tokens) == (
+        2.0,
+        9.0,
+        0.5,
+        None,
+    )
+    assert (second.code, second.message, second.input_tokens, second.cached_tokens) == ("invalid", "no", 4, 6)
+    told = [store.attempts(job, index)[0] for index in (0, 1)]
+    assert [(each.message, each.status_code) for each in told] == [("no", 400), (None, None)]

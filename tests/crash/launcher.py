@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -39,14 +40,19 @@ def _name_of(sql: str, names: dict[str, str]) -> str:
         return "user_version"
     if "CREATE" in sql.split() or "ALTER" in sql.split():
         return "schema"
-    return names.get(sql, "other")
+    return names.get(_shape(sql), "other")
+
+
+def _shape(sql: str) -> str:
+    """A statement whatever of its parameters the store has written into it as NULL."""
+    return re.sub(r"\?\d*|NULL", "?", sql)
 
 
 def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
     """A connection that ends its process at the chosen statement."""
     from headway.stores.sqlite import queries
 
-    names = {sql: name for name, sql in queries().items()}
+    names = {_shape(sql): name for name, sql in queries().items()}
     at, when, n = kill["at"], kill.get("when", "before"), kill.get("n", 1)
 
     def counted(sql: str) -> bool:

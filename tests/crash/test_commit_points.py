@@ -33,11 +33,13 @@ CACHING = (
     "clear_cache", "drop_answer",
 )  # fmt: skip
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
-#: `add_note` is what a worker process left; `set_total` is for units that come while a job runs: tests/api/test_durable.py kills there.
+#: `add_note` is what a worker process left; `set_total` and `add_same_request` are for units that come while a job runs:
+#: tests/api/test_durable.py kills there.
 ELSEWHERE = {
     "release": "WORKING",
     "reopen_failed": "BEGINNING",
     "set_total": "WORKING",
+    "add_same_request": "WORKING",
     "add_note": "WORKING",
 }
 

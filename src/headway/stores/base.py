@@ -243,7 +243,7 @@ class Told(msgspec.Struct, frozen=True):
     rate_limit: dict[str, Any] | None
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class Change(msgspec.Struct, gc=False):
     """Where a unit stands after something happened to it. `tries` is how many attempts that was (0 or 1)."""
 
     status: str

@@ -1,20 +1,17 @@
 """The SQLite store: the standard library's module, WAL, `synchronous=FULL`, SQL in files.
 
 Owns the connection and turns SQLite's errors into `StoreError`s that say what to do. One object a thread.
-Statements are in `sql/queries.sql` by name; the schema is `sql/migrations`, numbered, applied forward when a store is
-opened, each in a transaction of its own together with the version it makes.
+Statements are in files (`statements` reads them). The schema's steps are applied forward when a store is opened, each in a
+transaction of its own together with the version it makes.
 """
 
 from __future__ import annotations
 
-import re
 import secrets
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -47,6 +44,10 @@ from headway.stores.base import (
 )
 from headway.stores.sqlite_cache import LOWER, SHIFT, SqliteCache, keep
 from headway.stores.sqlite_cache import span as _span
+from headway.stores.statements import each
+from headway.stores.statements import migrations as migrations
+from headway.stores.statements import queries as queries
+from headway.stores.statements import statements as statements
 
 #: How long a writer waits for another process's transaction before it calls the database locked.
 BUSY_S: Final = 10.0
@@ -232,14 +233,25 @@ class SqliteStore:
         except sqlite3.IntegrityError:
             raise DuplicateId(self._first_duplicate(job, units)) from None
 
-    def _add_units(self, db: sqlite3.Connection, base: int, units: Sequence[NewUnit]) -> None:
+    def _add_units(
+        self, db: sqlite3.Connection, base: int, units: Sequence[NewUnit], lanes: Sequence[int | None] = ()
+    ) -> None:
+        """Where there are `lanes`, one for each unit: one that has a lane already is about to be sent there."""
+        if not units:
+            return
+        placed = zip(units, lanes or [None] * len(units), strict=True)
         rows = [
-            (base + n, unit.custom_id, unit.route, unit.priority, unit.serial, unit.chars, unit.max_tokens)
-            for n, unit in enumerate(units)
-        ]
+            (base + n, unit.custom_id, unit.route, unit.priority, int(unit.serial), unit.chars, unit.max_tokens, lane)
+            for n, (unit, lane) in enumerate(placed)
+        ]  # fmt: skip
+        each(db, self._sql["add_unit"], rows)
+        path, body = units[0].path, units[0].body
+        if all(unit.body is body and unit.path == path and unit.metadata is None for unit in units):
+            # Calls: what they are made with is not kept, and a word stands for it.
+            db.execute(self._sql["add_same_request"], (path, body, base, base + len(units) - 1))
+            return
         requests = [(base + n, unit.path, unit.body, unit.metadata) for n, unit in enumerate(units)]
-        db.executemany(self._sql["add_unit"], rows)
-        db.executemany(self._sql["add_request"], requests)
+        each(db, self._sql["add_request"], requests)
 
     def _first_duplicate(self, job: int, units: Sequence[NewUnit]) -> str:
         seen: set[str] = set()
@@ -456,23 +468,21 @@ class SqliteStore:
         base = batch.job << SHIFT
         sql = self._sql
         with self._transaction() as db:
+            intents = batch.intents
             if batch.added:
-                self._add_units(db, base + batch.added[0][0], [unit for _, unit in batch.added])
-                db.execute(sql["set_total"], (batch.added[-1][0] + 1, batch.job))
+                intents = self._commit_added(db, batch)
             if batch.attempts:
-                db.executemany(
-                    sql["add_attempt"], [_attempt_row(base, batch.worker, each) for each in batch.attempts]
-                )
+                attempts = [_attempt_row(base, batch.worker, attempt) for attempt in batch.attempts]
+                each(db, sql["add_attempt"], attempts)
             if batch.released:
                 db.executemany(sql["release"], [(base + index,) for index in batch.released])
             if batch.units:
-                db.executemany(
-                    sql["change_unit"], [(*_values(change), base + index) for index, change in batch.units]
-                )
+                changes = [(*_values(change), base + index) for index, change in batch.units]
+                each(db, sql["change_unit"], changes)
             if batch.answers:
-                db.executemany(sql["add_answer"], [(base + index, *rest) for index, *rest in batch.answers])
-            if batch.intents:
-                db.executemany(sql["intend"], [(lane, base + index) for index, lane in batch.intents.items()])
+                each(db, sql["add_answer"], [(base + index, *rest) for index, *rest in batch.answers])
+            if intents:
+                db.executemany(sql["intend"], [(lane, base + index) for index, lane in intents.items()])
             if batch.running:
                 db.executemany(
                     sql["note_running"], [(utc, base + index) for index, utc in batch.running.items()]
@@ -480,6 +490,15 @@ class SqliteStore:
             if batch.caching:
                 keep(db, sql, batch)
             self._commit_rest(db, batch)
+
+    def _commit_added(self, db: sqlite3.Connection, batch: Batch) -> dict[int, int]:
+        """Units that are new, with the intents that there are for them already; the intents that are left."""
+        first, last = batch.added[0][0], batch.added[-1][0]
+        units, intents = [unit for _, unit in batch.added], batch.intents
+        lanes = [intents.get(index) for index in range(first, last + 1)] if intents else ()
+        self._add_units(db, (batch.job << SHIFT) + first, units, lanes)
+        db.execute(self._sql["set_total"], (last + 1, batch.job))
+        return {index: lane for index, lane in intents.items() if index < first}
 
     def _commit_rest(self, db: sqlite3.Connection, batch: Batch) -> None:
         """What comes once in a while, and the counters."""
@@ -574,37 +593,6 @@ def _json(value: Any) -> str:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
-
-
-# -- SQL files ---------------------------------------------------------------------------------------------------
-
-
-@cache
-def queries() -> dict[str, str]:
-    """Every named statement."""
-    text = (resources.files("headway.stores") / "sql" / "queries.sql").read_text(encoding="utf-8")
-    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
-    return {name: body.strip().rstrip(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-@cache
-def migrations() -> tuple[str, ...]:
-    """The schema's steps in order; the file's number is the version that it makes."""
-    folder = resources.files("headway.stores") / "sql" / "migrations"
-    files = sorted(
-        (each for each in folder.iterdir() if each.name.endswith(".sql")), key=lambda each: each.name
-    )
-    return tuple(each.read_text(encoding="utf-8") for each in files)
-
-
-def statements(script: str) -> Iterator[str]:
-    """A script's statements one by one, so that they run inside a transaction that is already open."""
-    pending = ""
-    for line in script.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            yield pending
-            pending = ""
 
 
 # -- errors ------------------------------------------------------------------------------------------------------

@@ -19,10 +19,14 @@ SELECT id FROM routes WHERE job = ? AND provider = ? AND model = ?;
 UPDATE routes SET priorities = ? WHERE id = ?;
 
 -- name: add_unit
-INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, status)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?8 IS NULL THEN 'pending' ELSE 'assigned' END);
 
 -- name: add_request
-INSERT INTO requests (uid, path, body, metadata) VALUES (?, ?, ?, ?);
+INSERT INTO requests (uid, path, body, metadata) VALUES (?1, ?2, ?3, ?4);
+
+-- name: add_same_request
+INSERT INTO requests (uid, path, body) SELECT uid, ?, ? FROM units WHERE uid BETWEEN ? AND ?;
 
 -- name: seal_job
 UPDATE jobs SET state = 'ready', total = ?, serial = ?, models = ?, digest = ? WHERE id = ?;
@@ -201,18 +205,18 @@ UPDATE units SET status = 'pending' WHERE uid = ? AND status = 'assigned';
 UPDATE units SET status = 'running', started_utc = ? WHERE uid = ?;
 
 -- name: change_unit
-UPDATE units SET status = ?, attempts = attempts + ?, lane = coalesce(?, lane), code = ?, message = ?, not_before_utc = ?,
-    started_utc = coalesce(?, started_utc), finished_utc = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,
-    cost_usd = coalesce(cost_usd + ?12, cost_usd, ?12) -- null as long as nobody knows any of it
+UPDATE units SET status = ?1, attempts = attempts + ?2, lane = coalesce(?3, lane), code = ?4, message = ?5,
+    not_before_utc = ?6, started_utc = coalesce(?7, started_utc), finished_utc = ?8, input_tokens = ?9, output_tokens = ?10,
+    cached_tokens = ?11, cost_usd = coalesce(cost_usd + ?12, cost_usd, ?12) -- null as long as nobody knows any of it
 WHERE uid = ?13;
 
 -- name: add_attempt
 INSERT INTO attempts (uid, number, worker, lane, outcome, kind, message, status_code, request_id, started_utc, finished_utc,
     input_tokens, output_tokens, cached_tokens, cost_usd, charged_tokens, charged_input, charged_output, rate_limit)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
 
 -- name: add_answer
-INSERT OR REPLACE INTO answers (uid, status_code, request_id, body) VALUES (?, ?, ?, ?);
+INSERT OR REPLACE INTO answers (uid, status_code, request_id, body) VALUES (?1, ?2, ?3, ?4);
 
 -- name: add_repair
 INSERT INTO repairs (uid, attempt, answer, request, more_chars, open) VALUES (?, ?, ?, ?, ?, ?);
