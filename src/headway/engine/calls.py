@@ -264,7 +264,9 @@ class Calls(Turns):
 
     def _end(self, flight: Flight, end: End) -> None:
         del self._flights[flight.index]
-        flight.task = None  # Its context knows the flight: a ring that only the garbage collector could break.
+        flight.task = (
+            None  # Its context knows the flight: a ring that only the garbage collector could break.
+        )
         flight.ended(flight, end)
 
     def _cancel(self, command: commands.CancelAttempt) -> None:

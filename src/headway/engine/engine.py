@@ -24,18 +24,28 @@ import msgspec
 
 from headway.core import commands, events
 from headway.core.budget import OUT_OF_MONEY
-from headway.core.lane import Lane
-from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
-from headway.core.model import DAY_S, MINUTE_S, Costs, Hint, Kind, Limits, Outcome, Price, Settings, Usage
+from headway.core.model import Hint, Kind, Limits, Outcome, Price, Settings, Usage
 from headway.core.queue import Entry
-from headway.core.retry import REFUSED, THROTTLES
+from headway.core.retry import REFUSED
 from headway.core.scheduler import Scheduler
-from headway.core.snapshot import LaneView, snapshot
+from headway.core.snapshot import snapshot
 from headway.core.status import Status
 from headway.engine.cache import Lookup
 from headway.engine.identity import CacheUse
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, PriceList
+from headway.engine.recording import (
+    AHEAD_S,
+    LEARN_S,
+    LINGER_S,
+    Recalled,
+    due_soon,
+    keep_attempt,
+    lane_row,
+    outcome_of,
+    refill,
+    tokens_of,
+)
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.source import StoreSource, at_the_most, roughly_the_most
 from headway.engine.turns import Turns
@@ -44,18 +54,11 @@ from headway.stores import base as records
 from headway.stores.base import Attempt, Batch, Change, State, Store
 from headway.stores.writer import Writer
 
-#: Intents are recorded for what is due within this time, and at the most so many a lane.
-AHEAD_S: Final = 0.25
+#: Intents are recorded ahead for at the most so many units of a lane.
 MOST_AHEAD: Final = 512
-#: How long a change that nobody waits for may wait for others to share its fsync.
-LINGER_S: Final = 0.02
 #: How often another terminal's commands are looked for (250 ms is promised), and observers told.
 LISTEN_S: Final = 0.2
 SHOW_S: Final = 0.5
-#: How often what lanes have learned is written down.
-LEARN_S: Final = 5.0
-
-Tokens = tuple[int | None, int | None, int | None]
 
 _ENDINGS: Final[dict[str, State]] = {
     "complete": "complete",
@@ -67,7 +70,6 @@ _ENDINGS: Final[dict[str, State]] = {
 }
 #: What a lane may be stopped by that its units can be told as their code.
 _CODES: Final = frozenset({*map(str, Kind), "budget"})
-_OUTCOMES: Final = {Kind.TIMEOUT: "timed_out", **dict.fromkeys(THROTTLES, "throttled")}
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -229,36 +231,12 @@ class Engine(Turns):
 
     def _restore(self, unknown: list[records.Unknown], now: float, utc: float) -> None:
         """What lanes learned in earlier runs, and the levels of their meters from the starts that are on record."""
-        #: By lane in the store: what the wall clock shows when the engine's shows `now`.
-        clocks: dict[int, float] = {}
-        started: dict[int, list[tuple[float, Costs]]] = {}
-        recorded_at: dict[str, float] = {}
+        found: dict[int, Recalled] = {}
         for key, plan in self._plan.lanes.items():
             known = self._store.lane(key, plan.name)
             self._desks[key] = _Desk(key, plan, known)
-            started[known.id], clocks[known.id] = [], utc
-            if known.record is not None:
-                record = msgspec.json.decode(known.record, type=LaneRecord)
-                # A clock that was set back since then cannot tell how long ago that was: no time has passed.
-                clocks[known.id] = max(utc, record.recorded_utc)
-                import_lane(self._scheduler.lanes[key], record, now, clocks[known.id])
-                recorded_at[key] = now - (clocks[known.id] - record.recorded_utc)
-        longest_s = max(
-            (meter.period_s for lane in self._scheduler.lanes.values() for meter in lane.meters), default=0.0
-        )
-        for start in self._store.starts_since(utc - min(DAY_S, max(MINUTE_S, longest_s))):
-            if start.lane in started:
-                at = now - (clocks[start.lane] - start.at_utc)
-                started[start.lane].append((min(now, at), start.costs))
-        for unit in unknown:
-            if unit.lane in started:
-                at = now if unit.started_utc is None else now - (clocks[unit.lane] - unit.started_utc)
-                tokens_in = unit.chars / 4.0
-                costs = (1.0, tokens_in + max(0, unit.max_tokens), tokens_in, 0.0)
-                started[unit.lane].append((min(now, at), costs))
-        for key, desk in self._desks.items():
-            levels = sorted(started[desk.id])
-            rebuild_levels(self._scheduler.lanes[key], levels, recorded_at.get(key, float("inf")))
+            found[known.id] = Recalled(self._scheduler.lanes[key], known.record, now, utc)
+        refill(self._store, found, utc, unknown)
 
     def _count_unknown(self, unknown: list[records.Unknown]) -> None:
         """What died with its process may have cost something: budgets count it, and the record says so."""
@@ -520,30 +498,7 @@ class Engine(Turns):
         if flight.task is None:  # It was called off before it was sent.
             batch.change(index, change)
             return
-        outcome = answer.outcome if answer is not None else None
-        usage = outcome.usage if outcome is not None else None
-        started_utc = time.time() - (time.monotonic() - flight.started_at)
-        tokens: Tokens = (None, None, None)
-        cost_usd: float | None = None
-        use = batch.use(flight.rate.route)
-        use.attempts += 1
-        use.lane = flight.lane.id
-        if usage is not None:
-            tokens = (int(usage.input_tokens), int(usage.output_tokens), int(usage.cached_input_tokens))
-            cost_usd = usage.cost_usd
-            use.told(tokens[0], tokens[1], cost_usd, used=change.status == Status.SUCCEEDED)
-        else:
-            cost_usd = self._untold(flight, use)
-        batch.change(
-            index,
-            msgspec.structs.replace(
-                change, tries=1, lane=flight.lane.id, started_utc=started_utc, input_tokens=tokens[0],
-                output_tokens=tokens[1], cached_tokens=tokens[2], cost_usd=cost_usd,
-            ),
-        )  # fmt: skip
-        batch.attempts.append(self._attempt_record(flight, started_utc, tokens, cost_usd))
-        if outcome is not None and outcome.kind in THROTTLES:
-            use.refused += 1
+        keep_attempt(batch, flight.rate.route, self._attempt_record(flight), change)
         if answer is not None and change.status == Status.SUCCEEDED:
             batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
         if answer is not None and answer.note:
@@ -552,22 +507,21 @@ class Engine(Turns):
             goes_on = change.status == Status.PENDING
             self._repairs.keep(batch, index, flight.number, answer, goes_on=goes_on)
 
-    def _untold(self, flight: _Flight, use: records.Use) -> float | None:
+    def _untold(self, flight: _Flight) -> float | None:
         """The cost of an attempt that does not say what it took: nothing where it was refused before any work."""
         outcome = None if flight.answer is None else flight.answer.outcome
-        if outcome is not None and outcome.kind in REFUSED:
-            return None if flight.rate.price is None else 0.0
         price, estimate = flight.rate.price, flight.estimate
+        if outcome is not None and outcome.kind in REFUSED:
+            return None if price is None else 0.0
+        use = self._writer.batch.use(flight.rate.route)
         if price is not None and not estimate.cost_usd:  # It was read before its price was known.
             use.untold(roughly_the_most(price, estimate))
         else:
             use.untold(None if price is None else estimate.cost_usd)
         return None
 
-    def _attempt_record(
-        self, flight: _Flight, started_utc: float, tokens: Tokens, cost_usd: float | None
-    ) -> Attempt:
-        answer = flight.answer
+    def _attempt_record(self, flight: _Flight) -> Attempt:
+        answer, utc = flight.answer, time.time()
         if answer is None:
             how, kind, message = "cancelled", None, "called off by Headway"
         elif answer.complaint is not None:
@@ -576,11 +530,14 @@ class Engine(Turns):
             how, kind, message = "succeeded", None, None
         else:
             kind = str(answer.outcome.kind)
-            how, message = _OUTCOMES.get(answer.outcome.kind, "failed"), answer.outcome.message
+            how, message = outcome_of(answer.outcome.kind), answer.outcome.message
         limit = None if answer is None else answer.rate_limit
+        usage = None if answer is None else answer.outcome.usage
+        cost_usd = self._untold(flight) if usage is None else usage.cost_usd
+        started_utc = utc - (time.monotonic() - flight.started_at)
         return Attempt(
             flight.index, flight.number, flight.lane.id, how, kind, message, answer.status if answer else None,
-            (answer.request_id or None) if answer else None, started_utc, time.time(), *tokens, cost_usd,
+            (answer.request_id or None) if answer else None, started_utc, utc, *tokens_of(usage), cost_usd,
             flight.charged, None if limit is None else msgspec.json.encode(limit),
         )  # fmt: skip
 
@@ -628,7 +585,7 @@ class Engine(Turns):
         now = self._now()
         for key, lane in self._scheduler.lanes.items():
             desk = self._desks[key]
-            wanted = self._due_soon(lane, now)
+            wanted = min(MOST_AHEAD, due_soon(lane, now)) if lane.queue.ready else 0
             if wanted > lane.low:
                 # A fast lane needs as many to choose from, or the store is asked for a handful in every turn.
                 lane.low, lane.batch = wanted, max(lane.batch, wanted)
@@ -650,14 +607,6 @@ class Engine(Turns):
             for index in [index for index in desk.ahead if index not in self._waiting]:
                 del desk.ahead[index]
                 self._release(index)
-
-    def _due_soon(self, lane: Lane, now: float) -> int:
-        """How many units of a lane may start within the time that intents are recorded ahead for."""
-        if lane.stopped or not lane.queue.ready or max(lane.held_until, lane.paused_until) > now + AHEAD_S:
-            return 0
-        if lane.wake_at > now + AHEAD_S and lane.in_flight < lane.window.size:
-            return 0
-        return min(MOST_AHEAD, 1 + int(1.5 * lane.rate_at(now) * AHEAD_S))
 
     # -- the outside -----------------------------------------------------------------------------------------------------
 
@@ -714,15 +663,7 @@ class Engine(Turns):
         views = {view.key: view for view in snapshot(self._scheduler, now).lanes}
         for key, desk in self._desks.items():
             lane = self._scheduler.lanes[key]
-            record = desk.record
-            if record is None or lane.seq or lane.held_until > now:
-                # Where nothing was sent nothing was learned, and what is on record is better.
-                record = msgspec.json.encode(export_lane(lane, now, utc))
-            self._writer.batch.lanes[desk.id] = (
-                record,
-                msgspec.json.encode(_with_utc(views[key], utc - now)),
-                utc,
-            )
+            self._writer.batch.lanes[desk.id] = lane_row(lane, desk.record, views[key], now, utc)
         self._commit()
 
     def _show(self) -> None:
@@ -766,11 +707,3 @@ def _priced(answer: Answer, price: Price) -> Answer:
         return answer
     usage = msgspec.structs.replace(usage, cost_usd=price.cost(usage))
     return msgspec.structs.replace(answer, outcome=msgspec.structs.replace(answer.outcome, usage=usage))
-
-
-def _with_utc(view: LaneView, offset_s: float) -> LaneView:
-    """A view whose instants mean something to another process."""
-    if view.wait is None or view.wait.until is None:
-        return view
-    wait = msgspec.structs.replace(view.wait, until=view.wait.until + offset_s)
-    return msgspec.structs.replace(view, wait=wait)
