@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from contextlib import nullcontext
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
@@ -190,7 +198,7 @@ class Stream(Generic[_T, _R]):
             run: Run[_T, _R] = background.make(lambda: Run(self._call, self._items, self._options))
             yield from background.iterate(self._results(run), run.interrupt)
 
-    async def _results(self, run: Run[_T, _R]) -> AsyncIterator[Result[_T, _R]]:
+    async def _results(self, run: Run[_T, _R]) -> AsyncGenerator[Result[_T, _R], None]:
         early: dict[int, Result[_T, _R]] = {}
         due = 0
         pages = run.pages()

@@ -186,8 +186,11 @@ class Calls(Turns):
             await asyncio.wait(tasks)
         if self._wake is not None:
             self._wake.cancel()
+        called_off = End(Status.CANCELLED, "interrupted", "cancelled")
         for flight in list(self._flights.values()):
-            self._end(flight, End(Status.CANCELLED, "interrupted", "cancelled"))
+            # One may have its value, and only the scheduler has not heard of it: that is not thrown away.
+            good = flight.outcome is not None and flight.outcome.kind is None
+            self._end(flight, DONE if good else called_off)
 
     # -- acting -----------------------------------------------------------------------------------------------
 
