@@ -18,8 +18,10 @@ import pytest
 
 import headway
 from headway import CallsFailed, Limits, RateLimited, Retry
+from headway.api.ledger import Ledger
 from headway.cli import main
 from headway.errors import JobBusy
+from headway.stores.base import Batch
 from headway.stores.sqlite import SqliteStore
 
 ITEMS = 400
@@ -177,6 +179,86 @@ def test_the_commands_show_it_and_leave_going_on_to_its_program(
     assert "run that program again" in capsys.readouterr().err
 
 
+async def test_calls_that_take_long_have_no_intents_ahead_of_them(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    inside: asyncio.Queue[int] = asyncio.Queue()
+    go_on = asyncio.Event()
+
+    async def call(number: int) -> int:
+        inside.put_nowait(number)
+        await go_on.wait()
+        return number
+
+    limits = Limits(max_concurrency=2, rpm=0)
+    run = asyncio.create_task(headway.amap(call, range(9), db=db, key=str, name="n", limits=limits))
+    assert {await inside.get(), await inside.get()} == {0, 1}
+    begun = "SELECT \"index\" FROM units WHERE status IN ('assigned', 'running')"
+    assert rows(db, begun) == [(0,), (1,)]  # A crash would name these two.
+    go_on.set()
+    assert await run == list(range(9))
+
+
+async def test_a_lane_that_is_held_gives_up_the_intents_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash in the middle of a long wait names only what may really have been called."""
+    db = tmp_path / "h.db"
+    called = 0
+    most = 0
+    empty = asyncio.Event()
+    committed = Ledger._committed
+
+    def look(ledger: Ledger, batch: Batch) -> None:
+        nonlocal most
+        committed(ledger, batch)
+        if called >= 2_000:
+            found = rows(db, "SELECT count(*) FROM units WHERE status IN ('assigned', 'running')")[0][0]
+            most = max(most, found)
+            if not found:
+                empty.set()
+
+    monkeypatch.setattr(Ledger, "_committed", look)
+
+    async def call(number: int) -> int:
+        nonlocal called
+        called += 1
+        if called == 2_000:
+            raise RateLimited(retry_after=3_600)
+        return number
+
+    run = asyncio.create_task(headway.amap(call, range(6_000), db=db, key=str, name="n"))
+    async with asyncio.timeout(60):
+        await empty.wait()
+    assert 2_000 <= called < 6_000
+    assert most > 0, "there were intents ahead"
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+def test_a_fast_stream_left_early_leaves_nothing_unknown(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    options: Any = {"db": db, "key": str, "name": "n"}
+    for count, _ in enumerate(headway.stream(double, range(5_000), **options), 1):
+        if count == 1_500:
+            break
+    assert rows(db, "SELECT count(*) FROM units WHERE status NOT IN ('pending', 'succeeded')") == [(0,)]
+    assert headway.map(double, range(5_000), **options) == [2 * n for n in range(5_000)]
+    assert rows(db, "SELECT count(*), count(DISTINCT uid) FROM attempts") == [(5_000, 5_000)]
+
+
+def test_lanes_shows_what_the_calls_met(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):  # The second run calls nothing, and learns nothing.
+        headway.map(len, ["a", "bb"], db=".headway/headway.db", key=str, name="n", limits=Limits(rpm=6_000))
+        assert main(["lanes"]) == 0
+        shown = capsys.readouterr().out
+        assert "6,000 requests per minute" in shown
+        assert "0 refused of 2" in shown
+
+
 def _start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "script.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -192,11 +274,16 @@ def _wait_for(path: Path, lines: int, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.002)
 
 
-def test_a_killed_script_goes_on_with_no_finished_item_called_again(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+@pytest.mark.parametrize(("items", "at_once"), [(ITEMS, 4), (20 * ITEMS, 64)])
+def test_a_killed_script_goes_on_with_no_finished_item_called_again(
+    tmp_path: Path, items: int, at_once: int
+) -> None:
+    """A few at a time, and so many that intents are recorded far ahead."""
+    script = SCRIPT.replace(f"range({ITEMS})", f"range({items})").replace("=4", f"={at_once}")
+    (tmp_path / "script.py").write_text(script, encoding="utf-8")
     log = tmp_path / "called.log"
     kills = 0
-    for calls in range(40, ITEMS, 60):
+    for calls in range(items // 10, items, items // 7):
         process = _start(tmp_path)
         _wait_for(log, calls, process)
         kills += process.poll() is None
@@ -205,10 +292,10 @@ def test_a_killed_script_goes_on_with_no_finished_item_called_again(tmp_path: Pa
     process = _start(tmp_path)
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert int(out) == sum(n * n for n in range(ITEMS))
+    assert int(out) == sum(n * n for n in range(items))
     assert kills >= 3
     called = Counter(int(line) for line in log.read_text().split())
-    assert set(called) == set(range(ITEMS))
+    assert set(called) == set(range(items))
     db = tmp_path / "h.db"
     # A call that a death left without an end is named as lost; every other one ended once.
     ended = dict(rows(db, "SELECT CAST(custom_id AS INTEGER), attempts FROM units"))

@@ -3,6 +3,9 @@
 The order is the engine's. That a call is about to be made is durable before it is made; its end, its value and the
 job's counters are one transaction, and only then is anybody told. Items themselves are not kept: whoever runs the same
 work again brings them along, and knows them by their keys.
+
+So that calls which take no time do not wait for a disk each, intents are recorded ahead: of every lane as many of the
+next units as its pace starts within a quarter of a second. After a crash those count as perhaps called, too.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +23,20 @@ import msgspec
 
 from headway.core.commands import Notice
 from headway.core.lane import Lane
-from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
-from headway.core.model import DAY_S, MINUTE_S, Kind
-from headway.core.retry import THROTTLES
+from headway.core.snapshot import Snapshot
 from headway.core.status import GOOD, Status
-from headway.engine.calls import DONE, End, Flight
+from headway.engine.calls import DONE, End, Ended, Flight
+from headway.engine.recording import (
+    LEARN_S,
+    LINGER_S,
+    Recalled,
+    due_soon,
+    keep_attempt,
+    lane_row,
+    outcome_of,
+    refill,
+    tokens_of,
+)
 from headway.errors import UsageError
 from headway.stores import base as records
 from headway.stores.base import Attempt, Batch, Change, Job, NewJob, NewUnit, Route, State, Store
@@ -31,11 +44,10 @@ from headway.stores.lock import JobLock
 from headway.stores.writer import Writer
 from headway.wiring.places import store_at
 
-#: How long what nobody waits for may wait for others to share its fsync, and how often lanes are written down.
-LINGER_S: Final = 0.02
-LEARN_S: Final = 5.0
+#: Intents are recorded ahead for at the most so many units of a lane: as many as `map` reads ahead.
+MOST_AHEAD: Final = 1_000
 
-_OUTCOMES: Final = {Kind.TIMEOUT: "timed_out", **dict.fromkeys(THROTTLES, "throttled")}
+_SUCCEEDED: Final = str(Status.SUCCEEDED)
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -46,6 +58,24 @@ class Kept(msgspec.Struct, frozen=True):
     value: bytes | None = None
 
 
+class _Desk:
+    """What is kept for a lane: its number and its route's in the store, and the intents that are recorded ahead."""
+
+    __slots__ = ("ahead", "expected", "intended", "lane", "number", "record", "route", "wanted")
+
+    def __init__(self, known: records.Lane, route: int) -> None:
+        self.number, self.route = known.id, route
+        self.record = known.record
+        #: The lane itself, once it is open.
+        self.lane: Lane | None = None
+        #: Units that will run here and have no intent yet, in order, and those whose intent is durable.
+        self.expected: dict[int, None] = {}
+        self.intended: set[int] = set()
+        #: How many have an intent, durable or nearly, and have not begun; and how many should.
+        self.ahead = 0
+        self.wanted = 0
+
+
 class Ledger:
     """One job of one process, on one event loop."""
 
@@ -53,20 +83,24 @@ class Ledger:
         self._db, self._kind, self._source = db, kind, source
         self.name = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:60] or kind
         self._lock = JobLock(Path(db).parent / "jobs" / self.name / "lock", self.name)
-        self._lanes: dict[str, tuple[int, int]] = {}
-        self._open: dict[str, Lane] = {}
-        self._intended: dict[int, asyncio.Future[None]] = {}
-        self._told: list[tuple[Batch, Callable[[], None]]] = []
+        self._desks: dict[str, _Desk] = {}
+        self._by_number: dict[int, _Desk] = {}
+        #: Units whose intent is on its way to the disk, with what wakes who waits for that; and how many wait.
+        self._intending: dict[int, asyncio.Future[None] | None] = {}
+        self._waiting = 0
+        self._kick_due = False
+        #: Who is to be told what, for each batch that is not committed yet.
+        self._told: deque[list[tuple[Ended, Flight, End]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._held: deque[asyncio.Future[None]] = deque()
 
     # -- the job ----------------------------------------------------------------------------------------------
 
-    def begin(self, failed: Callable[[Exception], None]) -> None:
-        """Take the job over, or make it. `failed` hears of a store that can no longer be written."""
+    def begin(self, look: Callable[[], Snapshot], failed: Callable[[Exception], None]) -> None:
+        """Take the job over, or make it. `look` shows the lanes; `failed` hears of a store that can no longer be written."""
         self._loop = asyncio.get_running_loop()
-        self._failed = failed
+        self._look, self._failed = look, failed
         self._lock.__enter__()
         try:
             self._store: Store = store_at(self._db)
@@ -126,9 +160,17 @@ class Ledger:
         """A unit that is new."""
         index = self._total
         self._total += 1
-        route = self._lane(lane)[1]
+        route = self._desk(lane).route
         self._writer.batch.added.append((index, NewUnit(key, route, "", payload, len(payload))))
         return Kept(index)
+
+    def expect(self, index: int, lane: str) -> None:
+        """The unit will run as soon as its lane lets it: its intent may be recorded ahead."""
+        desk = self._desk(lane)
+        if desk.ahead < desk.wanted and not desk.expected:
+            self._intend_ahead(index, desk)
+        else:
+            desk.expected[index] = None
 
     def add_worker(self, name: str) -> int:
         """One more that works on the job; its number."""
@@ -140,14 +182,76 @@ class Ledger:
         self._writer.batch.workers[number] = (status, ended_utc)
         self._linger()
 
-    async def intend(self, index: int, lane: str) -> None:
-        """Returns once it is durable that the unit is about to run."""
-        future = self._intended[index] = self._loop.create_future()
-        self._writer.batch.intend(index, self._lane(lane)[0])
-        self._writer.kick(urgent=True)
-        await future
+    def intend(self, index: int, lane: str) -> asyncio.Future[None] | None:
+        """The unit is about to run: what to wait for until that is durable, None where it is already."""
+        desk = self._desk(lane)
+        if index in desk.intended:
+            desk.intended.remove(index)
+            desk.ahead -= 1
+            future = None
+        else:
+            future = self._intend_now(index, desk)
+        if future is not None or 2 * desk.ahead <= desk.wanted:
+            self._look_ahead(desk)
+        return future
+
+    def _intend_now(self, index: int, desk: _Desk) -> asyncio.Future[None]:
+        """Somebody waits for it. All that begin in one round of the loop share a commit."""
+        if index in self._intending:
+            desk.ahead -= 1
+        else:
+            desk.expected.pop(index, None)
+            self._writer.batch.intend(index, desk.number)
+        future = self._intending[index] = self._loop.create_future()
+        self._waiting += 1
+        if not self._kick_due:
+            self._kick_due = True
+            self._loop.call_soon(self._kick)
+        return future
+
+    def _look_ahead(self, desk: _Desk) -> None:
+        """Record the intents of what the lane will start soon. One that starts few has none ahead."""
+        if desk.lane is None:
+            return
+        wanted = min(MOST_AHEAD, due_soon(desk.lane, self._loop.time()))
+        desk.wanted = wanted if wanted > 1 else 0
+        for index in list(islice(desk.expected, max(0, desk.wanted - desk.ahead))):
+            del desk.expected[index]
+            self._intend_ahead(index, desk)
+
+    def _intend_ahead(self, index: int, desk: _Desk) -> None:
+        self._intending[index] = None
+        desk.ahead += 1
+        self._writer.batch.intend(index, desk.number)
+
+    def running(self, index: int) -> None:
+        """The unit runs now."""
         self._writer.batch.running[index] = time.time()
         self._linger()
+
+    def _call_off(self, index: int, desk: _Desk) -> None:
+        """It never ran: it is as pending as before."""
+        if index in desk.expected:
+            del desk.expected[index]
+            return
+        if index in desk.intended:
+            desk.intended.remove(index)
+            desk.ahead -= 1
+        elif index in self._intending:
+            if self._intending.pop(index) is None:
+                desk.ahead -= 1
+            else:
+                self._waiting -= 1
+        self._writer.batch.release(index)
+
+    def _call_off_ahead(self, desk: _Desk) -> None:
+        """Nothing will start for a while: what was recorded ahead is pending again, and a crash would not name it."""
+        desk.wanted = 0
+        desk.ahead -= len(desk.intended)
+        for index in desk.intended:
+            self._writer.batch.release(index)
+        desk.expected = {**dict.fromkeys(sorted(desk.intended)), **desk.expected}
+        desk.intended.clear()
 
     def tried(
         self,
@@ -174,56 +278,47 @@ class Ledger:
         flight: Flight,
         end: End,
         value: bytes | None,
-        then: Callable[[], None],
+        then: Ended,
         worker: int | None = None,
     ) -> None:
         """A unit has come to its end; `then` is called once that is durable."""
+        batch = self._writer.batch
         if end is DONE or flight.outcome is not None:
-            change = Change(
-                str(end.status), code=end.code or None, message=end.message or None, finished_utc=time.time()
-            )
+            if end is DONE:
+                change = Change(_SUCCEEDED, finished_utc=time.time())
+            else:
+                change = Change(
+                    str(end.status),
+                    code=end.code or None,
+                    message=end.message or None,
+                    finished_utc=time.time(),
+                )
             self._record(index, number, flight, change, worker)
             if value is not None:
-                self._writer.batch.answers.append((index, None, None, value))
-        else:  # It never ran: it is as pending as before.
-            self._writer.batch.release(index)
-        self._told.append((self._writer.batch, then))
+                batch.answers.append((index, None, None, value))
+        else:
+            self._call_off(index, self._desk(flight.lane))
+        self._told[-1].append((then, flight, end))
         self._linger()
 
     def _record(
         self, index: int, number: int, flight: Flight, change: Change, worker: int | None = None
     ) -> None:
-        batch, outcome = self._writer.batch, flight.outcome
-        lane, route = self._lane(flight.lane)
-        started_utc = time.time() - (time.monotonic() - flight.started_at)
-        used = flight.usage
-        tokens: tuple[int | None, int | None, int | None] = (None, None, None)
-        cost_usd: float | None = None
-        kind = None if outcome is None else outcome.kind
-        use = batch.use(route)
-        use.attempts += 1
-        use.lane = lane
-        use.refused += kind in THROTTLES
-        if used is not None:
-            tokens = (int(used.input_tokens), int(used.output_tokens), int(used.cached_input_tokens))
-            cost_usd = used.cost_usd
-            use.told(tokens[0] or 0, tokens[1] or 0, cost_usd, used=change.status == Status.SUCCEEDED)
-        batch.change(
-            index,
-            msgspec.structs.replace(
-                change, tries=1, lane=lane, started_utc=started_utc, input_tokens=tokens[0],
-                output_tokens=tokens[1], cached_tokens=tokens[2], cost_usd=cost_usd,
-            ),
+        desk, outcome, used = self._desk(flight.lane), flight.outcome, flight.usage
+        kind = message = None
+        if outcome is None:
+            how = "cancelled"
+        else:
+            how = outcome_of(outcome.kind)
+            if outcome.kind is not None:
+                kind, message = str(outcome.kind), outcome.message
+        utc = time.time()
+        started_utc = utc - (time.monotonic() - flight.started_at)
+        attempt = Attempt(
+            index, number, desk.number, how, kind, message, None, None, started_utc, utc, *tokens_of(used),
+            None if used is None else used.cost_usd, flight.charged, None, worker,
         )  # fmt: skip
-        how = (
-            "cancelled" if outcome is None else "succeeded" if kind is None else _OUTCOMES.get(kind, "failed")
-        )
-        batch.attempts.append(
-            Attempt(
-                index, number, lane, how, None if kind is None else str(kind), outcome.message if outcome and kind else None,
-                None, None, started_utc, time.time(), *tokens, cost_usd, flight.charged, None, worker,
-            )
-        )  # fmt: skip
+        keep_attempt(self._writer.batch, desk.route, attempt, change)
 
     # -- commits ----------------------------------------------------------------------------------------------
 
@@ -233,6 +328,7 @@ class Ledger:
         if hold_for is not None:
             self._held.append(self._loop.create_future())
             hold_for(self._held[-1])
+        self._told.append([])
         return Batch(self._job.id, self._worker)
 
     def _from_thread(self, act: Callable[[], None]) -> None:
@@ -246,66 +342,77 @@ class Ledger:
         self._timer = None
         self._writer.kick()
 
+    def _kick(self) -> None:
+        self._kick_due = False
+        self._writer.kick(urgent=True)
+
     def _release(self) -> None:
         if self._held:
             self._held.popleft().set_result(None)
 
     def _committed(self, batch: Batch) -> None:
         self._release()
-        for index in batch.intents:
-            future = self._intended.pop(index, None)
-            if future is not None and not future.done():
-                future.set_result(None)
-        told, self._told = self._told, []
-        for waited_for, then in told:
-            if waited_for is batch:
-                then()
-            else:
-                self._told.append((waited_for, then))
-        self._writer.kick(urgent=bool(self._intended))
+        for index, number in batch.intents.items():
+            if index in self._intending:
+                future = self._intending.pop(index)
+                if future is None:
+                    self._by_number[number].intended.add(index)
+                else:
+                    self._wake(future)
+        for number in set(batch.intents.values()):
+            if not self._by_number[number].wanted:
+                self._call_off_ahead(self._by_number[number])
+        for then, flight, end in self._told.popleft():
+            then(flight, end)
+        if self._waiting:
+            self._writer.kick(urgent=True)
+        elif self._writer.batch:
+            self._linger()
+
+    def _wake(self, future: asyncio.Future[None], error: Exception | None = None) -> None:
+        self._waiting -= 1
+        if future.done():  # Called off meanwhile.
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
 
     def _broke(self, error: Exception) -> None:
         self._failure = error
         while self._held:
             self._release()
-        for future in self._intended.values():
-            if not future.done():
-                future.set_exception(error)
-        self._intended.clear()
+        for future in self._intending.values():
+            if future is not None:
+                self._wake(future, error)
+        self._intending.clear()
         self._failed(error)
 
     # -- lanes ------------------------------------------------------------------------------------------------
 
-    def _lane(self, name: str) -> tuple[int, int]:
-        """A lane's number, and that of the route that its units go by."""
-        found = self._lanes.get(name)
+    def _desk(self, name: str) -> _Desk:
+        """What is kept for a lane."""
+        found = self._desks.get(name)
         if found is None:
-            lane = self._store.lane(f"{self._kind}:{self.name}:{name}", name)
+            known = self._store.lane(f"{self._kind}:{self.name}:{name}", name)
             route = self._store.add_route(self._job.id, Route(name, "python", ""))
-            found = self._lanes[name] = (lane.id, route)
+            found = self._desks[name] = self._by_number[known.id] = _Desk(known, route)
         return found
 
     def recall(self, lane: Lane) -> None:
         """A lane is used for the first time in this run: what earlier ones taught it, and what is left in its buckets."""
-        self._open[lane.key] = lane
-        number = self._lane(lane.key)[0]
+        desk = self._desk(lane.key)
+        desk.lane = lane
         now, utc = self._loop.time(), time.time()
-        known = self._store.lane(f"{self._kind}:{self.name}:{lane.key}", lane.key)
-        recorded_at = float("inf")
-        if known.record is not None:
-            record = msgspec.json.decode(known.record, type=LaneRecord)
-            utc = max(utc, record.recorded_utc)
-            import_lane(lane, record, now, utc)
-            recorded_at = now - (utc - record.recorded_utc)
-        longest_s = min(DAY_S, max((meter.period_s for meter in lane.meters), default=MINUTE_S))
-        starts = [start for start in self._store.starts_since(utc - longest_s) if start.lane == number]
-        rebuild_levels(lane, [(min(now, now - (utc - s.at_utc)), s.costs) for s in starts], recorded_at)
+        refill(self._store, {desk.number: Recalled(lane, desk.record, now, utc)}, utc)
 
     def note(self, notice: Notice) -> None:
         """Something about a lane that a person wants to know."""
         until_utc = None if notice.until is None else time.time() + notice.until - self._loop.time()
         event = records.Event(time.time(), notice.lane, notice.what, notice.text, until_utc)
         self._writer.batch.events.append(event)
+        if notice.what in ("held", "stopped"):
+            self._call_off_ahead(self._desk(notice.lane))
         if notice.what == "held":
             self._learn()  # A hold must outlive the process, however soon that ends.
         self._linger()
@@ -317,7 +424,10 @@ class Ledger:
             self._linger()
 
     def _learn(self) -> None:
+        """Write down what lanes know and how they look."""
         now, utc = self._loop.time(), time.time()
-        for name, lane in self._open.items():
-            record = msgspec.json.encode(export_lane(lane, now, utc))
-            self._writer.batch.lanes[self._lane(name)[0]] = (record, b"null", utc)
+        for view in self._look().lanes:
+            desk = self._desk(view.key)
+            if desk.lane is not None:
+                row = lane_row(desk.lane, desk.record, view, now, utc)
+                self._writer.batch.lanes[desk.number] = row

@@ -97,8 +97,11 @@ class _KeptItem(_Item):
         self.encoded: bytes | None = None
 
     async def call(self, flight: Flight) -> Outcome:
-        await self.ledger.intend(self.kept.index, flight.lane)
-        flight.started_at = monotonic()
+        intent = self.ledger.intend(self.kept.index, flight.lane)
+        if intent is not None:
+            await intent
+            flight.started_at = monotonic()
+        self.ledger.running(self.kept.index)
         outcome = await super().call(flight)
         if outcome.kind is None:
             try:
@@ -119,9 +122,8 @@ class _KeptItem(_Item):
         self.ledger.tried(self.kept.index, self.number(flight), flight, wait_s, reason)
 
     def ended(self, flight: Flight, end: End) -> None:
-        tell = super().ended
         value = self.encoded if end is DONE else None
-        self.ledger.ended(self.kept.index, self.number(flight), flight, end, value, lambda: tell(flight, end))
+        self.ledger.ended(self.kept.index, self.number(flight), flight, end, value, super().ended)
 
 
 class Run(Generic[T, R]):
@@ -173,31 +175,31 @@ class Run(Generic[T, R]):
     async def _feed(self) -> None:
         try:
             async for page in pages_of(self._items, self._threads):
-                known = self._known(page)
-                for item in page:
+                keys, known = self._known(page)
+                for item, key in zip(page, keys, strict=True):
                     if not self._has_room():
                         self._room.clear()
                         await self._room.wait()
                     if self._stopped:
                         return
-                    self._submit(item, known)
+                    self._submit(item, key, known)
         except Exception as error:
             self._failure = error
         finally:
             self._read_all = True
             self._news.set()
 
-    def _known(self, page: list[T]) -> dict[str, Kept]:
-        """What is on record for the items of a page."""
+    def _known(self, page: list[T]) -> tuple[list[str], dict[str, Kept]]:
+        """The keys of the items of a page, and what is on record for them."""
         ledger = self._ledger
         if ledger is None:
-            return {}
+            return [""] * len(page), {}
         keys = [self._key(item) for item in page]
         for key in keys:
             if key in self._keys:
                 raise UsageError(f"two items have the key {key!r}", hint="a key names one item")
             self._keys.add(key)
-        return ledger.known(keys)
+        return keys, ledger.known(keys)
 
     def _key(self, item: T) -> str:
         assert self.options.key is not None
@@ -208,18 +210,18 @@ class Run(Generic[T, R]):
             raise UsageError(f"the key of an item is {key!r}", hint="a key is a text that is not empty")
         return key
 
-    def _submit(self, item: T, known: dict[str, Kept]) -> None:
+    def _submit(self, item: T, key: str, known: dict[str, Kept]) -> None:
         lane, size = self._lane_of(item), self.options.estimate(item)
         index = self._next
         self._next += 1
         if self._ledger is None:
             one = _Item(self, index, item)
         else:
-            key = self._key(item)
             kept = known.get(key) or self._ledger.add(key, lane)
             if kept.value is not None:
                 self._recalled(index, item, lane, kept.value)
                 return
+            self._ledger.expect(kept.index, lane)
             one = _KeptItem(self, index, item, self._ledger, kept)
         self._unstarted += 1
         self._under_way += 1
@@ -238,8 +240,8 @@ class Run(Generic[T, R]):
             self.ended(Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane))
 
     def _begin_records(self, ledger: Ledger) -> None:
-        ledger.begin(self._lost_records)
         calls = self.calls
+        ledger.begin(lambda: calls.lanes, self._lost_records)
         calls.opened, calls.noted = ledger.recall, ledger.note
         calls.requeued = self._requeued
 

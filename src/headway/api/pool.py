@@ -210,10 +210,10 @@ class WorkerPool:
         )
         if self._store is not None:
             ledger = Ledger(self._store, self._name, "pool", type(self._worker).__qualname__)
-            ledger.begin(self._lost_records)
+            calls = self._calls
+            ledger.begin(lambda: calls.lanes, self._lost_records)
             self._ledger = ledger
-            self._calls.opened, self._calls.noted = ledger.recall, ledger.note
-            self._calls.requeued = self._requeued
+            calls.opened, calls.noted, calls.requeued = ledger.recall, ledger.note, self._requeued
         self._slots = [self._new_slot() for _ in range(self._max_workers)]
 
     def _new_slot(self) -> int:
@@ -256,7 +256,10 @@ class WorkerPool:
         slot = work.slot = self._slots.pop()
         if self._ledger is not None and work.kept is not None:
             self._ledger.set_worker(slot, "busy")
-            await self._ledger.intend(work.kept.index, LANE)
+            intent = self._ledger.intend(work.kept.index, LANE)
+            if intent is not None:
+                await intent
+            self._ledger.running(work.kept.index)
         flight.started_at = time.monotonic()
         work.view.status = "running"
         current.set(flight)
@@ -326,7 +329,7 @@ class WorkerPool:
             return
         number = work.kept.attempts + flight.attempts
         self._ledger.ended(
-            work.kept.index, number, flight, end, _json(result), lambda: self._over(work, end.status, result), work.slot
+            work.kept.index, number, flight, end, _json(result), lambda _, end: self._over(work, end.status, result), work.slot
         )  # fmt: skip
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
