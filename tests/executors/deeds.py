@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headway.core.model import Kind, Outcome
+from headway.core.model import Kind, Outcome, Usage
 from headway.executors.frames import Note
+from headway.executors.worker import spent
 
 Served = tuple[bytes, Note | None]
 
@@ -121,6 +122,30 @@ def do_children(file: str, how: str = "return") -> int:
     return 0
 
 
+def do_strays(file: str, how: str = "return") -> int:
+    """Leaves three behind that have left the group: one with an environment, a daemon, one without an environment."""
+    plain = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    bare = subprocess.Popen(["sleep", "60"], start_new_session=True, env={})
+    reading, writing = os.pipe()
+    if not os.fork():
+        os.setsid()
+        daemon = os.fork()
+        if daemon:
+            os.write(writing, str(daemon).encode())
+            os._exit(0)
+        time.sleep(60)
+        os._exit(0)
+    os.wait()
+    daemon = int(os.read(reading, 20))
+    plain.returncode = bare.returncode = 0  # Not to be complained of.
+    Path(file).write_text(f"{plain.pid} {daemon} {bare.pid}")
+    if how == "die":
+        os._exit(1)
+    if how == "hold":
+        ctypes.PyDLL(None).sleep(60)
+    return 0
+
+
 def do_print(megabytes: int) -> int:
     sys.stdout.write("the first line\n")
     for _ in range(megabytes):
@@ -142,15 +167,41 @@ def do_grow(megabytes: int) -> int:
     return len(bytearray(megabytes * 1_000_000))
 
 
-def do_exhaust() -> int:
-    """Memory ends at a limit that the kernel keeps."""
+def do_exhaust(calmly: bool = False) -> int:
+    """Memory ends at a limit that the kernel keeps, or is taken until somebody minds."""
     import resource
 
-    limit = 400_000_000
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    if not calmly:
+        limit = 400_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     hoard = []
     while True:
-        hoard.append(bytearray(20_000_000))
+        hoard.append(bytearray(b"x" * 20_000_000))
+        if calmly:
+            time.sleep(0.02)
+
+
+def do_allocate() -> None:
+    """As a library in C that does not look at what it gets: the kernel refuses, and it writes all the same."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (400_000_000, 400_000_000))
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+    libc.memset(libc.malloc(ctypes.c_size_t(4_000_000_000)), 1, 4_000_000_000)
+
+
+def do_pay(tokens: int) -> None:
+    """Says what it has used so far, twice, and dies."""
+    spent(Usage(tokens, 1.0))
+    spent(Usage(2 * tokens, 2.0, 3.0, 0.25))
+    os._exit(1)
+
+
+def do_pay_and_hang(tokens: int) -> None:
+    spent(Usage(tokens, 0.0))
+    time.sleep(60)
 
 
 def do_oom() -> None:

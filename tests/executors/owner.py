@@ -21,7 +21,8 @@ async def main(folder: Path) -> None:
         )
         for how in ("hold", "stop", "return")
     ]
-    units.append(asyncio.create_task(pool.run(b'{"do": "sleep", "seconds": 60}', 60.0)))
+    strays = msgspec.json.encode({"do": "strays", "file": str(folder / "strays"), "how": "hold"})
+    units.append(asyncio.create_task(pool.run(strays, 60.0)))
     await asyncio.to_thread(_wait_for, folder)
     sys.stdout.write(" ".join(map(str, [*pool.pids, pool.guardian])) + "\n")
     sys.stdout.flush()
@@ -29,7 +30,7 @@ async def main(folder: Path) -> None:
 
 
 def _wait_for(folder: Path) -> None:
-    while not all(_pids(folder / how) for how in ("hold", "stop", "return")):
+    while not all(_pids(folder / how) for how in ("hold", "stop", "return", "strays")):
         time.sleep(0.01)
 
 

@@ -7,14 +7,15 @@ import json
 import os
 import resource
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.executors.conftest import LONG_S, Make, gone_within
 
-from headway.core.model import Kind
-from headway.executors import workers
+from headway.core.model import Kind, Usage
+from headway.executors import kin, workers
 from headway.executors.capture import HEAD, TAIL, Capture
 from headway.executors.processes import LEAST_ROUND, ROUNDS
 
@@ -87,15 +88,45 @@ async def test_memory_that_runs_out_is_told_and_the_worker_replaced(make: Make) 
     first = json.loads((await pool.do("pid")).value)
     ran = await pool.do("exhaust")
     assert ran.outcome.kind is Kind.CRASH
-    assert ran.outcome.message == "MemoryError"
+    assert ran.outcome.message.startswith("out of memory: MemoryError; it had ")
+    assert "MB at the most" in ran.outcome.message
     assert json.loads((await pool.do("pid")).value) != first
+
+
+async def test_memory_that_a_library_in_c_does_not_get_is_a_death(make: Make) -> None:
+    pool = make()
+    ran = await pool.do("allocate")
+    assert (ran.end, ran.outcome.kind) == ("crash", Kind.CRASH)
+    assert "killed by SIGSEGV" in ran.outcome.message
+    assert (await pool.do("echo", value=1)).value == b"1"
+
+
+async def test_a_unit_above_the_memory_limit_is_ended_and_no_other(make: Make) -> None:
+    limit = 300_000_000
+    pool = make(size=2, memory_limit=limit)
+    beside = asyncio.create_task(pool.do("echo", value="beside", seconds=0.4))
+    ran = await pool.do("exhaust", calmly=True)
+    assert (ran.end, ran.outcome.kind) == ("crash", Kind.CRASH)
+    assert "its worker died: out of memory (memory_limit is 300 MB) after" in ran.outcome.message
+    assert limit < ran.memory < 4 * limit
+    assert (await beside).value == b'"beside"'
+    assert (await pool.do("echo", value=1)).value == b"1"
+
+
+async def test_what_a_unit_told_of_its_usage_outlives_its_worker(make: Make) -> None:
+    pool = make()
+    assert (await pool.do("pay", tokens=7)).outcome.usage == Usage(14.0, 2.0, 3.0, 0.25)
+    assert (await pool.do("exit", code=1)).outcome.usage is None, "it is the unit's own"
+    late = await pool.do("pay_and_hang", tokens=5, timeout_s=2.0)
+    assert (late.end, late.outcome.usage) == ("timeout", Usage(5.0, 0.0))
 
 
 async def test_what_a_unit_raises_stays_in_its_worker(make: Make) -> None:
     pool = make()
     for deed, said in (("raise", "ValueError: not like this"), ("leave", "SystemExit: 3")):
         ran = await pool.do(deed, **({"code": 3} if deed == "leave" else {}))
-        assert (ran.end, ran.outcome.message) == ("error", said)
+        assert ran.end == "error"
+        assert ran.outcome.message.startswith(f"{said}; it had ")
     assert (await pool.do("echo", value=1)).end == "value"
 
 
@@ -127,6 +158,45 @@ async def test_children_go_with_their_worker(make: Make, tmp_path: Path, how: st
     await pool.pool.close()
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert all(gone_within(pid, 2.0) for pid in pids)
+
+
+@pytest.mark.parametrize("how", ["hold", "return", "die"])
+async def test_children_that_left_the_group_are_found(make: Make, tmp_path: Path, how: str) -> None:
+    """After a timeout, a recycling and a death. One without an environment is known by its parent, while that lives."""
+    pool = make(recycle_after=2)
+    await pool.do("pid")  # Started, so that the timeout is the unit's alone.
+    ran = await pool.do(
+        "strays", file=str(tmp_path / "pids"), how=how, timeout_s=3.0 if how == "hold" else LONG_S
+    )
+    assert ran.end == {"hold": "timeout", "return": "value", "die": "crash"}[how]
+    plain, daemon, bare = (int(pid) for pid in (tmp_path / "pids").read_text().split())
+    assert gone_within(plain, 2.0)
+    assert gone_within(daemon, 2.0)
+    if how == "die":
+        os.kill(bare, signal.SIGKILL)  # It is nobody's any more, and nothing tells whose it was.
+    else:
+        assert gone_within(bare, 2.0)
+
+
+async def test_nobody_elses_processes_are_touched(make: Make, tmp_path: Path) -> None:
+    """A worker's death costs its own children: neither those of another pool, nor whatever runs beside."""
+    await make().do("strays", file=str(tmp_path / "others"))
+    await make().do("strays", file=str(tmp_path / "own"), how="die")
+    own, others = ([int(pid) for pid in (tmp_path / name).read_text().split()] for name in ("own", "others"))
+    assert all(gone_within(pid, 2.0) for pid in own[:2])
+    assert not any(gone_within(pid, 0.0) for pid in others)
+    os.kill(own[2], signal.SIGKILL)
+
+
+def test_a_mark_is_not_the_beginning_of_another() -> None:
+    first, tenth = (
+        subprocess.Popen(["sleep", "60"], env=kin.marked(f"test{os.getpid()}-{number}")) for number in (1, 10)
+    )
+    assert kin.end_kin(f"test{os.getpid()}-1") == 1
+    assert first.wait(10) == -signal.SIGKILL
+    assert tenth.poll() is None
+    tenth.kill()
+    tenth.wait()
 
 
 async def test_a_hundred_megabytes_of_output_take_no_memory(make: Make) -> None:

@@ -26,6 +26,7 @@ class Isolated:
         *,
         recycle_after: int,
         memory_ceiling: int,
+        memory_limit: int,
     ) -> None:
         try:
             given = pickle.dumps((call, retry_on))
@@ -35,7 +36,13 @@ class Isolated:
                 hint='define it at the top of a module, or use isolation="thread"',
             ) from None
         work = Work("headway.api.served:calls", given, main=True)
-        self._pool = ProcessPool(work, workers, recycle_after=recycle_after, memory_ceiling=memory_ceiling)
+        self._pool = ProcessPool(
+            work,
+            workers,
+            recycle_after=recycle_after,
+            memory_ceiling=memory_ceiling,
+            memory_limit=memory_limit,
+        )
 
     async def attempt(self, item: Any, flight: Flight, timeout_s: float) -> Outcome:
         """One attempt; what it gave is in the flight."""

@@ -344,6 +344,7 @@ def _isolated(call: Callable[[T], Any], options: Options) -> Isolated | None:
         options.retry.on,
         recycle_after=options.recycle_after,
         memory_ceiling=options.memory_ceiling,
+        memory_limit=options.memory_limit,
     )
 
 

@@ -36,7 +36,8 @@ class Choices(TypedDict, Generic[T], total=False):
         "thread"; "inline": on the event loop itself. Default: an asynchronous callable inline, any other in threads.
     workers: the most processes (default: one a core).
     recycle_after: units after which a worker process is replaced; 0 is never.
-    memory_ceiling: bytes of memory above which it is; 0 is never.
+    memory_ceiling: bytes of memory above which it is, between two units; 0 is never.
+    memory_limit: bytes of memory above which it is killed in the midst of a unit; 0 is never. Only on Linux.
     db: a file that keeps every result, so that a run which was killed goes on where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
@@ -56,6 +57,7 @@ class Choices(TypedDict, Generic[T], total=False):
     workers: int
     recycle_after: int
     memory_ceiling: int
+    memory_limit: int
     db: str | PathLike[str] | None
     key: Callable[[T], str] | None
     name: str
@@ -107,9 +109,10 @@ class Options:
         self.workers = choices.get("workers", 0)
         self.recycle_after = choices.get("recycle_after", 0)
         self.memory_ceiling = choices.get("memory_ceiling", 0)
+        self.memory_limit = choices.get("memory_limit", 0)
         if self.isolation not in (None, *get_args(Isolation)):
             raise UsageError(f"isolation is {self.isolation!r}", hint="it is process, thread or inline")
-        for name in ("workers", "recycle_after", "memory_ceiling"):
+        for name in ("workers", "recycle_after", "memory_ceiling", "memory_limit"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} is {getattr(self, name)!r}", hint="it is 0 or more")
             if name in choices and self.isolation != "process":

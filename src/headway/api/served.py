@@ -22,6 +22,7 @@ from headway.api.failures import outcome_of
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors.frames import Note
+from headway.executors.worker import fault, spent
 
 Served = tuple[bytes, Note | None]
 Serve = Callable[[bytes], Served]
@@ -60,9 +61,23 @@ class Context:
 
 
 class _Attempt:
-    """Keeps the usage of one attempt."""
+    """Keeps the usage of one attempt, and shows it at once: a process that dies cannot tell any more."""
 
-    usage: Usage | None = None
+    __slots__ = ("_usage",)
+
+    def __init__(self) -> None:
+        self._usage: Usage | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was told so far."""
+        return self._usage
+
+    @usage.setter
+    def usage(self, used: Usage | None) -> None:
+        self._usage = used
+        if used is not None:
+            spent(used)
 
 
 class _Runner:
@@ -189,8 +204,7 @@ def failed(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
         return Note(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
         # Out of memory, or somebody meant to end this process: nothing in it is to be trusted.
-        text = f"{type(error).__name__}: {error}".rstrip(": ")
-        return Note(Outcome(Kind.CRASH, used, message=text), trace=_trace(error), spoiled=True)
+        return Note(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)
     outcome = outcome_of(error, used, retry_on)
     limited = outcome.kind in THROTTLES
     source = "RateLimited" if isinstance(error, RateLimited) else type(error).__name__

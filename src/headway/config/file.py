@@ -152,7 +152,9 @@ class _File:
             )
         fields = [schema.FIELDS.get(key, key) for key in schema.OF_WORKERS]
         found = WorkersConfig(**{field: values.pop(field) for field in fields if field in values})
-        if found.isolation != "process" and (found.recycle_after or found.memory_ceiling):
+        if found.isolation != "process" and (
+            found.recycle_after or found.memory_ceiling or found.memory_limit
+        ):
             raise self._wrong(
                 dotted(place, "isolation"), 'only processes can be replaced: set it to "process"'
             )

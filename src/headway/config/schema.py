@@ -38,6 +38,7 @@ PROVIDER: Final[Keys] = {
     "workers": checks.attempts,
     "recycle_after": checks.count,
     "memory_ceiling": checks.size,
+    "memory_limit": checks.size,
     "preflight": checks.preflight,
     "preflight_command": checks.command,
     "preflight_timeout": checks.some_time,
@@ -46,8 +47,8 @@ PROVIDER: Final[Keys] = {
 }
 #: Keys that only workers have, and those that only servers have.
 OF_WORKERS: Final = (
-    "target", "isolation", "workers", "recycle_after", "memory_ceiling", "preflight", "preflight_command",
-    "preflight_timeout", "failure_logs", "limit_exit_codes",
+    "target", "isolation", "workers", "recycle_after", "memory_ceiling", "memory_limit", "preflight",
+    "preflight_command", "preflight_timeout", "failure_logs", "limit_exit_codes",
 )  # fmt: skip
 OF_SERVERS: Final = ("base_url", "stream", "profile", "api_version", "region")
 PRICES: Final[Keys] = {

@@ -45,6 +45,7 @@ class WorkersConfig(msgspec.Struct, frozen=True):
     workers: int = 0
     recycle_after: int = 0
     memory_ceiling: int = 0
+    memory_limit: int = 0
     preflight: Preflight = "canary"
     preflight_command: tuple[str, ...] = ("claude", "--print", "ping")
     preflight_timeout_s: float = 30.0

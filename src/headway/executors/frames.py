@@ -6,12 +6,14 @@ What the bytes mean is for the two ends of the pool's user: JSON for rows, pickl
 
 from __future__ import annotations
 
+import math
+import mmap
 import struct
 from typing import Any, Final
 
 import msgspec
 
-from headway.core.model import SUCCESS, Outcome
+from headway.core.model import SUCCESS, Outcome, Usage
 
 #: To a worker: the unit's number, the length of its payload.
 ASK: Final = struct.Struct("<QI")
@@ -29,6 +31,9 @@ CHUNK: Final = 65_536
 #: begun the unit that it was given.
 PAGE: Final = 4096
 BEGUN: Final = struct.Struct("<Q")
+#: Behind it: whose usage this is, and input, output and cached tokens and the cost in USD (NaN: not told). A unit whose
+#: worker dies has paid for what it told.
+USED: Final = struct.Struct("<Qdddd")
 #: With its setup's reply, in which the memory is what the kernel began to count with: what the process has now.
 SIZE: Final = struct.Struct("<Q")
 
@@ -62,6 +67,23 @@ class Note(msgspec.Struct, omit_defaults=True):
     code: int | None = None
     #: The process should not be used again.
     spoiled: bool = False
+
+
+def keep_used(page: mmap.mmap, number: int, used: Usage) -> None:
+    """Write down what a unit has used so far. Its number comes last: half a figure counts for nothing."""
+    BEGUN.pack_into(page, BEGUN.size, STOP)
+    cost_usd = math.nan if used.cost_usd is None else used.cost_usd
+    values = (used.input_tokens, used.output_tokens, used.cached_input_tokens, cost_usd)
+    USED.pack_into(page, BEGUN.size, STOP, *values)
+    BEGUN.pack_into(page, BEGUN.size, number)
+
+
+def kept_used(page: mmap.mmap, number: int) -> Usage | None:
+    """What a unit told of itself, if it told anything."""
+    whose, tokens_in, tokens_out, cached, cost_usd = USED.unpack_from(page, BEGUN.size)
+    if whose != number:
+        return None
+    return Usage(tokens_in, tokens_out, cached, None if math.isnan(cost_usd) else cost_usd)
 
 
 encode_setup: Final = msgspec.msgpack.Encoder().encode

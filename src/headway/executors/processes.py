@@ -27,8 +27,9 @@ from headway.errors import UsageError
 from headway.executors import worker as program
 from headway.executors.frames import LARGEST, SETUP, Note, Setup, encode_setup
 from headway.executors.guardian import Guardian
-from headway.executors.ran import Death, Ran, crashed, last_words, timed_out
-from headway.executors.workers import Worker
+from headway.executors.kin import end_kin, new_mark, resident
+from headway.executors.ran import Death, Ran, crashed, last_words, timed_out, with_evidence
+from headway.executors.workers import STOPPED, Worker
 from headway.providers.base import RateLimit
 
 #: A worker that imports its program takes seconds at the worst; one that hangs in it is ended.
@@ -42,6 +43,8 @@ LEAST_ROUND: Final = 4
 #: How long idle workers may take to end by themselves.
 STOP_S: Final = 1.0
 LATE: Final = "it took too long"
+#: How often workers are looked at whose memory is limited: what grows by a gigabyte a second is caught within 0.1 GB.
+LOOK_S: Final = 0.1
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -72,8 +75,8 @@ class _Job:
 class ProcessPool:
     """At most `size` workers, started when they are needed.
 
-    A worker is replaced after `recycle_after` units, or once it has had more than `memory_ceiling` bytes (0: never).
-    Use it on one event loop, and close it.
+    A worker is replaced after `recycle_after` units, or once it has had more than `memory_ceiling` bytes (0: never). One
+    that has more than `memory_limit` bytes in the midst of a unit is killed (0: none is; only Linux tells). Use it on one event loop, and close it.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class ProcessPool:
         *,
         recycle_after: int = 0,
         memory_ceiling: int = 0,
+        memory_limit: int = 0,
         start_s: float = START_S,
         read_signs: Callable[[Ran], Ran] | None = None,
     ) -> None:
@@ -91,15 +95,24 @@ class ProcessPool:
                 "a worker process was about to start workers while it imports the script",
                 hint='put what starts work below: if __name__ == "__main__"',
             )
+        if memory_limit and not resident(os.getpid()):
+            raise UsageError(
+                "memory_limit: this system does not tell what a process has", hint="leave it out"
+            )
         self.size = max(1, size)
         self._recycle_after, self._memory_ceiling = recycle_after, memory_ceiling
+        self._memory_limit = memory_limit
+        self._looking: asyncio.TimerHandle | None = None
         self._start_s, self._read_signs = start_s, read_signs
         self._setup = encode_setup(
             Setup(
                 work.entry, work.given, list(sys.path), list(sys.argv), _main_script() if work.main else None
             )
         )
-        self._guardian = Guardian()
+        self._mark = new_mark()
+        self._started_workers = 0
+        self._sweeps: set[asyncio.Future[int]] = set()
+        self._guardian = Guardian(self._mark)
         self._lifeline: tuple[int, int] | None = None
         self._workers: dict[int, Worker] = {}
         self._starting: dict[int, asyncio.TimerHandle] = {}
@@ -149,6 +162,8 @@ class ProcessPool:
         job.timer = loop.call_later(timeout_s, self._late, worker)
         self._busy[worker.pid] = job
         worker.ask(job.number, payload)
+        if self._memory_limit and self._looking is None:
+            self._looking = loop.call_later(LOOK_S, self._look)
         try:
             return await job.end
         except asyncio.CancelledError:
@@ -157,6 +172,18 @@ class ProcessPool:
 
     def _late(self, worker: Worker) -> None:
         worker.kill(LATE)
+
+    def _look(self) -> None:
+        """End every worker whose unit takes more memory than there is for it; look again while any is at work."""
+        self._looking = None
+        for pid in list(self._busy):
+            memory = resident(pid)
+            if memory > self._memory_limit:
+                worker = self._workers[pid]
+                worker.memory = max(worker.memory, memory)
+                worker.kill(f"out of memory (memory_limit is {self._memory_limit / 1e6:.0f} MB)")
+        if self._busy:
+            self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _replied(self, worker: Worker, number: int, value: bytes, note: Note | None) -> None:
         if number == SETUP:
@@ -233,7 +260,9 @@ class ProcessPool:
         loop = asyncio.get_running_loop()
         if self._lifeline is None:
             self._lifeline = os.pipe()
-        worker = Worker(loop, self._lifeline[0], self._replied, self._died)
+        self._started_workers += 1
+        mark = f"{self._mark}-{self._started_workers}"
+        worker = Worker(loop, self._lifeline[0], mark, self._replied, self._died)
         self._workers[worker.pid] = worker
         self._guardian.watch(self._workers)
         self._starting[worker.pid] = loop.call_later(
@@ -264,11 +293,19 @@ class ProcessPool:
             self._start_failed(worker, death)
         if job is not None:
             self._lost(worker, job, death)
+        if death != Death(0, STOPPED):  # One that was asked to stop has seen to that itself.
+            self._sweep(worker.mark)
         if self._closing is not None:
             if not self._workers and not self._closing.done():
                 self._closing.set_result(None)
             return
         self._start_if_wanted()
+
+    def _sweep(self, mark: str) -> None:
+        """End what a dead worker left behind; in a thread, since all processes of the machine are looked at."""
+        sweep = asyncio.get_running_loop().run_in_executor(None, end_kin, mark)
+        self._sweeps.add(sweep)
+        sweep.add_done_callback(self._sweeps.discard)
 
     def _lost(self, worker: Worker, job: _Job, death: Death) -> None:
         """A worker died with a unit: the unit's end, or nothing if it had not begun it."""
@@ -283,9 +320,9 @@ class ProcessPool:
         stdout, stderr = worker.stdout.take(), worker.stderr.take()
         took_s = time.monotonic() - job.began_at
         if late:
-            outcome = timed_out(job.timeout_s, worker.memory, stderr)
+            outcome = timed_out(job.timeout_s, worker.memory, stderr, worker.used)
         else:
-            outcome = crashed(death, took_s, worker.memory, stderr)
+            outcome = crashed(death, took_s, worker.memory, stderr, worker.used)
             self._count_death(outcome.message)
         job.end.set_result(
             Ran(
@@ -343,6 +380,10 @@ class ProcessPool:
                 worker.kill("the pool was closed")
         if self._workers:
             await self._closing
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._sweeps:
+            await asyncio.wait(self._sweeps)
         self._guardian.close()
         if self._lifeline is not None:
             for descriptor in self._lifeline:
@@ -352,10 +393,18 @@ class ProcessPool:
 
 
 def _ran(worker: Worker, job: _Job, value: bytes, note: Note | None) -> Ran:
+    ran, stderr = ran_of(value, note), worker.stderr.take()
+    outcome = ran.outcome
+    if (
+        note is not None and note.spoiled and outcome.kind is Kind.CRASH
+    ):  # As good as dead: the same evidence.
+        text = with_evidence(outcome.message, None, worker.memory, stderr)
+        outcome = msgspec.structs.replace(outcome, message=text)
     return msgspec.structs.replace(
-        ran_of(value, note),
+        ran,
+        outcome=outcome,
         stdout=worker.stdout.take(),
-        stderr=worker.stderr.take(),
+        stderr=stderr,
         memory=worker.memory,
         began_utc=job.began_utc,
         took_s=time.monotonic() - job.began_at,

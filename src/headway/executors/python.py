@@ -74,6 +74,7 @@ class PythonAdapter:
             self._size,
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,
+            memory_limit=self._settings.memory_limit,
             read_signs=self._read_signs,
         )
         return self._pool.run

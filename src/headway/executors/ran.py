@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from headway.core.model import SUCCESS, Kind, Outcome
+from headway.core.model import SUCCESS, Kind, Outcome, Usage
 from headway.providers.base import RateLimit
 from headway.providers.messages import shown
 
@@ -60,19 +60,20 @@ class Ran(msgspec.Struct, frozen=True):
     pid: int = 0
 
 
-def crashed(death: Death, took_s: float, memory: int, stderr: bytes) -> Outcome:
-    """The outcome of a unit whose worker died."""
+def crashed(death: Death, took_s: float, memory: int, stderr: bytes, used: Usage | None = None) -> Outcome:
+    """The outcome of a unit whose worker died; what it had told of its usage was paid."""
     text = f"its worker died: {death}"
-    return Outcome(Kind.CRASH, message=_with_evidence(text, took_s, memory, stderr))
+    return Outcome(Kind.CRASH, used, message=with_evidence(text, took_s, memory, stderr))
 
 
-def timed_out(timeout_s: float, memory: int, stderr: bytes) -> Outcome:
+def timed_out(timeout_s: float, memory: int, stderr: bytes, used: Usage | None = None) -> Outcome:
     """The outcome of one that took too long; its worker's process group was killed."""
     text = f"no result within {timeout_s:g} s, and its worker was killed"
-    return Outcome(Kind.TIMEOUT, message=_with_evidence(text, None, memory, stderr))
+    return Outcome(Kind.TIMEOUT, used, message=with_evidence(text, None, memory, stderr))
 
 
-def _with_evidence(text: str, took_s: float | None, memory: int, stderr: bytes) -> str:
+def with_evidence(text: str, took_s: float | None, memory: int, stderr: bytes) -> str:
+    """What happened, and everything that may explain it."""
     if took_s is not None:
         text += f" after {took_s:.1f} s"
     if memory:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
-from headway.core.model import Kind, Outcome
+from headway.core.model import Kind, Outcome, Usage
 from headway.executors.frames import (
     ASK,
     BEGUN,
@@ -37,7 +37,9 @@ from headway.executors.frames import (
     Setup,
     decode_setup,
     encode_note,
+    keep_used,
 )
+from headway.executors.kin import end_kin, own_mark
 
 #: What serves a unit: its payload → its value, and a note where there is more to say.
 Serve = Callable[[bytes], tuple[bytes, Note | None]]
@@ -50,10 +52,19 @@ _RESERVE: Final = 1_000_000
 
 #: Whether this process is a worker that is not ready yet: while it imports the caller's script it must start none itself.
 setting_up = False
+#: What its owner sees of this process, if it is a worker.
+_shown: mmap.mmap | None = None
+
+
+def spent(used: Usage) -> None:
+    """Show what the running unit has used so far: should this process die, its owner knows what was paid for."""
+    if _shown is not None:
+        keep_used(_shown, BEGUN.unpack_from(_shown)[0], used)
 
 
 def main(link: int, page: int, lifeline: int, owner: int) -> None:
     """Serve. The arguments are descriptors, and the owner's process number."""
+    global _shown  # noqa: PLW0603 - a process serves once
     libc = _die_with(owner)
     threading.Thread(target=_watch, args=(lifeline,), name="headway-lifeline", daemon=True).start()
     with suppress(Exception):  # Where standard error is no file.
@@ -68,7 +79,8 @@ def main(link: int, page: int, lifeline: int, owner: int) -> None:
         memory = _Memory()
         _answer(channel, SETUP, SIZE.pack(memory.peak()), note, memory.floor)
         if serve is not None:
-            _serve(channel, asked, serve, mmap.mmap(page, PAGE), memory, libc)
+            _shown = mmap.mmap(page, PAGE)
+            _serve(channel, asked, serve, _shown, memory, libc)
 
 
 def _serve(
@@ -80,8 +92,10 @@ def _serve(
     libc: Any,
 ) -> None:
     reserve: bytes | None = bytes(_RESERVE)
+    mark = own_mark()
     for number, payload in asked:
         if number == STOP:
+            end_kin(mark, below=os.getpid())
             return
         BEGUN.pack_into(begun, 0, number)
         note: Note | None
@@ -101,8 +115,13 @@ def _serve(
 
 
 def _broken(error: BaseException) -> Note:
+    return Note(Outcome(Kind.CRASH, message=fault(error)), spoiled=True)
+
+
+def fault(error: BaseException) -> str:
+    """What is said of an exception after which a process is not used again."""
     text = f"{type(error).__name__}: {error}".rstrip(": ")
-    return Note(Outcome(Kind.CRASH, message=text), spoiled=True)
+    return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 
 def _set_up(payload: bytes) -> tuple[Serve | None, Note | None]:

@@ -22,8 +22,22 @@ from pathlib import Path
 from typing import Any, Final
 
 import headway
+from headway.core.model import Usage
 from headway.executors.capture import Capture, drain
-from headway.executors.frames import ASK, BEGUN, CHUNK, PAGE, REPLY, SETUP, SIZE, STOP, Note, decode_note
+from headway.executors.frames import (
+    ASK,
+    BEGUN,
+    CHUNK,
+    PAGE,
+    REPLY,
+    SETUP,
+    SIZE,
+    STOP,
+    Note,
+    decode_note,
+    kept_used,
+)
+from headway.executors.kin import end_kin, marked
 from headway.executors.ran import Death
 
 #: Where this Headway is; a worker finds it before it knows its owner's `sys.path`.
@@ -38,6 +52,7 @@ GONE_S: Final = 5.0
 MOST_READ: Final = 4_194_304
 #: How long a process whose pipe is closed may live on.
 CLOSED_S: Final = 0.25
+STOPPED: Final = "it was asked to stop"
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 #: Told of a reply: the unit's number, value, note, and the most memory so far.
@@ -49,8 +64,11 @@ Died = Callable[["Worker", Death], None]
 class Worker:
     """A process of our own. `ask` gives it one unit at a time."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lifeline: int, replied: Replied, died: Died) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, lifeline: int, mark: str, replied: Replied, died: Died
+    ) -> None:
         self._loop, self._replied, self._died = loop, replied, died
+        self.mark = mark
         self.stdout, self.stderr = Capture(), Capture()
         self.memory = 0
         self.units = 0
@@ -58,6 +76,8 @@ class Worker:
         self.gone = False
         #: Of a dead one: whether it died in the midst of its unit, and not before it.
         self.had_begun = False
+        #: And what that unit had told of its usage.
+        self.used: Usage | None = None
         self._why = ""
         self._floor = 0
         self._asked = 0
@@ -85,6 +105,7 @@ class Worker:
                     stderr=err,
                     pass_fds=given,
                     start_new_session=True,
+                    env=marked(self.mark),
                 )
             except OSError:
                 for descriptor in (self._out, self._err):
@@ -127,7 +148,7 @@ class Worker:
 
     def stop(self) -> None:
         """Let it end by itself: it is idle."""
-        self._why = self._why or "it was asked to stop"
+        self._why = self._why or STOPPED
         self._send(ASK.pack(STOP, 0))
 
     def _send(self, frame: bytes) -> None:
@@ -207,10 +228,13 @@ class Worker:
     # -- death ------------------------------------------------------------------------------------------------------
 
     def kill(self, why: str) -> None:
-        """End it and everything in its group, now."""
+        """End it, everything in its group and everything that it started, now."""
         if self.gone:
             return
         self._why = self._why or why
+        with suppress(OSError):  # It starts nothing more while we look.
+            os.kill(self.pid, signal.SIGSTOP)
+        end_kin("", below=self.pid)
         self._kill_group()
         if self._giving_up is None:
             self._giving_up = self._loop.call_later(GONE_S, self._exited)
@@ -227,6 +251,7 @@ class Worker:
         while self._receive() and self._more():  # It may have replied before it died.
             pass
         self.had_begun = BEGUN.unpack_from(self._page)[0] == self._asked
+        self.used = kept_used(self._page, self._asked)
         self._kill_group()
         drain(self._out, self.stdout)
         drain(self._err, self.stderr)
