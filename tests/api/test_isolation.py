@@ -63,6 +63,34 @@ def test_what_cannot_be_pickled_is_an_outcome() -> None:
         headway.map(lambda item: item, [1], isolation="process")
 
 
+def test_a_callable_whose_module_cannot_be_imported_there_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here.py").write_text("def call(item): return item\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import only_here  # type: ignore[import-not-found]  # written above
+
+    (tmp_path / "only_here.py").write_text("import no_such_package\n")
+    with pytest.raises(UsageError, match=r"cannot be run in a worker process: .*'no_such_package'"):
+        headway.map(only_here.call, range(1000), isolation="process", workers=2)
+    assert headway.map(only_here.call, [], isolation="process") == []
+
+
+def test_usage_outlives_a_death(tmp_path: Path) -> None:
+    (done,) = headway.stream(act("paid_and_dead"), [7], isolation="process", workers=1, retry=QUICK)
+    assert done.code == "crash"
+    assert done.usage is not None
+    assert (done.usage.input_tokens, done.usage.cost_usd) == (7, 0.5)
+
+
+def test_memory_has_a_limit() -> None:
+    (done,) = headway.stream(
+        act("hungry"), [0], isolation="process", workers=1, retry=QUICK, memory_limit=200_000_000
+    )
+    assert done.code == "crash"
+    assert "out of memory (memory_limit is 200 MB)" in str(done.error)
+
+
 def test_usage_and_rate_limits_cross() -> None:
     (done,) = headway.stream(act("counted"), [7], isolation="process", workers=1)
     assert done.usage is not None

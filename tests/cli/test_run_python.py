@@ -39,10 +39,11 @@ class Desk:
     def rows(self, *rows: dict[str, Any]) -> None:
         (self.folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
+    def start(self, *args: str, before: str = "") -> subprocess.Popen[str]:
         private = ("HEADWAY_CONFIG", "HEADWAY_DB")
+        command = [sys.executable, "-m", "headway", "run", "in.jsonl", *args]
         return subprocess.Popen(
-            [sys.executable, "-m", "headway", "run", "in.jsonl", *args],
+            ["/bin/sh", "-c", f'{before}; exec "$@"', "sh", *command] if before else command,
             cwd=self.folder,
             env={name: value for name, value in os.environ.items() if name not in private},
             stdout=subprocess.PIPE,
@@ -50,8 +51,8 @@ class Desk:
             text=True,
         )
 
-    def run(self, *args: str) -> tuple[int, str]:
-        process = self.start(*args)
+    def run(self, *args: str, before: str = "") -> tuple[int, str]:
+        process = self.start(*args, before=before)
         _, err = process.communicate(timeout=60)
         return process.returncode, err
 
@@ -197,12 +198,94 @@ def test_keys_of_workers_are_for_workers(desk: Desk) -> None:
     assert 'providers.a.target: a provider of kind openai has none; it is for kind = "python"' in err
 
 
-def test_a_function_that_cannot_be_imported_stops_its_lane_with_the_reason(desk: Desk) -> None:
-    desk.write("import no_such_package\ndef work(p): pass\n")
+@pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
+def test_a_function_that_cannot_be_imported_is_told_before_anything_runs(desk: Desk, isolation: str) -> None:
+    desk.write("import no_such_package\ndef work(p): return p\n")
+    desk.configure(f'isolation = "{isolation}"')
     desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
     code, err = desk.run()
-    assert code == 1
-    assert "the workers cannot start: ModuleNotFoundError: No module named 'no_such_package'" in err
+    assert code == 2
+    assert "headway.toml: providers.work.target: 'deeds:work' cannot be used: " in err
+    assert "ModuleNotFoundError: No module named 'no_such_package' — mend its module" in err
+    assert len(err.strip().splitlines()) == 1, err
+    assert not (desk.folder / "in.results.jsonl").exists()
+    desk.write("def work(p): return p\n")
+    code, err = desk.run()
+    assert code == 0, err
+
+
+def test_a_module_that_kills_its_worker_is_told_before_anything_runs(desk: Desk) -> None:
+    desk.write("import os, sys\nsys.stderr.write('no licence\\nfound')\nos._exit(7)\ndef work(p): pass\n")
+    desk.rows({"id": "a", "payload": 1})
+    code, err = desk.run()
+    assert code == 2
+    assert "3 in a row died at once, the last: it exited with code 7; no licence found" in err
+    assert len(err.strip().splitlines()) == 1, err
+
+
+# -- memory and money -----------------------------------------------------------------------------------------------
+
+HUNGRY = """
+import ctypes, headway
+
+def work(unit):
+    if unit != 3:
+        return unit
+    headway.usage(input_tokens=100, output_tokens=10, cost_usd=0.5)
+    {act}
+"""
+ALLOCATIONS = {
+    "Python": ("hoard = bytearray(6_000_000_000)", "out of memory: MemoryError; it had "),
+    "C": (
+        "libc = ctypes.CDLL(None); libc.malloc.restype = ctypes.c_void_p; "
+        "libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t); "
+        "libc.memset(libc.malloc(ctypes.c_size_t(6_000_000_000)), 1, 4096)",
+        "its worker died: killed by SIGSEGV after ",
+    ),
+}
+
+
+@pytest.mark.parametrize("where", ALLOCATIONS)
+def test_memory_that_ends_at_a_ulimit_costs_its_unit_alone(desk: Desk, where: str) -> None:
+    """The kernel refuses what the unit asks for: named, tried again, quarantined with its evidence, and all others go on."""
+    act, said = ALLOCATIONS[where]
+    desk.write(HUNGRY.replace("{act}", act))
+    desk.rows(*({"id": f"u{n}", "payload": n} for n in range(12)))
+    code, err = desk.run(before="ulimit -v 5000000")
+    assert code == 1, err
+    rows = desk.results()
+    assert [row["headway"]["index"] for row in rows if row["error"] is not None] == [3]
+    assert [row["headway"]["attempts"] for row in rows] == [2 if n == 3 else 1 for n in range(12)]
+    error = rows[3]["error"]
+    assert error["code"] == "crash"
+    assert "quarantined: it killed its worker 2 times" in error["message"]
+    assert said in error["message"]
+    assert "MB at the most" in error["message"]
+    assert rows[3]["headway"]["usage"]["input_tokens"] == 100
+    job = rows[0]["id"].rpartition("-")[0]
+    shown = json.loads(_headway(desk, "show", job, "u3", "--json"))
+    assert [attempt["cost_usd"] for attempt in shown["attempts"]] == [0.5, 0.5]
+    assert [shown["notes"][number]["memory_mb"] > 1 for number in ("1", "2")] == [True, True]
+
+
+def test_a_unit_above_the_memory_limit_is_ended(desk: Desk) -> None:
+    desk.write("""
+import time
+def work(unit):
+    hoard = []
+    while unit == 3:
+        hoard.append(b"x" * 20_000_000)
+        time.sleep(0.02)
+    return unit
+""")
+    desk.configure('memory_limit = "300MB"')
+    desk.rows(*({"id": f"u{n}", "payload": n} for n in range(12)))
+    code, err = desk.run()
+    assert code == 1, err
+    errors = {row["headway"]["index"]: row["error"] for row in desk.results() if row["error"] is not None}
+    assert list(errors) == [3]
+    assert "out of memory (memory_limit is 300 MB)" in errors[3]["message"]
+    assert "quarantined" in errors[3]["message"]
 
 
 def test_what_a_worker_printed_is_kept_with_its_attempt(desk: Desk) -> None:
@@ -252,6 +335,7 @@ SOURCES = {
     "stdout": """print(json.dumps({"type": "result", "is_error": True, "result": "API Error: Request rejected (429)"})); os._exit(1)""",
     "stream-json": """print(json.dumps({"type": "system"})); print(json.dumps({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}})); print(json.dumps({"type": "result", "is_error": True, "result": ""})); os._exit(1)""",
     "stderr": """sys.stderr.write("You've hit your limit\\n"); os._exit(1)""",
+    "a word of its own": """sys.stderr.write("agent: quota exceeded\\n"); os._exit(1)""",
     "stderr of an exception": """sys.stderr.write("You've hit your limit\\n"); raise RuntimeError("the agent failed")""",
     ".failed/7/agent/result.json": """
     Path(".failed/7/agent").mkdir(parents=True)
@@ -277,6 +361,7 @@ def test_a_limit_is_found_wherever_it_is_said(desk: Desk, source: str) -> None:
         "no word on its end": "RateLimited",
         "sys.exit": "exit code",
         "stream-json": "stdout",
+        "a word of its own": "stderr",
         "stderr of an exception": "stderr",
     }
     assert told[0]["rate_limit"]["source"] == named.get(source, source)

@@ -43,7 +43,40 @@ def test_standard_error_tells_until_when() -> None:
 
 
 @pytest.mark.parametrize(
-    "stdout", [SAID, f"The model says: {SAID}", json.dumps({"type": "assistant", "text": SAID}), json.dumps({"type": "result", "is_error": False, "result": SAID})]
+    ("text", "kind"),
+    [
+        ("quota exceeded", Kind.HOLD),
+        ("RuntimeError: API quota exhausted for today", Kind.HOLD),
+        ("Quota exceeded for quota metric 'requests' and limit 'requests per minute'", Kind.HOLD),
+        ("weekly usage limit: upgrade to continue", Kind.HOLD),
+        ("ERROR agent: hit your limit", Kind.HOLD),
+        ("Error: rate limit", Kind.HOLD),
+        ("the request was rate-limited", Kind.HOLD),
+        ("your limit resets 4pm (America/Los_Angeles)", Kind.RATE),
+        ("quota exceeded, retry in 7s", Kind.RATE),
+        ("You exceeded your current quota, please check your plan and billing details", Kind.QUOTA),
+        ("overloaded", Kind.OVERLOAD),
+        ("anthropic: the model is overloaded.", Kind.OVERLOAD),
+        ("HTTP 429", Kind.HOLD),
+        # Whose the limit is, or whether there is one, says the line.
+        ("OSError: [Errno 122] Disk quota exceeded: 'out.bin'", Kind.CRASH),
+        ("storage quota exceeded", Kind.CRASH),
+        ("RecursionError: maximum recursion depth exceeded", Kind.CRASH),
+        ("time limit exceeded", Kind.CRASH),
+        ("the rate limiter is ready", Kind.CRASH),
+        ('File "agent.py", line 429, in run', Kind.CRASH),
+        ("quota: 15 of 100 used", Kind.CRASH),
+        ("TypeError: no matching function, it is overloaded twice", Kind.CRASH),
+    ],
+)
+def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> None:
+    found = Signs().read(ran(stderr=f"Traceback (most recent call last):\n  File\n{text}\n"))
+    assert found.outcome.kind is kind
+    assert (found.rate_limit is not None) == (kind is not Kind.CRASH)
+
+
+@pytest.mark.parametrize(
+    "stdout", ["quota exceeded", SAID, f"The model says: {SAID}", json.dumps({"type": "assistant", "text": SAID}), json.dumps({"type": "result", "is_error": False, "result": SAID})]
 )  # fmt: skip
 def test_what_a_model_says_is_no_sign(stdout: str) -> None:
     assert Signs().read(ran(stdout=stdout)).outcome == CRASH

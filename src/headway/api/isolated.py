@@ -24,6 +24,7 @@ class Isolated:
         workers: int,
         retry_on: RetryOn,
         *,
+        give_up: Callable[[Exception], None],
         recycle_after: int,
         memory_ceiling: int,
         memory_limit: int,
@@ -35,6 +36,7 @@ class Isolated:
                 f"the callable cannot be sent to a worker process: {error}",
                 hint='define it at the top of a module, or use isolation="thread"',
             ) from None
+        self._give_up = give_up
         work = Work("headway.api.served:calls", given, main=True)
         self._pool = ProcessPool(
             work,
@@ -55,6 +57,13 @@ class Isolated:
         flight.usage = ran.outcome.usage
         if ran.end == "value":
             return self._value(ran, flight)
+        if ran.outcome.kind is Kind.AUTH and not self._pool.proven:
+            self._give_up(
+                UsageError(
+                    f"the callable cannot be run in a worker process: {ran.outcome.message}",
+                    hint='mend what its module imports, or use isolation="thread"',
+                )
+            )
         flight.error = _error(ran)
         return ran.outcome
 

@@ -135,7 +135,7 @@ class Run(Generic[T, R]):
         self._items = items
         self._loop = asyncio.get_running_loop()
         self._threads = Threads()
-        self.isolated = _isolated(call, options)
+        self.isolated = _isolated(call, options, self._give_up)
         self.invoke = invoker(call, self._threads, options.isolation)
         self._lane_of = options.lane_of
         self.calls = Calls(self._spec, self._settings())
@@ -249,10 +249,14 @@ class Run(Generic[T, R]):
         one = flight.call.__self__  # type: ignore[attr-defined]  # a bound method of its item
         one.requeued(flight, command.not_before - self._loop.time(), command.reason)
 
-    def _lost_records(self, error: Exception) -> None:
-        """Nothing can be kept any more: nothing more is called."""
-        self._failure = error
+    def _give_up(self, error: Exception) -> None:
+        """Nothing more is called; what is under way ends, and then this is raised."""
+        self._failure = self._failure or error
         self.interrupt(cancel=True)
+
+    def _lost_records(self, error: Exception) -> None:
+        """Nothing can be kept any more: nothing more is called, and nobody hears of an end."""
+        self._give_up(error)
         self._under_way = 0
         self._news.set()
 
@@ -332,7 +336,9 @@ class Run(Generic[T, R]):
         self.calls.interrupt(cancel=cancel)
 
 
-def _isolated(call: Callable[[T], Any], options: Options) -> Isolated | None:
+def _isolated(
+    call: Callable[[T], Any], options: Options, give_up: Callable[[Exception], None]
+) -> Isolated | None:
     """Worker processes for it, where they are asked for."""
     if options.isolation != "process":
         return None
@@ -342,6 +348,7 @@ def _isolated(call: Callable[[T], Any], options: Options) -> Isolated | None:
         call,
         options.workers,
         options.retry.on,
+        give_up=give_up,
         recycle_after=options.recycle_after,
         memory_ceiling=options.memory_ceiling,
         memory_limit=options.memory_limit,

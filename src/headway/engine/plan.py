@@ -53,5 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     cache: CacheUse | None = None
     #: Lines to be said when it begins.
     remarks: tuple[str, ...] = ()
+    #: What is asked first: each raises a HeadwayError where the run cannot do anything as it is.
+    checks: tuple[Callable[[], Awaitable[None]], ...] = ()
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None

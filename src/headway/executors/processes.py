@@ -121,6 +121,8 @@ class ProcessPool:
         self._waiting: deque[asyncio.Future[Worker]] = deque()
         self._number = 0
         self._failed_starts = 0
+        #: Whether a worker has ever been ready: then what stops others is no fault of the program that they run.
+        self.proven = False
         self._deaths = 0
         self._broken = ""
         self._closing: asyncio.Future[None] | None = None
@@ -153,6 +155,14 @@ class ProcessPool:
         if self._read_signs is not None and ran.end != "value":
             return await asyncio.to_thread(self._read_signs, ran)
         return ran
+
+    async def warm(self) -> str:
+        """Start a worker for whoever comes first; returns why none can be started, if so."""
+        try:
+            self._offer(await self._free())
+        except Broken as error:
+            return str(error)
+        return ""
 
     async def _give(self, worker: Worker, payload: bytes, timeout_s: float, *, last: bool) -> Ran | None:
         """The unit's end, or None where its worker died before it began it (and another may still be tried)."""
@@ -277,6 +287,7 @@ class ProcessPool:
         timer = self._starting.pop(worker.pid)
         timer.cancel()
         self._failed_starts = 0
+        self.proven = True
         worker.stdout.take()
         worker.stderr.take()
         self._offer(worker)

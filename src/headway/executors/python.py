@@ -15,6 +15,7 @@ import msgspec
 
 from headway.config import WorkersConfig
 from headway.core.model import SUCCESS, Kind, Outcome
+from headway.errors import ConfigError
 from headway.executors.frames import Note
 from headway.executors.preflight import Gate, command
 from headway.executors.processes import ProcessPool, Work, ran_of
@@ -35,10 +36,13 @@ Run = Callable[[bytes, float], Awaitable[Ran]]
 
 
 class PythonAdapter:
-    """Calls a function for every unit. Nothing is started before the first one may go."""
+    """Calls a function for every unit. Nothing is started before the first one may go, but for a `check`.
 
-    def __init__(self, settings: WorkersConfig, model: str, size: int, root: str) -> None:
-        self._settings, self._size, self._root = settings, size, root
+    `place` is where it is configured, for errors.
+    """
+
+    def __init__(self, settings: WorkersConfig, model: str, size: int, root: str, place: str) -> None:
+        self._settings, self._size, self._root, self._place = settings, size, root, place
         self._given = (settings.target, model)
         signs = Signs(settings.limit_exit_codes, settings.failure_logs, root)
         self._read_signs = signs.read
@@ -47,10 +51,22 @@ class PythonAdapter:
             ask = command(settings.preflight_command, settings.preflight_timeout_s)
         self._gate = Gate(ask, canary=settings.preflight == "canary")
         self._pool: ProcessPool | None = None
+        self._here: _Here | None = None
         self._run: Run | None = None
 
     async def open(self) -> None:
         """Nothing yet: a lane that is held starts no worker."""
+
+    async def check(self) -> None:
+        """Start one worker, which the first unit will have: a function that cannot be imported is told before a run."""
+        self._run = self._run or self._runner()
+        why = await (self._here.load() if self._here is not None else self._pool_of().warm())
+        if why:
+            await self.close()
+            raise ConfigError(
+                f"{self._place}.target: '{self._settings.target}' cannot be used: {why}",
+                hint="mend its module, or install what it imports",
+            )
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """One unit, once."""
@@ -68,7 +84,8 @@ class PythonAdapter:
     def _runner(self) -> Run:
         with_root(self._root)
         if self._settings.isolation != "process":
-            return _Here(self._given, self._read_signs, threads=self._settings.isolation == "thread").run
+            self._here = _Here(self._given, self._read_signs, threads=self._settings.isolation == "thread")
+            return self._here.run
         self._pool = ProcessPool(
             Work(SERVED, pickle.dumps(self._given)),
             self._size,
@@ -78,6 +95,10 @@ class PythonAdapter:
             read_signs=self._read_signs,
         )
         return self._pool.run
+
+    def _pool_of(self) -> ProcessPool:
+        assert self._pool is not None
+        return self._pool
 
     async def close(self) -> None:
         """End every worker."""
@@ -126,18 +147,36 @@ class _Here:
             text = f"no result within {timeout_s:g} s; its thread was left alone"
             return Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
         except Exception as error:
-            text = f"the function cannot be imported: {type(error).__name__}: {error}"
+            text = f"the function cannot be imported: {_said(error)}"
             return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
         ran = ran_of(value, note)
         ran = msgspec.structs.replace(ran, began_utc=began_utc, took_s=time.monotonic() - began_at)
         return ran if ran.outcome is SUCCESS else self._read_signs(ran)
 
-    def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
+    async def load(self) -> str:
+        """Import the function; returns why that cannot be done, if so."""
+        try:
+            if self._threads:
+                await _in_thread(self._loaded)
+            else:
+                self._loaded()
+        except (Exception, SystemExit) as error:
+            return _said(error)
+        return ""
+
+    def _loaded(self) -> Serve:
         with self._lock:
             if self._serve is None:
                 module, _, name = SERVED.partition(":")
                 self._serve = getattr(import_module(module), name)(*self._given)
-        return self._serve(payload)
+            return self._serve
+
+    def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
+        return self._loaded()(payload)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 async def _in_thread(call: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ end closes the lane for `default_wait`.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,18 +17,38 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.core.model import Kind, Outcome
+from headway.core.model import Hint, Kind, Outcome
 from headway.executors.ran import Ran
 from headway.providers.base import RateLimit
 from headway.providers.hints import understand
+from headway.providers.messages import shown
 from headway.providers.profile import Profile
 from headway.providers.profiles import PROFILES
 from headway.providers.seen import Facts, Seen
+from headway.providers.texts import wait_in
 
 #: What says "later" or "not any more": everything else is the unit's own failure.
 LIMITS: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.OVERLOAD, Kind.HOLD, Kind.QUOTA})
 #: Whose words are tried: agents that a worker may have run.
 _AGENTS: Final = tuple(PROFILES[name] for name in ("claude", "codex", "gemini-cli"))
+#: What nobody's profile knows, line by line on standard error and in logs: whatever a worker runs says it in its own words.
+#: A wait makes it a rate limit; otherwise money does not come back by waiting, and everything else may.
+_LATER: Final = re.compile(
+    r"\bquota\b.{0,60}\b(?:exceeded|exhausted|reached|used up)\b|\b(?:exceeded|exhausted|used up)\b.{0,40}\bquota\b"
+    r"|\b(?:hit|reached|exceeded) (?:your|the) (?:[\w-]{1,20} ){0,4}limit\b|\b(?:weekly|daily|hourly|monthly) usage limit\b"
+    r"|\busage limit (?:reached|exceeded|hit)\b|\blimit resets? (?:at |in )?\d|\bupgrade to continue\b"
+    r"|\brate.?limit(?:ed|s)?\b.{0,20}\b(?:reached|hit|exceeded|error)\b|\b(?:hit|reached|error:?|been|was) (?:an? |the )?rate.?limit",
+    re.IGNORECASE,
+)
+_BUSY: Final = re.compile(r"^(?:.{0,80}\b(?:error|api|is|are)\b\W{0,3})?overloaded\W{0,3}$", re.IGNORECASE)
+_MONEY: Final = re.compile(r"\bcurrent quota\b|\bbilling\b|\bout of credits?\b|\bspend", re.IGNORECASE)
+#: Quotas and limits that are no provider's.
+_LOCAL: Final = re.compile(
+    r"\b(?:disk|storage|inode|file ?system|mailbox|memory|recursion|time|size|depth|stack)\b|\berrno\b",
+    re.IGNORECASE,
+)
+_LAST_LINES: Final = 200
+_LONGEST_LINE: Final = 500
 #: Clocks of file systems are coarser than ours.
 _COARSE_S: Final = 0.05
 #: What is read of logs: the newest ones, and the end of each.
@@ -93,6 +114,21 @@ def said(stdout: bytes, stderr: bytes) -> Facts | None:
         facts = _limit_in(seen, profile, now_utc, zone)
         if facts is not None:
             return facts
+    return _in_plain_words(text, now_utc, zone)
+
+
+def _in_plain_words(text: str, now_utc: float, zone: str) -> Facts | None:
+    """The last line that speaks of a limit."""
+    for line in reversed(text.splitlines()[-_LAST_LINES:]):
+        line = line[:_LONGEST_LINE].strip()
+        if _BUSY.match(line) is not None:
+            return Facts(Kind.OVERLOAD, Hint(), shown(line))
+        if _LATER.search(line) is None or _LOCAL.search(line) is not None:
+            continue
+        span = wait_in(line, now_utc, zone)
+        if span is not None:
+            return Facts(Kind.RATE, Hint(retry_after_s=span.seconds), shown(line))
+        return Facts(Kind.QUOTA if _MONEY.search(line) else Kind.HOLD, Hint(), shown(line))
     return None
 
 

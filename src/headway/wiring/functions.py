@@ -8,14 +8,21 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from headway.config import Config, ProviderConfig, WorkersConfig
+from headway.core.memory import LaneRecord
 from headway.core.model import Limits
 from headway.errors import ConfigError
+from headway.stores.base import Job, Store
+
+if TYPE_CHECKING:
+    from headway.executors.python import PythonAdapter
 
 
 def size_of(workers: WorkersConfig) -> int:
@@ -30,12 +37,38 @@ def limits_of_workers(provider: ProviderConfig, limits: Limits) -> Limits:
     return msgspec.structs.replace(limits, max_concurrency=min(limits.max_concurrency or size, size))
 
 
+def python_adapter(config: Config, provider: ProviderConfig) -> PythonAdapter:
+    """What calls a provider's function."""
+    from headway.executors.python import PythonAdapter
+
+    check_workers(config, provider)
+    assert provider.workers is not None
+    assert provider.model is not None  # The name of its function, where nothing else is said.
+    size, root = size_of(provider.workers), str(config.root)
+    return PythonAdapter(provider.workers, provider.model, size, root, _place(config, provider))
+
+
+def may_start(store: Store, job: Job, lane: str, name: str) -> bool:
+    """Whether a run of the job will start a worker: there is something to do, and no hold on record that forbids it."""
+    if job.counts.get("succeeded", 0) + job.counts.get("cached", 0) >= job.total:
+        return False
+    record = store.lane(lane, name).record
+    if record is None:
+        return True
+    until_utc = msgspec.json.decode(record, type=LaneRecord).held_until_utc
+    return until_utc is None or until_utc <= time.time()
+
+
+def _place(config: Config, provider: ProviderConfig) -> str:
+    return f"{config.path or 'headway.toml'}: providers.{provider.name}"
+
+
 def check_workers(config: Config, provider: ProviderConfig) -> None:
     """That a provider's function is where it is said to be, and its command too."""
     workers = provider.workers
     if workers is None:
         return
-    where = f"{config.path or 'headway.toml'}: providers.{provider.name}"
+    where = _place(config, provider)
     module, _, name = workers.target.partition(":")
     spec = _spec(module, [str(config.root), *sys.path])
     if spec is None and module not in sys.builtin_module_names:

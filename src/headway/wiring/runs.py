@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ from headway.providers.base import Adapter
 from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
 from headway.stores.base import Event, Job, Store, Unknown
-from headway.wiring.functions import check_workers, limits_of_workers, size_of
+from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
 from headway.wiring.places import folder_of, store_at
 from headway.wiring.predictions import Prediction, taken_up
 from headway.wiring.prices import (
@@ -45,6 +45,8 @@ from headway.wiring.prices import (
 if TYPE_CHECKING:
     from headway.batch.schema import Validator
 
+#: Asked before a run: raises where it cannot do anything as it is.
+Check = Callable[[], Awaitable[None]]
 #: New objects between two looks of the garbage collector while a job runs.
 GC_OBJECTS: Final = 20_000
 
@@ -82,7 +84,7 @@ class RunFlags(msgspec.Struct, frozen=True):
 def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> Plan:
     """Everything that the engine needs, from settings, keys and the job's routes."""
     prices, later = _prices(config, store, job)
-    lanes, routes = _lanes(config, store, job, environ, prices)
+    lanes, routes, checks = _lanes(config, store, job, environ, prices)
     line = unpriced_line(config, prices)
     run = config.run
     return Plan(
@@ -100,6 +102,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
         remarks=(line,) if line else (),
+        checks=checks,
         later_prices=later,
         cache=_cache_use(config, store, job),
     )
@@ -161,13 +164,14 @@ def _lanes(
     job: Job,
     environ: Mapping[str, str],
     prices: Mapping[Model, Price | None],
-) -> tuple[dict[str, LanePlan], dict[int, Route]]:
-    """A lane for each real rate-limit scope: routes that share a pool share a lane."""
+) -> tuple[dict[str, LanePlan], dict[int, Route], tuple[Check, ...]]:
+    """A lane for each real rate-limit scope: routes that share a pool share a lane. And what is asked before a run."""
     dotenv, salt = dotenv_of(config), store.salt()
     spent = _spent(store, job)
     lanes: dict[str, LanePlan] = {}
     routes: dict[int, Route] = {}
     adapters: dict[str, Adapter] = {}
+    checks: list[Check] = []
     validator = _validator(job)
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
@@ -177,10 +181,15 @@ def _lanes(
                 hint=f"add [providers.{route.provider}] to headway.toml",
             )
         key = key_of(provider, environ, dotenv)
-        if provider.name not in adapters:
-            adapters[provider.name] = _judged(_adapter(config, provider, key), provider.kind, validator)
         spec, name = lane_for(config, provider, route.model, key, salt)
         lane = spec.key
+        if provider.name not in adapters:
+            adapter = (
+                adapter_of(provider, key) if provider.workers is None else python_adapter(config, provider)
+            )
+            if not isinstance(adapter, HttpAdapter) and may_start(store, job, lane, name):
+                checks.append(adapter.check)
+            adapters[provider.name] = _judged(adapter, provider.kind, validator)
         routes[route.id] = Route(lane, prices.get((provider.name, route.model)))
         purses = _purses(provider, route.model, spent)
         if lane in lanes:
@@ -188,7 +197,7 @@ def _lanes(
         else:
             spec = msgspec.structs.replace(spec, purses=purses)
             lanes[lane] = LanePlan(spec, name, adapters[provider.name])
-    return lanes, routes
+    return lanes, routes, tuple(checks)
 
 
 def lane_for(
@@ -202,16 +211,6 @@ def lane_for(
     lane = lane_key(provider, model, key, salt)
     spec = LaneSpec(lane, limits, provider.retry_for(config.run.max_attempts), profile.counting)
     return spec, f"{provider.name}/{provider.pool or model}"
-
-
-def _adapter(config: Config, provider: ProviderConfig, key: str) -> Adapter:
-    if provider.workers is None:
-        return adapter_of(provider, key)
-    from headway.executors.python import PythonAdapter
-
-    check_workers(config, provider)
-    assert provider.model is not None  # The name of its function, where nothing else is said.
-    return PythonAdapter(provider.workers, provider.model, size_of(provider.workers), str(config.root))
 
 
 def _validator(job: Job) -> Validator | None:
@@ -360,6 +359,8 @@ def perform(
     engine = Engine(open_store, plan, [writing, progress, *observers])
 
     async def main() -> Ending:
+        for check in plan.checks:
+            await check()
         _mind_signals(engine, say)
         try:
             ending = await engine.run()
