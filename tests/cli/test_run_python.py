@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 from tests.executors.conftest import gone_within
 
+from headway.executors.preflight import CANARY_S
+
 #: Waits that a test can wait for.
 SHORT = '[providers.work.retry]\nbase = "10ms"\ncap = "20ms"\nhold_margin = "50ms"\ndefault_wait = "300ms"\n'
 
@@ -533,3 +535,29 @@ def _when(look: Callable[[], list[list[str]]], count: int) -> list[list[str]]:
             return found
         time.sleep(0.01)
     raise AssertionError(f"never {count}")
+
+
+def test_those_behind_the_one_ahead_are_in_nobodys_way(desk: Desk) -> None:
+    """A slow first unit, and only two places for all lanes: the second place is the other lane's, not of those who wait.
+
+    The slow units end when the quick ones have, so that nothing ends at all if these cannot run.
+    """
+    desk.write("""
+import time
+from pathlib import Path
+def slow(unit):
+    while len(list(Path(".").glob("done-*"))) < 4:
+        time.sleep(0.01)
+    return unit
+def quick(unit):
+    Path(f"done-{unit}").touch()
+    return unit
+""")
+    quick = '[providers.quick]\nkind = "python"\ntarget = "deeds:quick"\nworkers = 2\n'
+    desk.configure(target="deeds:slow", rest=f"{quick}[run]\nconcurrency = 2\n")
+    slow = [{"id": f"s{n}", "model": "work/slow", "payload": n} for n in range(4)]
+    desk.rows(*slow, *({"id": f"q{n}", "model": "quick/quick", "payload": n} for n in range(4)))
+    began = time.monotonic()
+    code, err = desk.run("--timeout", "20s", "--max-attempts", "1")
+    assert code == 0, err
+    assert time.monotonic() - began < CANARY_S

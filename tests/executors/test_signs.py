@@ -66,7 +66,7 @@ def test_standard_error_tells_until_when() -> None:
         ("the rate limiter is ready", Kind.CRASH),
         ('File "agent.py", line 429, in run', Kind.CRASH),
         ("quota: 15 of 100 used", Kind.CRASH),
-        ("TypeError: no matching function, it is overloaded twice", Kind.CRASH),
+        ("compiling overloaded methods", Kind.CRASH),
     ],
 )
 def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
-from headway.core.events import HoldLane, ReopenLane
-from headway.core.memory import LaneRecord, import_lane
+from headway.core.events import Admitted, Event, HoldLane, ReopenLane
+from headway.core.memory import LaneRecord, export_lane, import_lane
 from headway.core.model import Kind, Limits, Retry, Settings
 
 
@@ -202,3 +203,45 @@ def test_the_same_hold_after_a_reopening_is_announced_again() -> None:
     run.at(0.0, HoldLane("a", 50.0, "closed"))
     run.at(1.0, ReopenLane("a"))
     assert run.at(2.0, HoldLane("a", 50.0, "closed")).told == ["held"]
+
+
+def _ahead(most: int = 4) -> Run:
+    spec = msgspec.structs.replace(lane_spec(limits=Limits(max_concurrency=most)), one_ahead=True)
+    return Run(units(12), spec)
+
+
+@pytest.mark.parametrize(
+    "news", [ok(0), Admitted(0), failed(0, Kind.INVALID, "no such file"), failed(0, Kind.CRASH, "segfault")]
+)
+def test_one_goes_ahead_and_the_rest_once_it_has_met_no_limit(news: Event) -> None:
+    run = _ahead()
+    assert run.at(0.0).started == [0]
+    assert run.at(1.0).started == []
+    started = run.at(2.0, news).started
+    assert len(started) == (3 if isinstance(news, Admitted) else 4)
+
+
+def test_after_a_refusal_one_goes_ahead_again_whatever_comes_late() -> None:
+    run = _ahead()
+    run.at(0.0)
+    assert run.at(1.0, ok(0)).started == [1, 2, 3, 4]
+    assert run.at(2.0, failed(1, Kind.HOLD, "come back", retry_after_s=100.0), ok(2)).started == []
+    assert run.at(3.0, ok(3), failed(4, Kind.HOLD, "come back", retry_after_s=99.0)).started == []
+    (ahead,) = run.at(104.0).started
+    assert run.at(105.0).started == []
+    assert len(run.at(106.0, ok(ahead)).started) == 4
+
+
+def test_a_lane_with_one_ahead_holds_no_global_place_for_the_rest() -> None:
+    spec = msgspec.structs.replace(lane_spec("a", Limits(max_concurrency=4)), one_ahead=True)
+    run = Run([*units(4), *units(4, "b", first=4)], spec, lane_spec("b"), settings=Settings(concurrency=4))
+    assert sorted(run.at(0.0).started) == [0, 4, 5, 6]
+
+
+def test_a_window_that_was_learned_comes_back_after_the_one_ahead() -> None:
+    run = _ahead(8)
+    lane = run.scheduler.lanes["a"]
+    import_lane(lane, LaneRecord(recorded_utc=0.0, window=3), 0.0, 0.0)
+    assert run.at(0.0).started == [0]
+    assert export_lane(lane, 0.0, 0.0).window is None, "that one goes ahead is nothing to remember"
+    assert run.at(1.0, ok(0)).started == [1, 2, 3]

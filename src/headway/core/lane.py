@@ -148,6 +148,8 @@ class Lane:
         #: How many were in flight at the latest refusals of a blind lane.
         self.refused_at: deque[int] = deque(maxlen=refusals.ALWAYS_AT)
         self.window = Window(spec.limits.max_concurrency, rate_known=True)
+        if spec.one_ahead:
+            self.window.narrow()
         self.configure(spec.limits, now)
 
     def entry(self, unit: Unit) -> Entry:
@@ -448,7 +450,10 @@ class Lane:
             return
         entry.accepted = True
         self.unanswered -= 1
-        self.window.succeeded(self.in_flight, first_try=entry.tries == 1)
+        if self.window.kept:
+            self.went_ahead(entry)
+        else:
+            self.window.succeeded(self.in_flight, first_try=entry.tries == 1)
         if entry.probe == "depth":
             self._probe_accepted(entry)
         elif entry.probe == "window":
@@ -457,6 +462,11 @@ class Lane:
             self._credit_cached(entry, usage.cached_input_tokens, now)
         if self.finder is not None:
             self.finder.accepted(now)
+
+    def went_ahead(self, entry: Entry) -> None:
+        """An attempt met no limit: if it is the one that the rest wait for, they may go."""
+        if self.window.kept and entry.epoch == self.window.epoch:
+            self.window.widen()
 
     def first_words(self, entry: Entry, now: float) -> None:
         """The first headers of an attempt are here before its answer: a blind lane hears from them of a queue."""
@@ -559,6 +569,8 @@ class Lane:
             refusals.of_rate(self, entry, hint, now)
         elif outcome.kind is Kind.CONCURRENCY:
             self.window.refused(entry.epoch, self.in_flight + 1)
+        if self.spec.one_ahead:
+            self.window.narrow()
         held_until = self.heed(outcome, now)
         if held_until is not None:
             return held_until

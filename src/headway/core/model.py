@@ -283,6 +283,8 @@ class LaneSpec(msgspec.Struct, frozen=True):
     ramp: Ramp | None = None
     #: Caps on its money, beside the run's own.
     purses: tuple[Purse, ...] = ()
+    #: One unit goes ahead, at the start and after every refusal; the rest start once it has met no limit.
+    one_ahead: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -200,8 +200,11 @@ class Scheduler:
             hinted_at = self._throttled(entry, outcome, now)
         elif kind in LANE_STOPPERS or kind in HOPELESS:
             hinted_at = ALWAYS
+            lane.went_ahead(entry)
         else:
             hinted_at = lane.heed(outcome, now) or ALWAYS
+            if kind is not Kind.OVERLOAD:
+                lane.went_ahead(entry)
         verdict = judge(entry, outcome, hinted_at, now)
         probe = entry.probe
         lane.drop_probe(entry)

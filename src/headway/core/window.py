@@ -42,6 +42,7 @@ class Window:
         "credit",
         "enough",
         "epoch",
+        "kept",
         "patience",
         "probe_at",
         "size",
@@ -58,6 +59,8 @@ class Window:
         self.patience = FIRST_PATIENCE
         self.probe_at = NEVER
         self.enough = 0
+        #: While one goes ahead of the rest: the size that comes back when it has met no limit. 0: none does.
+        self.kept = 0
 
     @property
     def open(self) -> bool:
@@ -67,7 +70,9 @@ class Window:
     @property
     def learned(self) -> bool:
         """Whether a refusal has shaped it, beyond mere suspicion."""
-        return not self.slow_start and self.size < self.configured and self.probe_at == NEVER
+        return (
+            not self.kept and not self.slow_start and self.size < self.configured and self.probe_at == NEVER
+        )
 
     def throw_open(self) -> None:
         """The lane's rate has become known before any refusal: meters pace it from here on."""
@@ -91,7 +96,23 @@ class Window:
     def resume(self, size: int) -> None:
         """Go on at a size that an earlier run had found."""
         self.slow_start = False
-        self.size = self.ceiling = max(1, min(size, self.configured))
+        self.ceiling = max(1, min(size, self.configured))
+        if self.kept:
+            self.kept = self.ceiling
+        else:
+            self.size = self.ceiling
+
+    def narrow(self) -> None:
+        """One goes ahead of the rest; what was sent before says nothing about how that one fares."""
+        self.epoch += 1
+        if not self.kept:
+            self.kept = OPEN if self.size >= self.configured else self.size
+        self.size = 1
+
+    def widen(self) -> None:
+        """It met no limit."""
+        self.size = max(self.size, min(self.kept, self.configured))
+        self.kept = 0
 
     def succeeded(self, in_flight: int, *, first_try: bool) -> None:
         """An attempt went well while `in_flight` (itself included) were out."""

@@ -1,7 +1,8 @@
 """What goes ahead of the rest: one unit as the canary, or a command that asks whether the account is open.
 
-A lane whose hold is on record never comes here: it starts nothing at all. Otherwise everybody waits for whatever goes
-ahead, and where that meets a limit they are turned back with its words: no worker starts for them.
+A lane whose hold is on record never comes here: it starts nothing at all. Otherwise its lane lets one unit start; the
+rest stay where they are, in the queue, until that one has ended without a limit, or is at it for so long that it has met
+none, or the command has said that the account is open. Where it meets a limit the lane waits, and nobody was in its way.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import msgspec
 from headway.core.model import Outcome
 from headway.executors.ran import Ran
 from headway.executors.signs import LIMITS, Signs, said
-from headway.providers.base import RateLimit
 
 #: A limit shows at once. A canary that is still at work after this long has met none, and the rest may go.
 CANARY_S: Final = 10.0
@@ -27,67 +27,42 @@ CANARY_S: Final = 10.0
 _MOST_OUTPUT: Final = 1_000_000
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """What whoever went ahead was told."""
+class Ahead:
+    """Looks after the unit that goes ahead of the rest: asks a command before it, and lets the rest go once it is long at it.
 
-    outcome: Outcome
-    rate_limit: RateLimit | None
-
-
-class Gate:
-    """Lets one through, and the others once it has come back well."""
+    That there is only one is the lane's business (`LaneSpec.one_ahead`): nobody waits here, and no place is held.
+    """
 
     def __init__(self, ask: Callable[[], Awaitable[Ran | None]] | None, *, canary: bool) -> None:
-        self._ask, self._canary = ask, canary
-        self._open = ask is None and not canary
-        self._ahead: asyncio.Future[Refusal | None] | None = None
+        self._ask = ask
+        self._careful = canary or ask is not None
+        self._open = not self._careful
+        #: How many limits were met: a unit that began before one says nothing about what comes after it.
+        self._limits = 0
 
-    async def run(self, unit: Callable[[], Awaitable[Ran]]) -> Ran:
-        """The unit's end, or that of whoever went ahead of it where that was a limit."""
-        while not self._open:
-            if self._ahead is None:
-                return await self._go_ahead(unit)
-            refusal = await asyncio.shield(self._ahead)
-            if refusal is not None:
-                return Ran("error", outcome=refusal.outcome, rate_limit=refusal.rate_limit)
-        ran = await unit()
-        if ran.outcome.kind in LIMITS and (self._canary or self._ask is not None):
-            self._open, self._ahead = False, None  # After the wait one goes ahead again.
-        return ran
-
-    async def _go_ahead(self, unit: Callable[[], Awaitable[Ran]]) -> Ran:
-        loop = asyncio.get_running_loop()
-        ahead = self._ahead = loop.create_future()
-        timer = None
-        try:
-            if self._ask is not None:
-                ran = await self._ask()
-                if ran is not None:
-                    self._settle(ahead, ran)
-                    return ran
-                self._settle(ahead, None)
-                return await unit()
-            timer = loop.call_later(CANARY_S, self._settle, ahead, None)
+    async def run(self, unit: Callable[[], Awaitable[Ran]], admit: Callable[[], None]) -> Ran:
+        """The unit's end, or what the command was told. `admit` says that the unit has met no limit so far."""
+        limits, ran = self._limits, None
+        if self._open:
             ran = await unit()
-            self._settle(ahead, ran)
-            return ran
-        finally:
-            if timer is not None:
+        elif self._ask is None:
+            timer = asyncio.get_running_loop().call_later(CANARY_S, admit)
+            try:
+                ran = await unit()
+            finally:
                 timer.cancel()
-            if not ahead.done():  # Called off: the next one goes ahead.
-                self._ahead = None
-                ahead.set_result(None)
-
-    def _settle(self, ahead: asyncio.Future[Refusal | None], ran: Ran | None) -> None:
-        """Open, or turned back: then the next to come goes ahead again."""
-        if ahead.done():
-            return
-        if ran is not None and ran.outcome.kind in LIMITS:
-            self._ahead = None
-            ahead.set_result(Refusal(ran.outcome, ran.rate_limit))
         else:
+            ran = await self._ask()
+            if ran is None:
+                self._open = True
+                admit()
+                ran = await unit()
+        if ran.outcome.kind in LIMITS:
+            self._limits += 1
+            self._open = not self._careful
+        elif limits == self._limits:
             self._open = True
-            ahead.set_result(None)
+        return ran
 
 
 def command(given: tuple[str, ...], timeout_s: float) -> Callable[[], Awaitable[Ran | None]]:

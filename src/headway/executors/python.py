@@ -17,7 +17,7 @@ from headway.config import WorkersConfig
 from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
 from headway.executors.frames import Note
-from headway.executors.preflight import Gate, command
+from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
 from headway.executors.signs import Signs
@@ -49,7 +49,7 @@ class PythonAdapter:
         ask = None
         if settings.preflight == "command":
             ask = command(settings.preflight_command, settings.preflight_timeout_s)
-        self._gate = Gate(ask, canary=settings.preflight == "canary")
+        self._ahead = Ahead(ask, canary=settings.preflight == "canary")
         self._pool: ProcessPool | None = None
         self._here: _Here | None = None
         self._run: Run | None = None
@@ -70,7 +70,7 @@ class PythonAdapter:
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """One unit, once."""
-        ran = await self._gate.run(lambda: self._one(request.body, timeout_s))
+        ran = await self._ahead.run(lambda: self._one(request.body, timeout_s), lambda: admitted(None, None))
         if ran.end == "value":
             return Answer(ran.outcome, OK, body=ran.value, note=_note(ran))
         outcome = msgspec.structs.replace(ran.outcome, message=shown(ran.outcome.message))

@@ -209,7 +209,13 @@ def lane_for(
         limits = limits_of_workers(provider, limits)
     profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
     lane = lane_key(provider, model, key, salt)
-    spec = LaneSpec(lane, limits, provider.retry_for(config.run.max_attempts), profile.counting)
+    spec = LaneSpec(
+        lane,
+        limits,
+        provider.retry_for(config.run.max_attempts),
+        profile.counting,
+        one_ahead=provider.workers is not None and provider.workers.preflight != "none",
+    )
     return spec, f"{provider.name}/{provider.pool or model}"
 
 
