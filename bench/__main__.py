@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import calls, lanes, overhead, plans, real, results, sdk, speed, workers
+from bench import calls, deaths, lanes, overhead, plans, real, results, sdk, speed, workers
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -358,7 +358,7 @@ def _virtual(missed: list[str]) -> Iterator[str]:
 
 
 def _workers(missed: list[str]) -> Iterator[str]:
-    yield f"## Worker processes: {workers.WORKERS} of them"
+    yield f"## Worker processes: {deaths.WORKERS} of them"
     yield ""
     print("workers: overhead …", flush=True)
     cost = workers.overhead()
@@ -374,15 +374,15 @@ def _workers(missed: list[str]) -> Iterator[str]:
     yield "| deaths | finished | quarantined | attempts repeated | units that ran more or less often than they should | s |"
     yield "|---|---|---|---|---|---|"
     cases: dict[str, tuple[int, int, int]] = {
-        f"{workers.KILLS} SIGKILLs at random": (workers.KILLS, 1, 0),
-        "the whole pool, twice": (2 * workers.WORKERS, workers.WORKERS, 0),
+        f"{deaths.KILLS} SIGKILLs at random": (deaths.KILLS, 1, 0),
+        "the whole pool, twice": (2 * deaths.WORKERS, deaths.WORKERS, 0),
         "a unit that always kills": (0, 1, 1),
     }
     for name, (kills, at_once, deadly) in cases.items():
         print(f"workers: {name} …", flush=True)
-        case = workers.deaths(kills, at_once, deadly)
+        case = deaths.deaths(kills, at_once, deadly)
         yield (
-            f"| {name} | {case.finished} of {workers.UNITS} | {case.quarantined} | {case.repeats} | {case.wrong} "
+            f"| {name} | {case.finished} of {deaths.UNITS} | {case.quarantined} | {case.repeats} | {case.wrong} "
             f"| {case.took_s:.1f} |"
         )
         if case.wrong or case.quarantined != deadly:

@@ -79,14 +79,3 @@ def deadly(item: tuple[int, str, int]) -> int:
     if unit == killer:
         ctypes.string_at(0)
     return unit
-
-
-def marked(item: tuple[int, str, str]) -> int:
-    """Shows for as long as it runs that it does."""
-    unit, folder, log = item
-    _begin(unit, log)
-    mark = Path(folder) / f"{unit}.{os.getpid()}.running"
-    mark.touch()
-    time.sleep(0.008)
-    mark.unlink()
-    return unit

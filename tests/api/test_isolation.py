@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import random
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import deaths
 
 import headway
 from headway.errors import UsageError
@@ -132,69 +130,24 @@ def test_a_unit_that_kills_twice_is_quarantined_with_its_evidence(tmp_path: Path
     assert all(times == 1 for unit, times in begun.items() if unit != "13")
 
 
-class Killer(threading.Thread):
-    """Sends SIGKILL to workers that are in the midst of a unit, at random moments.
-
-    To none twice: a unit that kills twice is quarantined, and nobody can tell who killed.
-    """
-
-    def __init__(self, folder: Path, kills: int, seed: int, at_once: int = 1) -> None:
-        super().__init__(daemon=True)
-        self.folder, self.kills, self.at_once = folder, kills, at_once
-        self.random = random.Random(seed)
-        self.killed: list[str] = []
-
-    def run(self) -> None:
-        while len(self.killed) < self.kills:
-            running = sorted(self.folder.glob("*.running"))
-            running = [path for path in running if path.name.split(".")[0] not in self.killed]
-            if len(running) < self.at_once:
-                time.sleep(0.001)
-                continue
-            self._kill(self.random.sample(running, self.at_once))
-            time.sleep(self.random.uniform(0.0, 0.03))
-
-    def _kill(self, marks: list[Path]) -> None:
-        """All of them or none: stopped first, and then their marks tell whether they are still at those units."""
-        pids = [int(mark.name.split(".")[1]) for mark in marks]
-        stopped = [pid for pid in pids if _stop(pid)]
-        whole = len(stopped) == len(pids) and all(mark.exists() for mark in marks)
-        for pid in stopped:
-            os.kill(pid, signal.SIGKILL if whole else signal.SIGCONT)
-        for mark in marks if whole else ():
-            mark.unlink()
-            self.killed.append(mark.name.split(".")[0])
-
-
-def _stop(pid: int) -> bool:
-    try:
-        os.kill(pid, signal.SIGSTOP)
-        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZX":
-            pass
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-    return True
-
-
 @pytest.mark.parametrize(
-    ("kills", "at_once"), [(40, 1), (8, 4)], ids=["forty at random", "the whole pool twice"]
+    ("kills", "at_once"),
+    [(deaths.KILLS, 1), (2 * deaths.WORKERS, deaths.WORKERS)],
+    ids=["forty at random", "the whole pool twice"],
 )
-def test_only_what_was_killed_is_repeated(tmp_path: Path, kills: int, at_once: int) -> None:
+def test_only_what_was_killed_is_repeated(kills: int, at_once: int) -> None:
     """400 units on four processes: all finish, and the attempts are exactly the units and the kills."""
-    log = tmp_path / "log"
-    killer = Killer(tmp_path, kills, seed=7, at_once=at_once)
-    killer.start()
-    items = [(n, str(tmp_path), str(log)) for n in range(400)]
-    retry = headway.Retry(base="10ms", cap="20ms", max_attempts=50)
-    results = list(
-        headway.stream(act("marked"), items, isolation="process", workers=4, retry=retry, ordered=True)
-    )
-    killer.join(10)
-    assert len(killer.killed) == kills
-    assert [result.value for result in results] == list(range(400))
-    begun = Counter(log.read_text().split())
-    assert begun == Counter(map(str, range(400))) + Counter(killer.killed)
-    assert sum(result.attempts for result in results) == 400 + len(killer.killed)
+    went = deaths.deaths(kills, at_once)
+    assert (went.finished, went.quarantined, went.killed) == (deaths.UNITS, 0, kills)
+    assert (went.wrong, went.repeats, went.attempts) == (0, kills, deaths.UNITS + kills)
+
+
+def test_a_unit_that_always_kills_costs_itself_alone() -> None:
+    went = deaths.deaths(0, deadly=1)
+    assert (went.finished, went.quarantined, went.wrong) == (deaths.UNITS - 1, 1, 0)
+    assert (went.repeats, went.attempts) == (1, deaths.UNITS + 1)
+    assert "quarantined: it killed its worker 2 times" in went.said[0]
+    assert "killed by SIGKILL" in went.said[0]
 
 
 SCRIPT = """

@@ -10,13 +10,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench import deaths
 from tests.executors.conftest import gone_within
 
 from headway.executors.preflight import CANARY_S
@@ -397,32 +395,11 @@ def work(payload):
 
 # -- the three layers ---------------------------------------------------------------------------------------------
 
-SEED = '''
-import json, os, time
-from pathlib import Path
-
-def work(unit):
-    """An agent's run against an account whose limit strikes at the fifth. The message is only in a log."""
-    with open("log", "ab", buffering=0) as log:
-        log.write(b"%d\\n" % unit)
-    if unit >= 5 and not Path("resets").exists():
-        Path("resets").write_text(str(int(time.time()) + 3))
-    time.sleep(0.05)
-    resets = int(Path("resets").read_text()) if Path("resets").exists() else 0
-    if time.time() < resets:
-        folder = Path(f".failed/{unit}/agent")
-        folder.mkdir(parents=True, exist_ok=True)
-        said = f"Claude AI usage limit reached|{resets}"
-        (folder / "result.json").write_text(json.dumps({"exit_code": -1, "stdout": "", "stderr": said}))
-        os._exit(255)
-    return unit
-'''
-
 
 def test_the_seeds_failure_is_survived(desk: Desk) -> None:
     """15 units, the limit strikes at the fifth, workers exit hard: all are there after the reset, and it is told why."""
-    desk.write(SEED, "agent.py")
-    desk.configure('failure_logs = ".failed/*/agent/result.json"', "agent:work")
+    desk.write(deaths.AGENT, "agent.py")
+    desk.configure(f'failure_logs = "{deaths.LOGS}"', "agent:work")
     desk.rows(*({"id": f"t{n}", "payload": n} for n in range(15)))
     code, err = desk.run()
     assert code == 0, err
@@ -435,17 +412,14 @@ def test_the_seeds_failure_is_survived(desk: Desk) -> None:
     assert len(refused) <= 2, "no more than were in flight met the limit"
 
 
-def test_the_seeds_failure_as_it_was(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seeds_failure_as_it_was(desk: Desk) -> None:
     """The same work on a ProcessPoolExecutor: one worker's exit takes every unit with it that is not done."""
-    desk.write(SEED, "seed_agent.py")
-    monkeypatch.chdir(desk.folder)
-    monkeypatch.syspath_prepend(str(desk.folder))
-    import seed_agent  # type: ignore[import-not-found]  # written above
-
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        units = [pool.submit(seed_agent.work, n) for n in range(15)]
-        lost = sum(isinstance(unit.exception(), BrokenProcessPool) for unit in units)
-    assert lost >= 10
+    desk.write(deaths.AGENT, "seed_agent.py")
+    desk.write(deaths.EXECUTOR, "executor.py")
+    told = subprocess.run(
+        [sys.executable, "executor.py"], cwd=desk.folder, capture_output=True, check=True, timeout=60
+    )
+    assert int(told.stdout) <= 5
 
 
 def test_a_stored_hold_starts_no_worker(desk: Desk) -> None:

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.executors.conftest import LONG_S, Make, gone_within
 
@@ -334,3 +335,25 @@ async def test_an_exit_is_noticed_without_pidfd_too(make: Make, monkeypatch: pyt
         "its worker died: it exited with code 5"
     )
     assert (await pool.do("echo", value=1)).value == b"1"
+
+
+async def test_a_hundred_thousand_units_leave_nothing_behind(make: Make) -> None:
+    """No descriptor, no memory, no process: also not of the workers that were replaced on the way."""
+    pool = make(size=4, recycle_after=2_000)
+    payload = msgspec.json.encode({"do": "echo", "value": "x"})
+    left = iter(range(100_000))
+    seen: list[tuple[int, int]] = []
+
+    async def one_after_another() -> None:
+        for number in left:
+            ran = await pool.pool.run(payload, LONG_S)
+            assert ran.value == b'"x"'
+            if number % 10_000 == 9_999:
+                seen.append((len(os.listdir("/proc/self/fd")), kin.resident(os.getpid())))
+
+    await asyncio.gather(*(one_after_another() for _ in range(4)))
+    assert len(pool.pool.pids) <= 5  # One may be leaving.
+    descriptors, memory = zip(*seen, strict=True)
+    # A worker has five; one that leaves has them still, beside the one that comes.
+    assert max(descriptors) - min(descriptors) <= 4 * 5
+    assert max(memory[5:]) - memory[1] < 5_000_000

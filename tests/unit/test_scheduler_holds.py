@@ -241,7 +241,7 @@ def test_a_lane_with_one_ahead_holds_no_global_place_for_the_rest() -> None:
 def test_a_window_that_was_learned_comes_back_after_the_one_ahead() -> None:
     run = _ahead(8)
     lane = run.scheduler.lanes["a"]
-    import_lane(lane, LaneRecord(recorded_utc=0.0, window=3), 0.0, 0.0)
+    import_lane(lane, LaneRecord("a", recorded_utc=0.0, window=3), 0.0, 0.0)
     assert run.at(0.0).started == [0]
-    assert export_lane(lane, 0.0, 0.0).window is None, "that one goes ahead is nothing to remember"
+    assert export_lane(lane, 0.0, 0.0).window == 3, "that one goes ahead is nothing to remember"
     assert run.at(1.0, ok(0)).started == [1, 2, 3]

@@ -68,7 +68,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         recorded_utc=utc,
         held_until_utc=utc + (lane.held_until - now) if held else None,
         hold_reason=lane.hold_reason if held else "",
-        window=lane.window.size if lane.window.learned else None,
+        window=lane.window.lasting if lane.window.learned else None,
         meters=tuple(
             MeterRecord(
                 meter.dimension,

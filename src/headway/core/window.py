@@ -70,9 +70,12 @@ class Window:
     @property
     def learned(self) -> bool:
         """Whether a refusal has shaped it, beyond mere suspicion."""
-        return (
-            not self.kept and not self.slow_start and self.size < self.configured and self.probe_at == NEVER
-        )
+        return not self.slow_start and self.lasting < self.configured and self.probe_at == NEVER
+
+    @property
+    def lasting(self) -> int:
+        """Its size, also while one goes ahead of the rest."""
+        return self.kept or self.size
 
     def throw_open(self) -> None:
         """The lane's rate has become known before any refusal: meters pace it from here on."""
