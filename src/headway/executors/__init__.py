@@ -5,6 +5,7 @@ workers     one process as its owner sees it: its pipe, its output, its death
 worker      the same process from inside: the program that it runs
 frames      what crosses between the two
 capture     output of any length in bounded memory
+kin         what a worker started, wherever that went
 guardian    ends every worker when whoever owns them is gone
 signs       a rate limit in what a worker left behind
 preflight   what goes ahead of the rest
