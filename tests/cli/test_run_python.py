@@ -535,3 +535,21 @@ def quick(unit):
     code, err = desk.run("--timeout", "20s", "--max-attempts", "1")
     assert code == 0, err
     assert time.monotonic() - began < CANARY_S
+
+
+def test_ctrl_c_while_the_function_is_imported_leaves_nothing(desk: Desk) -> None:
+    desk.write("""
+import os, time
+from pathlib import Path
+Path("pids-0").write_text(f"{os.getpid()} {os.getppid()}")
+time.sleep(60)
+def work(unit): return unit
+""")
+    desk.rows({"id": "a", "payload": 1})
+    run = desk.start()
+    ((worker, _),) = _when(lambda: [path.read_text().split() for path in desk.folder.glob("pids-*")], 1)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=30)
+    assert (run.returncode, err.strip()) == (130, "headway: interrupted")
+    assert gone_within(int(worker), 2.0)
+    assert not (desk.folder / "in.results.jsonl").exists()

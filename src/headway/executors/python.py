@@ -60,7 +60,11 @@ class PythonAdapter:
     async def check(self) -> None:
         """Start one worker, which the first unit will have: a function that cannot be imported is told before a run."""
         self._run = self._run or self._runner()
-        why = await (self._here.load() if self._here is not None else self._pool_of().warm())
+        try:
+            why = await (self._here.load() if self._here is not None else self._pool_of().warm())
+        except BaseException:  # Called off: somebody pressed Ctrl-C while it is imported.
+            await self.close()
+            raise
         if why:
             await self.close()
             raise ConfigError(
