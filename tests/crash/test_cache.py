@@ -98,8 +98,8 @@ def test_while_answers_end_units_that_follow(pairs: Stage, when: str) -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_around_every_commit_of_a_run_with_the_cache(pairs: Stage, side: str) -> None:
-    pairs.units = 150
-    pairs.configure("max_concurrency = 4")
+    pairs.units = 300  # Enough for all the commits, also where a slow disk puts many answers into one.
+    pairs.configure("max_concurrency = 2")
     pairs.write_input(_rows(pairs))
     go_through(pairs, [kill("COMMIT", side, n) for n in range(8, 18)])
 
