@@ -379,10 +379,10 @@ _ANTHROPIC_HEADERS: Final = {
     "anthropic_ratelimit_output_tokens_reset": "2026-11-15T08:00:00Z",
 }
 _ANTHROPIC_REPORTS: Final = (
-    Report(REQUESTS, 4000, 3999, 1.0, reset_precision_s=1.0),
-    Report(TOKENS, 480_000, 479_000, 0.0, reset_precision_s=1.0, remaining_precision=500.0),
-    Report(INPUT, 400_000, 399_000, 7.0, reset_precision_s=1.0, remaining_precision=500.0),
-    Report(OUTPUT, 80_000, 80_000, 0.0, reset_precision_s=1.0, remaining_precision=500.0),
+    Report(REQUESTS, 4000, 3999, 1.0, reset_precision_s=2.0),
+    Report(TOKENS, 480_000, 479_000, 0.0, reset_precision_s=2.0, remaining_precision=500.0),
+    Report(INPUT, 400_000, 399_000, 7.0, reset_precision_s=2.0, remaining_precision=500.0),
+    Report(OUTPUT, 80_000, 80_000, 0.0, reset_precision_s=2.0, remaining_precision=500.0),
 )
 _TRY_LATER: Final = "Please reduce the prompt length or the maximum tokens requested, or try again later."
 

@@ -842,7 +842,7 @@ GENERIC: Final = (
             Date=DATE,
         ),
         None,
-        reports=(Report(REQUESTS, 5000, 4999, 1800.0, 3600.0, reset_precision_s=1.0),),
+        reports=(Report(REQUESTS, 5000, 4999, 1800.0, 3600.0, reset_precision_s=2.0),),
     ),
     Row(
         "generic-ok-openai-names",

@@ -105,8 +105,8 @@ def test_anthropic_headers_are_rounded_as_documented() -> None:
     assert hint is not None
     (report,) = hint.reports
     assert (report.remaining, report.remaining_precision) == (9000, 500)
-    assert report.reset_s == pytest.approx(1.5)  # Full at 1.2, said as 2.
-    assert report.reset_precision_s == 1.0
+    assert report.reset_s == 2.0  # Full at 1.2, said as 2, in an answer of 0.5, dated 0.
+    assert report.reset_precision_s == 2.0
 
 
 def test_slots_storms_outages_and_holds_have_their_kinds() -> None:

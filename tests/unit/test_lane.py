@@ -624,17 +624,32 @@ def test_a_probe_that_was_accepted_and_failed_later_is_counted_once() -> None:
     assert lane.probes_out == 0
 
 
-def test_no_more_probes_at_once_than_a_quarter_of_a_seconds_starts() -> None:
+@pytest.mark.parametrize(("proven_s", "widest"), [(1.0, 2), (5.0, 10), (30.0, 14)])
+def test_no_more_probes_at_once_than_a_twentieth_of_what_is_proven(proven_s: float, widest: int) -> None:
     lane = one_lane(Limits(rpm=60_000.0))
+    lane.meters[0].deepen(proven_s)
     for tenth in range(1000):
         for _ in range(4):
             lane.admitted(sent(lane, tenth / 10.0, probe="depth"), None, tenth / 10.0)
     assert lane.rate_at(100.0) == pytest.approx(40.0, rel=0.1)
-    assert 9 <= lane.probe_width <= 10
+    assert widest - 1 <= lane.probe_width <= widest
+
+
+def test_a_slow_lane_probes_by_twos() -> None:
     slow = one_lane(Limits(rpm=60.0))
     for second in range(20):
         slow.admitted(sent(slow, float(second), probe="depth"), None, float(second))
     assert slow.probe_width == 2
+
+
+def test_what_an_accepted_probe_proves_does_not_depend_on_the_caution_of_the_moment() -> None:
+    """A reserve that refusals have made larger goes again; a depth that was reckoned from it would be too deep."""
+    calm, alarmed = one_lane(Limits(rpm=6000.0)), one_lane(Limits(rpm=6000.0))
+    alarmed.caution = 3.0
+    for lane in (calm, alarmed):
+        lane.meters[0].reserve(80.0, 0.0)
+        lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
+    assert alarmed.meters[0].depth_s == calm.meters[0].depth_s == pytest.approx(1.11)
 
 
 def test_what_was_in_flight_when_a_limit_was_first_reported_reports_on_it_too() -> None:

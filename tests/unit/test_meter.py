@@ -402,6 +402,21 @@ def test_what_is_left_of_a_day_says_nothing_of_how_deep_it_is() -> None:
     assert meter.level(0.0) == pytest.approx(400.0)
 
 
+def test_as_long_as_a_whole_period_fits_a_bucket_is_taken_to_hold_that() -> None:
+    """A Date and a reset of whole seconds leave two seconds of doubt: the middle of them would be off by one."""
+    meter = Meter(TOKENS, 6000.0, reported=True)
+    for seq, (left_s, reset_s) in enumerate(((59.5, 2.0), (59.9, 1.0), (59.3, 1.0))):
+        mark = meter.reserve(1.0, float(seq))
+        report = Report(TOKENS, 6000.0, left_s * 100.0, reset_s, reset_precision_s=2.0)
+        meter.sync(report, mark, float(seq), seq, 1.0)
+        assert meter.ceiling_s == 60.0
+    mark = meter.reserve(1.0, 9.0)
+    meter.sync(Report(TOKENS, 6000.0, 5770.0, 2.0, reset_precision_s=2.0), mark, 9.0, 9, 1.0)
+    assert meter.ceiling_s == pytest.approx(
+        59.5, abs=0.3
+    )  # It cannot be 60: at 57.7 it is full after 2 s at the latest.
+
+
 def test_a_reset_that_cannot_be_is_not_believed() -> None:
     meter = Meter(TOKENS, 150_000.0, reported=True)
     mark = meter.reserve(16.0, 0.0)

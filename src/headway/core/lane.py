@@ -54,8 +54,10 @@ from headway.core.window import Window
 #: is gone after some 350).
 CALM: Final = 1.0
 CAUTION_DECAY: Final = 0.998
-#: Unanswered probes: one, doubling with each accepted one up to a quarter of a second's starts.
-PROBE_SHARE_S: Final = 0.25
+#: Unanswered probes: one, doubling with each accepted one up to this share of the depth that is proven, or this much of it:
+#: what is refused at the end of a bucket is a small part of what it gave.
+PROBE_SHARE: Final = 0.05
+WIDEST_PROBE_S: Final = 0.35
 LEAST_WIDEST_PROBE: Final = 2
 #: Probes within this time are of one instant.
 SAME_S: Final = 1e-6
@@ -478,10 +480,13 @@ class Lane:
     def _probe_accepted(self, entry: Entry) -> None:
         entry.probe = ""
         self.probes_out -= 1
-        self.probe_width = min(self.probe_width * 2, max(LEAST_WIDEST_PROBE, int(self.rate * PROBE_SHARE_S)))
+        proven_s = DAY_S
         for meter, mark in zip(entry.meters, entry.marks, strict=True):
             if meter.shallow:
-                meter.accepted(mark, entry.started_at, self.caution)
+                meter.accepted(mark, entry.started_at, CALM)
+                proven_s = min(proven_s, meter.depth_s)
+        widest = max(LEAST_WIDEST_PROBE, int(self.rate * min(WIDEST_PROBE_S, PROBE_SHARE * proven_s)))
+        self.probe_width = min(self.probe_width * 2, widest)
 
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give the permit back and settle the meters, exactly once."""

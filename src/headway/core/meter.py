@@ -262,7 +262,10 @@ class Meter:
                 self.foreign_s += wrong_by
 
     def _narrow_ceiling(self, implied_s: float, report: Report) -> None:
-        """Remaining + time until full is the depth, give or take their rounding: keep what all reports agree on."""
+        """Remaining + time until full is the depth, give or take their rounding: keep what all reports agree on.
+
+        A whole period's worth is what most buckets hold: as long as that fits, it is that.
+        """
         if implied_s > self.period_s * SANE_RESET:
             return
         blur_s = report.remaining_precision / self.rate
@@ -273,7 +276,8 @@ class Meter:
         if low <= known_high and high >= known_low:
             low, high = max(low, known_low), min(high, known_high)
         self.implied = (low, high)  # Where a report agrees with none before, the provider has changed.
-        self.ceiling_s = max(SHALLOWEST_S, (low + high) / 2.0)
+        whole = low <= self.period_s <= high
+        self.ceiling_s = self.period_s if whole else max(SHALLOWEST_S, (low + high) / 2.0)
         self.deepen(self.proven_s)
 
     def _raise_ceiling(self, seen_s: float) -> None:

@@ -59,6 +59,7 @@ def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]
     """What the gauges report."""
     reports: list[Report] = []
     repeated = -1
+    clock_step_s = 0.0 if row[profile.places[DATE]] is None else 1.0
     for gauge, limit_at, remaining_at, reset_at in profile.rows:
         text = row[limit_at]
         limit = None if text is None else number(text)
@@ -69,7 +70,7 @@ def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]
         text = row[remaining_at]
         remaining = None if text is None else number(text)
         text = row[reset_at]
-        reset = None if text is None else wait(text, now_utc)
+        reset = None if text is None else wait(text, now_utc, clock_step_s)
         reports.append(_report(gauge, limit, remaining, reset, profile))
     if repeated >= 0 and any(
         each.limit == reports[repeated].limit for each in reports if each.dimension in _PARTS

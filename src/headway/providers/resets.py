@@ -1,7 +1,8 @@
 """Instants and waits, told apart by shape: ISO 8601, HTTP-dates, epoch in seconds or milliseconds, durations, seconds.
 
 An instant is understood against the provider's own clock, which is the response's `Date` header where there is one:
-the local clock may be off, and `reset − Date` is not. What lies in the past is over (0), what lies more than a year
+the local clock may be off, and `reset − Date` is not. But a `Date` is rounded down to the second, and most instants are
+rounded up to it, so that their difference may be up to two seconds too long. What lies in the past is over (0), what lies more than a year
 away is not believed (None).
 """
 
@@ -36,21 +37,24 @@ _HTTP_DATES: Final = tuple(
 )
 
 
-def wait(value: str, now_utc: float) -> Span | None:
-    """How long until what `value` says, whichever way it says it; None where it says nothing that can be meant."""
+def wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> Span | None:
+    """How long until what `value` says, whichever way it says it; None where it says nothing that can be meant.
+
+    `clock_step_s` is what `now_utc` was rounded down to.
+    """
     value = value.strip()
     if value[4:5] == "-":
-        return _until_iso(value, now_utc)
+        return _until_iso(value, now_utc, clock_step_s)
     if value[-1:] in _LETTERS:  # A unit or a zone. Asking float() first would cost an exception.
-        return duration(value) or _until_date(value, now_utc)
+        return duration(value) or _until_date(value, now_utc, clock_step_s)
     try:
         figure = float(value)
     except ValueError:
-        return _until_date(value, now_utc)
+        return _until_date(value, now_utc, clock_step_s)
     if figure >= EPOCH_MS:
-        return until(figure / 1000.0, now_utc, MILLISECOND_S)
+        return until(figure / 1000.0, now_utc, MILLISECOND_S + clock_step_s)
     if figure >= EPOCH_S:
-        return until(figure, now_utc, 1.0)
+        return until(figure, now_utc, 1.0 + clock_step_s)
     if believed(figure) is None:
         return None
     return Span(figure, 1.0 if value.isdigit() else MILLISECOND_S)
@@ -64,14 +68,15 @@ def until(instant_utc: float, now_utc: float, step_s: float) -> Span | None:
     return Span(max(0.0, seconds), step_s)
 
 
-def _until_iso(value: str, now_utc: float) -> Span | None:
+def _until_iso(value: str, now_utc: float, clock_step_s: float) -> Span | None:
     instant = iso_date(value)
-    return None if instant is None else until(instant, now_utc, MILLISECOND_S if "." in value else 1.0)
+    step_s = MILLISECOND_S if "." in value else 1.0
+    return None if instant is None else until(instant, now_utc, step_s + clock_step_s)
 
 
-def _until_date(value: str, now_utc: float) -> Span | None:
+def _until_date(value: str, now_utc: float, clock_step_s: float) -> Span | None:
     instant = http_date(value)
-    return None if instant is None else until(instant, now_utc, 1.0)
+    return None if instant is None else until(instant, now_utc, 1.0 + clock_step_s)
 
 
 def iso_date(value: str) -> float | None:

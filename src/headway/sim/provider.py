@@ -220,12 +220,14 @@ class VirtualProvider:
             return Report(dimension, bucket.rate * 60.0, floor(remaining), ceil(reset_s * 1000.0) / 1000.0)
         if dimension is not Dimension.REQUESTS:
             remaining = round(remaining / ANTHROPIC_ROUNDING) * ANTHROPIC_ROUNDING
-        whole_s = ceil(now + reset_s) - now  # A date of whole seconds, understood against the Date header.
+        whole_s = ceil(now + reset_s) - floor(
+            now
+        )  # An instant of whole seconds, less a Date of whole seconds.
         return Report(
             dimension,
             bucket.rate * 60.0,
             floor(remaining),
-            whole_s,
-            reset_precision_s=1.0,
+            float(whole_s),
+            reset_precision_s=2.0,
             remaining_precision=1.0 if dimension is Dimension.REQUESTS else ANTHROPIC_ROUNDING / 2.0,
         )
