@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: The reserve is at most this many times a meter's guard, and grows by this for each congestion event.
 ALARMED: Final = 8.0
 CAUTION_GROWTH: Final = 1.5
+#: After a refusal that was no probe's and found the bucket shallower than it was taken to be, probes pause so long.
+BOTTOM_PAUSE_S: Final = 10.0
 #: A refusal further below the suspected number in flight than this share of it (or two) is about something else.
 NEAR: Final = 0.02
 #: With so few in flight a refusal is about a rate; up to so many it may be about either, and is taken for both.
@@ -55,7 +57,8 @@ def _of_known(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
         lane.caution = min(lane.caution * CAUTION_GROWTH, ALARMED)
     told = {report.dimension: report.remaining for report in hint.reports}
     for meter in _suspects(lane, entry, hint.dimension):
-        _found_bottom(entry, meter, told.get(meter.dimension), now)
+        if _found_bottom(entry, meter, told.get(meter.dimension), now):
+            lane.probe_after = max(lane.probe_after, now + BOTTOM_PAUSE_S)
 
 
 def _paces(meter: Meter) -> bool:
@@ -70,15 +73,20 @@ def _suspects(lane: Lane, entry: Entry, dimension: Dimension | None) -> list[Met
     return named or [max(pacing, key=lambda meter: meter.ready_at(entry.costs[meter.place], lane.caution))]
 
 
-def _found_bottom(entry: Entry, meter: Meter, left: float | None, now: float) -> None:
-    """A refusal at a debt that was thought to be fine, with what the provider says is left, if it says so."""
+def _found_bottom(entry: Entry, meter: Meter, left: float | None, now: float) -> bool:
+    """A refusal at a debt that was thought to be fine, with what the provider says is left, if it says so.
+
+    Returns whether the bucket turns out to be shallower than it was taken to be.
+    """
     cost = entry.costs[meter.place]
     if left is not None and left <= cost:
-        return  # As reported: the level has been put right, and the depth is not in doubt.
+        return False  # As reported: the level has been put right, and the depth is not in doubt.
+    before_s = meter.proven_s
     if meter in entry.meters:
         meter.overreached(entry.marks[entry.meters.index(meter)], entry.started_at, cost)
     if left is None:
         meter.empty(now)
+    return meter.proven_s < before_s
 
 
 def _overreached(lane: Lane, entry: Entry, now: float) -> None:
