@@ -169,6 +169,21 @@ def test_a_generator_that_raises_loses_nothing_that_was_read() -> None:
     assert sorted(called) == [0, 1, 2]
 
 
+def test_an_item_does_not_wait_for_the_next_one_of_a_slow_generator() -> None:
+    """As from a queue: the next one comes because of what was done with this one."""
+    called = threading.Event()
+    in_time: list[bool] = []
+
+    def items() -> Iterator[int]:
+        for number in range(3):
+            yield number
+            in_time.append(called.wait(10))
+            called.clear()
+
+    assert headway.map(lambda number: called.set(), items()) == [None, None, None]
+    assert in_time == [True, True, True]
+
+
 def test_an_asynchronous_iterable() -> None:
     async def items() -> AsyncIterator[int]:
         for number in range(3):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import nullcontext
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
-from headway.api.interrupts import Interrupts, ours
+from headway.api.interrupts import Interrupts, unfinished
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
 from headway.api.options import Choices, Options
@@ -69,9 +68,11 @@ def map(
     if in_a_loop():
         with Background() as background:
             run: Run[Any, Any] = background.make(lambda: Run(call, items, options))
-            return background.wait(_collected(run, on_error), run.interrupt)
-    interruptible = ours()
-    return run_here(lambda: _here(call, items, options, on_error, interruptible=interruptible))
+            with Interrupts(run) as interrupts:
+                results = background.wait(_collected(run, interrupts), run.interrupt)
+    else:
+        results = run_here(lambda: _ended(call, items, options))
+    return _given(results, on_error)
 
 
 @overload
@@ -118,7 +119,7 @@ async def amap(
     [0, 2, 4]
     """
     _check(on_error)
-    return await _collected(Run(call, items, Options(choices)), on_error)
+    return _given(await _ended(call, items, Options(choices)), on_error)
 
 
 def _check(on_error: str) -> None:
@@ -126,25 +127,29 @@ def _check(on_error: str) -> None:
         raise UsageError(f"on_error is {on_error!r}", hint='it is "raise" or "return"')
 
 
-async def _here(
-    call: Callable[[Any], Any],
-    items: Items[Any],
-    options: Options,
-    on_error: OnError,
-    *,
-    interruptible: bool,
-) -> list[Any]:
+async def _ended(call: Callable[[Any], Any], items: Items[Any], options: Options) -> list[Result[Any, Any]]:
+    """How every item ended, on the running loop."""
     run: Run[Any, Any] = Run(call, items, options)
-    with Interrupts(run.interrupt) if interruptible else nullcontext():
-        return await _collected(run, on_error)
+    with Interrupts(run) as interrupts:
+        return await _collected(run, interrupts)
 
 
-async def _collected(run: Run[Any, Any], on_error: OnError) -> list[Any]:
+async def _collected(run: Run[Any, Any], interrupts: Interrupts) -> list[Result[Any, Any]]:
     found: dict[int, Result[Any, Any]] = {}
-    async for page in run.pages():
-        for result in page:
-            found[result.index] = result
-    results = [found[index] for index in range(len(found))]
+    try:
+        async for page in run.pages():
+            for result in page:
+                found[result.index] = result
+    finally:
+        if interrupts.count:
+            in_order = (found[index] for index in sorted(found))
+            interrupts.results = [result for result in in_order if not unfinished(result)]
+    await interrupts.others()
+    return [found[index] for index in range(len(found))]
+
+
+def _given(results: list[Result[Any, Any]], on_error: OnError) -> list[Any]:
+    """What a `map` gives for them."""
     errors = [result.error for result in results if result.error is not None]
     if errors and on_error == "raise":
         raise CallsFailed(
@@ -188,23 +193,30 @@ class Stream(Generic[_T, _R]):
         self._take()
         with Background() as background:
             run: Run[_T, _R] = background.make(lambda: Run(self._call, self._items, self._options))
-            yield from background.iterate(self._results(run), run.interrupt)
+            with Interrupts(run, outside=True):
+                yield from background.iterate(self._results(run))
 
     async def _results(self, run: Run[_T, _R]) -> AsyncIterator[Result[_T, _R]]:
+        """Results in the order that is asked for. What Ctrl-C left without an end is none: KeyboardInterrupt tells of it."""
         early: dict[int, Result[_T, _R]] = {}
         due = 0
         pages = run.pages()
         try:
-            async for page in pages:
-                for result in page:
-                    if not self._ordered:
-                        yield result
-                        continue
-                    early[result.index] = result
-                    while due in early:
-                        yield early.pop(due)
-                        due += 1
-                run.keep(len(early))
+            with Interrupts(run, outside=True) as interrupts:
+                async for page in pages:
+                    for result in page:
+                        if not self._ordered:
+                            if not (run.stopped and unfinished(result)):
+                                yield result
+                            continue
+                        early[result.index] = result
+                        while due in early:
+                            result = early.pop(due)
+                            due += 1
+                            if not (run.stopped and unfinished(result)):
+                                yield result
+                    run.keep(len(early))
+                await interrupts.others()
         finally:
             await pages.aclose()
 

@@ -20,6 +20,7 @@ import msgspec
 from headway.api.attempt import current, succeeded
 from headway.api.failures import outcome_of
 from headway.api.ledger import Kept, Ledger
+from headway.api.loops import uncut
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
 from headway.api.reading import pages_of
@@ -30,6 +31,7 @@ from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
 from headway.providers.limit import Limit
+from headway.stores.base import State
 
 if TYPE_CHECKING:
     from headway.api.isolated import Isolated
@@ -131,7 +133,7 @@ class Run(Generic[T, R]):
         self.options = options
         self.timeout_s = options.timeout_s
         self._items = items
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._threads = Threads()
         self.isolated = _isolated(call, options)
         self.invoke = invoker(call, self._threads, options.isolation)
@@ -142,10 +144,11 @@ class Run(Generic[T, R]):
         self._under_way = 0
         self._next = 0
         self._read_all = False
+        #: Whether it was interrupted: nothing new starts.
+        self.stopped = False
         self._failure: BaseException | None = None
         self._room = asyncio.Event()
         self._news = asyncio.Event()
-        self._stopped = False
         self._failed = 0
         self._keys: set[str] = set()
         self.decoded: Callable[[bytes], Any] = msgspec.json.Decoder(options.returns).decode
@@ -157,7 +160,7 @@ class Run(Generic[T, R]):
 
     def _settings(self) -> Settings:
         options = self.options
-        deadline_at = self._loop.time() + options.max_duration_s if options.max_duration_s else None
+        deadline_at = self.loop.time() + options.max_duration_s if options.max_duration_s else None
         return Settings(
             concurrency=options.concurrency,
             max_cost_usd=options.max_cost,
@@ -178,7 +181,7 @@ class Run(Generic[T, R]):
                     if not self._has_room():
                         self._room.clear()
                         await self._room.wait()
-                    if self._stopped:
+                    if self.stopped:
                         return
                     self._submit(item, known)
         except Exception as error:
@@ -245,7 +248,7 @@ class Run(Generic[T, R]):
 
     def _requeued(self, flight: Flight, command: Requeue) -> None:
         one = flight.call.__self__  # type: ignore[attr-defined]  # a bound method of its item
-        one.requeued(flight, command.not_before - self._loop.time(), command.reason)
+        one.requeued(flight, command.not_before - self.loop.time(), command.reason)
 
     def _lost_records(self, error: Exception) -> None:
         """Nothing can be kept any more: nothing more is called."""
@@ -274,6 +277,16 @@ class Run(Generic[T, R]):
         """How many of them have no value."""
         return self._failed
 
+    @property
+    def in_flight(self) -> int:
+        """How many calls run now."""
+        return self.calls.lanes.in_flight
+
+    @property
+    def busy(self) -> bool:
+        """Whether an item that was read has not come to its end."""
+        return self._under_way > 0
+
     def _has_room(self) -> bool:
         return self._unstarted < AHEAD and len(self._results) + self._kept < AHEAD
 
@@ -295,7 +308,7 @@ class Run(Generic[T, R]):
         ledger, whole = self._ledger, False
         if ledger is not None:
             self._begin_records(ledger)
-        feeder = self._loop.create_task(self._feed())
+        feeder = self.loop.create_task(self._feed())
         watch = watching(self, self._items, self.options.progress)
         try:
             while True:
@@ -304,8 +317,8 @@ class Run(Generic[T, R]):
                     self._results.clear()
                     self._make_room()
                     yield page
-                elif self._read_all and not self._under_way:
-                    whole = self._failure is None and not self._stopped
+                elif (self._read_all or self.stopped) and not self._under_way:
+                    whole = self._failure is None and not self.stopped
                     break
                 else:
                     self._news.clear()
@@ -315,18 +328,28 @@ class Run(Generic[T, R]):
         finally:
             if watch is not None:
                 watch.close()
-            feeder.cancel()
+            try:
+                await self._call_off(feeder)
+            finally:
+                if ledger is not None:
+                    state: State = "interrupted" if not whole else "failed" if self._failed else "complete"
+                    await uncut(ledger.close(state))
+
+    async def _call_off(self, feeder: asyncio.Task[None]) -> None:
+        """End whatever is left."""
+        feeder.cancel()
+        try:
             await asyncio.wait([feeder])
+        finally:
             await self.calls.close()
-            if self.isolated is not None:
-                await self.isolated.close()
-            if ledger is not None:
-                await ledger.close("interrupted" if not whole else "failed" if self._failed else "complete")
+        if self.isolated is not None:
+            await self.isolated.close()
 
     def interrupt(self, *, cancel: bool = False) -> None:
         """Nothing new starts; what is in flight finishes, or is cancelled."""
-        self._stopped = True
+        self.stopped = True
         self._room.set()
+        self._news.set()
         self.calls.interrupt(cancel=cancel)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sized
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headway.api.interrupts import Interrupts, ours
+from headway.api.interrupts import Interrupts
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run, invoker
 from headway.api.options import Options
@@ -68,13 +67,14 @@ def run_pool(
     if in_a_loop():
         with Background() as background:
             pool = background.make(made)
-            return background.wait(pool.counted(), pool.run.interrupt)
-    return run_here(lambda: _here(made, interruptible=ours()))
+            with Interrupts(pool.run):
+                return background.wait(pool.counted(), pool.run.interrupt)
+    return run_here(lambda: _here(made))
 
 
-async def _here(made: Callable[[], _Pool], *, interruptible: bool) -> PoolResult:
+async def _here(made: Callable[[], _Pool]) -> PoolResult:
     pool = made()
-    with Interrupts(pool.run.interrupt) if interruptible else nullcontext():
+    with Interrupts(pool.run):
         return await pool.counted()
 
 

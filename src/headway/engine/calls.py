@@ -182,12 +182,17 @@ class Calls(Turns):
         tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
         if self._wake is not None:
             self._wake.cancel()
-        for flight in list(self._flights.values()):
-            self._end(flight, End(Status.CANCELLED, "interrupted", "cancelled"))
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:  # Whoever closes may be called off himself.
+            for flight in list(self._flights.values()):
+                good = (
+                    flight.outcome is not None and flight.outcome.kind is None
+                )  # Its last turn did not come.
+                self._end(flight, DONE if good else End(Status.CANCELLED, "interrupted", "cancelled"))
 
     # -- acting -----------------------------------------------------------------------------------------------
 
