@@ -363,3 +363,31 @@ def test_a_stream_is_read_once() -> None:
     assert [done.value for done in stream] == [1.0]
     with pytest.raises(headway.HeadwayError, match="read already"):
         list(stream)
+
+
+@pytest.mark.parametrize("front", [headway.map, headway.amap, headway.stream])
+@pytest.mark.parametrize(
+    ("call", "items", "said"),
+    [
+        (3, [1], "call is 3 — it is a function of one item"),
+        (halve, 3, "items is 3 — give a list"),
+        (halve, None, "items is None — give a list"),
+        ([1], halve, r"call is a list — the function and the items changed places: \(call, items\)"),
+        (halve, test_an_asynchronous_iterable, "items is the function test_an_"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named_at_once(front: Any, call: Any, items: Any, said: str) -> None:
+    with pytest.raises(headway.HeadwayError, match=said) as caught:
+        asyncio.run(front(call, items)) if front is headway.amap else front(call, items)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_function_that_was_called_and_a_generator_that_was_not() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    called: Any = double(1)
+    with pytest.raises(headway.HeadwayError, match="name the function and do not call it"):
+        headway.map(called, [1])
+    with pytest.raises(headway.HeadwayError, match="items is the function numbers — call it"):
+        headway.map(halve, numbers)  # type: ignore[call-overload]

@@ -165,8 +165,23 @@ async def test_closing_calls_off_who_waits() -> None:
         await asyncio.to_thread(lane.close)
         with pytest.raises(UnitError):
             await waiting
-    await _use(lane)  # It begins anew.
-    lane.close()
+
+
+async def test_a_closed_lane_gives_no_permits() -> None:
+    with Lane(Limits(max_concurrency=1), name="mine") as lane:
+        early = lane.permit()
+        await _use(lane)
+    for permit in (early, lane.permit()):
+        with pytest.raises(headway.HeadwayError, match="the lane 'mine' was closed"):
+            async with permit:
+                raise AssertionError("a permit of a closed lane")
+    with pytest.raises(headway.HeadwayError, match="the lane 'mine' was closed"):
+        await asyncio.to_thread(lambda: lane.permit().__enter__())
+    lane.close()  # Twice does no harm.
+    never_used = Lane()
+    never_used.close()
+    with pytest.raises(headway.HeadwayError, match="was closed"):
+        await _use(never_used)
 
 
 async def test_mistakes_are_named(lane: Lane) -> None:

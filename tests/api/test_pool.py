@@ -293,3 +293,9 @@ def test_a_unit_that_failed_can_be_handed_in_again(tmp_path: Path) -> None:
             assert pool.wait_for_completion(10)
     assert unit.status == "succeeded"
     assert rows(tmp_path / "h.db", "SELECT status, attempts FROM units") == [("succeeded", 2)]
+
+
+def test_a_worker_that_cannot_work_is_named() -> None:
+    wrong: Any = len
+    with pytest.raises(headway.HeadwayError, match="without execute"):
+        headway.WorkerPool(wrong)

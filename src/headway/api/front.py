@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 from headway.api.interrupts import Interrupts, unfinished
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
-from headway.api.options import Choices, Options
+from headway.api.options import Choices, Options, check_work
 from headway.api.results import CallsFailed, R, Result, T
 from headway.errors import UsageError
 
@@ -63,6 +63,7 @@ def map(
     >>> headway.map(int, ["1", "x"], on_error="return")
     [1, ValueError("invalid literal for int() with base 10: 'x'")]
     """
+    check_work(call, items)
     _check(on_error)
     options = Options(choices)
     if in_a_loop():
@@ -118,6 +119,7 @@ async def amap(
     >>> asyncio.run(headway.amap(double, range(3)))
     [0, 2, 4]
     """
+    check_work(call, items)
     _check(on_error)
     return _given(await _ended(call, items, Options(choices)), on_error)
 
@@ -246,4 +248,5 @@ def stream(
     0 a 1
     1 bb 2
     """
+    check_work(call, items)
     return Stream(call, items, Options(choices), ordered=ordered)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
@@ -61,6 +62,41 @@ class Choices(TypedDict, Generic[T], total=False):
     name: str
     returns: Any
     progress: bool | None
+
+
+def check_work(call: Any, items: Any, *, call_name: str = "call", usage: str = "call, items") -> None:
+    """That there is something to call, and something to call it for; otherwise a line that says what is wrong."""
+    if not callable(call):
+        if callable(items) and _iterable(call):
+            hint = f"the function and the items changed places: ({usage})"
+        elif inspect.isawaitable(call):
+            call.close() if inspect.iscoroutine(call) else None
+            hint = "name the function and do not call it: it is called for every item"
+        else:
+            hint = "it is a function of one item, plain or async"
+        raise UsageError(f"{call_name} is {_shown(call)}", hint=hint)
+    if not _iterable(items):
+        made = inspect.isgeneratorfunction(items) or inspect.isasyncgenfunction(items)
+        hint = (
+            "call it: it gives the items"
+            if made
+            else "give a list, a generator, anything that can be iterated"
+        )
+        raise UsageError(f"items is {_shown(items)}", hint=hint)
+
+
+def _iterable(items: Any) -> bool:
+    """By its looks: to begin with it may be work, and only once."""
+    return isinstance(items, Iterable | AsyncIterable) or hasattr(type(items), "__getitem__")
+
+
+def _shown(thing: Any) -> str:
+    """An argument in a message: short, and never whatever a large one holds."""
+    if isinstance(thing, str | int | float | None):
+        text = repr(thing)
+        return text if len(text) <= 40 else f"{text[:39]}…"
+    name = getattr(thing, "__name__", None)
+    return f"the {type(thing).__name__} {name}" if name else f"a {type(thing).__name__}"
 
 
 class Options:

@@ -110,6 +110,11 @@ class WorkerPool:
         *,
         retry: Retry | None = None,
     ) -> None:
+        if not callable(getattr(worker, "execute", None)):
+            raise UsageError(
+                f"worker is a {type(worker).__name__} without execute",
+                hint="it has a method execute(prompt, payload, timeout) that returns a WorkerResult",
+            )
         if max_workers < 1:
             raise UsageError(f"max_workers is {max_workers!r}", hint="1 is the least")
         self._worker = worker
