@@ -391,3 +391,40 @@ def test_a_function_that_was_called_and_a_generator_that_was_not() -> None:
         headway.map(called, [1])
     with pytest.raises(headway.HeadwayError, match="items is the function numbers — call it"):
         headway.map(halve, numbers)  # type: ignore[call-overload]
+
+
+def first(item: tuple[str, int]) -> str:
+    return item[0]
+
+
+def test_limits_of_a_lane_that_nobody_is_in_are_told() -> None:
+    limits = {"openai": Limits(rpm=0), "local": Limits(rpm=0)}
+    with pytest.warns(UserWarning, match="no item") as caught:
+        headway.map(len, [("x", 1), ("openai", 2)], lane=first, limits=limits)
+    (told,) = caught
+    assert str(told.message) == "limits has 'local', and no item was in such a lane; 'x' had no limits"
+    assert told.filename == __file__  # It points at the call.
+
+
+def test_a_name_that_is_nearly_one_with_limits_is_told_at_once() -> None:
+    async def call(item: tuple[str, int]) -> None:
+        pass
+
+    stream = iter(headway.stream(call, [("OpenAI", 1)] * 9, lane=first, limits={"openai": Limits(rpm=0)}))
+    with pytest.warns(UserWarning, match="the lane 'OpenAI' has no limits; did you mean 'openai'"):
+        next(stream)
+    list(stream)  # Once is enough: a second warning would be an error here.
+
+
+def test_limits_for_more_lanes_than_today_and_lanes_without_limits_are_fine() -> None:
+    limits = {"openai": Limits(rpm=0), "local": Limits(rpm=0)}
+    headway.map(len, [("openai", 1)], lane=first, limits=limits)
+    headway.map(len, [("openai", 1), ("local", 1), ("other", 1)], lane=first, limits=limits)
+    headway.map(len, [], lane=first, limits=limits)
+
+
+def test_limits_by_lane_want_lanes() -> None:
+    with pytest.raises(headway.HeadwayError, match=r"limits is by lane \('y'\), and lane is not given"):
+        headway.map(halve, [1], limits={"y": Limits(rpm=1)})
+    with pytest.warns(UserWarning, match="no item was in such a lane; 'x' had no limits"):
+        headway.map(halve, [1], lane="x", limits={"y": Limits(rpm=1)})

@@ -325,6 +325,8 @@ class Run(Generic[T, R]):
                     await self._news.wait()
             if self._failure is not None:
                 raise self._failure
+            if whole and self.options.lane_names is not None:
+                self.options.lane_names.end()
         finally:
             if watch is not None:
                 watch.close()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
+from headway.api.lane_names import LaneNames
 from headway.api.settings import Duration, Limits, Retry, limits_of, seconds
 from headway.config.durations import LONGEST_S
 from headway.core import model
@@ -124,6 +125,9 @@ class Options:
         self.concurrency = choices.get("concurrency", 0)
         self.progress = choices.get("progress")
         self.lane_of: Callable[[Any], str] = lane if callable(lane) else lambda _: lane
+        self.lane_names = LaneNames(self._limits) if isinstance(self._limits, Mapping) else None
+        if self._limits and isinstance(self._limits, Mapping) and "lane" not in choices:
+            self._must_have_lane(LANE, self._limits)
         db = choices.get("db")
         self.db = None if db is None else fspath(db)
         self.key = choices.get("key")
@@ -137,6 +141,15 @@ class Options:
         if self.concurrency < 0:
             raise UsageError(f"concurrency is {self.concurrency!r}", hint="0 is no cap, otherwise 1 or more")
         self._isolate(choices)
+
+    @staticmethod
+    def _must_have_lane(lane: str, limits: Mapping[str, Limits]) -> None:
+        """Without `lane` every item is in the same: limits of others can never count."""
+        if lane not in limits:
+            raise UsageError(
+                f"limits is by lane ({', '.join(map(repr, limits))}), and lane is not given",
+                hint="lane=lambda item: … says which of them an item is in; or give one headway.Limits for all",
+            )
 
     def _isolate(self, choices: Choices[Any]) -> None:
         self.isolation = choices.get("isolation")
@@ -156,7 +169,9 @@ class Options:
             self.concurrency = min(self.concurrency or self.workers, self.workers)
 
     def limits_of(self, lane: str) -> model.Limits:
-        """The limits of one lane."""
+        """The limits of one lane, which is met for the first time."""
+        if self.lane_names is not None:
+            self.lane_names.met(lane)
         return limits_of(self._limits, lane)
 
     def estimate(self, item: Any) -> dict[str, Any]:
