@@ -304,8 +304,45 @@ def test_a_spent_budget_ends_the_rest(items: int) -> None:
     with virtual_time():
         results = list(headway.stream(call, range(items), max_cost=10, limits=limits))
     assert len(results) == items
-    assert sum(result.ok for result in results) == 11  # What a call costs is known once it is made.
+    assert sum(result.ok for result in results) == 10
     assert {result.code for result in results} == {"", "budget"}
+
+
+def test_a_budget_is_not_passed_by_what_is_in_flight_once_costs_are_known() -> None:
+    async def call(item: tuple[str, int]) -> None:
+        headway.usage(cost_usd=1.0 if item[0] == "dear" else 0.01)
+        await asyncio.sleep(1 + item[1] % 7)
+
+    items = [(lane, number) for number in range(500) for lane in ("dear", "cheap")]
+    with virtual_time():
+        results = list(
+            headway.stream(call, items, lane=first, limits=Limits(max_concurrency=16), max_cost=60)
+        )
+    spent = sum(result.usage.cost_usd or 0.0 for result in results if result.usage)
+    assert 59 < spent <= 60
+    assert len(results) == 1000
+
+
+def test_a_budget_is_passed_by_no_more_than_what_starts_before_a_cost_is_known() -> None:
+    called: list[int] = []
+
+    async def call(number: int) -> None:
+        called.append(number)
+        await asyncio.sleep(1)
+        headway.usage(cost_usd=1.0)
+
+    with virtual_time():
+        results = headway.map(
+            call, range(100), limits=Limits(max_concurrency=8), max_cost=5, on_error="return"
+        )
+    assert len(called) == 8
+    assert len(results) == 100
+
+
+def test_calls_that_cost_nothing_are_not_held_back_by_a_cap() -> None:
+    assert headway.map(double, range(100), max_cost=0.5) == [2 * number for number in range(100)]
+    with pytest.raises(headway.HeadwayError, match="max_cost is -1"):
+        headway.map(double, [1], max_cost=-1)
 
 
 async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away() -> None:

@@ -164,6 +164,7 @@ class Run(Generic[T, R]):
         return Settings(
             concurrency=options.concurrency,
             max_cost_usd=options.max_cost,
+            costs_told_late=options.max_cost > 0,
             deadline_at=deadline_at,
             max_identical_invalid=0,  # An exception of the callable's own says nothing of its lane.
         )

@@ -33,7 +33,8 @@ class Choices(TypedDict, Generic[T], total=False):
     retry: how often, and with what waits.
     timeout: of one attempt (default ten minutes; 0 is none).
     max_duration: of the whole run; what has not finished by then has the code "deadline".
-    max_cost: in USD, of what the calls report with `headway.usage`.
+    max_cost: in USD, of what the calls of this run report with `headway.usage`. Nothing starts once it is reached, and
+        every start sets aside the most that a call of its lane has cost so far.
     isolation: where the callable runs. "process": in worker processes, whose death costs one attempt of one item;
         "thread"; "inline": on the event loop itself. Default: an asynchronous callable inline, any other in threads.
     workers: the most processes (default: one a core).
@@ -138,6 +139,8 @@ class Options:
                 "db and key go together",
                 hint="key=lambda item: item.id names an item in the file that db names",
             )
+        if not self.max_cost >= 0:
+            raise UsageError(f"max_cost is {self.max_cost!r}", hint="0 is no cap, otherwise USD")
         if self.concurrency < 0:
             raise UsageError(f"concurrency is {self.concurrency!r}", hint="0 is no cap, otherwise 1 or more")
         self._isolate(choices)
