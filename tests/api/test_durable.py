@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,45 @@ def test_kept_values_can_have_a_type(tmp_path: Path) -> None:
             lambda n: [n, n + 1], [1], db=tmp_path / "h.db", key=str, name="n", returns=tuple[int, int]
         )
         assert found == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x00raw",
+        {"audio": b"abc", "parts": [1, b"", {"deep": b"x"}]},
+        {"$bytes": [["a"]]},
+        {"$bytes": 1},
+        "aGk=",
+    ],
+)
+def test_bytes_are_bytes_on_the_first_run_and_on_the_next(tmp_path: Path, value: Any) -> None:
+    for _ in range(2):
+        assert headway.map(lambda _: value, [1], db=tmp_path / "h.db", key=str, name="n") == [value]
+
+
+def test_bytes_in_what_becomes_a_dictionary_and_under_a_type(tmp_path: Path) -> None:
+    @dataclass
+    class Speech:
+        text: str
+        audio: bytes
+
+    speech: Any = Speech("hello", b"\xff")
+    for _ in range(2):
+        assert headway.map(lambda _: speech, [1], db=tmp_path / "h.db", key=str, name="plain") == [
+            {"text": "hello", "audio": b"\xff"}
+        ]
+        typed: Any = headway.map(
+            lambda _: speech, [1], db=tmp_path / "h.db", key=str, name="typed", returns=Speech
+        )
+        assert typed == [speech]
+
+
+def test_a_value_of_another_type_than_was_promised_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CallsFailed) as caught:
+        headway.map(lambda _: "x", [1], db=tmp_path / "h.db", key=str, name="n", returns=int)
+    assert "its value (str) is no <class 'int'>" in str(caught.value.exceptions[0])
+    assert caught.value.results[0].attempts == 1
 
 
 def test_two_items_with_one_key_are_refused(tmp_path: Path) -> None:
@@ -256,3 +296,26 @@ def test_a_full_disk_is_an_error_and_nothing_kept_is_lost(tmp_path: Path) -> Non
         assert rows(disk / "h.db", "SELECT count(*) FROM answers") == [(kept,)]
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_errors_of_the_records_speak_of_arguments_and_not_of_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text(
+        "not a database, and long enough to be looked at " * 20, encoding="utf-8"
+    )
+    (tmp_path / "file").touch()
+    for db in (tmp_path, tmp_path / "notes.txt", tmp_path / "file" / "h.db", "postgresql://somewhere/x"):
+        with pytest.raises(headway.HeadwayError) as caught:
+            headway.map(len, ["a"], db=db, key=str)
+        assert "--" not in str(caught.value)
+        assert "db=" in str(caught.value)
+
+        class Worker:
+            def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+                raise AssertionError("never")
+
+        with pytest.raises(headway.HeadwayError, match="store="):
+            headway.WorkerPool(Worker(), store=db).start()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "notes.txt"]  # Nothing was half-made.

@@ -299,3 +299,19 @@ def test_a_worker_that_cannot_work_is_named() -> None:
     wrong: Any = len
     with pytest.raises(headway.HeadwayError, match="without execute"):
         headway.WorkerPool(wrong)
+
+
+def test_bytes_of_a_result_are_bytes_when_it_is_found_again(tmp_path: Path) -> None:
+    class Speaker:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True, output={"audio": b"\xff", "odd": 1 + 2j})
+
+    given: list[Any] = []
+    for _ in range(2):
+        with headway.WorkerPool(
+            Speaker(),
+            store=tmp_path / "h.db",
+            on_unit_complete=lambda unit, result: given.append(result.output),
+        ) as pool:
+            pool.submit_work_unit("a", "speak")
+    assert given == [{"audio": b"\xff", "odd": 1 + 2j}, {"audio": b"\xff", "odd": "(1+2j)"}]

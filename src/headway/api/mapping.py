@@ -19,6 +19,7 @@ import msgspec
 
 from headway.api.attempt import current, succeeded
 from headway.api.failures import outcome_of
+from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import uncut
 from headway.api.options import Isolation, Options
@@ -26,6 +27,7 @@ from headway.api.progress import watching
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T, UnitError
 from headway.api.threads import Threads
+from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight
@@ -104,14 +106,20 @@ class _KeptItem(_Item):
         outcome = await super().call(flight)
         if outcome.kind is None:
             try:
-                self.encoded = msgspec.json.encode(flight.value)
+                # As a run that finds it on record would see it.
+                self.encoded, flight.value = self.run.keeping.kept(flight.value)
+            except msgspec.ValidationError as error:
+                flight.error = UsageError(
+                    f"its value ({type(flight.value).__name__}) is no {self.run.options.returns}: {error}",
+                    hint="returns=… names the type that the function returns",
+                )
+                return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
             except (TypeError, ValueError, RecursionError, UnicodeError) as error:
                 flight.error = UsageError(
                     f"its value ({type(flight.value).__name__}) cannot be kept: {error}",
                     hint="return what JSON can say: texts, numbers, lists, dictionaries, dataclasses",
                 )
                 return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
-            flight.value = self.run.decoded(self.encoded)  # As a run that finds it on record would see it.
         return outcome
 
     def number(self, flight: Flight) -> int:
@@ -151,7 +159,7 @@ class Run(Generic[T, R]):
         self._news = asyncio.Event()
         self._failed = 0
         self._keys: set[str] = set()
-        self.decoded: Callable[[bytes], Any] = msgspec.json.Decoder(options.returns).decode
+        self.keeping = Keeping(options.returns)
         self._ledger: Ledger | None = None
         if options.db is not None:
             if not options.name and getattr(call, "__name__", "") == "<lambda>":
@@ -233,7 +241,7 @@ class Run(Generic[T, R]):
         """An earlier run has its result."""
         self._under_way += 1
         try:
-            self.ended(Result(index, item, self.decoded(value), None, "succeeded", "", 0, lane))
+            self.ended(Result(index, item, self.keeping.found(value), None, "succeeded", "", 0, lane))
         except msgspec.ValidationError as error:
             mismatch = UsageError(
                 f"the kept value of item {index} is no {self.options.returns}: {error}",
@@ -242,7 +250,8 @@ class Run(Generic[T, R]):
             self.ended(Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane))
 
     def _begin_records(self, ledger: Ledger) -> None:
-        ledger.begin(self._lost_records)
+        with in_python("db"):
+            ledger.begin(self._lost_records)
         calls = self.calls
         calls.opened, calls.noted = ledger.recall, ledger.note
         calls.requeued = self._requeued
@@ -253,6 +262,7 @@ class Run(Generic[T, R]):
 
     def _lost_records(self, error: Exception) -> None:
         """Nothing can be kept any more: nothing more is called."""
+        reworded(error, "db")
         self._failure = error
         self.interrupt(cancel=True)
         self._under_way = 0

@@ -21,10 +21,12 @@ import msgspec
 
 from headway.api.attempt import current
 from headway.api.failures import outcome_of
+from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.settings import Duration, Retry, seconds
 from headway.api.threads import Threads
+from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status
@@ -67,6 +69,9 @@ class Worker(Protocol):
     def execute(self, prompt: str, payload: Any, timeout: float) -> Any:
         """Do one unit; returns a `WorkerResult`."""
 
+
+#: Results on record; of what JSON cannot say, its text.
+_KEEPING: Final = Keeping(WorkerResult, repr)
 
 Callback = Callable[[Any, WorkerResult], object]
 
@@ -215,7 +220,8 @@ class WorkerPool:
         )
         if self._store is not None:
             ledger = Ledger(self._store, self._name, "pool", type(self._worker).__qualname__)
-            ledger.begin(self._lost_records)
+            with in_python("store"):
+                ledger.begin(self._lost_records)
             self._ledger = ledger
             self._calls.opened, self._calls.noted = ledger.recall, ledger.note
             self._calls.requeued = self._requeued
@@ -244,7 +250,7 @@ class WorkerPool:
                     key, LANE, payload
                 )
                 if work.kept.value is not None:
-                    work.result = msgspec.json.decode(work.kept.value, type=WorkerResult)
+                    work.result = _KEEPING.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
             work.view.status = "assigned"
@@ -331,7 +337,7 @@ class WorkerPool:
             return
         number = work.kept.attempts + flight.attempts
         self._ledger.ended(
-            work.kept.index, number, flight, end, _json(result), lambda: self._over(work, end.status, result), work.slot
+            work.kept.index, number, flight, end, _KEEPING.kept(result)[0], lambda: self._over(work, end.status, result), work.slot
         )  # fmt: skip
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
@@ -358,6 +364,7 @@ class WorkerPool:
                 self._changed.notify_all()
 
     def _lost_records(self, error: Exception) -> None:
+        reworded(error, "store")
         with self._changed:
             self._failure = error
             self._active = 0
