@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -215,6 +217,65 @@ def test_the_commands_show_it_and_leave_going_on_to_its_program(
     assert '"body":2' in capsys.readouterr().out
     assert main(["resume", "n"]) == 2
     assert "run that program again" in capsys.readouterr().err
+
+
+def test_the_commands_speak_of_values_and_exceptions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def ask(number: int) -> Any:
+        headway.usage(input_tokens=2, cost_usd=0.5)
+        return {1: "two\nlines", 2: {"n": 2}, 3: {"audio": b"x"}}[number]
+
+    with pytest.raises(CallsFailed):
+        headway.map(ask, range(4), db=".headway/headway.db", key=lambda n: f"item-{n}", name="n")
+
+    def said(*command: str) -> str:
+        assert main(list(command)) == 0
+        return capsys.readouterr().out
+
+    assert "headway.map of" in said("jobs")
+    status = said("status", "n")
+    assert "  headway.map of " in status
+    assert "  4 attempts, 8 tokens in, 0 out, $2.00, of which $0.50" in status
+    assert "\n  calls: 3 succeeded, 1 failed;" in status
+    assert "run its program again" in status
+    assert not re.search("input|results|429|retry --failed", status)
+    assert said("show", "n", "item-1").endswith("\nvalue:\ntwo\nlines\n")
+    assert 'value:\n{\n  "n": 2\n}' in said("show", "n", "item-2")
+    assert 'value (base64: audio):\n{\n  "audio": "eA=="\n}' in said("show", "n", "item-3")
+    failed = said("show", "n", "item-0")
+    assert "\n  lane calls\n" in failed
+    assert failed.endswith("exception (invalid):\nKeyError: 0\n")
+    assert not re.search("HTTP|request|null", failed)
+    facts = json.loads(said("show", "n", "item-2", "--json"))
+    assert (facts["kind"], facts["key"], facts["value"]) == ("map", "item-2", {"n": 2})
+    assert json.loads(said("show", "n", "item-0", "--json"))["exception"] == "KeyError: 0"
+    assert "0 refused of 4" in said("lanes")
+
+
+def test_the_commands_show_what_workers_were_given_and_brought_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    class Worker:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            if payload is None:
+                return headway.WorkerResult(False, error="no payload")
+            return headway.WorkerResult(True, output="done\nso", session_id="s-1", cost_usd=0.25)
+
+    with headway.WorkerPool(Worker(), job_id="p", store=".headway/headway.db") as pool:
+        pool.submit_work_unit({"id": "good", "payload": {"n": 1}}, "do it")
+        pool.submit_work_unit("bad", "do it too")
+    assert main(["show", "p", "good"]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith('prompt:\ndo it\npayload:\n{\n  "n": 1\n}\noutput:\ndone\nso\nsession_id:\ns-1\n')
+    assert main(["show", "p", "bad"]) == 0
+    assert capsys.readouterr().out.endswith("prompt:\ndo it too\nerror (invalid):\nno payload\n")
+    assert main(["status", "p"]) == 0
+    assert "  headway.WorkerPool of " in capsys.readouterr().out
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:

@@ -22,6 +22,7 @@ from headway.core.lane import Lane
 from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
 from headway.core.model import DAY_S, MINUTE_S, Kind
 from headway.core.retry import THROTTLES
+from headway.core.snapshot import Snapshot
 from headway.core.status import GOOD, Status
 from headway.engine.calls import DONE, End, Flight
 from headway.errors import UsageError
@@ -60,6 +61,8 @@ class Ledger:
         self._timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._held: deque[asyncio.Future[None]] = deque()
+        #: How the lanes look, for who looks at the records.
+        self.look: Callable[[], Snapshot] | None = None
 
     # -- the job ----------------------------------------------------------------------------------------------
 
@@ -323,6 +326,11 @@ class Ledger:
 
     def _learn(self) -> None:
         now, utc = self._loop.time(), time.time()
+        views = {} if self.look is None else {view.key: view for view in self.look().lanes}
         for name, lane in self._open.items():
             record = msgspec.json.encode(export_lane(lane, now, utc))
-            self._writer.batch.lanes[self._lane(name)[0]] = (record, b"null", utc)
+            view = views.get(name)
+            if view is not None and view.wait is not None and view.wait.until is not None:
+                wait = msgspec.structs.replace(view.wait, until=view.wait.until + utc - now)
+                view = msgspec.structs.replace(view, wait=wait)
+            self._writer.batch.lanes[self._lane(name)[0]] = (record, msgspec.json.encode(view), utc)

@@ -255,6 +255,7 @@ class Run(Generic[T, R]):
         calls = self.calls
         calls.opened, calls.noted = ledger.recall, ledger.note
         calls.requeued = self._requeued
+        ledger.look = lambda: calls.lanes
 
     def _requeued(self, flight: Flight, command: Requeue) -> None:
         one = flight.call.__self__  # type: ignore[attr-defined]  # a bound method of its item

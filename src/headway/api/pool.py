@@ -225,6 +225,8 @@ class WorkerPool:
             self._ledger = ledger
             self._calls.opened, self._calls.noted = ledger.recall, ledger.note
             self._calls.requeued = self._requeued
+            calls = self._calls
+            ledger.look = lambda: calls.lanes
         self._slots = [self._new_slot() for _ in range(self._max_workers)]
 
     def _new_slot(self) -> int:
