@@ -315,3 +315,23 @@ def test_bytes_of_a_result_are_bytes_when_it_is_found_again(tmp_path: Path) -> N
         ) as pool:
             pool.submit_work_unit("a", "speak")
     assert given == [{"audio": b"\xff", "odd": 1 + 2j}, {"audio": b"\xff", "odd": "(1+2j)"}]
+
+
+def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    calls: list[str] = []
+
+    class Slow:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            calls.append(prompt)
+            go_on.wait(10)
+            return headway.WorkerResult(success=True)
+
+    with headway.WorkerPool(Slow(), store=tmp_path / "h.db") as pool:
+        assert pool.submit_work_unit("same", "once")
+        with pytest.raises(headway.HeadwayError, match="the unit 'same' is under way already"):
+            pool.submit_work_unit("same", "twice")
+        go_on.set()
+        assert pool.wait_for_completion(10)
+        assert pool.submit_work_unit("same", "later")  # It is on record.
+    assert calls == ["once"]

@@ -132,6 +132,8 @@ class WorkerPool:
         self._changed = threading.Condition()
         self._active = 0
         self._calling_back = 0
+        #: Ids on record: two units of one id at once would be one.
+        self._under_way: set[str] = set()
         self._running = False
         self._threads = Threads("headway-worker")
         self._calls: Calls | None = None
@@ -176,6 +178,12 @@ class WorkerPool:
                 raise self._failure
             if self._active >= self._max_workers:
                 return False
+            if self._store is not None:
+                if view.id in self._under_way:
+                    raise UsageError(
+                        f"the unit '{view.id}' is under way already", hint="an id names one unit"
+                    )
+                self._under_way.add(view.id)
             self._active += 1
         work = _Work(unit, view, prompt)
         self._background.soon(lambda: self._submit(work))
@@ -349,6 +357,7 @@ class WorkerPool:
         work.view.status, work.view.result = str(status), result
         callback = self._on_complete if good else self._on_failed
         with self._changed:
+            self._under_way.discard(work.view.id)
             self._active -= 1
             self._calling_back += callback is not None
             self._changed.notify_all()
