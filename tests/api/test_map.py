@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -345,6 +351,24 @@ def test_calls_that_cost_nothing_are_not_held_back_by_a_cap() -> None:
         headway.map(double, [1], max_cost=-1)
 
 
+def test_a_limit_that_nobody_refuses_at_is_a_bucket_of_a_minute_and_even_with_a_burst_of_a_second() -> None:
+    """What docs/reference/python.md says of `burst`."""
+
+    def started(limits: Limits) -> list[float]:
+        call = scripted(lambda number: after(0.1, number))
+        with virtual_time():
+            headway.map(call, range(200), limits=limits)
+        return [one.at - call.calls[0].at for one in call.calls]
+
+    bucket, even = started(Limits(rpm=60)), started(Limits(rpm=60, burst="1s"))
+    # Not all of it at once: each call beyond a second's worth is a trial.
+    assert sum(at < 1 for at in bucket) < 30
+    assert 110 < sum(at < 60 for at in bucket) <= 121
+    assert 59 <= sum(60 <= at < 120 for at in bucket) <= 61
+    assert max(sum(begin <= at < begin + 60 for at in even) for begin in even) <= 61
+    assert min(late - early for early, late in itertools.pairwise(even)) > 0.9
+
+
 async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away() -> None:
     async def call(number: int) -> int:
         if number == 0:
@@ -465,3 +489,94 @@ def test_limits_by_lane_want_lanes() -> None:
         headway.map(halve, [1], limits={"y": Limits(rpm=1)})
     with pytest.warns(UserWarning, match="no item was in such a lane; 'x' had no limits"):
         headway.map(halve, [1], lane="x", limits={"y": Limits(rpm=1)})
+
+
+LEFT = """
+import asyncio, sys, headway
+
+async def call(number):
+    await asyncio.sleep(0 if number == 0 else 3600)
+    return number
+
+async def main():
+    async for done in headway.stream(call, range(1000), db="h.db", key=str, name="n"):
+        assert done.value == 0
+        break
+    {then}
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("then", ["return", "await asyncio.sleep(0)", "raise SystemExit(0)"])
+def test_a_program_that_leaves_an_asynchronous_stream_ends_without_a_word(then: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(LEFT.format(then=then), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
+        assert connection.execute("SELECT state FROM jobs").fetchone() == ("interrupted",)
+        assert connection.execute("SELECT count(*) FROM units WHERE status = 'succeeded'").fetchone() == (1,)
+
+
+async def test_a_stream_that_is_closed_has_ended() -> None:
+    cancelled: list[int] = []
+
+    async def call(number: int) -> int:
+        try:
+            await asyncio.sleep(0 if number == 0 else 3600)
+        except asyncio.CancelledError:
+            cancelled.append(number)
+            raise
+        return number
+
+    async with aclosing(aiter(headway.stream(call, range(3)))) as stream:  # type: ignore[type-var]
+        assert (await anext(stream)).value == 0
+    assert sorted(cancelled) == [1, 2]
+
+
+def test_what_makes_no_sense_in_a_lane_or_a_retry_is_named_and_nothing_hangs() -> None:
+    wrong: Any = headway.map
+    for choices, said in (
+        ({"retry": 3}, "retry is 3"),
+        ({"lane": lambda _: None}, "the lane of an item is None"),
+        ({"timeout": None}, "timeout is None — .*0 is none"),
+        ({"concurrency": "4"}, "concurrency is '4'"),
+        ({"max_cost": None}, "max_cost is None"),
+        ({"isolation": "process", "workers": None}, "workers is None"),
+        ({"db": "x.db", "key": "id"}, "key is 'id'"),
+    ):
+        with pytest.raises(headway.HeadwayError, match=said):
+            wrong(halve, [1], **choices)
+    for made, said in (
+        (lambda: Limits(rpm="500"), "rpm is '500'"),  # type: ignore[arg-type]
+        (lambda: Limits(max_concurrency=0.5), "max_concurrency is 0.5"),  # type: ignore[arg-type]
+        (lambda: Retry(max_attempts="3"), "max_attempts is '3'"),  # type: ignore[arg-type]
+        (lambda: Retry(on=KeyError), "on is <class 'KeyError'>"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(headway.HeadwayError, match=said):
+            made()
+
+
+def test_a_function_that_yields_is_no_call() -> None:
+    def numbers(number: int) -> Iterator[int]:
+        yield number
+
+    with pytest.raises(headway.HeadwayError, match="call is the function numbers — it yields"):
+        headway.map(numbers, [1])
+
+
+@pytest.mark.parametrize(
+    ("told", "wait_s", "reason"),
+    [
+        ("30", 30.0, "a rate limit was met"),
+        ("slow down", None, "slow down"),
+        (2, 2.0, "a rate limit was met"),
+    ],
+)
+def test_a_rate_limit_with_a_headers_text_or_with_a_reason_first(told: Any, wait_s: Any, reason: str) -> None:
+    error = RateLimited(told)
+    assert (error.retry_after, str(error)) == (wait_s, reason)
+    with pytest.raises(headway.HeadwayError, match="retry_after is -1"):
+        RateLimited(-1)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
+from headway.api.handing import Handing
 from headway.api.interrupts import Interrupts, unfinished
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
@@ -198,29 +208,47 @@ class Stream(Generic[_T, _R]):
             with Interrupts(run, outside=True):
                 yield from background.iterate(self._results(run))
 
-    async def _results(self, run: Run[_T, _R]) -> AsyncIterator[Result[_T, _R]]:
-        """Results in the order that is asked for. What Ctrl-C left without an end is none: KeyboardInterrupt tells of it."""
-        early: dict[int, Result[_T, _R]] = {}
-        due = 0
-        pages = run.pages()
+    async def _results(self, run: Run[_T, _R]) -> AsyncGenerator[Result[_T, _R], None]:
+        pages = Handing(run.pages())
+        order: _Order[_T, _R] | None = _Order() if self._ordered else None
+        away = False
         try:
             with Interrupts(run, outside=True) as interrupts:
-                async for page in pages:
-                    for result in page:
-                        if not self._ordered:
-                            if not (run.stopped and unfinished(result)):
-                                yield result
-                            continue
-                        early[result.index] = result
-                        while due in early:
-                            result = early.pop(due)
-                            due += 1
-                            if not (run.stopped and unfinished(result)):
-                                yield result
-                    run.keep(len(early))
+                while (page := await pages.next()) is not None:
+                    away = True
+                    for result in page if order is None else order.sorted(page):
+                        # What Ctrl-C left without an end is no result: KeyboardInterrupt tells of it.
+                        if not (run.stopped and unfinished(result)):
+                            yield result
+                    away = False
+                    run.keep(0 if order is None else len(order))
                 await interrupts.others()
-        finally:
-            await pages.aclose()
+        except BaseException as error:
+            pages.leave()
+            if not (
+                away and isinstance(error, asyncio.CancelledError)
+            ):  # The loop ends: it waits for tasks itself.
+                await pages.ended()
+            raise
+
+
+class _Order(Generic[_T, _R]):
+    """Results that came early."""
+
+    def __init__(self) -> None:
+        self._early: dict[int, Result[_T, _R]] = {}
+        self._due = 0
+
+    def __len__(self) -> int:
+        return len(self._early)
+
+    def sorted(self, page: list[Result[_T, _R]]) -> Iterator[Result[_T, _R]]:
+        """Those whose turn it is now."""
+        for result in page:
+            self._early[result.index] = result
+            while self._due in self._early:
+                self._due += 1
+                yield self._early.pop(self._due - 1)
 
 
 @overload

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import aclosing
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -154,18 +155,19 @@ class Background:
             raise KeyboardInterrupt
         return value
 
-    def iterate(self, results: AsyncIterator[V]) -> Iterator[V]:
+    def iterate(self, results: AsyncGenerator[V, None]) -> Iterator[V]:
         """The results of an asynchronous iterator, a few ahead. Whoever leaves early calls the rest off."""
         handed: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         room = asyncio.Event()
 
         async def hand_over() -> None:
             try:
-                async for result in results:
-                    handed.put((True, result))
-                    while handed.qsize() >= _AHEAD:
-                        room.clear()
-                        await room.wait()
+                async with aclosing(results):
+                    async for result in results:
+                        handed.put((True, result))
+                        while handed.qsize() >= _AHEAD:
+                            room.clear()
+                            await room.wait()
             finally:
                 handed.put((False, None))
 

@@ -222,6 +222,8 @@ class Run(Generic[T, R]):
 
     def _submit(self, item: T, known: dict[str, Kept]) -> None:
         lane, size = self._lane_of(item), self.options.estimate(item)
+        if not isinstance(lane, str):
+            raise UsageError(f"the lane of an item is {lane!r}", hint="a lane's name is a text")
         index = self._next
         self._next += 1
         if self._ledger is None:
@@ -233,9 +235,9 @@ class Run(Generic[T, R]):
                 self._recalled(index, item, lane, kept.value)
                 return
             one = _KeptItem(self, index, item, self._ledger, kept)
-        self._unstarted += 1
-        self._under_way += 1
         self.calls.submit(lane, one.call, one.ended, **size)
+        self._unstarted += 1  # Only now: a lane that cannot be made has nothing under way.
+        self._under_way += 1
 
     def _recalled(self, index: int, item: T, lane: str, value: bytes) -> None:
         """An earlier run has its result."""

@@ -77,6 +77,10 @@ def check_work(call: Any, items: Any, *, call_name: str = "call", usage: str = "
         else:
             hint = "it is a function of one item, plain or async"
         raise UsageError(f"{call_name} is {_shown(call)}", hint=hint)
+    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        raise UsageError(
+            f"{call_name} is {_shown(call)}", hint="it yields: let it return one value for its item"
+        )
     if not _iterable(items):
         made = inspect.isgeneratorfunction(items) or inspect.isasyncgenfunction(items)
         hint = (
@@ -120,6 +124,9 @@ class Options:
                 )
         self._tokens = choices.get("tokens")
         self.retry = choices.get("retry") or Retry()
+        given: object = self.retry
+        if not isinstance(given, Retry):
+            raise UsageError(f"retry is {given!r}", hint="it is headway.Retry(max_attempts=…)")
         self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
         self.max_duration_s = seconds(choices.get("max_duration", 0), "max_duration")
         self.max_cost = choices.get("max_cost", 0.0)
@@ -139,11 +146,18 @@ class Options:
                 "db and key go together",
                 hint="key=lambda item: item.id names an item in the file that db names",
             )
-        if not self.max_cost >= 0:
-            raise UsageError(f"max_cost is {self.max_cost!r}", hint="0 is no cap, otherwise USD")
-        if self.concurrency < 0:
-            raise UsageError(f"concurrency is {self.concurrency!r}", hint="0 is no cap, otherwise 1 or more")
+        if self.key is not None and not callable(self.key):
+            raise UsageError(
+                f"key is {self.key!r}", hint="it is a function of the item: key=lambda item: item.id"
+            )
+        self._must_count("max_cost", int | float, "0 is no cap, otherwise USD")
+        self._must_count("concurrency", int, "0 is no cap, otherwise 1 or more")
         self._isolate(choices)
+
+    def _must_count(self, name: str, kind: Any, hint: str) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, kind) or not value >= 0:
+            raise UsageError(f"{name} is {value!r}", hint=hint)
 
     @staticmethod
     def _must_have_lane(lane: str, limits: Mapping[str, Limits]) -> None:
@@ -162,8 +176,7 @@ class Options:
         if self.isolation not in (None, *get_args(Isolation)):
             raise UsageError(f"isolation is {self.isolation!r}", hint="it is process, thread or inline")
         for name in ("workers", "recycle_after", "memory_ceiling"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} is {getattr(self, name)!r}", hint="it is 0 or more")
+            self._must_count(name, int, "it is 0 or more")
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
         if self.isolation == "process":
