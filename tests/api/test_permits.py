@@ -198,6 +198,18 @@ async def test_mistakes_are_named(lane: Lane) -> None:
         Lane({"rpm": 1})  # type: ignore[arg-type]
 
 
+async def test_a_lane_on_an_event_loop_closes_itself_and_wants_numbers() -> None:
+    async with Lane(name="mine") as lane:
+        await _use(lane)
+        for wrong in (-1, "5"):
+            with pytest.raises(headway.HeadwayError, match="tokens is"):
+                lane.permit(tokens=wrong)  # type: ignore[arg-type]
+    with pytest.raises(headway.HeadwayError, match="the lane 'mine' was closed"):
+        await _use(lane)
+    with pytest.raises(headway.HeadwayError, match="retry is 3"):
+        headway.httpx_client(retry=3)  # type: ignore[call-overload]
+
+
 async def test_headway_usage_settles_too(lane: Lane) -> None:
     async with lane.permit() as permit:
         headway.usage(input_tokens=5)

@@ -335,3 +335,30 @@ def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:
         assert pool.wait_for_completion(10)
         assert pool.submit_work_unit("same", "later")  # It is on record.
     assert calls == ["once"]
+
+
+@pytest.mark.parametrize("output", [{(1, 2): b"x"}, {"bad": "\ud800"}, {"deep": object()}])
+def test_an_output_that_json_cannot_say_ends_its_unit_and_not_the_pool(output: Any, tmp_path: Path) -> None:
+    class Odd:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True, output=output)
+
+    units = [headway.WorkUnit("a"), headway.WorkUnit("b")]
+    with headway.WorkerPool(Odd(), store=tmp_path / "h.db") as pool:
+        for unit in units:
+            assert pool.submit_work_unit(unit, "do")
+        assert pool.wait_for_completion(10)
+    assert [unit.status for unit in units] == ["succeeded", "succeeded"]
+
+
+def test_a_class_in_place_of_a_worker_is_named() -> None:
+    class Odd:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True)
+
+    wrong: Any = Odd
+    with pytest.raises(headway.HeadwayError, match=r"worker is the class Odd — make one: Odd\("):
+        headway.WorkerPool(wrong)
+    wrong = "4"
+    with pytest.raises(headway.HeadwayError, match="max_workers is '4'"):
+        headway.WorkerPool(Odd(), max_workers=wrong)

@@ -47,7 +47,10 @@ class Keeping:
             seen = self._decode(said)
             if _same(seen, value):
                 return said, seen
-        plain = msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=self._otherwise)
+        try:
+            plain = msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=self._otherwise)
+        except TypeError:  # Keys that JSON has only by `otherwise`: no bytes are looked for.
+            return said, self.found(said)
         paths = list(_paths(plain))
         if paths or said.startswith(_MARK):
             said = self._encode(_Wrapped(paths, plain))

@@ -70,6 +70,10 @@ class Lane:
         `priority` goes first. `UnitError` says that there is none: the lane was stopped, or the call can never fit. A closed
         lane gives none either.
         """
+        for name, given in (("tokens", tokens), ("max_output_tokens", max_output_tokens)):
+            told: object = given
+            if not isinstance(told, int | float) or not told >= 0:
+                raise UsageError(f"{name} is {told!r}", hint="a number of 0 or more")
         estimate = Estimate(float(tokens), float(max_output_tokens), float(max_output_tokens))
         return Permit(self, {"estimate": estimate, "priority": priority})
 
@@ -94,6 +98,12 @@ class Lane:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self.close)
 
     def _started(self) -> tuple[Background, Calls]:
         with self._lock:

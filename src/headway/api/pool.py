@@ -115,12 +115,15 @@ class WorkerPool:
         *,
         retry: Retry | None = None,
     ) -> None:
+        if isinstance(worker, type):
+            raise UsageError(f"worker is the class {worker.__name__}", hint=f"make one: {worker.__name__}(…)")
         if not callable(getattr(worker, "execute", None)):
             raise UsageError(
                 f"worker is a {type(worker).__name__} without execute",
                 hint="it has a method execute(prompt, payload, timeout) that returns a WorkerResult",
             )
-        if max_workers < 1:
+        given: object = max_workers
+        if not isinstance(given, int) or given < 1:
             raise UsageError(f"max_workers is {max_workers!r}", hint="1 is the least")
         self._worker = worker
         self._name = job_id or type(worker).__qualname__
@@ -347,7 +350,7 @@ class WorkerPool:
             return
         number = work.kept.attempts + flight.attempts
         self._ledger.ended(
-            work.kept.index, number, flight, end, _KEEPING.kept(result)[0], lambda: self._over(work, end.status, result), work.slot
+            work.kept.index, number, flight, end, _recorded(result), lambda: self._over(work, end.status, result), work.slot
         )  # fmt: skip
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
@@ -398,6 +401,17 @@ def _view(unit: Any) -> WorkUnit:
             "a unit has no id", hint="give it one: WorkUnit('…'), {'id': …} or an object with .id"
         )
     return WorkUnit(str(found["id"]), found.get("payload"))
+
+
+def _recorded(result: WorkerResult) -> bytes:
+    """A result for the records; where JSON cannot say it at all, its texts."""
+    try:
+        return _KEEPING.kept(result)[0]
+    except (TypeError, ValueError, RecursionError, UnicodeError, msgspec.ValidationError):
+        plain = WorkerResult(
+            bool(result.success), repr(result.output), repr(result.error), result.execution_time
+        )
+        return _KEEPING.kept(plain)[0]
 
 
 def _json(value: Any) -> bytes:
