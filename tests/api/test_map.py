@@ -377,6 +377,7 @@ async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away(
 
     run: Run[int, int] = Run(call, range(3), Options({"limits": Limits(max_concurrency=1)}))
     results = [result async for page in run.pages() for result in page]
+    assert (run.ends, run.failures) == (1, 0)  # What a bar shows: nothing failed.
     assert [(result.value, result.code) for result in sorted(results, key=lambda each: each.index)] == [
         (0, ""),
         (None, "interrupted"),

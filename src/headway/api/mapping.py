@@ -19,6 +19,7 @@ import msgspec
 
 from headway.api.attempt import current, succeeded
 from headway.api.failures import outcome_of
+from headway.api.interrupts import unfinished
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import uncut
@@ -157,7 +158,7 @@ class Run(Generic[T, R]):
         self._failure: BaseException | None = None
         self._room = asyncio.Event()
         self._news = asyncio.Event()
-        self._failed = 0
+        self._failed = self._left = 0
         self._keys: set[str] = set()
         self.keeping = Keeping(options.returns)
         self._ledger: Ledger | None = None
@@ -283,8 +284,8 @@ class Run(Generic[T, R]):
 
     @property
     def ends(self) -> int:
-        """How many items have come to their end."""
-        return self._next - self._under_way
+        """How many items have come to their own end: what an interruption left has not."""
+        return self._next - self._under_way - self._left
 
     @property
     def failures(self) -> int:
@@ -313,7 +314,10 @@ class Run(Generic[T, R]):
     def ended(self, result: Result[T, R]) -> None:
         """An item has come to its end."""
         self._under_way -= 1
-        self._failed += result.error is not None
+        if self.stopped and unfinished(result):
+            self._left += 1
+        else:
+            self._failed += result.error is not None
         self._results.append(result)
         self._news.set()
 
