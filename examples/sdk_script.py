@@ -43,4 +43,10 @@ async def main(count: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)))
+    wanted = sys.argv[1] if len(sys.argv) > 1 else "200"
+    if not wanted.isdecimal():
+        sys.exit("usage: python examples/sdk_script.py COUNT")
+    try:
+        sys.exit(asyncio.run(main(int(wanted))))
+    except openai.OpenAIError as error:  # No key, for one.
+        sys.exit(str(error))

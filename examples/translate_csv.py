@@ -23,9 +23,25 @@ MODEL = os.environ.get("MODEL", "gpt-4.1-mini")
 LIMITS = headway.Limits(rpm=float(os.environ.get("RPM", "500")))
 
 
+def read(source: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """The columns and the rows; a line on what is wrong with the file."""
+    try:
+        with source.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            columns, rows = list(reader.fieldnames or ()), list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        sys.exit(f"{source} cannot be read: {error}")
+    for name in ("id", "text"):
+        if name not in columns:
+            sys.exit(f"{source} has no column '{name}'")
+    for number, row in enumerate(rows, 1):
+        if not row["id"] or row["text"] is None or None in row:
+            sys.exit(f"{source}, row {number}: an id and a text, and no more than {len(columns)} fields")
+    return columns, rows
+
+
 async def translate(source: Path, target: Path, language: str = "French") -> int:
-    with source.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    columns, rows = read(source)
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}"}) as session:
 
         async def call(row: dict[str, str]) -> str:
@@ -41,7 +57,7 @@ async def translate(source: Path, target: Path, language: str = "French") -> int
             key=lambda row: row["id"],
         )
     with target.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*rows[0], "translation"])
+        writer = csv.DictWriter(file, [*columns, "translation"])
         writer.writeheader()
         writer.writerows({**row, "translation": text} for row, text in zip(rows, texts, strict=True))
     return len(rows)
@@ -50,11 +66,7 @@ async def translate(source: Path, target: Path, language: str = "French") -> int
 async def ask(session: aiohttp.ClientSession, prompt: str) -> str:
     body = {"model": MODEL, "messages": [{"role": "user", "content": prompt}]}
     async with session.post(f"{BASE_URL}/chat/completions", json=body) as answer:
-        if (
-            answer.status == 429
-        ):  # The whole lane waits for as long as the provider says, and tries this row again.
-            raise headway.RateLimited(float(answer.headers.get("retry-after", 1)), "429")
-        answer.raise_for_status()
+        answer.raise_for_status()  # A 429: the whole lane waits for as long as it says, and tries this row again.
         told = await answer.json()
     used = told["usage"]
     headway.usage(input_tokens=used["prompt_tokens"], output_tokens=used["completion_tokens"])
@@ -65,5 +77,10 @@ async def ask(session: aiohttp.ClientSession, prompt: str) -> str:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: python examples/translate_csv.py FROM.csv TO.csv  (columns: id, text)")
-    count = asyncio.run(translate(Path(sys.argv[1]), Path(sys.argv[2])))
+    try:
+        count = asyncio.run(translate(Path(sys.argv[1]), Path(sys.argv[2])))
+    except headway.HeadwayError as error:
+        sys.exit(str(error))
+    except headway.CallsFailed as failed:
+        sys.exit(f"{failed.message}; the first: {failed.exceptions[0]}. Run it again: the others are kept.")
     print(f"{count} rows in {sys.argv[2]}")

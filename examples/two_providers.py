@@ -60,16 +60,19 @@ async def ask(session: aiohttp.ClientSession, question: Question) -> str:
     body = {"model": MODEL, "messages": [{"role": "user", "content": question.text}]}
     headers = {"Authorization": f"Bearer {key}"}
     async with session.post(f"{url}/chat/completions", json=body, headers=headers) as answer:
-        if answer.status == 429:
-            raise headway.RateLimited(float(answer.headers.get("retry-after", 1)), "429")
-        answer.raise_for_status()
+        answer.raise_for_status()  # A 429 is understood: its lane waits, and asks again.
         told = await answer.json()
     text: str = told["choices"][0]["message"]["content"]
     return text
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    wanted = sys.argv[1] if len(sys.argv) > 1 else "300"
+    missing = [f"{lane.upper()}_{what}" for lane in LIMITS for what in ("URL", "KEY")]
+    missing = [name for name in missing if name not in os.environ]
+    if not wanted.isdecimal() or missing:
+        sys.exit(f"set {', '.join(missing)}" if missing else "usage: python examples/two_providers.py COUNT")
+    count = int(wanted)
     began = time.monotonic()
     answered = asyncio.run(race([f"What is {number} in words?" for number in range(count)]))
     took = time.monotonic() - began

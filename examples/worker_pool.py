@@ -34,8 +34,8 @@ class Summarizer:
             with urlopen(Request(f"{BASE_URL}/chat/completions", body, headers), timeout=timeout) as answer:
                 told = json.load(answer)["choices"][0]["message"]
         except HTTPError as refused:
-            if refused.code == 429:  # The pool waits, and the unit is tried again.
-                raise headway.RateLimited(float(refused.headers.get("retry-after", 1)), "429") from None
+            if refused.code == 429:  # Understood: the pool waits, and the unit is tried again.
+                raise
             return headway.WorkerResult(success=False, error=f"{refused.code} {refused.reason}")
         return headway.WorkerResult(success=True, output=told["content"], conversation=[*messages, told])
 
@@ -50,7 +50,7 @@ def failed(unit: headway.WorkUnit, result: headway.WorkerResult) -> None:
 
 
 def main(paths: list[str], store: str = "worker_pool.db") -> int:
-    units = [headway.WorkUnit(path, {"path": path}) for path in paths]
+    units = [headway.WorkUnit(path, {"path": path}) for path in dict.fromkeys(paths)]
     with headway.WorkerPool(
         Summarizer(),
         job_id="summaries",
@@ -67,4 +67,6 @@ def main(paths: list[str], store: str = "worker_pool.db") -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python examples/worker_pool.py FILE…")
     sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +119,45 @@ def test_kept_values_can_have_a_type(tmp_path: Path) -> None:
             lambda n: [n, n + 1], [1], db=tmp_path / "h.db", key=str, name="n", returns=tuple[int, int]
         )
         assert found == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x00raw",
+        {"audio": b"abc", "parts": [1, b"", {"deep": b"x"}]},
+        {"$bytes": [["a"]]},
+        {"$bytes": 1},
+        "aGk=",
+    ],
+)
+def test_bytes_are_bytes_on_the_first_run_and_on_the_next(tmp_path: Path, value: Any) -> None:
+    for _ in range(2):
+        assert headway.map(lambda _: value, [1], db=tmp_path / "h.db", key=str, name="n") == [value]
+
+
+def test_bytes_in_what_becomes_a_dictionary_and_under_a_type(tmp_path: Path) -> None:
+    @dataclass
+    class Speech:
+        text: str
+        audio: bytes
+
+    speech: Any = Speech("hello", b"\xff")
+    for _ in range(2):
+        assert headway.map(lambda _: speech, [1], db=tmp_path / "h.db", key=str, name="plain") == [
+            {"text": "hello", "audio": b"\xff"}
+        ]
+        typed: Any = headway.map(
+            lambda _: speech, [1], db=tmp_path / "h.db", key=str, name="typed", returns=Speech
+        )
+        assert typed == [speech]
+
+
+def test_a_value_of_another_type_than_was_promised_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CallsFailed) as caught:
+        headway.map(lambda _: "x", [1], db=tmp_path / "h.db", key=str, name="n", returns=int)
+    assert "its value (str) is no <class 'int'>" in str(caught.value.exceptions[0])
+    assert caught.value.results[0].attempts == 1
 
 
 def test_two_items_with_one_key_are_refused(tmp_path: Path) -> None:
@@ -259,6 +301,65 @@ def test_lanes_shows_what_the_calls_met(
         assert "0 refused of 2" in shown
 
 
+def test_the_commands_speak_of_values_and_exceptions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def ask(number: int) -> Any:
+        headway.usage(input_tokens=2, cost_usd=0.5)
+        return {1: "two\nlines", 2: {"n": 2}, 3: {"audio": b"x"}}[number]
+
+    with pytest.raises(CallsFailed):
+        headway.map(ask, range(4), db=".headway/headway.db", key=lambda n: f"item-{n}", name="n")
+
+    def said(*command: str) -> str:
+        assert main(list(command)) == 0
+        return capsys.readouterr().out
+
+    assert "headway.map of" in said("jobs")
+    status = said("status", "n")
+    assert "  headway.map of " in status
+    assert "  4 attempts, 8 tokens in, 0 out, $2.00, of which $0.50" in status
+    assert "\n  calls: 3 succeeded, 1 failed;" in status
+    assert "run its program again" in status
+    assert not re.search("input|results|429|retry --failed", status)
+    assert said("show", "n", "item-1").endswith("\nvalue:\ntwo\nlines\n")
+    assert 'value:\n{\n  "n": 2\n}' in said("show", "n", "item-2")
+    assert 'value (base64: audio):\n{\n  "audio": "eA=="\n}' in said("show", "n", "item-3")
+    failed = said("show", "n", "item-0")
+    assert "\n  lane calls\n" in failed
+    assert failed.endswith("exception (invalid):\nKeyError: 0\n")
+    assert not re.search("HTTP|request|null", failed)
+    facts = json.loads(said("show", "n", "item-2", "--json"))
+    assert (facts["kind"], facts["key"], facts["value"]) == ("map", "item-2", {"n": 2})
+    assert json.loads(said("show", "n", "item-0", "--json"))["exception"] == "KeyError: 0"
+    assert "0 refused of 4" in said("lanes")
+
+
+def test_the_commands_show_what_workers_were_given_and_brought_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    class Worker:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            if payload is None:
+                return headway.WorkerResult(False, error="no payload")
+            return headway.WorkerResult(True, output="done\nso", session_id="s-1", cost_usd=0.25)
+
+    with headway.WorkerPool(Worker(), job_id="p", store=".headway/headway.db") as pool:
+        pool.submit_work_unit({"id": "good", "payload": {"n": 1}}, "do it")
+        pool.submit_work_unit("bad", "do it too")
+    assert main(["show", "p", "good"]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith('prompt:\ndo it\npayload:\n{\n  "n": 1\n}\noutput:\ndone\nso\nsession_id:\ns-1\n')
+    assert main(["show", "p", "bad"]) == 0
+    assert capsys.readouterr().out.endswith("prompt:\ndo it too\nerror (invalid):\nno payload\n")
+    assert main(["status", "p"]) == 0
+    assert "  headway.WorkerPool of " in capsys.readouterr().out
+
+
 def _start(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "script.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -343,3 +444,26 @@ def test_a_full_disk_is_an_error_and_nothing_kept_is_lost(tmp_path: Path) -> Non
         assert rows(disk / "h.db", "SELECT count(*) FROM answers") == [(kept,)]
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_errors_of_the_records_speak_of_arguments_and_not_of_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text(
+        "not a database, and long enough to be looked at " * 20, encoding="utf-8"
+    )
+    (tmp_path / "file").touch()
+    for db in (tmp_path, tmp_path / "notes.txt", tmp_path / "file" / "h.db", "postgresql://somewhere/x"):
+        with pytest.raises(headway.HeadwayError) as caught:
+            headway.map(len, ["a"], db=db, key=str)
+        assert "--" not in str(caught.value)
+        assert "db=" in str(caught.value)
+
+        class Worker:
+            def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+                raise AssertionError("never")
+
+        with pytest.raises(headway.HeadwayError, match="store="):
+            headway.WorkerPool(Worker(), store=db).start()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "notes.txt"]  # Nothing was half-made.

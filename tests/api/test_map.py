@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +177,21 @@ def test_a_generator_that_raises_loses_nothing_that_was_read() -> None:
     assert sorted(called) == [0, 1, 2]
 
 
+def test_an_item_does_not_wait_for_the_next_one_of_a_slow_generator() -> None:
+    """As from a queue: the next one comes because of what was done with this one."""
+    called = threading.Event()
+    in_time: list[bool] = []
+
+    def items() -> Iterator[int]:
+        for number in range(3):
+            yield number
+            in_time.append(called.wait(10))
+            called.clear()
+
+    assert headway.map(lambda number: called.set(), items()) == [None, None, None]
+    assert in_time == [True, True, True]
+
+
 def test_an_asynchronous_iterable() -> None:
     async def items() -> AsyncIterator[int]:
         for number in range(3):
@@ -292,8 +312,63 @@ def test_a_spent_budget_ends_the_rest(items: int) -> None:
     with virtual_time():
         results = list(headway.stream(call, range(items), max_cost=10, limits=limits))
     assert len(results) == items
-    assert sum(result.ok for result in results) == 11  # What a call costs is known once it is made.
+    assert sum(result.ok for result in results) == 10
     assert {result.code for result in results} == {"", "budget"}
+
+
+def test_a_budget_is_not_passed_by_what_is_in_flight_once_costs_are_known() -> None:
+    async def call(item: tuple[str, int]) -> None:
+        headway.usage(cost_usd=1.0 if item[0] == "dear" else 0.01)
+        await asyncio.sleep(1 + item[1] % 7)
+
+    items = [(lane, number) for number in range(500) for lane in ("dear", "cheap")]
+    with virtual_time():
+        results = list(
+            headway.stream(call, items, lane=first, limits=Limits(max_concurrency=16), max_cost=60)
+        )
+    spent = sum(result.usage.cost_usd or 0.0 for result in results if result.usage)
+    assert 59 < spent <= 60
+    assert len(results) == 1000
+
+
+def test_a_budget_is_passed_by_no_more_than_what_starts_before_a_cost_is_known() -> None:
+    called: list[int] = []
+
+    async def call(number: int) -> None:
+        called.append(number)
+        await asyncio.sleep(1)
+        headway.usage(cost_usd=1.0)
+
+    with virtual_time():
+        results = headway.map(
+            call, range(100), limits=Limits(max_concurrency=8), max_cost=5, on_error="return"
+        )
+    assert len(called) == 8
+    assert len(results) == 100
+
+
+def test_calls_that_cost_nothing_are_not_held_back_by_a_cap() -> None:
+    assert headway.map(double, range(100), max_cost=0.5) == [2 * number for number in range(100)]
+    with pytest.raises(headway.HeadwayError, match="max_cost is -1"):
+        headway.map(double, [1], max_cost=-1)
+
+
+def test_a_limit_that_nobody_refuses_at_is_a_bucket_of_a_minute_and_even_with_a_burst_of_a_second() -> None:
+    """What docs/reference/python.md says of `burst`."""
+
+    def started(limits: Limits) -> list[float]:
+        call = scripted(lambda number: after(0.1, number))
+        with virtual_time():
+            headway.map(call, range(200), limits=limits)
+        return [one.at - call.calls[0].at for one in call.calls]
+
+    bucket, even = started(Limits(rpm=60)), started(Limits(rpm=60, burst="1s"))
+    # Not all of it at once: each call beyond a second's worth is a trial.
+    assert sum(at < 1 for at in bucket) < 30
+    assert 110 < sum(at < 60 for at in bucket) <= 121
+    assert 59 <= sum(60 <= at < 120 for at in bucket) <= 61
+    assert max(sum(begin <= at < begin + 60 for at in even) for begin in even) <= 61
+    assert min(late - early for early, late in itertools.pairwise(even)) > 0.9
 
 
 async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away() -> None:
@@ -304,6 +379,7 @@ async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away(
 
     run: Run[int, int] = Run(call, range(3), Options({"limits": Limits(max_concurrency=1)}))
     results = [result async for page in run.pages() for result in page]
+    assert (run.ends, run.failures) == (1, 0)  # What a bar shows: nothing failed.
     assert [(result.value, result.code) for result in sorted(results, key=lambda each: each.index)] == [
         (0, ""),
         (None, "interrupted"),
@@ -376,3 +452,159 @@ def test_what_is_over_is_gone_without_the_garbage_collector(tmp_path: Path, *, k
         assert [each() for each in watched] == [None] * len(watched)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("front", [headway.map, headway.amap, headway.stream])
+@pytest.mark.parametrize(
+    ("call", "items", "said"),
+    [
+        (3, [1], "call is 3 — it is a function of one item"),
+        (halve, 3, "items is 3 — give a list"),
+        (halve, None, "items is None — give a list"),
+        ([1], halve, r"call is a list — the function and the items changed places: \(call, items\)"),
+        (halve, test_an_asynchronous_iterable, "items is the function test_an_"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named_at_once(front: Any, call: Any, items: Any, said: str) -> None:
+    with pytest.raises(headway.HeadwayError, match=said) as caught:
+        asyncio.run(front(call, items)) if front is headway.amap else front(call, items)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_function_that_was_called_and_a_generator_that_was_not() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    called: Any = double(1)
+    with pytest.raises(headway.HeadwayError, match="name the function and do not call it"):
+        headway.map(called, [1])
+    with pytest.raises(headway.HeadwayError, match="items is the function numbers — call it"):
+        headway.map(halve, numbers)  # type: ignore[call-overload]
+
+
+def first(item: tuple[str, int]) -> str:
+    return item[0]
+
+
+def test_limits_of_a_lane_that_nobody_is_in_are_told() -> None:
+    limits = {"openai": Limits(rpm=0), "local": Limits(rpm=0)}
+    with pytest.warns(UserWarning, match="no item") as caught:
+        headway.map(len, [("x", 1), ("openai", 2)], lane=first, limits=limits)
+    (told,) = caught
+    assert str(told.message) == "limits has 'local', and no item was in such a lane; 'x' had no limits"
+    assert told.filename == __file__  # It points at the call.
+
+
+def test_a_name_that_is_nearly_one_with_limits_is_told_at_once() -> None:
+    async def call(item: tuple[str, int]) -> None:
+        pass
+
+    stream = iter(headway.stream(call, [("OpenAI", 1)] * 9, lane=first, limits={"openai": Limits(rpm=0)}))
+    with pytest.warns(UserWarning, match="the lane 'OpenAI' has no limits; did you mean 'openai'"):
+        next(stream)
+    list(stream)  # Once is enough: a second warning would be an error here.
+
+
+def test_limits_for_more_lanes_than_today_and_lanes_without_limits_are_fine() -> None:
+    limits = {"openai": Limits(rpm=0), "local": Limits(rpm=0)}
+    headway.map(len, [("openai", 1)], lane=first, limits=limits)
+    headway.map(len, [("openai", 1), ("local", 1), ("other", 1)], lane=first, limits=limits)
+    headway.map(len, [], lane=first, limits=limits)
+
+
+def test_limits_by_lane_want_lanes() -> None:
+    with pytest.raises(headway.HeadwayError, match=r"limits is by lane \('y'\), and lane is not given"):
+        headway.map(halve, [1], limits={"y": Limits(rpm=1)})
+    with pytest.warns(UserWarning, match="no item was in such a lane; 'x' had no limits"):
+        headway.map(halve, [1], lane="x", limits={"y": Limits(rpm=1)})
+
+
+LEFT = """
+import asyncio, sys, headway
+
+async def call(number):
+    await asyncio.sleep(0 if number == 0 else 3600)
+    return number
+
+async def main():
+    async for done in headway.stream(call, range(1000), db="h.db", key=str, name="n"):
+        assert done.value == 0
+        break
+    {then}
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("then", ["return", "await asyncio.sleep(0)", "raise SystemExit(0)"])
+def test_a_program_that_leaves_an_asynchronous_stream_ends_without_a_word(then: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(LEFT.format(then=then), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
+        assert connection.execute("SELECT state FROM jobs").fetchone() == ("interrupted",)
+        assert connection.execute("SELECT count(*) FROM units WHERE status = 'succeeded'").fetchone() == (1,)
+
+
+async def test_a_stream_that_is_closed_has_ended() -> None:
+    cancelled: list[int] = []
+
+    async def call(number: int) -> int:
+        try:
+            await asyncio.sleep(0 if number == 0 else 3600)
+        except asyncio.CancelledError:
+            cancelled.append(number)
+            raise
+        return number
+
+    async with aclosing(aiter(headway.stream(call, range(3)))) as stream:  # type: ignore[type-var]
+        assert (await anext(stream)).value == 0
+    assert sorted(cancelled) == [1, 2]
+
+
+def test_what_makes_no_sense_in_a_lane_or_a_retry_is_named_and_nothing_hangs() -> None:
+    wrong: Any = headway.map
+    for choices, said in (
+        ({"retry": 3}, "retry is 3"),
+        ({"lane": lambda _: None}, "the lane of an item is None"),
+        ({"timeout": None}, "timeout is None — .*0 is none"),
+        ({"concurrency": "4"}, "concurrency is '4'"),
+        ({"max_cost": None}, "max_cost is None"),
+        ({"isolation": "process", "workers": None}, "workers is None"),
+        ({"db": "x.db", "key": "id"}, "key is 'id'"),
+    ):
+        with pytest.raises(headway.HeadwayError, match=said):
+            wrong(halve, [1], **choices)
+    for made, said in (
+        (lambda: Limits(rpm="500"), "rpm is '500'"),  # type: ignore[arg-type]
+        (lambda: Limits(max_concurrency=0.5), "max_concurrency is 0.5"),  # type: ignore[arg-type]
+        (lambda: Retry(max_attempts="3"), "max_attempts is '3'"),  # type: ignore[arg-type]
+        (lambda: Retry(on=KeyError), "on is <class 'KeyError'>"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(headway.HeadwayError, match=said):
+            made()
+
+
+def test_a_function_that_yields_is_no_call() -> None:
+    def numbers(number: int) -> Iterator[int]:
+        yield number
+
+    with pytest.raises(headway.HeadwayError, match="call is the function numbers — it yields"):
+        headway.map(numbers, [1])
+
+
+@pytest.mark.parametrize(
+    ("told", "wait_s", "reason"),
+    [
+        ("30", 30.0, "a rate limit was met"),
+        ("slow down", None, "slow down"),
+        (2, 2.0, "a rate limit was met"),
+    ],
+)
+def test_a_rate_limit_with_a_headers_text_or_with_a_reason_first(told: Any, wait_s: Any, reason: str) -> None:
+    error = RateLimited(told)
+    assert (error.retry_after, str(error)) == (wait_s, reason)
+    with pytest.raises(headway.HeadwayError, match="retry_after is -1"):
+        RateLimited(-1)

@@ -165,8 +165,23 @@ async def test_closing_calls_off_who_waits() -> None:
         await asyncio.to_thread(lane.close)
         with pytest.raises(UnitError):
             await waiting
-    await _use(lane)  # It begins anew.
-    lane.close()
+
+
+async def test_a_closed_lane_gives_no_permits() -> None:
+    with Lane(Limits(max_concurrency=1), name="mine") as lane:
+        early = lane.permit()
+        await _use(lane)
+    for permit in (early, lane.permit()):
+        with pytest.raises(headway.HeadwayError, match="the lane 'mine' was closed"):
+            async with permit:
+                raise AssertionError("a permit of a closed lane")
+    with pytest.raises(headway.HeadwayError, match="the lane 'mine' was closed"):
+        await asyncio.to_thread(lambda: lane.permit().__enter__())
+    lane.close()  # Twice does no harm.
+    never_used = Lane()
+    never_used.close()
+    with pytest.raises(headway.HeadwayError, match="was closed"):
+        await _use(never_used)
 
 
 async def test_mistakes_are_named(lane: Lane) -> None:
@@ -181,6 +196,18 @@ async def test_mistakes_are_named(lane: Lane) -> None:
             pass
     with pytest.raises(headway.HeadwayError, match="they are headway"):
         Lane({"rpm": 1})  # type: ignore[arg-type]
+
+
+async def test_a_lane_on_an_event_loop_closes_itself_and_wants_numbers() -> None:
+    async with Lane(name="mine") as lane:
+        await _use(lane)
+        for wrong in (-1, "5"):
+            with pytest.raises(headway.HeadwayError, match="tokens is"):
+                lane.permit(tokens=wrong)  # type: ignore[arg-type]
+    with pytest.raises(headway.HeadwayError, match="the lane 'mine' was closed"):
+        await _use(lane)
+    with pytest.raises(headway.HeadwayError, match="retry is 3"):
+        headway.httpx_client(retry=3)  # type: ignore[call-overload]
 
 
 async def test_headway_usage_settles_too(lane: Lane) -> None:

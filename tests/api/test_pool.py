@@ -293,3 +293,72 @@ def test_a_unit_that_failed_can_be_handed_in_again(tmp_path: Path) -> None:
             assert pool.wait_for_completion(10)
     assert unit.status == "succeeded"
     assert rows(tmp_path / "h.db", "SELECT status, attempts FROM units") == [("succeeded", 2)]
+
+
+def test_a_worker_that_cannot_work_is_named() -> None:
+    wrong: Any = len
+    with pytest.raises(headway.HeadwayError, match="without execute"):
+        headway.WorkerPool(wrong)
+
+
+def test_bytes_of_a_result_are_bytes_when_it_is_found_again(tmp_path: Path) -> None:
+    class Speaker:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True, output={"audio": b"\xff", "odd": 1 + 2j})
+
+    given: list[Any] = []
+    for _ in range(2):
+        with headway.WorkerPool(
+            Speaker(),
+            store=tmp_path / "h.db",
+            on_unit_complete=lambda unit, result: given.append(result.output),
+        ) as pool:
+            pool.submit_work_unit("a", "speak")
+    assert given == [{"audio": b"\xff", "odd": 1 + 2j}, {"audio": b"\xff", "odd": "(1+2j)"}]
+
+
+def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    calls: list[str] = []
+
+    class Slow:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            calls.append(prompt)
+            go_on.wait(10)
+            return headway.WorkerResult(success=True)
+
+    with headway.WorkerPool(Slow(), store=tmp_path / "h.db") as pool:
+        assert pool.submit_work_unit("same", "once")
+        with pytest.raises(headway.HeadwayError, match="the unit 'same' is under way already"):
+            pool.submit_work_unit("same", "twice")
+        go_on.set()
+        assert pool.wait_for_completion(10)
+        assert pool.submit_work_unit("same", "later")  # It is on record.
+    assert calls == ["once"]
+
+
+@pytest.mark.parametrize("output", [{(1, 2): b"x"}, {"bad": "\ud800"}, {"deep": object()}])
+def test_an_output_that_json_cannot_say_ends_its_unit_and_not_the_pool(output: Any, tmp_path: Path) -> None:
+    class Odd:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True, output=output)
+
+    units = [headway.WorkUnit("a"), headway.WorkUnit("b")]
+    with headway.WorkerPool(Odd(), store=tmp_path / "h.db") as pool:
+        for unit in units:
+            assert pool.submit_work_unit(unit, "do")
+        assert pool.wait_for_completion(10)
+    assert [unit.status for unit in units] == ["succeeded", "succeeded"]
+
+
+def test_a_class_in_place_of_a_worker_is_named() -> None:
+    class Odd:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True)
+
+    wrong: Any = Odd
+    with pytest.raises(headway.HeadwayError, match=r"worker is the class Odd — make one: Odd\("):
+        headway.WorkerPool(wrong)
+    wrong = "4"
+    with pytest.raises(headway.HeadwayError, match="max_workers is '4'"):
+        headway.WorkerPool(Odd(), max_workers=wrong)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -156,3 +157,11 @@ async def test_inside_a_running_loop() -> None:
 def test_a_pool_of_none_is_refused() -> None:
     with pytest.raises(headway.HeadwayError, match="concurrency is 0"):
         run_pool([1], 0, str)
+
+
+def test_arguments_in_the_wrong_order_are_named() -> None:
+    wrong: Any = headway.run_pool
+    with pytest.raises(headway.HeadwayError, match=r"changed places: \(items, concurrency, handler"):
+        wrong(print, 4, [1])
+    with pytest.raises(headway.HeadwayError, match="concurrency is 'four'"):
+        wrong([1], "four", print)

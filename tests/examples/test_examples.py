@@ -76,6 +76,76 @@ def test_translate_csv_and_nothing_is_paid_for_twice(tmp_path: Path, provider: F
     assert provider.stats()["total"]["received"] == before["received"]
 
 
+def test_a_table_without_rows_is_a_table(tmp_path: Path, provider: FakeProvider) -> None:
+    (tmp_path / "texts.csv").write_text("id,text,more\n", encoding="utf-8-sig")
+    out = run("translate_csv.py", "texts.csv", "out.csv", cwd=tmp_path, provider=provider)
+    assert out == "0 rows in out.csv\n"
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8") == "id,text,more,translation\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "files", "said"),
+    [
+        ("translate_csv.py", ("none.csv", "out.csv"), {}, "none.csv cannot be read"),
+        ("translate_csv.py", ("t.csv", "out.csv"), {"t.csv": ""}, "t.csv has no column 'id'"),
+        (
+            "translate_csv.py",
+            ("t.csv", "out.csv"),
+            {"t.csv": "id,words\n1,a\n"},
+            "t.csv has no column 'text'",
+        ),
+        (
+            "translate_csv.py",
+            ("t.csv", "out.csv"),
+            {"t.csv": "id,text\n1\n"},
+            "t.csv, row 1: an id and a text",
+        ),
+        (
+            "translate_csv.py",
+            ("t.csv", "out.csv"),
+            {"t.csv": "id,text\n1,a,b\n"},
+            "t.csv, row 1: an id and a",
+        ),
+        (
+            "translate_csv.py",
+            ("t.csv", "o.csv"),
+            {"t.csv": "id,text\n1,a\n1,b\n"},
+            "two items have the key '1'",
+        ),
+        ("translate_csv.py", ("t.csv",), {}, "usage:"),
+        ("two_providers.py", ("many",), {}, "usage:"),
+        ("sdk_script.py", ("many",), {}, "usage:"),
+        ("worker_pool.py", (), {}, "usage:"),
+        ("worker_pool.py", ("none.txt",), {}, "none.txt: failed: FileNotFoundError"),
+    ],
+)
+def test_what_is_wrong_is_a_line(
+    name: str,
+    arguments: tuple[str, ...],
+    files: dict[str, str],
+    said: str,
+    tmp_path: Path,
+    provider: FakeProvider,
+) -> None:
+    for file, text in files.items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    with pytest.raises(AssertionError) as caught:
+        run(name, *arguments, cwd=tmp_path, provider=provider)
+    assert said in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_two_providers_name_the_variables_that_are_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "two_providers.py")], cwd=tmp_path, env={}, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "set LARGE_URL, LARGE_KEY, SMALL_URL, SMALL_KEY\n")
+
+
+def test_classify_with_nothing_to_classify(tmp_path: Path, provider: FakeProvider) -> None:
+    assert run("classify.py", cwd=tmp_path, provider=provider, stdin="\n") == "none\n"
+
+
 def test_classify(tmp_path: Path) -> None:
     with fake_provider(answers=[MOOD]) as provider:
         out = run("classify.py", cwd=tmp_path, provider=provider, stdin="Came in a day.\n\nAll well.\n")

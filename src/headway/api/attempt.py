@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Final, Protocol
 
 from headway.core.model import SUCCESS, Hint, Kind, Outcome, Usage
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, UsageError
 
 #: A rate limit that says no more than that: its lane backs off by itself.
 _NO_HINT: Final = Hint()
@@ -20,10 +20,22 @@ class RateLimited(HeadwayError):
     headway.api.attempt.RateLimited: the queue of the model server is full
     """
 
-    def __init__(self, retry_after: float | None = None, reason: str = "") -> None:
+    def __init__(self, retry_after: float | str | None = None, reason: str = "") -> None:
+        if isinstance(retry_after, str):  # A header's text, or the reason in the first place.
+            retry_after, reason = _told(retry_after, reason)
+        if retry_after is not None and not retry_after >= 0:
+            raise UsageError(f"retry_after is {retry_after!r}", hint="seconds, 0 or more")
         super().__init__(reason or "a rate limit was met")
         self.retry_after = retry_after
         self.reason = reason
+
+
+def _told(text: str, reason: str) -> tuple[float | None, str]:
+    """Seconds as a header has them (a date is left to the lane's own backoff); anything else is why."""
+    try:
+        return float(text), reason
+    except ValueError:
+        return None, reason or text
 
 
 class Counted(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -11,13 +12,13 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
-from contextlib import nullcontext
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
-from headway.api.interrupts import Interrupts, ours
+from headway.api.handing import Handing
+from headway.api.interrupts import Interrupts, unfinished
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
-from headway.api.options import Choices, Options
+from headway.api.options import Choices, Options, check_work
 from headway.api.results import CallsFailed, R, Result, T
 from headway.errors import UsageError
 
@@ -72,14 +73,17 @@ def map(
     >>> headway.map(int, ["1", "x"], on_error="return")
     [1, ValueError("invalid literal for int() with base 10: 'x'")]
     """
+    check_work(call, items)
     _check(on_error)
     options = Options(choices)
     if in_a_loop():
         with Background() as background:
             run: Run[Any, Any] = background.make(lambda: Run(call, items, options))
-            return background.wait(_collected(run, on_error), run.interrupt)
-    interruptible = ours()
-    return run_here(lambda: _here(call, items, options, on_error, interruptible=interruptible))
+            with Interrupts(run) as interrupts:
+                results = background.wait(_collected(run, interrupts), run.interrupt)
+    else:
+        results = run_here(lambda: _ended(call, items, options))
+    return _given(results, on_error)
 
 
 @overload
@@ -125,8 +129,9 @@ async def amap(
     >>> asyncio.run(headway.amap(double, range(3)))
     [0, 2, 4]
     """
+    check_work(call, items)
     _check(on_error)
-    return await _collected(Run(call, items, Options(choices)), on_error)
+    return _given(await _ended(call, items, Options(choices)), on_error)
 
 
 def _check(on_error: str) -> None:
@@ -134,25 +139,29 @@ def _check(on_error: str) -> None:
         raise UsageError(f"on_error is {on_error!r}", hint='it is "raise" or "return"')
 
 
-async def _here(
-    call: Callable[[Any], Any],
-    items: Items[Any],
-    options: Options,
-    on_error: OnError,
-    *,
-    interruptible: bool,
-) -> list[Any]:
+async def _ended(call: Callable[[Any], Any], items: Items[Any], options: Options) -> list[Result[Any, Any]]:
+    """How every item ended, on the running loop."""
     run: Run[Any, Any] = Run(call, items, options)
-    with Interrupts(run.interrupt) if interruptible else nullcontext():
-        return await _collected(run, on_error)
+    with Interrupts(run) as interrupts:
+        return await _collected(run, interrupts)
 
 
-async def _collected(run: Run[Any, Any], on_error: OnError) -> list[Any]:
+async def _collected(run: Run[Any, Any], interrupts: Interrupts) -> list[Result[Any, Any]]:
     found: dict[int, Result[Any, Any]] = {}
-    async for page in run.pages():
-        for result in page:
-            found[result.index] = result
-    results = [found[index] for index in range(len(found))]
+    try:
+        async for page in run.pages():
+            for result in page:
+                found[result.index] = result
+    finally:
+        if interrupts.count:
+            in_order = (found[index] for index in sorted(found))
+            interrupts.results = [result for result in in_order if not unfinished(result)]
+    await interrupts.others()
+    return [found[index] for index in range(len(found))]
+
+
+def _given(results: list[Result[Any, Any]], on_error: OnError) -> list[Any]:
+    """What a `map` gives for them."""
     errors = [result.error for result in results if result.error is not None]
     if errors and on_error == "raise":
         raise CallsFailed(
@@ -196,25 +205,50 @@ class Stream(Generic[_T, _R]):
         self._take()
         with Background() as background:
             run: Run[_T, _R] = background.make(lambda: Run(self._call, self._items, self._options))
-            yield from background.iterate(self._results(run), run.interrupt)
+            with Interrupts(run, outside=True):
+                yield from background.iterate(self._results(run))
 
     async def _results(self, run: Run[_T, _R]) -> AsyncGenerator[Result[_T, _R], None]:
-        early: dict[int, Result[_T, _R]] = {}
-        due = 0
-        pages = run.pages()
+        pages = Handing(run.pages())
+        order: _Order[_T, _R] | None = _Order() if self._ordered else None
+        away = False
         try:
-            async for page in pages:
-                for result in page:
-                    if not self._ordered:
-                        yield result
-                        continue
-                    early[result.index] = result
-                    while due in early:
-                        yield early.pop(due)
-                        due += 1
-                run.keep(len(early))
-        finally:
-            await pages.aclose()
+            with Interrupts(run, outside=True) as interrupts:
+                while (page := await pages.next()) is not None:
+                    away = True
+                    for result in page if order is None else order.sorted(page):
+                        # What Ctrl-C left without an end is no result: KeyboardInterrupt tells of it.
+                        if not (run.stopped and unfinished(result)):
+                            yield result
+                    away = False
+                    run.keep(0 if order is None else len(order))
+                await interrupts.others()
+        except BaseException as error:
+            pages.leave()
+            if not (
+                away and isinstance(error, asyncio.CancelledError)
+            ):  # The loop ends: it waits for tasks itself.
+                await pages.ended()
+            raise
+
+
+class _Order(Generic[_T, _R]):
+    """Results that came early."""
+
+    def __init__(self) -> None:
+        self._early: dict[int, Result[_T, _R]] = {}
+        self._due = 0
+
+    def __len__(self) -> int:
+        return len(self._early)
+
+    def sorted(self, page: list[Result[_T, _R]]) -> Iterator[Result[_T, _R]]:
+        """Those whose turn it is now."""
+        for result in page:
+            self._early[result.index] = result
+            while self._due in self._early:
+                self._due += 1
+                yield self._early.pop(self._due - 1)
 
 
 @overload
@@ -242,4 +276,5 @@ def stream(
     0 a 1
     1 bb 2
     """
+    check_work(call, items)
     return Stream(call, items, Options(choices), ordered=ordered)

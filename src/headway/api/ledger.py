@@ -101,9 +101,13 @@ class Ledger:
         """Take the job over, or make it. `look` shows the lanes; `failed` hears of a store that can no longer be written."""
         self._loop = asyncio.get_running_loop()
         self._look, self._failed = look, failed
-        self._lock.__enter__()
+        self._store: Store = store_at(self._db)
         try:
-            self._store: Store = store_at(self._db)
+            self._lock.__enter__()
+        except BaseException:
+            self._store.close()
+            raise
+        try:
             self._job = self._store.job(self.name) or self._new_job()
             if self._job.kind != self._kind:
                 raise UsageError(
@@ -114,6 +118,7 @@ class Ledger:
             self.done_before = self._job.good
             self._worker = self._store.begin(self._job.id, {}, "", time.time())
         except BaseException:
+            self._store.close()
             self._lock.__exit__(None, None, None)
             raise
         self._writer = Writer(

@@ -70,6 +70,20 @@ async def _call_off_the_rest() -> None:
         await asyncio.wait(left, timeout=_TIDY_S)
 
 
+async def uncut(work: Coroutine[Any, Any, V]) -> V:
+    """A coroutine to its end: a cancellation of whoever awaits it is heard afterwards."""
+    task = asyncio.get_running_loop().create_task(work)
+    cut: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as called_off:
+            cut = called_off
+    if cut is not None and not task.cancelled():
+        raise cut
+    return task.result()
+
+
 class Background:
     """A loop in a thread of its own, from `__enter__` to `__exit__`."""
 
@@ -141,7 +155,7 @@ class Background:
             raise KeyboardInterrupt
         return value
 
-    def iterate(self, results: AsyncGenerator[V, None], stop: Stop) -> Iterator[V]:
+    def iterate(self, results: AsyncGenerator[V, None]) -> Iterator[V]:
         """The results of an asynchronous iterator, a few ahead. Whoever leaves early calls the rest off."""
         handed: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         room = asyncio.Event()

@@ -19,17 +19,22 @@ import msgspec
 
 from headway.api.attempt import current, succeeded
 from headway.api.failures import outcome_of
+from headway.api.interrupts import unfinished
+from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
+from headway.api.loops import uncut
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T, UnitError
 from headway.api.threads import Threads
+from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
 from headway.providers.limit import Limit
+from headway.stores.base import State
 
 if TYPE_CHECKING:
     from headway.api.isolated import Isolated
@@ -105,14 +110,20 @@ class _KeptItem(_Item):
         outcome = await super().call(flight)
         if outcome.kind is None:
             try:
-                self.encoded = msgspec.json.encode(flight.value)
+                # As a run that finds it on record would see it.
+                self.encoded, flight.value = self.run.keeping.kept(flight.value)
+            except msgspec.ValidationError as error:
+                flight.error = UsageError(
+                    f"its value ({type(flight.value).__name__}) is no {self.run.options.returns}: {error}",
+                    hint="returns=… names the type that the function returns",
+                )
+                return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
             except (TypeError, ValueError, RecursionError, UnicodeError) as error:
                 flight.error = UsageError(
                     f"its value ({type(flight.value).__name__}) cannot be kept: {error}",
                     hint="return what JSON can say: texts, numbers, lists, dictionaries, dataclasses",
                 )
                 return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
-            flight.value = self.run.decoded(self.encoded)  # As a run that finds it on record would see it.
         return outcome
 
     def number(self, flight: Flight) -> int:
@@ -133,7 +144,7 @@ class Run(Generic[T, R]):
         self.options = options
         self.timeout_s = options.timeout_s
         self._items = items
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._threads = Threads()
         self.isolated = _isolated(call, options, self._give_up)
         self.invoke = invoker(call, self._threads, options.isolation)
@@ -144,13 +155,14 @@ class Run(Generic[T, R]):
         self._under_way = 0
         self._next = 0
         self._read_all = False
+        #: Whether it was interrupted: nothing new starts.
+        self.stopped = False
         self._failure: BaseException | None = None
         self._room = asyncio.Event()
         self._news = asyncio.Event()
-        self._stopped = False
-        self._failed = 0
+        self._failed = self._left = 0
         self._keys: set[str] = set()
-        self.decoded: Callable[[bytes], Any] = msgspec.json.Decoder(options.returns).decode
+        self.keeping = Keeping(options.returns)
         self._ledger: Ledger | None = None
         if options.db is not None:
             if not options.name and getattr(call, "__name__", "") == "<lambda>":
@@ -159,10 +171,11 @@ class Run(Generic[T, R]):
 
     def _settings(self) -> Settings:
         options = self.options
-        deadline_at = self._loop.time() + options.max_duration_s if options.max_duration_s else None
+        deadline_at = self.loop.time() + options.max_duration_s if options.max_duration_s else None
         return Settings(
             concurrency=options.concurrency,
             max_cost_usd=options.max_cost,
+            costs_told_late=options.max_cost > 0,
             deadline_at=deadline_at,
             max_identical_invalid=0,  # An exception of the callable's own says nothing of its lane.
         )
@@ -180,7 +193,7 @@ class Run(Generic[T, R]):
                     if not self._has_room():
                         self._room.clear()
                         await self._room.wait()
-                    if self._stopped:
+                    if self.stopped:
                         return
                     self._submit(item, key, known)
         except Exception as error:
@@ -212,6 +225,8 @@ class Run(Generic[T, R]):
 
     def _submit(self, item: T, key: str, known: dict[str, Kept]) -> None:
         lane, size = self._lane_of(item), self.options.estimate(item)
+        if not isinstance(lane, str):
+            raise UsageError(f"the lane of an item is {lane!r}", hint="a lane's name is a text")
         index = self._next
         self._next += 1
         if self._ledger is None:
@@ -223,15 +238,15 @@ class Run(Generic[T, R]):
                 return
             self._ledger.expect(kept.index, lane)
             one = _KeptItem(self, index, item, self._ledger, kept)
-        self._unstarted += 1
-        self._under_way += 1
         self.calls.submit(lane, one.call, one.ended, **size)
+        self._unstarted += 1  # Only now: a lane that cannot be made has nothing under way.
+        self._under_way += 1
 
     def _recalled(self, index: int, item: T, lane: str, value: bytes) -> None:
         """An earlier run has its result."""
         self._under_way += 1
         try:
-            self.ended(Result(index, item, self.decoded(value), None, "succeeded", "", 0, lane))
+            self.ended(Result(index, item, self.keeping.found(value), None, "succeeded", "", 0, lane))
         except msgspec.ValidationError as error:
             mismatch = UsageError(
                 f"the kept value of item {index} is no {self.options.returns}: {error}",
@@ -241,13 +256,14 @@ class Run(Generic[T, R]):
 
     def _begin_records(self, ledger: Ledger) -> None:
         calls = self.calls
-        ledger.begin(lambda: calls.lanes, self._lost_records)
+        with in_python("db"):
+            ledger.begin(lambda: calls.lanes, self._lost_records)
         calls.opened, calls.noted = ledger.recall, ledger.note
         calls.requeued = self._requeued
 
     def _requeued(self, flight: Flight, command: Requeue) -> None:
         one = flight.call.__self__  # type: ignore[attr-defined]  # a bound method of its item
-        one.requeued(flight, command.not_before - self._loop.time(), command.reason)
+        one.requeued(flight, command.not_before - self.loop.time(), command.reason)
 
     def _give_up(self, error: Exception) -> None:
         """Nothing more is called; what is under way ends, and then this is raised."""
@@ -256,6 +272,7 @@ class Run(Generic[T, R]):
 
     def _lost_records(self, error: Exception) -> None:
         """Nothing can be kept any more: nothing more is called, and nobody hears of an end."""
+        reworded(error, "db")
         self._give_up(error)
         self._under_way = 0
         self._news.set()
@@ -272,13 +289,23 @@ class Run(Generic[T, R]):
 
     @property
     def ends(self) -> int:
-        """How many items have come to their end."""
-        return self._next - self._under_way
+        """How many items have come to their own end: what an interruption left has not."""
+        return self._next - self._under_way - self._left
 
     @property
     def failures(self) -> int:
         """How many of them have no value."""
         return self._failed
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls run now."""
+        return self.calls.lanes.in_flight
+
+    @property
+    def busy(self) -> bool:
+        """Whether an item that was read has not come to its end."""
+        return self._under_way > 0
 
     def _has_room(self) -> bool:
         return self._unstarted < AHEAD and len(self._results) + self._kept < AHEAD
@@ -292,7 +319,10 @@ class Run(Generic[T, R]):
     def ended(self, result: Result[T, R]) -> None:
         """An item has come to its end."""
         self._under_way -= 1
-        self._failed += result.error is not None
+        if self.stopped and unfinished(result):
+            self._left += 1
+        else:
+            self._failed += result.error is not None
         self._results.append(result)
         self._news.set()
 
@@ -301,7 +331,7 @@ class Run(Generic[T, R]):
         ledger, whole = self._ledger, False
         if ledger is not None:
             self._begin_records(ledger)
-        feeder = self._loop.create_task(self._feed())
+        feeder = self.loop.create_task(self._feed())
         watch = watching(self, self._items, self.options.progress)
         try:
             while True:
@@ -310,29 +340,41 @@ class Run(Generic[T, R]):
                     self._results.clear()
                     self._make_room()
                     yield page
-                elif self._read_all and not self._under_way:
-                    whole = self._failure is None and not self._stopped
+                elif (self._read_all or self.stopped) and not self._under_way:
+                    whole = self._failure is None and not self.stopped
                     break
                 else:
                     self._news.clear()
                     await self._news.wait()
             if self._failure is not None:
                 raise self._failure
+            if whole and self.options.lane_names is not None:
+                self.options.lane_names.end()
         finally:
             if watch is not None:
                 watch.close()
-            feeder.cancel()
+            try:
+                await self._call_off(feeder)
+            finally:
+                if ledger is not None:
+                    state: State = "interrupted" if not whole else "failed" if self._failed else "complete"
+                    await uncut(ledger.close(state))
+
+    async def _call_off(self, feeder: asyncio.Task[None]) -> None:
+        """End whatever is left."""
+        feeder.cancel()
+        try:
             await asyncio.wait([feeder])
+        finally:
             await self.calls.close()
-            if self.isolated is not None:
-                await self.isolated.close()
-            if ledger is not None:
-                await ledger.close("interrupted" if not whole else "failed" if self._failed else "complete")
+        if self.isolated is not None:
+            await self.isolated.close()
 
     def interrupt(self, *, cancel: bool = False) -> None:
         """Nothing new starts; what is in flight finishes, or is cancelled."""
-        self._stopped = True
+        self.stopped = True
         self._room.set()
+        self._news.set()
         self.calls.interrupt(cancel=cancel)
 
 

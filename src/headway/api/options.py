@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
+from headway.api.lane_names import LaneNames
 from headway.api.settings import Duration, Limits, Retry, limits_of, seconds
 from headway.config.durations import LONGEST_S
 from headway.core import model
@@ -31,7 +33,8 @@ class Choices(TypedDict, Generic[T], total=False):
     retry: how often, and with what waits.
     timeout: of one attempt (default ten minutes; 0 is none).
     max_duration: of the whole run; what has not finished by then has the code "deadline".
-    max_cost: in USD, of what the calls report with `headway.usage`.
+    max_cost: in USD, of what the calls of this run report with `headway.usage`. Nothing starts once it is reached, and
+        every start sets aside the most that a call of its lane has cost so far.
     isolation: where the callable runs. "process": in worker processes, whose death costs one attempt of one item;
         "thread"; "inline": on the event loop itself. Default: an asynchronous callable inline, any other in threads.
     workers: the most processes (default: one a core).
@@ -65,6 +68,45 @@ class Choices(TypedDict, Generic[T], total=False):
     progress: bool | None
 
 
+def check_work(call: Any, items: Any, *, call_name: str = "call", usage: str = "call, items") -> None:
+    """That there is something to call, and something to call it for; otherwise a line that says what is wrong."""
+    if not callable(call):
+        if callable(items) and _iterable(call):
+            hint = f"the function and the items changed places: ({usage})"
+        elif inspect.isawaitable(call):
+            call.close() if inspect.iscoroutine(call) else None
+            hint = "name the function and do not call it: it is called for every item"
+        else:
+            hint = "it is a function of one item, plain or async"
+        raise UsageError(f"{call_name} is {_shown(call)}", hint=hint)
+    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        raise UsageError(
+            f"{call_name} is {_shown(call)}", hint="it yields: let it return one value for its item"
+        )
+    if not _iterable(items):
+        made = inspect.isgeneratorfunction(items) or inspect.isasyncgenfunction(items)
+        hint = (
+            "call it: it gives the items"
+            if made
+            else "give a list, a generator, anything that can be iterated"
+        )
+        raise UsageError(f"items is {_shown(items)}", hint=hint)
+
+
+def _iterable(items: Any) -> bool:
+    """By its looks: to begin with it may be work, and only once."""
+    return isinstance(items, Iterable | AsyncIterable) or hasattr(type(items), "__getitem__")
+
+
+def _shown(thing: Any) -> str:
+    """An argument in a message: short, and never whatever a large one holds."""
+    if isinstance(thing, str | int | float | None):
+        text = repr(thing)
+        return text if len(text) <= 40 else f"{text[:39]}…"
+    name = getattr(thing, "__name__", None)
+    return f"the {type(thing).__name__} {name}" if name else f"a {type(thing).__name__}"
+
+
 class Options:
     """The same in the scheduler's words, checked."""
 
@@ -84,12 +126,18 @@ class Options:
                 )
         self._tokens = choices.get("tokens")
         self.retry = choices.get("retry") or Retry()
+        given: object = self.retry
+        if not isinstance(given, Retry):
+            raise UsageError(f"retry is {given!r}", hint="it is headway.Retry(max_attempts=…)")
         self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
         self.max_duration_s = seconds(choices.get("max_duration", 0), "max_duration")
         self.max_cost = choices.get("max_cost", 0.0)
         self.concurrency = choices.get("concurrency", 0)
         self.progress = choices.get("progress")
         self.lane_of: Callable[[Any], str] = lane if callable(lane) else lambda _: lane
+        self.lane_names = LaneNames(self._limits) if isinstance(self._limits, Mapping) else None
+        if self._limits and isinstance(self._limits, Mapping) and "lane" not in choices:
+            self._must_have_lane(LANE, self._limits)
         db = choices.get("db")
         self.db = None if db is None else fspath(db)
         self.key = choices.get("key")
@@ -100,9 +148,27 @@ class Options:
                 "db and key go together",
                 hint="key=lambda item: item.id names an item in the file that db names",
             )
-        if self.concurrency < 0:
-            raise UsageError(f"concurrency is {self.concurrency!r}", hint="0 is no cap, otherwise 1 or more")
+        if self.key is not None and not callable(self.key):
+            raise UsageError(
+                f"key is {self.key!r}", hint="it is a function of the item: key=lambda item: item.id"
+            )
+        self._must_count("max_cost", int | float, "0 is no cap, otherwise USD")
+        self._must_count("concurrency", int, "0 is no cap, otherwise 1 or more")
         self._isolate(choices)
+
+    def _must_count(self, name: str, kind: Any, hint: str) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, kind) or not value >= 0:
+            raise UsageError(f"{name} is {value!r}", hint=hint)
+
+    @staticmethod
+    def _must_have_lane(lane: str, limits: Mapping[str, Limits]) -> None:
+        """Without `lane` every item is in the same: limits of others can never count."""
+        if lane not in limits:
+            raise UsageError(
+                f"limits is by lane ({', '.join(map(repr, limits))}), and lane is not given",
+                hint="lane=lambda item: … says which of them an item is in; or give one headway.Limits for all",
+            )
 
     def _isolate(self, choices: Choices[Any]) -> None:
         self.isolation = choices.get("isolation")
@@ -113,8 +179,7 @@ class Options:
         if self.isolation not in (None, *get_args(Isolation)):
             raise UsageError(f"isolation is {self.isolation!r}", hint="it is process, thread or inline")
         for name in ("workers", "recycle_after", "memory_ceiling", "memory_limit"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} is {getattr(self, name)!r}", hint="it is 0 or more")
+            self._must_count(name, int, "it is 0 or more")
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
         if self.isolation == "process":
@@ -123,7 +188,9 @@ class Options:
             self.concurrency = min(self.concurrency or self.workers, self.workers)
 
     def limits_of(self, lane: str) -> model.Limits:
-        """The limits of one lane."""
+        """The limits of one lane, which is met for the first time."""
+        if self.lane_names is not None:
+            self.lane_names.met(lane)
         return limits_of(self._limits, lane)
 
     def estimate(self, item: Any) -> dict[str, Any]:

@@ -61,13 +61,19 @@ class Lane:
         self._spec = LaneSpec(name, limited, Retry().to_core(), self._profile.counting)
         self._lock = threading.Lock()
         self._running: tuple[Background, Calls] | None = None
+        self._closed = False
 
     def permit(self, tokens: float = 0, *, max_output_tokens: float = 0, priority: int = 0) -> Permit:
         """A permit for one call, for `with` or `async with`.
 
         `tokens` is what its input is expected to take, `max_output_tokens` the most that may come back; a higher
-        `priority` goes first. `UnitError` says that there is none: the lane was stopped, or the call can never fit.
+        `priority` goes first. `UnitError` says that there is none: the lane was stopped, or the call can never fit. A closed
+        lane gives none either.
         """
+        for name, given in (("tokens", tokens), ("max_output_tokens", max_output_tokens)):
+            told: object = given
+            if not isinstance(told, int | float) or not told >= 0:
+                raise UsageError(f"{name} is {told!r}", hint="a number of 0 or more")
         estimate = Estimate(float(tokens), float(max_output_tokens), float(max_output_tokens))
         return Permit(self, {"estimate": estimate, "priority": priority})
 
@@ -78,8 +84,9 @@ class Lane:
             background.post(lambda: calls.reopen(self.name, force=True))
 
     def close(self) -> None:
-        """Call off whoever waits, and end the lane's thread. A permit that is asked for later begins anew."""
+        """Call off whoever waits, and end the lane's thread. It gives no more permits."""
         with self._lock:
+            self._closed = True
             running, self._running = self._running, None
         if running is not None:
             background, calls = running
@@ -92,8 +99,16 @@ class Lane:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self.close)
+
     def _started(self) -> tuple[Background, Calls]:
         with self._lock:
+            if self._closed:
+                raise UsageError(f"the lane '{self.name}' was closed", hint="make another headway.Lane")
             if self._running is None:
                 background = Background().__enter__()
                 spec, settings = self._spec, Settings(max_identical_invalid=0)

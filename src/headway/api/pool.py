@@ -21,10 +21,12 @@ import msgspec
 
 from headway.api.attempt import current
 from headway.api.failures import outcome_of
+from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.settings import Duration, Retry, seconds
 from headway.api.threads import Threads
+from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status
@@ -68,6 +70,9 @@ class Worker(Protocol):
         """Do one unit; returns a `WorkerResult`."""
 
 
+#: Results on record; of what JSON cannot say, its text.
+_KEEPING: Final = Keeping(WorkerResult, repr)
+
 Callback = Callable[[Any, WorkerResult], object]
 
 
@@ -110,7 +115,15 @@ class WorkerPool:
         *,
         retry: Retry | None = None,
     ) -> None:
-        if max_workers < 1:
+        if isinstance(worker, type):
+            raise UsageError(f"worker is the class {worker.__name__}", hint=f"make one: {worker.__name__}(…)")
+        if not callable(getattr(worker, "execute", None)):
+            raise UsageError(
+                f"worker is a {type(worker).__name__} without execute",
+                hint="it has a method execute(prompt, payload, timeout) that returns a WorkerResult",
+            )
+        given: object = max_workers
+        if not isinstance(given, int) or given < 1:
             raise UsageError(f"max_workers is {max_workers!r}", hint="1 is the least")
         self._worker = worker
         self._name = job_id or type(worker).__qualname__
@@ -122,6 +135,8 @@ class WorkerPool:
         self._changed = threading.Condition()
         self._active = 0
         self._calling_back = 0
+        #: Ids on record: two units of one id at once would be one.
+        self._under_way: set[str] = set()
         self._running = False
         self._threads = Threads("headway-worker")
         self._calls: Calls | None = None
@@ -166,6 +181,12 @@ class WorkerPool:
                 raise self._failure
             if self._active >= self._max_workers:
                 return False
+            if self._store is not None:
+                if view.id in self._under_way:
+                    raise UsageError(
+                        f"the unit '{view.id}' is under way already", hint="an id names one unit"
+                    )
+                self._under_way.add(view.id)
             self._active += 1
         work = _Work(unit, view, prompt)
         self._background.soon(lambda: self._submit(work))
@@ -211,7 +232,8 @@ class WorkerPool:
         if self._store is not None:
             ledger = Ledger(self._store, self._name, "pool", type(self._worker).__qualname__)
             calls = self._calls
-            ledger.begin(lambda: calls.lanes, self._lost_records)
+            with in_python("store"):
+                ledger.begin(lambda: calls.lanes, self._lost_records)
             self._ledger = ledger
             calls.opened, calls.noted, calls.requeued = ledger.recall, ledger.note, self._requeued
         self._slots = [self._new_slot() for _ in range(self._max_workers)]
@@ -239,7 +261,7 @@ class WorkerPool:
                     key, LANE, payload
                 )
                 if work.kept.value is not None:
-                    work.result = msgspec.json.decode(work.kept.value, type=WorkerResult)
+                    work.result = _KEEPING.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
             work.view.status = "assigned"
@@ -329,7 +351,7 @@ class WorkerPool:
             return
         number = work.kept.attempts + flight.attempts
         self._ledger.ended(
-            work.kept.index, number, flight, end, _json(result), lambda _, end: self._over(work, end.status, result), work.slot
+            work.kept.index, number, flight, end, _recorded(result), lambda _, end: self._over(work, end.status, result), work.slot
         )  # fmt: skip
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
@@ -339,6 +361,7 @@ class WorkerPool:
         work.view.status, work.view.result = str(status), result
         callback = self._on_complete if good else self._on_failed
         with self._changed:
+            self._under_way.discard(work.view.id)
             self._active -= 1
             self._calling_back += callback is not None
             self._changed.notify_all()
@@ -356,6 +379,7 @@ class WorkerPool:
                 self._changed.notify_all()
 
     def _lost_records(self, error: Exception) -> None:
+        reworded(error, "store")
         with self._changed:
             self._failure = error
             self._active = 0
@@ -378,6 +402,17 @@ def _view(unit: Any) -> WorkUnit:
             "a unit has no id", hint="give it one: WorkUnit('…'), {'id': …} or an object with .id"
         )
     return WorkUnit(str(found["id"]), found.get("payload"))
+
+
+def _recorded(result: WorkerResult) -> bytes:
+    """A result for the records; where JSON cannot say it at all, its texts."""
+    try:
+        return _KEEPING.kept(result)[0]
+    except (TypeError, ValueError, RecursionError, UnicodeError, msgspec.ValidationError):
+        plain = WorkerResult(
+            bool(result.success), repr(result.output), repr(result.error), result.execution_time
+        )
+        return _KEEPING.kept(plain)[0]
 
 
 def _json(value: Any) -> bytes:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -29,21 +32,34 @@ async def pages_of(items: Iterable[T] | AsyncIterable[T], threads: Threads) -> A
         return
     more = True
     while more:
-        page, more, fault = await threads.run(lambda: _page(iterator))
-        yield page
+        until = time.monotonic() + PAGE_S
+        got: deque[T] = deque()
+        reading = asyncio.get_running_loop().create_task(threads.run(partial(_read, iterator, got, until)))
+        try:
+            await asyncio.wait([reading], timeout=2 * PAGE_S)
+            if got and not reading.done():
+                # The next one takes its time: those before it do not wait for it. Whatever comes now is given at once.
+                yield _taken(got)
+            more, fault = await reading
+        finally:
+            reading.cancel()
+        yield _taken(got)
         if fault is not None:
             raise fault
 
 
-def _page(iterator: Iterator[Any]) -> tuple[list[Any], bool, Exception | None]:
-    """The next items, whether there may be more, and what the iterator raised after them."""
-    until = time.monotonic() + PAGE_S
-    page: list[Any] = []
+def _taken(page: deque[T]) -> list[T]:
+    """What is there; more may be added at the other end meanwhile."""
+    return [page.popleft() for _ in range(len(page))]
+
+
+def _read(iterator: Iterator[Any], page: deque[Any], until: float) -> tuple[bool, Exception | None]:
+    """Fill a page; whether there may be more, and what the iterator raised."""
     try:
-        for item in iterator:
+        for number, item in enumerate(iterator, 1):
             page.append(item)
-            if len(page) >= PAGE or time.monotonic() >= until:
-                return page, True, None
+            if number >= PAGE or time.monotonic() >= until:
+                return True, None
     except Exception as fault:
-        return page, False, fault
-    return page, False, None
+        return False, fault
+    return False, None

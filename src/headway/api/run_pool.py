@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sized
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
-from headway.api.interrupts import Interrupts, ours
+from headway.api.interrupts import Interrupts
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run, invoker
-from headway.api.options import Options
+from headway.api.options import Options, check_work
 from headway.api.results import Result, T
 from headway.api.settings import Duration, Limits, Retry
 from headway.api.threads import Threads
@@ -57,7 +56,9 @@ def run_pool(
     >>> headway.run_pool(range(100), 4, print, lambda: True)
     PoolResult(completed=0, errored=0, skipped=100)
     """
-    if concurrency < 1:
+    check_work(handler, items, call_name="handler", usage="items, concurrency, handler")
+    given: object = concurrency
+    if not isinstance(given, int) or given < 1:
         raise UsageError(f"concurrency is {concurrency!r}", hint="one at a time is the least")
     limits = Limits(max_concurrency=concurrency)
     options = Options({"limits": limits, "retry": retry, "timeout": timeout, "progress": progress})
@@ -68,13 +69,14 @@ def run_pool(
     if in_a_loop():
         with Background() as background:
             pool = background.make(made)
-            return background.wait(pool.counted(), pool.run.interrupt)
-    return run_here(lambda: _here(made, interruptible=ours()))
+            with Interrupts(pool.run):
+                return background.wait(pool.counted(), pool.run.interrupt)
+    return run_here(lambda: _here(made))
 
 
-async def _here(made: Callable[[], _Pool], *, interruptible: bool) -> PoolResult:
+async def _here(made: Callable[[], _Pool]) -> PoolResult:
     pool = made()
-    with Interrupts(pool.run.interrupt) if interruptible else nullcontext():
+    with Interrupts(pool.run):
         return await pool.counted()
 
 

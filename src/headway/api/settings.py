@@ -51,8 +51,10 @@ class Limits:
         names = ("rpm", "tpm", "input_tpm", "output_tpm", "rpd", "tpd", "max_concurrency")
         told = {name: getattr(self, name) for name in names}
         for name, value in told.items():
-            if value is not None and not value >= 0:
-                raise UsageError(f"{name} is {value!r}", hint="a limit is 0 (none) or more")
+            if value is not None and not (isinstance(value, int | float) and value >= 0):
+                raise UsageError(f"{name} is {value!r}", hint="a limit is a number: 0 (none) or more")
+        if self.max_concurrency is not None and self.max_concurrency != int(self.max_concurrency):
+            raise UsageError(f"max_concurrency is {self.max_concurrency!r}", hint="calls at once are whole")
         burst_s = None if self.burst == "auto" else seconds(self.burst, "burst")
         return model.Limits(**told, min_gap_s=seconds(self.min_gap, "min_gap"), burst_s=burst_s)
 
@@ -79,9 +81,18 @@ class Retry:
 
     def to_core(self) -> model.Retry:
         """As the scheduler wants it."""
-        if self.max_attempts < 1:
-            raise UsageError(f"max_attempts is {self.max_attempts!r}", hint="1 is the least: no retry")
-        if not 0 <= self.jitter <= 1:
+        for name, least, why in (
+            ("max_attempts", 1, "1 is the least: no retry"),
+            ("max_throttles", 0, "0 or more"),
+        ):
+            value: object = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise UsageError(f"{name} is {value!r}", hint=why)
+        on: object = self.on
+        if not isinstance(on, tuple) or not all(isinstance(each, type) for each in on):
+            raise UsageError(f"on is {on!r}", hint="a tuple of exceptions: on=(ConnectionError,)")
+        jitter: object = self.jitter
+        if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
             raise UsageError(f"jitter is {self.jitter!r}", hint="it is a share, from 0 to 1")
         return model.Retry(
             max_attempts=self.max_attempts,
@@ -94,6 +105,9 @@ class Retry:
 
 def seconds(value: Duration, name: str) -> float:
     """A duration; an error that names what it was for."""
+    given: object = value
+    if not isinstance(given, str | int | float):
+        raise UsageError(f"{name} is {value!r}", hint='a duration such as "10m", or seconds; 0 is none')
     try:
         return parse_duration(value)
     except (TypeError, ValueError) as error:

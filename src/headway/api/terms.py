@@ -38,6 +38,9 @@ class Terms:
                 raise UsageError(
                     f"limits is {one!r}", hint="they are headway.Limits(rpm=…, tpm=…), or such by model"
                 )
+        given: object = retry
+        if not isinstance(given, Retry | None):
+            raise UsageError(f"retry is {given!r}", hint="it is headway.Retry(max_attempts=…)")
         self._limits = limits
         self._retry = (retry or Retry()).to_core()
         self.lane_of = lane

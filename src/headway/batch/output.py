@@ -298,7 +298,7 @@ def _result(job: str, row: records.Result, why: Reasons | None = None) -> Result
     if row.input_tokens is not None:
         usage = Usage(row.input_tokens, row.output_tokens or 0, row.cached_tokens or 0)
     return Result(
-        job, row.index, row.custom_id, row.status, row.lane or f"{row.provider}/{row.model}", row.attempts, row.status_code,
+        job, row.index, row.custom_id, row.status, row.lane or f"{row.provider}/{row.model}".removesuffix("/"), row.attempts, row.status_code,
         row.request_id or "", row.body or b"", None if row.status in GOOD else code or row.status, message or "", usage,
         0.0 if row.status == Status.CACHED and not row.cost_usd else row.cost_usd, row.started_utc, row.finished_utc, row.metadata,
     )  # fmt: skip

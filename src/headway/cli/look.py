@@ -18,7 +18,7 @@ from headway.cli.options import json_option, output_name, where_options
 @where_options
 def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
     """List every job in the database, the newest first."""
-    from headway.cli import session
+    from headway.cli import programs, session
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
@@ -30,7 +30,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
         click.echo("there are no jobs yet — 'headway run FILE' starts one")
         return
     rows = [
-        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), _input(job.input))
+        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), programs.made_by(job) if programs.is_one(job) else _input(job.input))
         for job, state in found
     ]  # fmt: skip
     _table(("job", "state", "succeeded", "failed", "started", "input"), rows)
@@ -71,15 +71,15 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 def _show_status(
     settings: Any, store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any
 ) -> None:
-    from headway.cli import session
+    from headway.cli import programs, session
     from headway.cli.onward import next_step
     from headway.display.account import cost_of, spent
     from headway.display.words import duration
 
     click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
-    click.echo(f"  input {job.input}, results {job.out}")
-    click.echo(f"  {job.attempts:,} attempts, {spent(job)}")
-    for line in session.compared(store, job):
+    a_program = programs.is_one(job)
+    lines = [f"  input {job.input}, results {job.out}", f"  {job.attempts:,} attempts, {spent(job)}"]
+    for line in (*(programs.status_lines(job) if a_program else lines), *session.compared(store, job)):
         click.echo(line)
     if state == "paused":
         click.echo("  nothing starts until 'headway resume'")
@@ -105,7 +105,8 @@ def _show_status(
             parts += f"; waits until {session.when(lane['wait_until_utc'])}: {lane['wait']}"
         click.echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
-        click.echo(f"  {next_step(settings, store, job, state)}")
+        onward = programs.next_step(job, state) if a_program else next_step(settings, store, job, state)
+        click.echo(f"  {onward}")
 
 
 def _progress(settings: Any, job: str) -> Any:
@@ -128,7 +129,7 @@ def _progress(settings: Any, job: str) -> Any:
 def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show what UNIT (an id of the input, or an index) of JOB sent, what came back, and every attempt at it."""
     from headway.batch.output import lines_of
-    from headway.cli import session
+    from headway.cli import programs, session
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
@@ -155,9 +156,15 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         "answer_of": source,
     }
     if as_json:
-        session.print_json(facts)
-    else:
-        _show_unit(facts, attempts)
+        more = programs.facts(chosen, route.custom_id, result) if programs.is_one(chosen) else {}
+        session.print_json({**facts, **more})
+        return
+    if programs.is_one(chosen):
+        _show_head(facts, f"lane {route.provider}", attempts)
+        programs.show_unit(chosen, body, result)
+        return
+    _show_head(facts, f"{route.provider}/{route.model} {path}", attempts)
+    _show_exchange(facts)
 
 
 def _repair(repair: Any) -> dict[str, Any]:
@@ -166,15 +173,13 @@ def _repair(repair: Any) -> dict[str, Any]:
     return {"attempt": repair.number, "answer": msgspec.Raw(repair.answer), "request": asked}
 
 
-def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
-    from headway.batch.answer import answer_of
+def _show_head(facts: dict[str, Any], where: str, attempts: list[Any]) -> None:
+    """Which unit it is, and every attempt at it."""
     from headway.cli import session
 
-    result = facts["result"]
-    click.echo(
-        f"{facts['custom_id']} (unit {facts['unit']} of {facts['job']}): {result['headway']['status']}"
-    )
-    click.echo(f"  {facts['provider']}/{facts['model']} {facts['request']['path']}")
+    status = facts["result"]["headway"]["status"]
+    click.echo(f"{facts['custom_id']} (unit {facts['unit']} of {facts['job']}): {status}")
+    click.echo(f"  {where}")
     for attempt in attempts:
         how = attempt.outcome + (f" ({attempt.kind}: {attempt.message})" if attempt.kind else "")
         took = ""
@@ -183,6 +188,13 @@ def _show_unit(facts: dict[str, Any], attempts: list[Any]) -> None:
         code = f", HTTP {attempt.status_code}" if attempt.status_code else ""
         click.echo(f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}")
         _show_note(facts["notes"].get(attempt.number, {}))
+
+
+def _show_exchange(facts: dict[str, Any]) -> None:
+    """What was sent, and what came back."""
+    from headway.batch.answer import answer_of
+
+    result = facts["result"]
     if (source := facts["answer_of"]) is not None:
         whose = "a job that is gone" if source.job is None else f"job {source.job}"
         click.echo(

@@ -183,11 +183,7 @@ def saved_words(saved: Saved) -> str:
 def uses_of(store: Store, job: Job) -> dict[str, Use]:
     """What each of the job's lanes came to, by provider/model."""
     uses = store.use_by_route(job.id)
-    return {
-        f"{route.provider}/{route.model}": uses[route.id]
-        for route in store.routes(job.id)
-        if route.id in uses
-    }
+    return {route.name: uses[route.id] for route in store.routes(job.id) if route.id in uses}
 
 
 def failure_lines(store: Store, job: Job) -> list[str]:
@@ -215,7 +211,7 @@ def stopped(store: Store, job: Job, progress: Any) -> dict[str, str]:
             for name, lane in lanes
             if (lane["wait"] or "").startswith("stopped: ")
         }
-    names = {str(route.id): f"{route.provider}/{route.model}" for route in store.routes(job.id)}
+    names = {str(route.id): route.name for route in store.routes(job.id)}
     return {
         names[route]: f"{code}: {short(message)}"
         for route, (code, message) in job.unfinished.items()
@@ -240,6 +236,4 @@ def lanes_of(store: Store, job: Job) -> dict[str, dict[str, int]]:
     if len(routes) > 1 or job.state in LIVE:
         return store.per_lane(job.id)
     counts = {"pending": job.total - job.ended, **job.counts}
-    return {
-        f"{route.provider}/{route.model}": {what: n for what, n in counts.items() if n} for route in routes
-    }
+    return {route.name: {what: n for what, n in counts.items() if n} for route in routes}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Self
 
+import msgspec
+
 from headway.core.model import Estimate, Purse, Usage
 
 #: Sums of cents carry rounding; a start that fits to within this does fit.
@@ -88,6 +90,27 @@ class Budget:
         else:
             self.spent_usd += usage.cost_usd or 0.0
             self.spent_tokens += usage.input_tokens + usage.output_tokens
+
+
+class Costliest:
+    """What a start is taken to cost where nobody knows before it ends: the most that a call of its lane has cost so far.
+
+    While nothing is known of a lane its starts are free, but none fits a cap that is reached.
+    """
+
+    __slots__ = ("_most",)
+
+    def __init__(self) -> None:
+        self._most: dict[str, float] = {}
+
+    def saw(self, lane: str, usage: Usage | None) -> None:
+        """A call has ended."""
+        if usage is not None and usage.cost_usd:
+            self._most[lane] = max(usage.cost_usd, self._most.get(lane, 0.0))
+
+    def priced(self, estimate: Estimate, lane: str) -> Estimate:
+        """The estimate with that cost in it."""
+        return msgspec.structs.replace(estimate, cost_usd=self._most.get(lane, 2.0 * ROUNDING))
 
 
 def _tokens(estimate: Estimate) -> float:

@@ -299,5 +299,7 @@ class Settings(msgspec.Struct, frozen=True):
     delay_s: float = 0.0
     #: Identical `invalid` answers in a row that stop a lane: the fault is then not in the unit.
     max_identical_invalid: int = 10
+    #: Whether costs are known only once they were told: the most that a lane's calls have cost stands for the next.
+    costs_told_late: bool = False
     #: Whether further units may come after the source has run dry (see `InputClosed`).
     input_open: bool = False

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal
 
 from headway.core import commands, events
-from headway.core.budget import Budget
+from headway.core.budget import Budget, Costliest
 from headway.core.commands import Command
 from headway.core.dependencies import Dependencies
 from headway.core.events import Event
@@ -51,6 +51,8 @@ class Scheduler:
         self.out: dict[int, Entry] = {}
         self.waiting = Dependencies()
         self.budget = Budget(self.settings.max_cost_usd, self.settings.max_tokens)
+        #: Where costs are told late: what they have been.
+        self.costliest = Costliest() if self.settings.costs_told_late else None
         #: The budgets of lanes, by name: several lanes may share one.
         self.purses: dict[str, Budget] = {}
         self.concurrency = self.settings.concurrency
@@ -172,7 +174,10 @@ class Scheduler:
             self._tell_of_others(lane, others)
         self._dirty[lane.key] = lane
         budget, purses = self.budget, lane.purses
-        if outcome.usage is not None or outcome.kind not in REFUSED:
+        if self.costliest is not None:
+            self.costliest.saw(lane.key, outcome.usage)
+            budget.spend(entry.unit.estimate, outcome.usage)
+        elif outcome.usage is not None or outcome.kind not in REFUSED:
             budget.spend(entry.estimate, outcome.usage)
             for purse in purses:
                 purse.spend(entry.estimate, outcome.usage)
@@ -568,6 +573,8 @@ class Scheduler:
         """Take all permits together and charge everything, or nothing."""
         budget, purses = self.budget, lane.purses
         if budget.capped or purses:
+            if self.costliest is not None:
+                entry.estimate = self.costliest.priced(entry.estimate, lane.key)
             if not (budget.fits(entry.estimate) and self._affordable(entry, lane)):
                 if not lane.stopped:
                     self._broke[lane.key] = (

@@ -182,15 +182,17 @@ class Calls(Turns):
         tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
         if self._wake is not None:
             self._wake.cancel()
         called_off = End(Status.CANCELLED, "interrupted", "cancelled")
-        for flight in list(self._flights.values()):
-            # One may have its value, and only the scheduler has not heard of it: that is not thrown away.
-            good = flight.outcome is not None and flight.outcome.kind is None
-            self._end(flight, DONE if good else called_off)
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:  # Whoever closes may be called off himself.
+            for flight in list(self._flights.values()):
+                # One may have its value, and only the scheduler has not heard of it: that is not thrown away.
+                good = flight.outcome is not None and flight.outcome.kind is None
+                self._end(flight, DONE if good else called_off)
 
     # -- acting -----------------------------------------------------------------------------------------------
 

@@ -50,6 +50,11 @@ class Route(msgspec.Struct, frozen=True):
     id: int = 0
     priorities: tuple[int, ...] = (0,)
 
+    @property
+    def name(self) -> str:
+        """For people: the provider and its model. A lane of a Python program has none."""
+        return f"{self.provider}/{self.model}" if self.model else self.provider
+
 
 class NewUnit(msgspec.Struct, frozen=True, gc=False):
     """A unit as it is taken in. `route` is the number that `add_route` gave."""

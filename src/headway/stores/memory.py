@@ -244,7 +244,7 @@ class MemoryStore:
         return sorted(rows, key=lambda row: -row[1])
 
     def per_lane(self, job: int) -> dict[str, dict[str, int]]:
-        names = {route.id: f"{route.provider}/{route.model}" for route in self._routes[job]}
+        names = {route.id: route.name for route in self._routes[job]}
         found: dict[str, dict[str, int]] = {}
         for unit in self._units[job]:
             counts = found.setdefault(names[unit.new.route], {})

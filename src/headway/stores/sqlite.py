@@ -351,7 +351,7 @@ class SqliteStore:
 
     def per_lane(self, job: int) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {}
-        names = {route.id: f"{route.provider}/{route.model}" for route in self.routes(job)}
+        names = {route.id: route.name for route in self.routes(job)}
         for route, status, count in self._rows("per_route", *_span(job)):
             found.setdefault(names[route], {})[status] = count
         return found

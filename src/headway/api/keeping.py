@@ -1,0 +1,95 @@
+"""Values on record: JSON, and bytes where a value has them.
+
+JSON says texts, numbers, lists and dictionaries as they are. A tuple comes back as a list and a dataclass as a dictionary, on
+the first run as on every later one; `returns=` names a type to read them as. Bytes stand as base64 in JSON: a value that
+has some is wrapped with the paths to them, so that it comes back with bytes in it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+#: How a wrapped value begins. One that begins so by itself is wrapped too.
+_MARK: Final = b'{"$bytes":'
+_BYTES: Final = (bytes, bytearray, memoryview)
+
+Path = tuple[str | int, ...]
+
+
+class _Wrapped(msgspec.Struct, frozen=True):
+    """A value, and where in it bytes are."""
+
+    paths: list[Path] = msgspec.field(name="$bytes")
+    value: Any
+
+
+_unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
+
+
+class Keeping:
+    """Values of one type."""
+
+    def __init__(self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None) -> None:
+        """`otherwise` makes something else of what JSON cannot say."""
+        self._returns = returns
+        self._decode = msgspec.json.Decoder(returns).decode
+        self._encode = msgspec.json.Encoder(enc_hook=otherwise).encode
+        self._otherwise = otherwise
+
+    def kept(self, value: Any) -> tuple[bytes, Any]:
+        """As it goes on record, and as whoever finds it there will see it."""
+        said = self._encode(value)
+        if not said.startswith(_MARK):
+            seen = self._decode(said)
+            if _same(seen, value):
+                return said, seen
+        try:
+            plain = msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=self._otherwise)
+        except TypeError:  # Keys that JSON has only by `otherwise`: no bytes are looked for.
+            return said, self.found(said)
+        paths = list(_paths(plain))
+        if paths or said.startswith(_MARK):
+            said = self._encode(_Wrapped(paths, plain))
+        return said, self.found(said)
+
+    def found(self, said: bytes) -> Any:
+        """What is on record, as a value."""
+        if not said.startswith(_MARK):
+            return self._decode(said)
+        value = with_bytes(said)
+        return value if self._returns is Any else msgspec.convert(value, self._returns)
+
+
+def with_bytes(said: bytes) -> Any:
+    """A wrapped value without its wrapping."""
+    wrapped = _unwrapped(said)
+    holder = [wrapped.value]
+    for path in wrapped.paths:
+        at: Any = holder
+        *way, last = (0, *path)
+        for step in way:
+            at = at[step]
+        at[last] = b64decode(at[last])
+    return holder[0]
+
+
+def _same(seen: Any, value: Any) -> bool:
+    try:
+        return bool(seen == value)
+    except Exception:  # A class may think of == what it wants.
+        return False
+
+
+def _paths(plain: Any, path: Path = ()) -> Iterator[Path]:
+    if isinstance(plain, _BYTES):
+        yield path
+    elif isinstance(plain, dict):
+        for key, value in plain.items():
+            yield from _paths(value, (*path, key))
+    elif isinstance(plain, list | tuple | set | frozenset):
+        for index, value in enumerate(plain):
+            yield from _paths(value, (*path, index))

@@ -1,0 +1,360 @@
+"""Ctrl-C in every front: running calls finish at the first, are cancelled at the second; finished results are there.
+
+Each script is a process of its own, and says what it does in a log: `_wait_for` reads it, and nothing sleeps and hopes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headway
+from headway import Limits
+from headway.api import interrupts
+from headway.testing import virtual_time
+
+#: Four calls at once; each says that it began, and ends once the file "go" is there, or never. Call 0 ends by itself.
+HEAD = """
+import asyncio, os, signal, sys, time
+from pathlib import Path
+import headway
+
+log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+def say(text):
+    os.write(log, f"{text}\\n".encode())
+
+async def call(number):
+    say(f"began {number}")
+    while number and not Path("go").exists():
+        try:
+            await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            say("cancelled")
+            raise
+    return number
+
+def blocking(number):
+    say(f"began {number}")
+    while number and not Path("go").exists():
+        time.sleep(0.005)
+    return number
+
+CHOICES = dict(limits=headway.Limits(max_concurrency=4, rpm=0), progress=False)
+DB = dict(db="h.db", key=str, name="n")
+
+def caught(work):
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        work()
+        say("ended as if nothing had been")
+    except KeyboardInterrupt as stopped:
+        say(f"results {[one.value for one in getattr(stopped, 'results', [])]}")
+        say(f"handler {signal.getsignal(signal.SIGINT) is handler}")
+        raise
+"""
+
+FRONTS = {
+    "map": "caught(lambda: headway.map(call, range(100), **CHOICES, **DB))",
+    "threads": "caught(lambda: headway.map(blocking, range(100), **CHOICES, **DB))",
+    "amap": "caught(lambda: asyncio.run(headway.amap(call, range(100), **CHOICES, **DB)))",
+    "run_until_complete": """
+loop = asyncio.new_event_loop()
+caught(lambda: loop.run_until_complete(headway.amap(call, range(100), **CHOICES, **DB)))
+""",
+    "map in a loop": """
+async def main():
+    return headway.map(call, range(100), **CHOICES, **DB)
+
+caught(lambda: asyncio.run(main()))
+""",
+    "async for": """
+async def main():
+    async for done in headway.stream(call, range(100), **CHOICES, **DB):
+        say(f"got {done.get()}")
+
+caught(lambda: asyncio.run(main()))
+""",
+    "for": """
+def main():
+    for done in headway.stream(call, range(100), ordered=True, **CHOICES, **DB):
+        say(f"got {done.get()}")
+
+caught(main)
+""",
+    "two at once": """
+async def main():
+    one = headway.amap(call, [0, 1, 2], **CHOICES, **DB)
+    two = headway.amap(call, range(3, 100), **CHOICES, db="h.db", key=str, name="m")
+    await asyncio.gather(one, two)
+
+caught(lambda: asyncio.run(main()))
+""",
+    "run_pool": "caught(lambda: headway.run_pool(range(100), 4, call, progress=False))",
+}
+
+
+class Script:
+    """A program that runs, and what it says."""
+
+    def __init__(self, folder: Path, body: str) -> None:
+        (folder / "script.py").write_text(HEAD + body, encoding="utf-8")
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "script.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )  # fmt: skip
+
+    def said(self) -> list[str]:
+        log = self.folder / "log"
+        return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+
+    def wait_for(self, beginning: str, times: int = 1) -> None:
+        give_up_at = time.monotonic() + 30
+        while sum(line.startswith(beginning) for line in self.said()) < times:
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < give_up_at, self.said()
+            time.sleep(0.005)
+
+    def wait_for_stderr(self, text: str) -> None:
+        """Until it has said so; what is read of a line stays read."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if text in line:
+                return
+        raise AssertionError(f"it never said {text!r}")
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def go(self) -> None:
+        (self.folder / "go").touch()
+
+    def ended(self) -> str:
+        _, errors = self.process.communicate(timeout=30)
+        return errors
+
+
+@pytest.fixture
+def scripts() -> Iterator[list[Script]]:
+    made: list[Script] = []
+    yield made
+    for script in made:
+        if script.process.poll() is None:
+            script.process.kill()
+        script.process.communicate()
+
+
+def kept(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "h.db")) as connection:
+        found = connection.execute("SELECT count(*) FROM units WHERE status = 'succeeded'").fetchone()
+    return int(found[0])
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_the_first_ctrl_c_lets_running_calls_finish_and_starts_none(
+    front: str, tmp_path: Path, scripts: list[Script]
+) -> None:
+    script = Script(tmp_path, FRONTS[front])
+    scripts.append(script)
+    running = 6 if front == "two at once" else 4
+    script.wait_for("began", running + 1)  # Call 0 ended, and made room.
+    script.interrupt()
+    script.wait_for_stderr("in flight will finish; Ctrl-C again cancels")
+    script.go()
+    errors = script.ended()
+    said = script.said()
+    began = sum(line.startswith("began") for line in said)
+    assert began == running + 1, said
+    assert "cancelled" not in said
+    assert "KeyboardInterrupt" in errors
+    assert script.process.returncode in (130, -signal.SIGINT)
+    assert "handler True" in said
+    if front != "run_pool":
+        assert kept(tmp_path) == began
+    if "for" in front.split():
+        assert sum(line.startswith("got") for line in said) == began
+    elif front not in ("run_pool", "two at once"):
+        assert "results [0, 1, 2, 3, 4]" in said
+
+
+@pytest.mark.parametrize("front", [front for front in FRONTS if front not in ("threads", "run_pool")])
+def test_the_second_cancels_and_nothing_finished_is_lost(
+    front: str, tmp_path: Path, scripts: list[Script]
+) -> None:
+    script = Script(tmp_path, FRONTS[front])
+    scripts.append(script)
+    running = 6 if front == "two at once" else 4
+    script.wait_for("began", running + 1)
+    script.interrupt()
+    script.wait_for_stderr("Ctrl-C again cancels")
+    script.interrupt()
+    errors = script.ended()
+    said = script.said()
+    assert said.count("cancelled") == running, said
+    assert "KeyboardInterrupt" in errors
+    assert script.process.returncode in (130, -signal.SIGINT)
+    assert "handler True" in said
+    assert kept(tmp_path) == 1
+
+
+def test_without_a_db_the_exception_has_what_had_finished(tmp_path: Path, scripts: list[Script]) -> None:
+    script = Script(tmp_path, "caught(lambda: headway.map(call, range(100), **CHOICES))")
+    scripts.append(script)
+    script.wait_for("began", 5)
+    script.interrupt()
+    script.wait_for_stderr("Ctrl-C again cancels")
+    script.go()
+    errors = script.ended()
+    assert "results [0, 1, 2, 3, 4]" in script.said()
+    assert "KeyboardInterrupt: 5 calls had finished" in errors
+    assert "stopped.results" in errors
+
+
+def test_items_that_never_come_do_not_hold_up_the_end(tmp_path: Path, scripts: list[Script]) -> None:
+    body = """
+def items():
+    yield 0
+    time.sleep(3600)
+
+caught(lambda: headway.map(call, items(), **CHOICES))
+"""
+    script = Script(tmp_path, body)
+    scripts.append(script)
+    script.wait_for("began 0")
+    script.interrupt()
+    script.ended()
+    assert "results [0]" in script.said()
+
+
+def test_a_map_inside_of_a_call_finishes_with_it(tmp_path: Path, scripts: list[Script]) -> None:
+    body = """
+async def outer(number):
+    return sum(await headway.amap(call, [number, number + 1, number + 2], limits=headway.Limits(max_concurrency=1)))
+
+caught(lambda: asyncio.run(headway.amap(outer, [1, 2, 3], limits=headway.Limits(max_concurrency=1, rpm=0))))
+"""
+    script = Script(tmp_path, body)
+    scripts.append(script)
+    script.wait_for("began 1")
+    script.interrupt()
+    script.wait_for_stderr("1 in flight will finish")
+    script.go()
+    script.ended()
+    assert "results [6]" in script.said()
+
+
+def test_a_programs_own_handler_stays(tmp_path: Path, scripts: list[Script]) -> None:
+    body = """
+def mine(number, frame):
+    say("mine")
+    Path("go").touch()
+
+signal.signal(signal.SIGINT, mine)
+say(f"sum {sum(headway.map(call, range(10), **CHOICES))}")
+say(f"sum {sum(asyncio.run(headway.amap(call, range(10), **CHOICES)))}")
+say(f"still {signal.getsignal(signal.SIGINT) is mine}")
+"""
+    script = Script(tmp_path, body)
+    scripts.append(script)
+    script.wait_for("began", 5)
+    script.interrupt()
+    assert script.ended() == ""
+    assert [line for line in script.said() if not line.startswith("began")] == [
+        "mine", "sum 45", "sum 45", "still True",
+    ]  # fmt: skip
+
+
+def test_a_handler_that_is_set_meanwhile_is_not_taken_away() -> None:
+    def mine(*_: Any) -> None:
+        pass
+
+    def call(number: int) -> int:
+        return number
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        for done in headway.stream(call, range(3), ordered=True):
+            if done.index == 0:
+                signal.signal(signal.SIGINT, mine)
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_leave_the_handler_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[Any] = []
+
+    def call(number: int) -> int:
+        seen.append(signal.getsignal(signal.SIGINT))
+        return number
+
+    thread = threading.Thread(target=lambda: headway.map(call, [1]))
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+async def test_a_run_that_is_cancelled_twice_keeps_what_had_finished(tmp_path: Path) -> None:
+    """As by somebody else's handler: the second cancellation comes while the first one tidies up."""
+    ended = asyncio.Event()
+
+    async def call(number: int) -> int:
+        if number:
+            ended.set()
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                task.cancel()
+                await asyncio.sleep(0)
+        return number
+
+    options: Any = {
+        "db": tmp_path / "h.db",
+        "key": str,
+        "name": "n",
+        "limits": Limits(max_concurrency=1, rpm=0),
+    }
+    task = asyncio.create_task(headway.amap(call, range(5), **options))
+    await ended.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert kept(tmp_path) == 1
+    with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
+        assert connection.execute("SELECT state FROM jobs").fetchone() == ("interrupted",)
+
+
+@virtual_time()
+async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
+    """It has ended, and the scheduler has not heard of it yet."""
+    from headway.core.model import SUCCESS, LaneSpec, Limits, Retry
+    from headway.engine.calls import Calls, End, Flight
+
+    ends: list[End] = []
+    began = asyncio.Event()
+
+    async def call(flight: Flight) -> Any:
+        began.set()
+        return SUCCESS
+
+    calls = Calls(lambda lane: LaneSpec(lane, Limits(max_concurrency=1), Retry()))
+    calls.submit("x", call, lambda flight, end: ends.append(end))
+    await began.wait()
+    await calls.close()
+    assert [str(end.status) for end in ends] == ["succeeded"]
+
+
+def test_nobody_listens_in_the_end() -> None:
+    assert not interrupts._ears._listeners
