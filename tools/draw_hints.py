@@ -47,7 +47,8 @@ facts = understand(Seen(429, headers, body), profile_for(base_url, kind), now_ut
   `too_large`.
 - The wait is `retry-after-ms`, then `Retry-After`, then what the body says, then the message. A hold lasts as long as the
   longest of them. Clock times without a zone are in the zone that the caller names (`zone=`), unknown zones are UTC.
-- Instants are read against the response's `Date` header where there is one, otherwise against `now_utc`.
+- Instants are read against the response's `Date` header where there is one, otherwise against `now_utc`. A `Date` is rounded
+  down to the second, so such a wait may be a second longer than its own rounding explains; the meters allow for that.
 - A limit without its number is no report; a reset longer than the period allows is dropped; of two limits on the same
   thing the tighter one counts; what lies more than a year away is ignored.
 """

@@ -112,6 +112,9 @@ def said(stdout: bytes, stderr: bytes) -> Facts | None:
     now_utc, zone = time.time(), _zone()
     for profile in _AGENTS:
         facts = _limit_in(seen, profile, now_utc, zone)
+        if facts is not None and facts.kind is Kind.QUOTA and "_" not in facts.code:
+            # No code, words alone: whether they speak of money, or of what comes back by itself, is looked at here.
+            return _in_plain_words(text, now_utc, zone) or facts
         if facts is not None:
             return facts
     return _in_plain_words(text, now_utc, zone)
