@@ -485,7 +485,7 @@ class Lane:
             if meter.shallow:
                 meter.accepted(mark, entry.started_at, CALM)
                 proven_s = min(proven_s, meter.depth_s)
-        widest = max(LEAST_WIDEST_PROBE, int(self.rate * min(WIDEST_PROBE_S, PROBE_SHARE * proven_s)))
+        widest = max(LEAST_WIDEST_PROBE, int(self.rate_at(self.last_start_at) * min(WIDEST_PROBE_S, PROBE_SHARE * proven_s)))
         self.probe_width = min(self.probe_width * 2, widest)
 
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
