@@ -62,7 +62,7 @@ def test_a_provider_without_a_model_of_its_own_needs_one_in_the_row() -> None:
     with pytest.raises(UsageError) as caught:
         Router(config(BARE)).route(None)
     assert str(caught.value) == (
-        "\"model\" is missing, and provider 'bare' has none of its own — name one in the row, or set model in "
+        "\"model\" is missing, and provider 'bare' has none of its own — name one in the row, give --model, or set model in "
         "[providers.bare]"
     )
 

@@ -226,8 +226,8 @@ def test_a_method_left_out_is_post() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"[1]", "must be a JSON object"),
-        (b'"text"', "must be a JSON object"),
+        (b"[1]", "must be a JSON object, one a line (of an array: jq -c '.[]')"),
+        (b'"text"', "must be a JSON object, one a line (of an array: jq -c '.[]')"),
         (b"{nope}", "not JSON: object keys must be strings (byte 1)"),
         (b'{"prompt": "Hi"', "not JSON: it ends too early"),
         (b'{"prompt": "Hi"} x', "not JSON: trailing characters (byte 18)"),

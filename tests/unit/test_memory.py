@@ -157,6 +157,13 @@ def test_levels_are_rebuilt_from_the_starts_of_the_earlier_life() -> None:
     assert tokens.level(LATER) == pytest.approx(6000.0 - 1500.0 + 200.0)
 
 
+def test_starts_that_set_too_much_aside_leave_no_debt_beyond_the_bucket() -> None:
+    """What was let in fitted; a guess at answers that nobody knew is no reason to wait for minutes."""
+    lane = one_lane(Limits(tpm=6000.0, burst_s=5.0))
+    rebuild_levels(lane, [(at, (1.0, 3000.0, 10.0, 0.0)) for at in (-3.0, -2.0, -1.0)])
+    assert lane.meters[0].full_at == pytest.approx(-1.0 + 5.0)
+
+
 def test_a_burst_before_a_restart_is_not_repeated_after_it() -> None:
     lane = Lane(one_lane(Limits(rpm=60.0, burst_s=60.0)).spec, LATER, {})
     rebuild_levels(lane, [(LATER - 1.0, (1.0, 0.0, 0.0, 0.0))] * 60)

@@ -7,6 +7,7 @@ from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
 from headway.core.events import Finished, HoldLane, Pause, Resume
+from headway.core.lane import Lane
 from headway.core.model import (
     Counting,
     Dimension,
@@ -194,3 +195,17 @@ def test_a_minimum_gap_is_told_in_seconds() -> None:
     assert share.name == "minimum gap"
     assert share.limit == pytest.approx(0.5)
     assert share.used > 0.9
+
+
+def test_a_window_that_was_only_suspected_for_a_moment_was_no_limit() -> None:
+    run = Run(units(100), lane_spec(limits=Limits(rpm=600, burst_s=SECOND)))
+    lane = run.lane()
+    lane.window.suspect(3, 0.0)
+    play(run, lambda start, now: (_clear(lane, now), ok(start.unit.index)))
+    assert [share.name for share in run.view(1e4).shares] == ["requests per minute"]
+
+
+def _clear(lane: Lane, now: float) -> float:
+    if now > 0.5:
+        lane.window.clear()
+    return 0.2

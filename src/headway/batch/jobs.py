@@ -312,7 +312,7 @@ class Intake:
         return InputError(
             f"{self._source.name} has {what}; nothing was sent",
             (*lines, *more),
-            hint="mend them, or leave them out with --skip-bad-rows",
+            hint="mend them" if self._skip_bad else "mend them, or leave them out with --skip-bad-rows",
         )
 
     def _twice(self, custom_id: str) -> UsageError:

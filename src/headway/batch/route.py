@@ -66,7 +66,7 @@ class Router:
         if self._default.model is None:
             raise UsageError(
                 f"\"model\" is missing, and provider '{self._default.name}' has none of its own",
-                hint=f"name one in the row, or set model in [providers.{self._default.name}]",
+                hint=f"name one in the row, give --model, or set model in [providers.{self._default.name}]",
             )
         return _target(self._default, self._default.model)
 

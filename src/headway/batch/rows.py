@@ -236,7 +236,9 @@ def _not_json(error: Exception, line: bytes) -> str:
     if isinstance(error, msgspec.ValidationError):
         what = str(error).partition(" - at ")[0]
         return (
-            "must be a JSON object" if what.startswith("Expected `object`") else f"not JSON: {what.lower()}"
+            "must be a JSON object, one a line (of an array: jq -c '.[]')"
+            if what.startswith("Expected `object`")
+            else f"not JSON: {what.lower()}"
         )
     what = str(error).removeprefix("JSON is malformed: ")
     if what == "Input data was truncated":

@@ -89,9 +89,13 @@ class Bound:
 
 
 def _nearest(name: str, columns: Sequence[str]) -> str:
-    """What may have been meant: capitals are the usual slip."""
+    """What may have been meant: capitals are the usual slip, and tables that are divided by something else."""
     import difflib  # only a typing error pays for it
 
+    divider = next((mark for mark in ";\t|" if len(columns) == 1 and mark in columns[0]), None)
+    if divider is not None:
+        said = {";": "semicolons", "\t": "tabs (name it .tsv)", "|": "bars"}[divider]
+        return f"its header looks divided by {said}, not commas: {columns[0]!r}"
     folded = {column.casefold(): column for column in reversed(columns)}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=_LEAST_LIKENESS)
     if near:

@@ -156,9 +156,9 @@ def show(first: str, ahead: Ahead, *, err: bool = False) -> None:
     console.print(first, markup=False)
     if ahead.job is not None:
         job = ahead.job
+        rest = "the rest would be sent" if job.good < job.total else "--fresh plans it as a new job"
         console.print(
-            f"  job {job.name} has {job.good:,} of {job.total:,} answers already; the rest would be sent",
-            markup=False,
+            f"  job {job.name} has {job.good:,} of {job.total:,} answers already; {rest}", markup=False
         )
     if ahead.forecast.requests:
         console.print(table(ahead.forecast, console.width))

@@ -84,7 +84,7 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "breaker", "broke", "caution", "closed_at", "estimator",
+        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker", "broke", "caution", "closed_at", "estimator",
         "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge", "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
         "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "paused_until", "probe_after", "probe_pause_s",
         "probe_width", "probed_at", "probes_out", "purses", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
@@ -128,6 +128,8 @@ class Lane:
         #: For `shares`: how long it had something to start, the window times that, how long attempts took, how long it
         #: was held; since when it might start something, and since when it may not.
         self.worked_s = self.window_s = self.flight_s = self.held_s = 0.0
+        #: How much of `worked_s` it had a window at all.
+        self.bounded_s = 0.0
         self.free_at = now
         self.closed_at = NEVER
         self.wake_at = NEVER
@@ -431,6 +433,7 @@ class Lane:
             self.worked_s += seconds
             if not self.window.open:
                 self.window_s += seconds * self.window.size
+                self.bounded_s += seconds
 
     def closed(self, now: float) -> None:
         """A hold begins; one that only grows has begun before."""
@@ -485,7 +488,10 @@ class Lane:
             if meter.shallow:
                 meter.accepted(mark, entry.started_at, CALM)
                 proven_s = min(proven_s, meter.depth_s)
-        widest = max(LEAST_WIDEST_PROBE, int(self.rate_at(self.last_start_at) * min(WIDEST_PROBE_S, PROBE_SHARE * proven_s)))
+        widest = max(
+            LEAST_WIDEST_PROBE,
+            int(self.rate_at(self.last_start_at) * min(WIDEST_PROBE_S, PROBE_SHARE * proven_s)),
+        )
         self.probe_width = min(self.probe_width * 2, widest)
 
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:

@@ -151,3 +151,7 @@ def rebuild_levels(
             continue  # Its pace is only where a search begins; at that pace the starts would be a debt of minutes.
         meter.rebuild(((at, costs[meter.place]) for at, costs in starts), recorded_at)
     lane.last_start_at = max((at for at, _ in starts), default=ALWAYS)
+    if starts:
+        for meter in lane.meters:
+            # The last of them was let in: no bucket owed more than it holds, whatever was set aside for answers that nobody knew.
+            meter.full_at = min(meter.full_at, lane.last_start_at + meter.ceiling_s)

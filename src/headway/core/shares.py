@@ -5,7 +5,8 @@ a pace that is being found) count each second by what it allowed then. What coul
 lane had something to start, and what was in the bucket at the beginning. That time is summed at starts: since the last one,
 or since the unit might have gone, if that was later; not while the lane was held, stopped or paused.
 
-In flight, the same: how long attempts took, all in all, by the size of the window over that time.
+In flight, the same: how long attempts took, all in all, by the size of the window over that time. A window that only a
+suspicion had for a while was no limit.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ def shares(lane: Lane) -> tuple[Share, ...]:
         for meter in lane.meters
         if meter.used_s > 0.0 and not (searching and meter.name == LEARNED)
     ]
-    if lane.window_s > 0.0:
-        size = lane.window_s / lane.worked_s
-        found.append(Share(CONCURRENCY, round(size), _capped(lane.flight_s, lane.window_s)))
+    if lane.bounded_s > BINDING * lane.worked_s:
+        size = lane.window_s / lane.bounded_s
+        flight_s = lane.flight_s * lane.bounded_s / lane.worked_s
+        found.append(Share(CONCURRENCY, round(size), _capped(flight_s, lane.window_s)))
     return tuple(sorted(found, key=lambda share: -share.used))
 
 

@@ -96,7 +96,7 @@ def held_back(lane: LaneView, cap: Share | None = None) -> str:
     elif top is None:
         text = "no limit was met"
     elif top.binds:
-        text = f"{_limit(top)} was the limit, {top.used:.0%} of it used"
+        text = f"{_limit(top)}{',' if top.found else ''} was the limit, {top.used:.0%} of it used"
     else:
         text = f"no limit held it back ({top.used:.0%} used of {_limit(top)})"
     if lane.held_s >= SHORT_HOLD_S:
@@ -108,7 +108,7 @@ def _limit(share: Share) -> str:
     if share.name == CONCURRENCY:
         return f"{share.limit:,.0f} at once"
     if share.found:
-        return f"a pace of about {share.limit:,.0f} {share.dimension.replace('_', ' ')} per minute, which the lane found,"
+        return f"a pace of about {share.limit:,.0f} {share.dimension.replace('_', ' ')} per minute, which the lane found"
     if share.name == "minimum gap":
         return f"a minimum gap of {duration(share.limit)}"
     return f"{share.limit:,.0f} {share.name}"

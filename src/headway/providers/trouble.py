@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Final
 
 import aiohttp
@@ -35,7 +37,10 @@ _TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
         "the host {host} cannot be resolved: check base_url, the network and its DNS",
     ),
     (aiohttp.ConnectionTimeoutError, f"no connection to {{host}} within {duration(CONNECT_S)}"),
-    (aiohttp.ClientConnectorError, "no connection to {host} ({text})"),
+    (
+        aiohttp.ClientConnectorError,
+        "no connection to {host} ({text}): check that a server runs there, and base_url",
+    ),
     (aiohttp.ServerDisconnectedError, "{host} closed the connection before it answered"),
     (aiohttp.ClientPayloadError, "the answer broke off: {text}"),
     (HttpProcessingError, "{host} answers something that is no HTTP ({text})"),
@@ -61,5 +66,8 @@ def _reason(fault: BaseException) -> str:
     if isinstance(fault, HttpProcessingError):
         return fault.message
     if isinstance(fault, OSError) and fault.strerror:
-        return fault.strerror
+        known = fault.errno is not None and fault.errno in errno.errorcode
+        return (
+            os.strerror(fault.errno or 0).lower() if known else fault.strerror
+        )  # Loops add the address again.
     return str(fault) or type(fault).__name__
