@@ -107,9 +107,10 @@ class Input(msgspec.Struct, frozen=True):
 def open_input(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None = None) -> Input:
     """Look at the whole input once."""
     recipe = recipe or Recipe()
+    # A file that is not there is told before a flag that it would need.
+    content = "" if path == "-" else digest_of(path)
     recipe.check(path)
     if path != "-":
-        content = digest_of(path)
         digest = recipe.digest(content, path)
         return Input(Path(path).name, str(Path(path).absolute()), digest, recipe=recipe, content=content)
     spool = TemporaryFile()  # noqa: SIM115 - the input lives as long as the command.

@@ -131,7 +131,7 @@ def _run_new(
     with lock_of(config, name):
         job, left_out = _taken_in(config, store, source, name, str(flags.out), taking, elders)
         if left_out and not shown["quiet"]:
-            session.say(f"{left_out:,} bad rows were left out")
+            session.say("1 bad row was left out" if left_out == 1 else f"{left_out:,} bad rows were left out")
         if elders and not shown["quiet"]:
             session.say(_about_elder(job, elders[0]))
         return running.run_job(config, store, job, flags, **shown)

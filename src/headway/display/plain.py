@@ -87,8 +87,8 @@ def noted_line(event: Event, at: Clock = clock) -> str:
 def progress_line(view: View, at: Clock = clock) -> str:
     """The whole run in one line."""
     ended, snapshot = view.ended, view.snapshot
-    share = ended / view.total if view.total else 1.0
-    parts = [f"{ended:,}/{view.total:,} ({share:.0%})", f"{snapshot.in_flight} in flight"]
+    percent = 100 * ended // view.total if view.total else 100  # Not 100 before it is.
+    parts = [f"{ended:,}/{view.total:,} ({percent}%)", f"{snapshot.in_flight} in flight"]
     rate = sum(lane.rate_per_s for lane in snapshot.lanes)
     if rate:
         parts.append(f"{rate:.1f}/s")
