@@ -364,7 +364,7 @@ def test_a_limit_that_nobody_refuses_at_is_a_bucket_of_a_minute_and_even_with_a_
 
     bucket, even = started(Limits(rpm=60)), started(Limits(rpm=60, burst="1s"))
     # Not all of it at once: each call beyond a second's worth is a trial.
-    assert sum(at < 1 for at in bucket) < 30
+    assert sum(at < 1 for at in bucket) < 60
     assert 110 < sum(at < 60 for at in bucket) <= 121
     assert 59 <= sum(60 <= at < 120 for at in bucket) <= 61
     assert max(sum(begin <= at < begin + 60 for at in even) for begin in even) <= 61
@@ -608,3 +608,16 @@ def test_a_rate_limit_with_a_headers_text_or_with_a_reason_first(told: Any, wait
     assert (error.retry_after, str(error)) == (wait_s, reason)
     with pytest.raises(headway.HeadwayError, match="retry_after is -1"):
         RateLimited(-1)
+
+
+def test_items_that_keep_failing_spend_their_attempts_and_hold_nobody_up() -> None:
+    """A function's exceptions are its own: however many fail, the others are called, and nothing waits for a lane."""
+    call = scripted(lambda number: ConnectionError("x") if number % 10 == 0 else after(1, number))
+    with virtual_time() as clock:
+        began = clock.now
+        results = headway.map(call, range(100), on_error="return", retry=Retry(max_attempts=3))
+        took_s = clock.now - began
+    assert [number for number in range(100) if number % 10 and results[number] != number] == []
+    assert all(isinstance(results[number], ConnectionError) for number in range(0, 100, 10))
+    assert len(call.calls) == 90 + 10 * 3
+    assert took_s < 10

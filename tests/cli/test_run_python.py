@@ -553,3 +553,14 @@ def work(unit): return unit
     assert (run.returncode, err.strip()) == (130, "headway: interrupted")
     assert gone_within(int(worker), 2.0)
     assert not (desk.folder / "in.results.jsonl").exists()
+
+
+def test_a_function_of_the_same_name_in_another_module_is_another_job(desk: Desk) -> None:
+    for module in ("deeds", "others"):
+        desk.write(f"def work(payload):\n    return {module!r}\n", f"{module}.py")
+    desk.rows({"id": "a", "payload": 1})
+    for module in ("deeds", "others"):
+        desk.configure(target=f"{module}:work")
+        code, err = desk.run("--force")
+        assert code == 0, err
+        assert [row["response"]["body"] for row in desk.results()] == [module]

@@ -6,7 +6,8 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, play, units
 
 from headway.core.breaker import OVERLOADS, PATIENCE_S
-from headway.core.events import Admitted, CancelUnit
+from headway.core.commands import Start
+from headway.core.events import Admitted, CancelUnit, Finished
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 from headway.core.retry import backoff_s
 
@@ -341,3 +342,19 @@ def test_a_probe_that_is_refused_as_wrong_shows_that_the_provider_answers(kind: 
     run, opened_at = broken()
     probe = run.at(opened_at + 1.0).started[0]
     assert run.at(opened_at + 1.5, failed(probe, kind, "bad row")).told == ["breaker_closed"]
+
+
+def test_the_failed_unit_of_a_probe_lets_another_one_go_next() -> None:
+    """One that fails for a reason of its own must not be what a lane is judged by for a quarter of an hour."""
+
+    def bad_first(start: Start, now: float) -> tuple[float, Finished]:
+        index = start.unit.index
+        if now < 1.0 or index == 0:
+            return 0.1, failed(index, Kind.TRANSIENT, "reset")
+        return 0.1, ok(index)
+
+    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=5)))
+    steps = play(run, bad_first)
+    assert (
+        steps[-1][0] < 60.0
+    )  # The second probe is another unit's: the lane answers, and only one unit fails.

@@ -181,7 +181,7 @@ class Run(Generic[T, R]):
         )
 
     def _spec(self, lane: str) -> LaneSpec:
-        return LaneSpec(lane, self.options.limits_of(lane), self.options.retry.to_core())
+        return LaneSpec(lane, self.options.limits_of(lane), self.options.retry.to_core(), own_failures=True)
 
     # -- items in -------------------------------------------------------------------------------------------------
 

@@ -227,7 +227,8 @@ class WorkerPool:
     def _begin(self) -> None:
         limits = Limits(rpm=0, max_concurrency=self._max_workers)
         self._calls = Calls(
-            lambda lane: LaneSpec(lane, limits, self._retry.to_core()), Settings(max_identical_invalid=0)
+            lambda lane: LaneSpec(lane, limits, self._retry.to_core(), own_failures=True),
+            Settings(max_identical_invalid=0),
         )
         if self._store is not None:
             ledger = Ledger(self._store, self._name, "pool", type(self._worker).__qualname__)

@@ -58,7 +58,9 @@ class Terms:
         """See to it that the lane of a request can be made."""
         if asked.lane not in self._specs:
             counting = asked.profile.counting
-            self._specs[asked.lane] = LaneSpec(asked.lane, self._limits_of(asked), self._retry, counting)
+            self._specs[asked.lane] = LaneSpec(
+                asked.lane, self._limits_of(asked), self._retry, counting, own_failures=True
+            )
 
     def _limits_of(self, asked: Asked) -> model.Limits:
         """By the lane's name, the model's, or the host's. None: they are learned, as in a batch."""

@@ -22,7 +22,7 @@ from headway.batch.reader import Reader, digest_of
 from headway.batch.recipe import Recipe, is_parquet, is_table
 from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
-from headway.config import Config
+from headway.config import Config, ProviderConfig
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, UsageError
 from headway.stores.base import Job, NewJob, NewUnit, Route, Store, chunks
 
@@ -107,10 +107,9 @@ class Input(msgspec.Struct, frozen=True):
 def open_input(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None = None) -> Input:
     """Look at the whole input once."""
     recipe = recipe or Recipe()
-    # A file that is not there is told before a flag that it would need.
-    content = "" if path == "-" else digest_of(path)
     recipe.check(path)
     if path != "-":
+        content = digest_of(path)
         digest = recipe.digest(content, path)
         return Input(Path(path).name, str(Path(path).absolute()), digest, recipe=recipe, content=content)
     spool = TemporaryFile()  # noqa: SIM115 - the input lives as long as the command.
@@ -128,7 +127,7 @@ def find(store: Store, config: Config, digest: str) -> Job | None:
     """The job that this content is, with the present settings; the newest, if it was started over."""
     router = Router(config)
     same = (job for job in store.jobs() if job.digest == digest and job.state != "ingesting")
-    return next((job for job in same if _resolves(job, router)), None)
+    return next((job for job in same if _resolves(job, router, config)), None)
 
 
 def relatives(store: Store, config: Config, source: Input) -> list[Job]:
@@ -142,19 +141,24 @@ def relatives(store: Store, config: Config, source: Input) -> list[Job]:
         if job.state != "ingesting"
         and job.digest not in ("", source.digest)
         and job.digest == source.with_limit(job.form.get("limit"))
-        and _resolves(job, router)
+        and _resolves(job, router, config)
     ]
     return sorted(found, key=lambda job: -job.good)
 
 
-def _resolves(job: Job, router: Router) -> bool:
+def _means(provider: ProviderConfig) -> str:
+    """What answers there, as far as it makes another job of the same rows: a kind of API, or a function by its whole name."""
+    return provider.kind if provider.workers is None else f"{provider.kind} {provider.workers.target}"
+
+
+def _resolves(job: Job, router: Router, config: Config) -> bool:
     """Whether every model that the job's input names still means the same."""
     for raw, known in job.models.items():
         try:
             target = router.route(raw or None)
         except HeadwayError:
             return False
-        if (target.provider, target.kind, target.model) != known:
+        if (target.provider, _means(config.providers[target.provider]), target.model) != known:
             return False
     return True
 
@@ -243,6 +247,7 @@ class Intake:
         self._check = check
         self._skip_bad, self._progress = skip_bad, progress
         self._kinds = {name: provider.kind for name, provider in config.providers.items()}
+        self._means = {name: _means(provider) for name, provider in config.providers.items()}
         self._routes: dict[tuple[str, str], int] = {}
         self._models: dict[str, tuple[str, str, str]] = {}
         #: What is wrong → (the first line that is, how many are).
@@ -293,7 +298,7 @@ class Intake:
             route = self._store.add_route(self._job, Route(row.provider, kind, row.model))
             self._routes[row.provider, row.model] = route
         if row.raw_model not in self._models:
-            self._models[row.raw_model] = (row.provider, self._kinds[row.provider], row.model)
+            self._models[row.raw_model] = (row.provider, self._means[row.provider], row.model)
         most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
         return NewUnit(
             row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata

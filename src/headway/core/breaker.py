@@ -1,7 +1,7 @@
 """A lane that only fails is closed, probed now and then, reported, and in the end stopped with a reason.
 
 Closed → open after a run of failures that no success interrupts; while open, one probe at a time, each after a
-longer pause. A probe spends none of its unit's attempts: the lane is at fault. Its success closes the breaker.
+longer pause, each time with another unit. A probe spends none of its unit's attempts: the lane is at fault. Its success closes the breaker.
 A lane that has been open for `PATIENCE_S` stops for this run, so that a dead provider ends the run with one
 explanation instead of failing every unit or waiting for ever; its units stay pending.
 
@@ -75,7 +75,7 @@ class Breaker:
         """
         if self.opened_at is not None:
             if probe:
-                self.pause_s = min(self.pause_s * 2.0, LONGEST_PAUSE_S)
+                self.pause_s = self.next_pause_s
                 self.probe_at = now + self.pause_s
             return False
         if not self.troubled:
@@ -92,6 +92,15 @@ class Breaker:
         self.probe_at = now + self.pause_s
         return True
 
+    @property
+    def next_pause_s(self) -> float:
+        """How long the pause after a probe that failed is."""
+        return min(self.pause_s * 2.0, LONGEST_PAUSE_S)
+
+    def open_s(self, now: float) -> float:
+        """How long it has been open."""
+        return 0.0 if self.opened_at is None else now - self.opened_at
+
     def out_of_patience(self, now: float) -> bool:
         """Whether waiting for this lane has become pointless."""
-        return self.opened_at is not None and now - self.opened_at > PATIENCE_S
+        return self.open_s(now) > PATIENCE_S

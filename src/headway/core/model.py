@@ -285,6 +285,9 @@ class LaneSpec(msgspec.Struct, frozen=True):
     purses: tuple[Purse, ...] = ()
     #: One unit goes ahead, at the start and after every refusal; the rest start once it has met no limit.
     one_ahead: bool = False
+    #: What breaks off or times out says something of its unit (a function's own exception) and nothing of the lane: only
+    #: overload and refusals open the breaker.
+    own_failures: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -34,8 +34,13 @@ EXPIRY_BATCH: Final = 10_000
 ANSWERS_AGAIN: Final = "the provider answers again"
 #: Instants closer than this are the same.
 EPSILON_S: Final = 1e-9
+#: So long after a probe is due, the unit whose probe failed may go again.
+BEHIND_S: Final = 0.001
 
 _STARTED: Final = {Status.PENDING: after(after(Status.PENDING, Move.ASSIGN), Move.RUN)}
+#: What says nothing about a lane: the death of a worker, and where failures are the units' own everything that breaks off.
+_CRASHES: Final = frozenset({Kind.CRASH})
+_OWN: Final = frozenset({Kind.CRASH, Kind.TRANSIENT, Kind.TIMEOUT})
 _CUT_SHORT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled")
 
 
@@ -214,7 +219,12 @@ class Scheduler:
         probe = entry.probe
         lane.drop_probe(entry)
         if verdict.move is Move.RETRY:
-            self._put_back(entry, Move.RETRY, verdict.not_before, kind, outcome.message)
+            not_before = verdict.not_before
+            if (
+                probe == "breaker"
+            ):  # The next probe is another one's, if there is one: this may be at fault itself.
+                not_before = max(not_before, now + lane.breaker.next_pause_s + BEHIND_S)
+            self._put_back(entry, Move.RETRY, not_before, kind, outcome.message)
         else:
             self._end(entry, verdict.move, kind, verdict.message)
         if kind in LANE_STOPPERS:
@@ -224,7 +234,7 @@ class Scheduler:
             self._count_invalid(lane, kind, outcome.message)
         elif lane.held_until > now:
             self._announce_hold(lane, now)
-        elif kind is not Kind.CRASH or probe == "breaker":
+        elif probe == "breaker" or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
             said = f"{kind}: {outcome.message}" if outcome.message else str(kind)
             self._count_failure(entry, kind, said, now, probe=probe == "breaker")
 
@@ -270,7 +280,7 @@ class Scheduler:
         elif breaker.out_of_patience(now):
             self._stop(
                 lane,
-                f"nothing but failures for {now - (breaker.opened_at or now):.0f} s, the last was {said}",
+                f"nothing but failures for {breaker.open_s(now):.0f} s, the last was {said}",
             )
 
     def _recover(self, lane: Lane, entry: Entry) -> None:

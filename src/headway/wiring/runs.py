@@ -214,6 +214,7 @@ def lane_for(
         limits,
         provider.retry_for(config.run.max_attempts),
         profile.counting,
+        own_failures=provider.workers is not None,
         one_ahead=provider.workers is not None and provider.workers.preflight != "none",
     )
     return spec, f"{provider.name}/{provider.pool or model}"
