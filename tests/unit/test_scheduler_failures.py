@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, play, units
 
 from headway.core.breaker import OVERLOADS, PATIENCE_S
@@ -358,3 +359,14 @@ def test_the_failed_unit_of_a_probe_lets_another_one_go_next() -> None:
     assert (
         steps[-1][0] < 60.0
     )  # The second probe is another unit's: the lane answers, and only one unit fails.
+
+
+@pytest.mark.parametrize(
+    ("kind", "opens"), [(Kind.TRANSIENT, False), (Kind.TIMEOUT, False), (Kind.OVERLOAD, True)]
+)
+def test_where_failures_are_the_units_own_only_overload_opens_the_breaker(kind: Kind, opens: bool) -> None:
+    spec = structs.replace(lane_spec(limits=Limits(max_concurrency=2 * OVERLOADS)), own_failures=True)
+    run = Run(units(2 * OVERLOADS), spec)
+    run.at(0.0)
+    run.at(1.0, *(failed(index, kind) for index in range(2 * OVERLOADS)))
+    assert run.lane().breaker.open is opens
