@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -112,14 +113,16 @@ def open_input(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None =
         content = digest_of(path)
         digest = recipe.digest(content, path)
         return Input(Path(path).name, str(Path(path).absolute()), digest, recipe=recipe, content=content)
-    spool = TemporaryFile()  # noqa: SIM115 - the input lives as long as the command.
     assert stdin is not None
-    while block := stdin.read(_COPY_BYTES):
-        spool.write(block)
-    spool.seek(0)
-    reader = Reader(path, spool)
-    for _ in reader:
-        pass
+    with ExitStack() as until_it_is_read:
+        spool = until_it_is_read.enter_context(TemporaryFile())
+        while block := stdin.read(_COPY_BYTES):
+            spool.write(block)
+        spool.seek(0)
+        reader = Reader(path, spool)
+        for _ in reader:
+            pass
+        until_it_is_read.pop_all()  # From here on it lives as long as the command.
     return Input("stdin", path, recipe.digest(reader.digest, path), spool, recipe, reader.digest)
 
 

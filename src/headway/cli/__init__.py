@@ -10,21 +10,19 @@ from __future__ import annotations
 import errno
 import importlib
 import io
-import signal
 import sys
-import threading
 import traceback
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 import headway
+from headway.cli.signals import interruptible
 from headway.errors import HeadwayError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 INTERRUPTED = 130  # what shells report for a process that SIGINT ended: 128 + 2
 
@@ -130,7 +128,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # A terminal that has no ÷ gets a ?, not a traceback.
     try:
-        with _terminable():
+        with interruptible():
             result = cli.main(args, prog_name="headway", standalone_mode=False, obj=session)
     except HeadwayError as error:
         if session.verbose:
@@ -148,19 +146,6 @@ def main(args: Sequence[str] | None = None) -> int:
             raise
         return _fail(f"the output cannot be written: {(error.strerror or str(error)).lower()}", 1)
     return result if isinstance(result, int) else 0  # a command returns its exit code, or nothing
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM is a Ctrl-C from the first moment on, also where a container would otherwise not hear it at all."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _one_line_of(error: click.ClickException) -> str:
