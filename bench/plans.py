@@ -23,7 +23,7 @@ from headway.fake.process import fake_process
 from headway.forecast.figures import Course, Known, Way
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import habits_of
-from headway.stores.base import Lesson
+from headway.stores.records import Lesson
 
 TIME_BAR: Final = 0.10
 COST_BAR: Final = 0.05

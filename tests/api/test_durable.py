@@ -24,7 +24,7 @@ from headway import CallsFailed, Limits, RateLimited, Retry
 from headway.api.ledger import Ledger
 from headway.cli import main
 from headway.errors import JobBusy
-from headway.stores.base import Batch
+from headway.stores.batch import Batch
 from headway.stores.sqlite import SqliteStore
 
 ITEMS = 400

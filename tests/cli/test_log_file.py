@@ -14,7 +14,7 @@ from tests.crash.stage import KEY, Stage
 from headway.display import log_file
 from headway.display.log_file import LogFile
 from headway.errors import UsageError
-from headway.stores.base import Event
+from headway.stores.records import Event
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from headway.stores.base import Attempt, Batch, Change, Job, NewJob, NewUnit, Route, Store
+from headway.stores.base import Store
+from headway.stores.batch import Batch
+from headway.stores.records import Attempt, Change, Job, NewJob, NewUnit, Route
 
 MODELS = {"m": ("alpha", "openai", "m")}
 

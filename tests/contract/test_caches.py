@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headway.stores.base import Attempt, Batch, Change, NewUnit, Route, Store
+from headway.stores.base import Store
+from headway.stores.batch import Batch
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed
 from headway.stores.memory import MemoryStore
+from headway.stores.records import Attempt, Change, NewUnit, Route
 from headway.stores.sqlite import SqliteStore
 
 from .records import MODELS, begun, end, new_job, statuses, the_job

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.stores.base import Batch, Change, Store
+from headway.stores.base import Store
+from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
+from headway.stores.records import Change
 from headway.stores.sqlite import SqliteStore
 
 from .records import begun

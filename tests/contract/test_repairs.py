@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headway.stores.base import Batch, Change, Repair, Store
+from headway.stores.base import Store
+from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
+from headway.stores.records import Change, Repair
 from headway.stores.sqlite import SqliteStore, migrations
 
 from .records import begun, end, new_job, the_job

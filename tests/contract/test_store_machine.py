@@ -20,8 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headway.stores.base import Attempt, Batch, Change, Event, Route, State, Store
+from headway.stores.base import Store
+from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
+from headway.stores.records import Attempt, Change, Event, Route, State
 from headway.stores.sqlite import SqliteStore
 
 from .records import MODELS, new_job, new_unit, statuses, the_job, view

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from headway.errors import DuplicateId, StoreError
-from headway.stores.base import (
+from headway.stores.base import Store, chunks
+from headway.stores.batch import Batch
+from headway.stores.memory import MemoryStore
+from headway.stores.records import (
     Asked,
     Attempt,
-    Batch,
     Change,
     Event,
     Lesson,
@@ -22,13 +24,10 @@ from headway.stores.base import (
     Result,
     Route,
     Start,
-    Store,
     Told,
     Unknown,
     Use,
-    chunks,
 )
-from headway.stores.memory import MemoryStore
 from headway.stores.sqlite import SqliteStore
 
 from .records import (

@@ -16,9 +16,9 @@ from headway.engine.cache import Lookup
 from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, Place
 from headway.providers.base import Answer, Request
-from headway.stores.base import NewJob, NewUnit, Route
 from headway.stores.cache import Unkeyed
 from headway.stores.memory import MemoryStore
+from headway.stores.records import NewJob, NewUnit, Route
 
 
 def engine_for(

@@ -13,8 +13,9 @@ from headway.engine.engine import Ending, Engine
 from headway.engine.observer import View
 from headway.errors import StoreError
 from headway.providers.base import Admitted, Answer, Request
-from headway.stores.base import Batch, Event, Job, NewJob, NewUnit, Route, Unknown
+from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
+from headway.stores.records import Event, Job, NewJob, NewUnit, Route, Unknown
 
 Send = Callable[[Request], Awaitable[Answer]]
 PATIENCE_S = 5.0

@@ -9,8 +9,9 @@ import pytest
 from tests.engine.test_engine import job_of
 
 from headway.batch.output import Order, OutputFile
-from headway.stores.base import Batch, Change, Job
+from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
+from headway.stores.records import Change, Job
 
 
 def answer(store: MemoryStore, job: Job, *indexes: int) -> None:

@@ -13,7 +13,7 @@ from headway.core.model import Kind, LaneSpec, Limits, Outcome, Price, Purse, Us
 from headway.engine import plan as plans
 from headway.engine.engine import Engine
 from headway.providers.base import Answer, Request
-from headway.stores.base import Batch
+from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
 
 USED = Usage(1000.0, 100.0)

@@ -17,7 +17,7 @@ from headway.forecast.figures import Course, Forecast, Known, Way
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import ASSUMED, Habits, habits_of
 from headway.forecast.trial import _scheduler, choose
-from headway.stores.base import Lesson
+from headway.stores.records import Lesson
 
 #: Every request: 100 tokens in, 50 out, half a second.
 SEEN = habits_of([Lesson(400, 0, 100, 50, 0, 0.5)] * 100)

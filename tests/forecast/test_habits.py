@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from headway.forecast.habits import ASSUMED, Habits, Line, habits_of, line_through
-from headway.stores.base import Lesson
+from headway.stores.records import Lesson
 
 LIKELY = (1.0, 1.0, 1.0)
 

@@ -15,7 +15,8 @@ import pytest
 
 from headway.errors import StoreError
 from headway.stores import sqlite
-from headway.stores.base import Batch, Change, Event, NewJob, NewUnit, Route
+from headway.stores.batch import Batch
+from headway.stores.records import Change, Event, NewJob, NewUnit, Route
 from headway.stores.sqlite import SqliteStore, migrations, statements
 
 from .processes import PRIVATE_MOUNTS, private_mounts_work, run, running, said, tell

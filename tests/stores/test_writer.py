@@ -10,8 +10,10 @@ from queue import SimpleQueue
 import pytest
 
 from headway.errors import StoreError
-from headway.stores.base import Batch, Event, Store
+from headway.stores.base import Store
+from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
+from headway.stores.records import Event
 from headway.stores.writer import Writer
 
 SOON_S = 10.0

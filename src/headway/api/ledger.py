@@ -38,9 +38,11 @@ from headway.engine.recording import (
     tokens_of,
 )
 from headway.errors import UsageError
-from headway.stores import base as records
-from headway.stores.base import Attempt, Batch, Change, Job, NewJob, NewUnit, Route, State, Store
+from headway.stores import records
+from headway.stores.base import Store
+from headway.stores.batch import Batch
 from headway.stores.lock import JobLock
+from headway.stores.records import Attempt, Change, Job, NewJob, NewUnit, Route, State
 from headway.stores.writer import Writer
 from headway.wiring.places import store_at
 

@@ -34,7 +34,7 @@ from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
 from headway.providers.limit import Limit
-from headway.stores.base import State
+from headway.stores.records import State
 
 if TYPE_CHECKING:
     from headway.api.isolated import Isolated

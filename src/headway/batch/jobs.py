@@ -25,7 +25,8 @@ from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
 from headway.config import Config, ProviderConfig
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, UsageError
-from headway.stores.base import Job, NewJob, NewUnit, Route, Store, chunks
+from headway.stores.base import Store, chunks
+from headway.stores.records import Job, NewJob, NewUnit, Route
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
 CHUNK: Final = 10_000

@@ -22,8 +22,10 @@ from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
 from headway.core.status import GOOD, Status
 from headway.errors import HeadwayError, UsageError
-from headway.stores import base as records
-from headway.stores.base import LIVE, Batch, Event, Job, Store
+from headway.stores import records
+from headway.stores.base import Store
+from headway.stores.batch import Batch
+from headway.stores.records import LIVE, Event, Job
 
 PAGE: Final = 1_000
 _OPEN: Final = frozenset({"pending", "assigned", "running"})

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from headway.batch.arrow import pyarrow, restored, unpacked
 from headway.batch.sheet import Layout, Record, layout_of, records
-from headway.stores.base import Job, Store
+from headway.stores.base import Store
+from headway.stores.records import Job
 
 #: Records a row group: enough to compress well, few enough to hold in memory with long answers.
 GROUP: Final = 10_000

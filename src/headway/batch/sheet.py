@@ -22,7 +22,8 @@ from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
 from headway.batch.spread import Field, fields_of
 from headway.errors import UsageError
-from headway.stores.base import Job, Store
+from headway.stores.base import Store
+from headway.stores.records import Job
 
 ADDED: Final = ("answer", "status", "error")
 _decode: Final = msgspec.json.Decoder().decode

@@ -17,7 +17,7 @@ from headway.batch.route import Router
 from headway.batch.rows import Row
 from headway.config import Config
 from headway.errors import DuplicateId
-from headway.stores.base import NewUnit, Route
+from headway.stores.records import NewUnit, Route
 
 #: Rows that are kept of a route: what of a longer file is looked at closely (docs/decisions/0014).
 KEPT: Final = 20_000

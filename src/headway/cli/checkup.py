@@ -26,7 +26,8 @@ from headway.config import Config, ProviderConfig, dotenv_of, key_of
 from headway.config.keys import place_of
 from headway.config.settings import is_loopback
 from headway.errors import ConfigError, HeadwayError
-from headway.stores.base import LIVE, Store
+from headway.stores.base import Store
+from headway.stores.records import LIVE
 from headway.stores.sqlite import SqliteStore
 from headway.wiring.functions import check_workers, size_of
 

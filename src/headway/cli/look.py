@@ -45,7 +45,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
 def status(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how JOB (the latest where none is named) stands: totals, lanes, failures by kind, and what it waits for."""
     from headway.cli import session
-    from headway.stores.base import LIVE
+    from headway.stores.records import LIVE
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
@@ -287,7 +287,7 @@ def lanes(config: Path | None, db: str | None, as_json: bool) -> None:
     """
     from headway.cli import session
     from headway.display.account import use_facts
-    from headway.stores.base import Use
+    from headway.stores.records import Use
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:

@@ -12,7 +12,8 @@ from pathlib import Path
 from headway.config import Config, load
 from headway.core.budget import OUT_OF_MONEY
 from headway.errors import HeadwayError
-from headway.stores.base import Job, Store
+from headway.stores.base import Store
+from headway.stores.records import Job
 
 
 def next_step(config: Config, store: Store, job: Job, state: str) -> str:

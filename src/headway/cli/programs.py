@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from headway.display.account import cost_of
-from headway.stores.base import Job
+from headway.stores.records import Job
 
 _MADE_BY: Final = {"map": "headway.map", "pool": "headway.WorkerPool"}
 #: How `headway.map` marks a value with bytes in it: where they are, and the value with base64 in their places.

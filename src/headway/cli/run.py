@@ -16,7 +16,8 @@ from headway.cli.recipe import recipe_of, recipe_options
 if TYPE_CHECKING:
     from headway.batch.jobs import Input, Progress
     from headway.config import Config
-    from headway.stores.base import Job, Store
+    from headway.stores.base import Store
+    from headway.stores.records import Job
     from headway.wiring.runs import RunFlags
 
 #: The flags that say what is shown of a run.

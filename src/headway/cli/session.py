@@ -15,9 +15,10 @@ from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import use_facts
 from headway.display.words import clock, duration, money, short
 from headway.errors import UsageError
-from headway.stores.base import LIVE, Job, Store, Use
+from headway.stores.base import Store
 from headway.stores.cache import Saved
 from headway.stores.lock import held
+from headway.stores.records import LIVE, Job, Use
 from headway.wiring.places import folder_of, look_at
 from headway.wiring.predictions import comparison
 

@@ -9,7 +9,7 @@ from headway.core.shares import CONCURRENCY, Share
 from headway.core.snapshot import LaneView
 from headway.display.words import count, duration, money, tokens
 from headway.engine.observer import View
-from headway.stores.base import Job, Use
+from headway.stores.records import Job, Use
 
 #: Lanes that have a line of their own at the end of a run.
 MOST_LANES: Final = 12

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.display.account import saved_facts
 from headway.engine.observer import View
-from headway.stores.base import Event, Job, Unknown
+from headway.stores.records import Event, Job, Unknown
 
 
 class JsonDisplay:

@@ -19,7 +19,7 @@ from headway.core.snapshot import LaneView
 from headway.display.plain import began_lines, noted_line
 from headway.display.words import clock, duration, money, short
 from headway.engine.observer import View
-from headway.stores.base import Event, Job, Unknown
+from headway.stores.records import Event, Job, Unknown
 
 #: Lanes that have a line of their own; the rest share one.
 MOST_LANES: Final = 12

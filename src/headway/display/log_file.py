@@ -18,7 +18,7 @@ from headway.display.plain import began_lines, noted_line, progress_line
 from headway.display.words import iso, short
 from headway.engine.observer import View
 from headway.errors import HeadwayError, UsageError
-from headway.stores.base import Event, Job, Unknown
+from headway.stores.records import Event, Job, Unknown
 
 INTERVAL_S: Final = 10.0
 #: Of a text that somebody else wrote, so much is kept in a text line.

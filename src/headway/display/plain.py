@@ -10,7 +10,7 @@ from headway.core.snapshot import LaneView
 from headway.display.account import saved
 from headway.display.words import clock, duration, short, units
 from headway.engine.observer import View
-from headway.stores.base import Event, Job, Unknown
+from headway.stores.records import Event, Job, Unknown
 
 #: On a terminal, and where somebody reads it later.
 TERMINAL_S: Final = 2.0

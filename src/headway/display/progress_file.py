@@ -10,7 +10,7 @@ import msgspec
 
 from headway.display.jsonl import summary
 from headway.engine.observer import View
-from headway.stores.base import Event, Job, Unknown
+from headway.stores.records import Event, Job, Unknown
 
 VERSION: Final = 1
 

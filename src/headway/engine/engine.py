@@ -50,8 +50,10 @@ from headway.engine.repairs import Repairs, unfit
 from headway.engine.source import StoreSource, at_the_most, roughly_the_most
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request
-from headway.stores import base as records
-from headway.stores.base import Attempt, Batch, Change, State, Store
+from headway.stores import records
+from headway.stores.base import Store
+from headway.stores.batch import Batch
+from headway.stores.records import Attempt, Change, State
 from headway.stores.writer import Writer
 
 #: Intents are recorded ahead for at the most so many units of a lane.

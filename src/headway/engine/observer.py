@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from headway.core.snapshot import Snapshot
-from headway.stores.base import Event, Job, Unknown
+from headway.stores.records import Event, Job, Unknown
 
 
 class View(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 from headway.core.model import LaneSpec, Price
 from headway.engine.identity import CacheUse
 from headway.providers.base import Adapter
-from headway.stores.base import Job
+from headway.stores.records import Job
 
 
 class LanePlan(msgspec.Struct, frozen=True):

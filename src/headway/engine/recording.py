@@ -17,8 +17,10 @@ from headway.core.model import DAY_S, MINUTE_S, Costs, Kind, Usage
 from headway.core.retry import THROTTLES
 from headway.core.snapshot import LaneView
 from headway.core.status import Status
-from headway.stores import base as records
-from headway.stores.base import Attempt, Batch, Change, Store
+from headway.stores import records
+from headway.stores.base import Store
+from headway.stores.batch import Batch
+from headway.stores.records import Attempt, Change
 
 #: Intents are recorded ahead for what is due within this time.
 AHEAD_S: Final = 0.25

@@ -13,8 +13,9 @@ from headway.core.estimate import FIRST_RATIO
 from headway.core.model import Estimate, Price, Unit
 from headway.core.source import Source
 from headway.engine.plan import Route
-from headway.stores.base import Pending, Store, Unknown
+from headway.stores.base import Store
 from headway.stores.cache import Cache
+from headway.stores.records import Pending, Unknown
 
 #: A token has at least so many characters in most texts, and an answer without `max_tokens` is at most so long.
 FEWEST_CHARS: Final = 2.0

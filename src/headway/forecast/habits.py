@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from headway.core.estimate import ENOUGH, FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
-from headway.stores.base import Lesson
+from headway.stores.records import Lesson
 
 #: A slope that explains less than this share of the variance is chance.
 EXPLAINS: Final = 0.1

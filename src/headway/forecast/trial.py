@@ -25,7 +25,7 @@ from headway.forecast.habits import Drawn
 from headway.sim.scenario import Scenario, SimLane, Work
 from headway.sim.workload import Truth, Workload
 from headway.sim.world import LaneLog, World
-from headway.stores.base import Pending
+from headway.stores.records import Pending
 
 #: A trial that takes longer than a year does not end.
 LONGEST_S: Final = 365 * 86_400.0

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from headway.core.status import Status
-from headway.stores.base import Change, Pending
+from headway.stores.records import Change, Pending
 
 
 class Keyed(msgspec.Struct, frozen=True):

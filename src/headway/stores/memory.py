@@ -15,12 +15,13 @@ import msgspec
 
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
-from headway.stores.base import (
+from headway.stores.batch import Batch
+from headway.stores.memory_cache import MemoryCache
+from headway.stores.records import (
     COUNTED,
     USED,
     Asked,
     Attempt,
-    Batch,
     Change,
     Event,
     Job,
@@ -38,7 +39,6 @@ from headway.stores.base import (
     Unknown,
     Use,
 )
-from headway.stores.memory_cache import MemoryCache
 
 _OPEN = ("pending", "assigned", "running")
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.core.status import Status
-from headway.stores.base import Attempt, Batch, Change, NewUnit, Pending
+from headway.stores.batch import Batch
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed, fate
+from headway.stores.records import Attempt, Change, NewUnit, Pending
 
 if TYPE_CHECKING:
     from headway.stores.memory import MemoryStore

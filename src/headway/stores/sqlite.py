@@ -20,12 +20,12 @@ import msgspec
 
 from headway.core.status import Status
 from headway.errors import DuplicateId, NoRecords, StoreError
-from headway.stores.base import (
+from headway.stores.batch import Batch
+from headway.stores.records import (
     COUNTED,
     USED,
     Asked,
     Attempt,
-    Batch,
     Event,
     Job,
     Lane,

@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from headway.core.status import Status
-from headway.stores.base import USED, Attempt, Batch, Pending
+from headway.stores.batch import Batch
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed, fate
+from headway.stores.records import USED, Attempt, Pending
 
 #: The shift of a job's number in a unit's key.
 SHIFT: Final = 32

@@ -17,7 +17,8 @@ from headway.errors import ConfigError
 from headway.forecast.figures import Course, Forecast, Known, Way
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import habits_of
-from headway.stores.base import Job, Lane, Lesson, Store
+from headway.stores.base import Store
+from headway.stores.records import Job, Lane, Lesson
 from headway.wiring.predictions import Prediction
 from headway.wiring.prices import must_be_known, prices_of, required_price
 from headway.wiring.runs import lane_for

@@ -19,7 +19,8 @@ from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.core.memory import LaneRecord
 from headway.core.model import Limits
 from headway.errors import ConfigError
-from headway.stores.base import Job, Store
+from headway.stores.base import Store
+from headway.stores.records import Job
 
 if TYPE_CHECKING:
     from headway.executors.python import PythonAdapter

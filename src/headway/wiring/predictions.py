@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from headway.config import Config
-from headway.stores.base import Job, Store
+from headway.stores.base import Store
+from headway.stores.records import Job
 
 #: A prediction says "if it is started now"; after a week it says nothing.
 KEPT_S: Final = 7 * 86_400.0

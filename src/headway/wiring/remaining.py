@@ -9,7 +9,8 @@ from headway.config import Config
 from headway.core.model import Price, Usage
 from headway.engine.source import at_the_most
 from headway.forecast.habits import Habits, habits_of
-from headway.stores.base import Job, Pending, Store
+from headway.stores.base import Store
+from headway.stores.records import Job, Pending
 from headway.wiring.forecasts import READ
 from headway.wiring.prices import prices_of
 

@@ -29,7 +29,8 @@ from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
 from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
-from headway.stores.base import Event, Job, Store, Unknown
+from headway.stores.base import Store
+from headway.stores.records import Event, Job, Unknown
 from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
 from headway.wiring.places import folder_of, store_at
 from headway.wiring.predictions import Prediction, taken_up

@@ -1,0 +1,98 @@
+"""What is to be committed together: the engine fills a batch, and a store records it, whole or not at all.
+
+A batch belongs to one job and one thread until it is handed over. It knows nothing of a disk, and nothing of why a unit
+stands where it does.
+"""
+
+from __future__ import annotations
+
+from headway.stores.records import USED, Attempt, Change, Event, NewUnit, Repair, State, Use
+
+
+class Batch:
+    """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
+
+    __slots__ = (
+        "added", "answers", "attempts", "caching", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
+        "notes", "released", "repairs", "running", "state", "units", "uses", "worker", "workers",
+    )  # fmt: skip
+
+    def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
+        self.job = job
+        self.worker = worker
+        #: (index, unit) of units that come while the job runs; the first of them is the next index of the job.
+        self.added: list[tuple[int, NewUnit]] = []
+        #: Whether its answers go into the cache, and units that follow others end with them.
+        self.caching = caching
+        #: Those of them that did; the store fills it in when it commits.
+        self.followed: list[int] = []
+        #: index → lane: the intent to send.
+        self.intents: dict[int, int] = {}
+        #: index → when it was sent.
+        self.running: dict[int, float] = {}
+        self.released: list[int] = []
+        self.units: list[tuple[int, Change]] = []
+        self.attempts: list[Attempt] = []
+        #: (index, status code, request id, body)
+        self.answers: list[tuple[int, int | None, str | None, bytes]] = []
+        #: In order: a later one of a unit closes those before it.
+        self.repairs: list[Repair] = []
+        #: (index, the attempt's number, JSON)
+        self.notes: list[tuple[int, int, bytes]] = []
+        self.counts: dict[str, float] = {}
+        #: route → what its attempts came to.
+        self.uses: dict[int, Use] = {}
+        self.events: list[Event] = []
+        #: lane → (record, view, when)
+        self.lanes: dict[int, tuple[bytes, bytes, float]] = {}
+        #: worker → (idle, busy, failed or terminated; when it ended)
+        self.workers: dict[int, tuple[str, float | None]] = {}
+        self.done_commands: list[tuple[int, float]] = []
+        self.state: tuple[State, float | None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.added or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
+            or self.uses or self.events or self.lanes or self.workers or self.done_commands or self.state or self.repairs
+        )  # fmt: skip
+
+    def intend(self, index: int, lane: int) -> None:
+        """The unit is about to be sent."""
+        self.intents[index] = lane
+
+    def release(self, index: int) -> None:
+        """It is not sent after all."""
+        if self.intents.pop(index, None) is None:
+            self.released.append(index)
+
+    def use(self, route: int) -> Use:
+        """Where to add what an attempt came to."""
+        found = self.uses.get(route)
+        if found is None:
+            found = self.uses[route] = Use()
+        return found
+
+    def totals(self) -> dict[str, float]:
+        """What all of it adds to the job's counters."""
+        totals = dict(self.counts)
+        for use in self.uses.values():
+            for name in USED:
+                totals[name] = totals.get(name, 0) + getattr(use, name)
+        return totals
+
+    def count(self, what: str, amount: float = 1) -> None:
+        """Add to one of the job's counters."""
+        self.counts[what] = self.counts.get(what, 0) + amount
+
+    def change(self, index: int, change: Change) -> None:
+        """The unit stands elsewhere; whatever was said of its present attempt is settled by that."""
+        self.running.pop(index, None)
+        self.intents.pop(index, None)
+        self.units.append((index, change))
+        if change.finished_utc is not None:
+            self.count(change.status)
+
+    def follow(self, index: int, change: Change) -> None:
+        """A unit ended with the one that it follows."""
+        self.followed.append(index)
+        self.count(change.status)

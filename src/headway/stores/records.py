@@ -1,0 +1,367 @@
+"""What a store keeps, as plain records: jobs and routes, units as they come, wait and end, attempts, lanes, events.
+
+They are what is given to a store and what comes out of it, whichever store it is; how they are kept is its own business.
+Nothing here reads or writes anything.
+
+A unit is known by its job's number and its index.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from headway.core.model import Costs
+from headway.core.status import Status
+
+#: How a job stands. Everything from `complete` on is at rest and can be resumed.
+State = Literal[
+    "ingesting", "ready", "running", "paused", "complete", "failed", "stopped", "parked", "deadline", "budget",
+    "interrupted", "cancelled",
+]  # fmt: skip
+
+#: The states in which some process should be working on the job.
+LIVE: Final = frozenset({"running", "paused"})
+
+#: The ends of a unit, as a job counts them.
+COUNTED: Final = (
+    Status.SUCCEEDED,
+    Status.FAILED,
+    Status.TIMED_OUT,
+    Status.CACHED,
+    Status.SKIPPED,
+    Status.CANCELLED,
+)
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a unit is to be sent; `id` is the store's."""
+
+    provider: str
+    kind: str
+    model: str
+    id: int = 0
+    priorities: tuple[int, ...] = (0,)
+
+    @property
+    def name(self) -> str:
+        """For people: the provider and its model. A lane of a Python program has none."""
+        return f"{self.provider}/{self.model}" if self.model else self.provider
+
+
+class NewUnit(msgspec.Struct, frozen=True, gc=False):
+    """A unit as it is taken in. `route` is the number that `add_route` gave."""
+
+    custom_id: str
+    route: int
+    path: str
+    body: bytes
+    chars: int = 0
+    max_tokens: int = 0
+    priority: int = 0
+    serial: bool = False
+    metadata: bytes | None = None
+
+
+class NewJob(msgspec.Struct, frozen=True):
+    """A job before it has units."""
+
+    name: str
+    kind: str
+    input: str
+    digest: str
+    out: str
+    created_utc: float
+    #: What its answers and its table have to look like, as JSON values; for whoever goes on with it.
+    form: dict[str, Any] = {}
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A job with its counters, as committed."""
+
+    id: int
+    name: str
+    kind: str
+    state: State
+    input: str
+    digest: str
+    models: dict[str, tuple[str, str, str]]
+    settings: dict[str, Any]
+    unfinished: dict[str, tuple[str, str]]
+    out: str
+    total: int
+    serial: int
+    counts: dict[str, int]
+    attempts: int
+    refused: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    created_utc: float
+    started_utc: float | None = None
+    finished_utc: float | None = None
+    form: dict[str, Any] = {}
+    #: As `Use` has them.
+    unpriced: int = 0
+    repeated: int = 0
+    repeated_usd: float = 0.0
+    repeated_tokens: int = 0
+    unsure: int = 0
+    unsure_usd: float = 0.0
+
+    @property
+    def known_usd(self) -> float | None:
+        """What is known to have been spent; None where no price is."""
+        return None if self.unpriced and not self.cost_usd else self.cost_usd
+
+    @property
+    def saved_tokens(self) -> int:
+        """What the units that have their answer took: it is not spent again."""
+        return self.input_tokens + self.output_tokens - self.repeated_tokens
+
+    @property
+    def saved_usd(self) -> float:
+        """The same in money, as far as that is known."""
+        return max(0.0, self.cost_usd - self.repeated_usd)
+
+    @property
+    def ended(self) -> int:
+        """Units that have come to an end, good or bad."""
+        return sum(self.counts.values())
+
+    @property
+    def good(self) -> int:
+        """Units that have their answer."""
+        return self.counts["succeeded"] + self.counts["cached"]
+
+
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """A unit that waits to be run, as a cursor gives it."""
+
+    index: int
+    chars: int
+    max_tokens: int
+    priority: int
+    route: int
+    #: Tries in earlier runs.
+    attempts: int = 0
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """A unit that a process which died may have sent: nobody knows how that ended."""
+
+    index: int
+    custom_id: str
+    sent: bool
+    lane: int | None
+    started_utc: float | None
+    chars: int
+    max_tokens: int
+    route: int = 0
+
+
+class Result(msgspec.Struct, frozen=True, gc=False):
+    """Everything about a unit that its output row shows."""
+
+    index: int
+    custom_id: str
+    status: str
+    lane: str | None
+    attempts: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    cost_usd: float | None
+    started_utc: float | None
+    finished_utc: float | None
+    code: str | None
+    message: str | None
+    metadata: bytes | None
+    status_code: int | None
+    request_id: str | None
+    body: bytes | None
+    provider: str
+    model: str
+
+
+class Attempt(msgspec.Struct, frozen=True, gc=False):
+    """One try at a unit, for the record."""
+
+    index: int
+    number: int
+    lane: int
+    outcome: str
+    kind: str | None = None
+    message: str | None = None
+    status_code: int | None = None
+    request_id: str | None = None
+    started_utc: float | None = None
+    finished_utc: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    #: None: nobody knows.
+    cost_usd: float | None = 0.0
+    charged: Costs = (1.0, 0.0, 0.0, 0.0)
+    rate_limit: bytes | None = None
+    #: Where it is not the batch's.
+    worker: int | None = None
+
+
+class Repair(msgspec.Struct, frozen=True, gc=False):
+    """An answer that came well and did not fit, and what is asked next: the whole conversation.
+
+    Without a request the unit starts over if it ever runs again; without an answer only that is said.
+    """
+
+    index: int
+    number: int
+    answer: bytes | None = None
+    request: bytes | None = None
+    more_chars: int = 0
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An attempt as it is shown."""
+
+    number: int
+    worker: int | None
+    lane: str | None
+    outcome: str
+    kind: str | None
+    message: str | None
+    status_code: int | None
+    request_id: str | None
+    started_utc: float | None
+    finished_utc: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    cost_usd: float | None
+    rate_limit: dict[str, Any] | None
+
+
+class Change(msgspec.Struct, gc=False):
+    """Where a unit stands after something happened to it. `tries` is how many attempts that was (0 or 1)."""
+
+    status: str
+    tries: int = 0
+    lane: int | None = None
+    code: str | None = None
+    message: str | None = None
+    not_before_utc: float | None = None
+    started_utc: float | None = None
+    finished_utc: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    #: What this adds to the unit's cost; None adds nothing, and a unit that nothing was ever added to has none.
+    cost_usd: float | None = None
+
+
+class Use(msgspec.Struct, gc=False):
+    """What attempts came to. `cost_usd` is as much as is known: `unpriced` attempts have usage and no price.
+
+    `repeated` ones were paid for and gave no answer. Of `unsure` ones nobody knows what they cost: an answer that did not
+    come, or does not say what it took; `unsure_usd` is the most that they may have.
+    """
+
+    attempts: int = 0
+    refused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    repeated: int = 0
+    repeated_usd: float = 0.0
+    repeated_tokens: int = 0
+    unsure: int = 0
+    unsure_usd: float = 0.0
+    #: Where it went last.
+    lane: int | None = None
+
+    @property
+    def known_usd(self) -> float | None:
+        """What is known to have been spent; None where no price is."""
+        return None if self.unpriced and not self.cost_usd else self.cost_usd
+
+    def add(self, more: Use) -> None:
+        """Sum up."""
+        for name in USED:
+            setattr(self, name, getattr(self, name) + getattr(more, name))
+        self.lane = self.lane if more.lane is None else more.lane
+
+    def told(self, tokens_in: int, tokens_out: int, cost_usd: float | None, *, used: bool) -> None:
+        """Of an attempt that says what it took. `used`: its answer is the unit's."""
+        self.input_tokens += tokens_in
+        self.output_tokens += tokens_out
+        if cost_usd is None:
+            self.unpriced += 1
+        else:
+            self.cost_usd += cost_usd
+        if not used:
+            self.repeated += 1
+            self.repeated_usd += cost_usd or 0.0
+            self.repeated_tokens += tokens_in + tokens_out
+
+    def untold(self, most_usd: float | None) -> None:
+        """Of an attempt that does not say; `most_usd` is what it may have cost, None where there is no price."""
+        if most_usd is None:
+            self.unpriced += 1
+        else:
+            self.unsure += 1
+            self.unsure_usd += most_usd
+
+
+#: What a job sums up of all its routes.
+USED: Final = tuple(name for name in Use.__struct_fields__ if name != "lane")
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something about a job or one of its lanes that a person may want to know."""
+
+    at_utc: float
+    lane: str | None
+    what: str
+    text: str
+    until_utc: float | None = None
+    id: int = 0
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """What is known of a lane: `record` is what it learned, `view` how it looked last (both JSON)."""
+
+    id: int
+    key: str
+    name: str
+    record: bytes | None
+    view: bytes | None
+    updated_utc: float | None
+
+
+class Lesson(msgspec.Struct, frozen=True, gc=False):
+    """What one unit that succeeded took: for whoever wants to know what the next ones will take."""
+
+    chars: int
+    max_tokens: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    took_s: float
+
+
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """A recorded start, to restore a meter's level from."""
+
+    lane: int
+    at_utc: float
+    costs: Costs
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What another terminal wants of a running job."""
+
+    id: int
+    what: str
+    args: dict[str, Any]
