@@ -13,7 +13,8 @@ from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
 from headway.stores.records import Change, Repair
-from headway.stores.sqlite import SqliteStore, migrations
+from headway.stores.sqlite import SqliteStore
+from headway.stores.statements import migrations
 
 from .records import begun, end, new_job, the_job
 

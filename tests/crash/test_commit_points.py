@@ -11,7 +11,7 @@ import pytest
 from tests.crash.conftest import Reference
 from tests.crash.stage import Stage, Witness
 
-from headway.stores.sqlite import queries
+from headway.stores.statements import queries
 
 #: Statements by the part of a job's life in which they come.
 TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "set_priorities", "seal_job")

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from headway.errors import StoreError
-from headway.stores import sqlite
+from headway.stores import sqlite_file
 from headway.stores.batch import Batch
 from headway.stores.records import Change, Event, NewJob, NewUnit, Route
-from headway.stores.sqlite import SqliteStore, migrations, statements
+from headway.stores.sqlite import SqliteStore
+from headway.stores.statements import migrations, statements
 
 from .processes import PRIVATE_MOUNTS, private_mounts_work, run, running, said, tell
 
@@ -67,11 +68,11 @@ def assert_helpful(error: StoreError, path: Path, *words: str) -> None:
 
 def test_commits_are_durable(path: Path) -> None:
     with SqliteStore(path) as store:
-        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+        assert store._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._file.db.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
     with SqliteStore(path) as again:
-        assert again._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert again._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert again._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert again._file.db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_what_was_committed_is_there_after_a_kill(path: Path) -> None:
@@ -205,18 +206,18 @@ def test_a_migration_that_is_killed_half_way_leaves_a_file_that_opens(path: Path
     script = """
 import os, signal, sys
 from pathlib import Path
-from headway.stores import sqlite
+from headway.stores import sqlite_file
 
-def killing(script, statements=sqlite.statements):
+def killing(script, statements=sqlite_file.statements):
     for number, statement in enumerate(statements(script)):
         if number == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
         yield statement
     os.kill(os.getpid(), signal.SIGKILL)
 
-sqlite.statements = killing
-sqlite.CACHE_KB = 4  # so that pages are written before the commit
-sqlite.SqliteStore(Path(sys.argv[1]))
+sqlite_file.statements = killing
+sqlite_file.CACHE_KB = 4  # so that pages are written before the commit
+sqlite_file.SqliteFile(Path(sys.argv[1]))
 """
     assert run(script, path, after).returncode == -9
     assert path.exists()
@@ -357,7 +358,7 @@ def test_a_database_that_was_cut_off_is_told_as_such(large: Path) -> None:
 def test_a_locked_database_is_told_as_such_and_the_next_try_succeeds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
+    monkeypatch.setattr(sqlite_file, "BUSY_S", 0.05)
     with SqliteStore(path) as store, raw(path) as other:
         job = fill(store)
         store.commit(ended(job, 0))

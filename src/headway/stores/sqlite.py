@@ -1,17 +1,14 @@
-"""The SQLite store: the standard library's module, WAL, `synchronous=FULL`, SQL in files.
+"""The SQLite store: what is asked of a store, as statements, and what they find, as records.
 
-Owns the connection and turns SQLite's errors into `StoreError`s that say what to do. One object a thread.
-Statements are in files (`statements` reads them). The schema's steps are applied forward when a store is opened, each in a
-transaction of its own together with the version it makes.
+`sqlite_file` has the connection and everything about the file, `statements` the SQL; answers by what was asked are in
+`sqlite_cache`. One object a thread.
 """
 
 from __future__ import annotations
 
 import secrets
 import sqlite3
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -19,7 +16,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from headway.core.status import Status
-from headway.errors import DuplicateId, NoRecords, StoreError
+from headway.errors import DuplicateId, StoreError
 from headway.stores.batch import Batch
 from headway.stores.records import (
     COUNTED,
@@ -44,18 +41,9 @@ from headway.stores.records import (
 )
 from headway.stores.sqlite_cache import LOWER, SHIFT, SqliteCache, keep
 from headway.stores.sqlite_cache import span as _span
+from headway.stores.sqlite_file import SqliteFile
 from headway.stores.statements import each
-from headway.stores.statements import migrations as migrations
-from headway.stores.statements import queries as queries
-from headway.stores.statements import statements as statements
 
-#: How long a writer waits for another process's transaction before it calls the database locked.
-BUSY_S: Final = 10.0
-#: How often it looks again where SQLite does not wait by itself.
-WAL_STEP_S: Final = 0.005
-CACHE_KB: Final = 4_000
-#: Pages in the write-ahead log before it is folded back: 32 MB, so that a checkpoint is rare and a burst fits.
-CHECKPOINT_PAGES: Final = 8_000
 #: The version of the schema that has repairs.
 REPAIRS_SINCE: Final = 2
 #: And the one that has notes.
@@ -79,22 +67,9 @@ class SqliteStore:
     """Records in one file."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
-        self._sql = queries()
-        with _explained(path):
-            if not read_only:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            elif not path.exists():
-                raise NoRecords(f"there is no database at {path}", hint="'headway run FILE' makes one")
-            if path.is_dir():
-                raise StoreError(f"{path} is a directory", hint="name a file with --db")
-            self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-            self.cache = SqliteCache(self._sql, self._rows, self._transaction)
-            try:
-                self._prepare(read_only)
-            except BaseException:
-                self._db.close()
-                raise
+        self._file = file = SqliteFile(path, read_only=read_only)
+        self._sql, self._rows, self._row, self._transaction = file.sql, file.rows, file.row, file.transaction
+        self.cache = SqliteCache(file)
 
     def __enter__(self) -> Self:
         return self
@@ -105,99 +80,16 @@ class SqliteStore:
         self.close()
 
     def close(self) -> None:
-        self._db.close()
-
-    # -- the file ------------------------------------------------------------------------------------------
+        self._file.close()
 
     def probe(self) -> tuple[int, int]:
         """The schema's version and the newest that is known. Raises where the file may not be written; writes nothing."""
-        reading = self._db.execute("PRAGMA query_only").fetchone()[0]
-        self._db.execute("PRAGMA query_only = 0")
-        try:
-            with self._transaction():
-                return self._check_version(), len(migrations())
-        finally:
-            self._db.execute(f"PRAGMA query_only = {reading}")
+        return self._file.probe()
 
     @property
     def outdated(self) -> bool:
         """Whether it was written by an older Headway and only looked at since."""
-        return 0 < self._check_version() < len(migrations())
-
-    def _prepare(self, read_only: bool) -> None:
-        db = self._db
-        db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
-        version = self._check_version()
-        if read_only:
-            if 0 < version < len(migrations()):
-                self._migrate()  # An older Headway wrote it: whoever looks needs the present tables, too.
-            db.execute("PRAGMA query_only = 1")
-            return
-        self._use_wal()
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        self._migrate()
-
-    def _use_wal(self) -> None:
-        """Two that open a new file at once both want to change its mode, and SQLite refuses one without a wait."""
-        give_up_at = time.monotonic() + BUSY_S
-        while self._db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-            try:
-                self._db.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() >= give_up_at:
-                    raise
-                time.sleep(WAL_STEP_S)
-
-    def _check_version(self) -> int:
-        """The schema's version. A file with tables but no version is somebody else's: it stays as it is."""
-        version: int
-        version, tables = self._db.execute(
-            "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
-        ).fetchone()
-        newest = len(migrations())
-        if version == 0 and tables:
-            raise StoreError(
-                f"{self.path} is not a Headway database",
-                hint="name another one with --db, or move this file away",
-            )
-        if version > newest:
-            raise StoreError(
-                f"{self.path} was written by a newer Headway (schema {version}, this one knows {newest})",
-                hint="upgrade headway",
-            )
-        return version
-
-    def _migrate(self) -> None:
-        """Apply what is missing. Two processes may open a new file at once: the second finds the work done."""
-        known = migrations()
-        while (version := self._check_version()) < len(known):
-            with self._transaction():
-                if self._check_version() == version:
-                    for statement in statements(known[version]):
-                        self._db.execute(statement)
-                    self._db.execute(f"PRAGMA user_version = {version + 1}")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        db = self._db
-        with _explained(self.path):
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-
-    def _rows(self, name: str, *values: Any) -> list[Any]:
-        with _explained(self.path):
-            return self._db.execute(self._sql[name], values).fetchall()
-
-    def _row(self, name: str, *values: Any) -> Any:
-        rows = self._rows(name, *values)
-        return rows[0] if rows else None
+        return self._file.outdated
 
     def salt(self) -> bytes:
         rows = self._rows("salt")
@@ -295,10 +187,7 @@ class SqliteStore:
         return found[0] if found else None
 
     def _jobs(self, query: str, *values: Any) -> list[Job]:
-        with _explained(self.path):
-            cursor = self._db.execute(self._sql[query], values)
-            names = [column[0] for column in cursor.description]
-            return [_job(dict(zip(names, row, strict=True))) for row in cursor]
+        return [_job(row) for row in self._file.mappings(query, *values)]
 
     def routes(self, job: int) -> list[Route]:
         return [
@@ -333,12 +222,12 @@ class SqliteStore:
         return self._rows("requests", _json([base + index for index in indexes]))
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
-        if self._check_version() < REPAIRS_SINCE:
+        if self._file.version() < REPAIRS_SINCE:
             return []  # Opened for reading by a newer Headway than the last one that wrote.
         return [Repair(*row) for row in self._rows("repairs_of", (job << SHIFT) + index)]
 
     def notes_of(self, job: int, index: int) -> dict[int, Any]:
-        if self._check_version() < NOTES_SINCE:
+        if self._file.version() < NOTES_SINCE:
             return {}
         rows = self._rows("notes_of", (job << SHIFT) + index)
         return {number: msgspec.json.decode(note) for number, note in rows}
@@ -593,67 +482,3 @@ def _json(value: Any) -> str:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
-
-
-# -- errors ------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """SQLite's errors as sentences for people."""
-    try:
-        yield
-    except sqlite3.IntegrityError:
-        raise
-    except sqlite3.Error as error:
-        raise _explanation(path, error) from error
-    except OSError as error:
-        raise StoreError(
-            f"{path} cannot be made: {(error.strerror or str(error)).lower()}",
-            hint="name another place with --db",
-        ) from error
-
-
-def _explanation(path: Path, error: sqlite3.Error) -> StoreError:
-    text = str(error)
-    for part, message, hint in _EXPLANATIONS:
-        if part in text:
-            return StoreError(message.format(path=path), hint=hint)
-    return StoreError(f"{path}: {text}")
-
-
-_EXPLANATIONS: Final = (
-    (
-        "disk is full",
-        "no space is left for {path}",
-        "free some, then go on with 'headway resume'; what was committed is safe",
-    ),
-    (
-        "disk I/O error",
-        "{path} cannot be read or written: disk I/O error",
-        "check the disk; what was committed is safe",
-    ),
-    (
-        "database is locked",
-        "{path} is locked by another program",
-        "close whatever has it open, then try again",
-    ),
-    ("malformed", "{path} is damaged", "restore a copy, or move it away to start over"),
-    ("decode to UTF-8", "{path} is damaged", "restore a copy, or move it away to start over"),
-    (
-        "not a database",
-        "{path} is not a Headway database",
-        "name another one with --db, or move this file away",
-    ),
-    (
-        "readonly database",
-        "{path} may not be written",
-        "check its permissions, or name another place with --db",
-    ),
-    (
-        "unable to open",
-        "{path} cannot be opened",
-        "check that its directory exists and may be written, or use --db",
-    ),
-    ("no such table", "{path} is not a Headway database", "name another one with --db"),
-)

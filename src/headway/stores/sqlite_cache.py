@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +11,7 @@ from headway.core.status import Status
 from headway.stores.batch import Batch
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed, fate
 from headway.stores.records import USED, Attempt, Pending
+from headway.stores.sqlite_file import SqliteFile
 
 #: The shift of a job's number in a unit's key.
 SHIFT: Final = 32
@@ -26,13 +25,8 @@ Sql = dict[str, str]
 class SqliteCache:
     """Uses the connection of the store that it belongs to."""
 
-    def __init__(
-        self,
-        sql: Sql,
-        rows: Callable[..., list[Any]],
-        transaction: Callable[[], AbstractContextManager[sqlite3.Connection]],
-    ) -> None:
-        self._sql, self._rows, self._transaction = sql, rows, transaction
+    def __init__(self, file: SqliteFile) -> None:
+        self._sql, self._rows, self._transaction = file.sql, file.rows, file.transaction
 
     # -- before a run ------------------------------------------------------------------------------------------
 
