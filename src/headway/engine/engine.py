@@ -24,16 +24,15 @@ import msgspec
 
 from headway.core import commands, events
 from headway.core.budget import OUT_OF_MONEY
-from headway.core.model import Hint, Kind, Limits, Outcome, Price, Settings, Usage
-from headway.core.queue import Entry
-from headway.core.retry import REFUSED
+from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
 from headway.core.status import Status
 from headway.engine.cache import Lookup
+from headway.engine.flights import Desk, Flight, Rate, may_cost, priced, record_of
 from headway.engine.identity import CacheUse
 from headway.engine.observer import Observer, View
-from headway.engine.plan import LanePlan, Plan, PriceList
+from headway.engine.plan import Plan, PriceList
 from headway.engine.recording import (
     AHEAD_S,
     LEARN_S,
@@ -42,18 +41,16 @@ from headway.engine.recording import (
     due_soon,
     keep_attempt,
     lane_row,
-    outcome_of,
     refill,
-    tokens_of,
 )
 from headway.engine.repairs import Repairs, unfit
-from headway.engine.source import StoreSource, at_the_most, roughly_the_most
+from headway.engine.source import StoreSource, at_the_most
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
-from headway.stores.records import Attempt, Change, State
+from headway.stores.records import Change, State
 from headway.stores.writer import Writer
 
 #: Intents are recorded ahead for at the most so many units of a lane.
@@ -81,47 +78,6 @@ class Ending(msgspec.Struct, frozen=True):
     view: View
 
 
-class _Flight:
-    """One attempt while it is out."""
-
-    __slots__ = ("answer", "charged", "estimate", "index", "lane", "number", "rate", "started_at", "task")
-
-    def __init__(self, index: int, number: int, lane: _Desk, entry: Entry, rate: _Rate) -> None:
-        self.index = index
-        self.number = number
-        self.lane = lane
-        self.charged = entry.charged
-        self.estimate = entry.estimate
-        self.rate = rate
-        self.started_at = 0.0
-        self.answer: Answer | None = None
-        self.task: asyncio.Task[None] | None = None
-
-
-class _Rate:
-    """A route's number in the store, and the price of its tokens, which may become known later."""
-
-    __slots__ = ("price", "route")
-
-    def __init__(self, route: int, price: Price | None) -> None:
-        self.route = route
-        self.price = price
-
-
-class _Desk:
-    """What the engine keeps for a lane: its plan, its number in the store, the intents recorded ahead."""
-
-    __slots__ = ("ahead", "id", "key", "name", "record", "send")
-
-    def __init__(self, key: str, plan: LanePlan, known: records.Lane) -> None:
-        self.key = key
-        self.id = known.id
-        self.record = known.record
-        self.name = plan.name
-        self.send = plan.adapter.send
-        self.ahead: dict[int, Request] = {}
-
-
 class Engine(Turns):
     """One run. `open_store` opens the job's store for the thread that calls it."""
 
@@ -132,14 +88,14 @@ class Engine(Turns):
         self._open_store = open_store
         self._plan = plan
         self._observers: Sequence[Observer] = list(observers)
-        self._flights: dict[int, _Flight] = {}
+        self._flights: dict[int, Flight] = {}
         #: Units whose intent is on its way to the disk, and those of them that may go as soon as it is there.
         self._intending: set[int] = set()
-        self._waiting: dict[int, _Flight] = {}
-        self._desks: dict[str, _Desk] = {}
+        self._waiting: dict[int, Flight] = {}
+        self._desks: dict[str, Desk] = {}
         self._repairs = Repairs()
         #: By a unit's family, which is its route's number.
-        self._rates = {str(number): _Rate(number, route.price) for number, route in plan.routes.items()}
+        self._rates = {str(number): Rate(number, route.price) for number, route in plan.routes.items()}
         self._pricing: asyncio.Task[None] | None = None
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -197,7 +153,7 @@ class Engine(Turns):
         self._count_unknown(unknown)
         self._inform(lambda observer: observer.began(self._totals, unknown))
         for text in plan.remarks:
-            self._remark(text)
+            self._say("cost", text)
 
     async def _look_into_cache(self, use: CacheUse) -> None:
         """Answer what the cache has, before anything is sent; in a thread, so that signals are heard."""
@@ -236,7 +192,7 @@ class Engine(Turns):
         found: dict[int, Recalled] = {}
         for key, plan in self._plan.lanes.items():
             known = self._store.lane(key, plan.name)
-            self._desks[key] = _Desk(key, plan, known)
+            self._desks[key] = Desk(key, plan, known)
             found[known.id] = Recalled(self._scheduler.lanes[key], known.record, now, utc)
         refill(self._store, found, utc, unknown)
 
@@ -261,13 +217,8 @@ class Engine(Turns):
             self._rates[str(number)].price = price
         self._source.know(prices)
         if remark:
-            self._remark(remark)
+            self._say("cost", remark)
             self._commit()
-
-    def _remark(self, text: str) -> None:
-        event = records.Event(time.time(), None, "cost", text)
-        self._writer.batch.events.append(event)
-        self._inform(lambda observer: observer.noted(event))
 
     async def _work(self) -> State:
         """The loop proper: from the first turn to the last commit."""
@@ -394,7 +345,7 @@ class Engine(Turns):
         index = command.unit.index
         desk = self._desks[command.unit.lane]
         number = command.attempt + self._source.tries.get(index, 0)
-        flight = _Flight(index, number, desk, self._scheduler.out[index], self._rates[command.unit.family])
+        flight = Flight(index, number, desk, self._scheduler.out[index], self._rates[command.unit.family])
         self._flights[index] = flight
         request = desk.ahead.pop(index, None)
         if request is not None and index not in self._intending:
@@ -414,11 +365,11 @@ class Engine(Turns):
             or Request(*self._store.request(self._plan.job.id, index))
         )
 
-    def _intend(self, index: int, desk: _Desk) -> None:
+    def _intend(self, index: int, desk: Desk) -> None:
         self._intending.add(index)
         self._writer.batch.intend(index, desk.id)
 
-    def _send(self, flight: _Flight, request: Request) -> None:
+    def _send(self, flight: Flight, request: Request) -> None:
         # Not the loop's time, which stands still for a whole round: records are to show what came after what.
         flight.started_at = time.monotonic()
         self._writer.batch.running[flight.index] = time.time()
@@ -430,7 +381,7 @@ class Engine(Turns):
         if task.cancelled():
             self.tell(events.Cancelled(index))
 
-    async def _attempt(self, flight: _Flight, request: Request) -> None:
+    async def _attempt(self, flight: Flight, request: Request) -> None:
         index = flight.index
 
         def admitted(hint: Hint | None, usage: Usage | None) -> None:
@@ -438,10 +389,10 @@ class Engine(Turns):
 
         try:
             flight.answer = await flight.lane.send(request, self._plan.timeout_s, admitted)
-            if self._pricing is not None and _may_cost(flight.answer.outcome):
+            if self._pricing is not None and may_cost(flight.answer.outcome):
                 await _patiently(self._pricing)
             if flight.rate.price is not None:
-                flight.answer = _priced(flight.answer, flight.rate.price)
+                flight.answer = priced(flight.answer, flight.rate.price)
         except (
             Exception
         ) as error:  # An adapter never raises; one that does has a bug, and that costs its unit alone.
@@ -494,13 +445,13 @@ class Engine(Turns):
         else:
             self._record(flight, change)
 
-    def _record(self, flight: _Flight, change: Change) -> None:
+    def _record(self, flight: Flight, change: Change) -> None:
         """An attempt has ended: its record, its answer and where its unit stands now, in one batch."""
         batch, answer, index = self._writer.batch, flight.answer, flight.index
         if flight.task is None:  # It was called off before it was sent.
             batch.change(index, change)
             return
-        keep_attempt(batch, flight.rate.route, self._attempt_record(flight), change)
+        keep_attempt(batch, flight.rate.route, record_of(flight, batch), change)
         if answer is not None and change.status == Status.SUCCEEDED:
             batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
         if answer is not None and answer.note:
@@ -508,40 +459,6 @@ class Engine(Turns):
         if answer is not None and answer.complaint is not None:
             goes_on = change.status == Status.PENDING
             self._repairs.keep(batch, index, flight.number, answer, goes_on=goes_on)
-
-    def _untold(self, flight: _Flight) -> float | None:
-        """The cost of an attempt that does not say what it took: nothing where it was refused before any work."""
-        outcome = None if flight.answer is None else flight.answer.outcome
-        price, estimate = flight.rate.price, flight.estimate
-        if outcome is not None and outcome.kind in REFUSED:
-            return None if price is None else 0.0
-        use = self._writer.batch.use(flight.rate.route)
-        if price is not None and not estimate.cost_usd:  # It was read before its price was known.
-            use.untold(roughly_the_most(price, estimate))
-        else:
-            use.untold(None if price is None else estimate.cost_usd)
-        return None
-
-    def _attempt_record(self, flight: _Flight) -> Attempt:
-        answer, utc = flight.answer, time.time()
-        if answer is None:
-            how, kind, message = "cancelled", None, "called off by Headway"
-        elif answer.complaint is not None:
-            how, kind, message = "failed", str(Kind.INVALID), answer.complaint.message
-        elif answer.outcome.kind is None:
-            how, kind, message = "succeeded", None, None
-        else:
-            kind = str(answer.outcome.kind)
-            how, message = outcome_of(answer.outcome.kind), answer.outcome.message
-        limit = None if answer is None else answer.rate_limit
-        usage = None if answer is None else answer.outcome.usage
-        cost_usd = self._untold(flight) if usage is None else usage.cost_usd
-        started_utc = utc - (time.monotonic() - flight.started_at)
-        return Attempt(
-            flight.index, flight.number, flight.lane.id, how, kind, message, answer.status if answer else None,
-            (answer.request_id or None) if answer else None, started_utc, utc, *tokens_of(usage), cost_usd,
-            flight.charged, None if limit is None else msgspec.json.encode(limit),
-        )  # fmt: skip
 
     def _notice(self, command: commands.Notice) -> None:
         desk = self._desks[command.lane]
@@ -692,20 +609,7 @@ class Engine(Turns):
         return time.time() + (at - self._now())
 
 
-def _may_cost(outcome: Outcome) -> bool:
-    return outcome.usage is not None or outcome.kind not in REFUSED
-
-
 async def _patiently(pricing: asyncio.Task[None]) -> None:
     """Wait for the price list with an answer in hand: who is called off meanwhile still has it."""
     with suppress(asyncio.CancelledError):
         await asyncio.wait([pricing])
-
-
-def _priced(answer: Answer, price: Price) -> Answer:
-    """The same answer with what it cost."""
-    usage = answer.outcome.usage
-    if usage is None:
-        return answer
-    usage = msgspec.structs.replace(usage, cost_usd=price.cost(usage))
-    return msgspec.structs.replace(answer, outcome=msgspec.structs.replace(answer.outcome, usage=usage))

@@ -1,0 +1,121 @@
+"""An attempt while it is out: who sends it, what it may cost, and what goes on record once it is over.
+
+Nothing here sends, commits or decides. The engine makes a flight where the scheduler says `Start`, and asks for its record
+where it says that the attempt has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+
+from headway.core.model import Kind, Outcome, Price
+from headway.core.queue import Entry
+from headway.core.retry import REFUSED
+from headway.engine.plan import LanePlan
+from headway.engine.recording import outcome_of, tokens_of
+from headway.engine.source import roughly_the_most
+from headway.providers.base import Answer, Request
+from headway.stores import records
+from headway.stores.batch import Batch
+from headway.stores.records import Attempt
+
+
+class Rate:
+    """A route's number in the store, and the price of its tokens, which may become known later."""
+
+    __slots__ = ("price", "route")
+
+    def __init__(self, route: int, price: Price | None) -> None:
+        self.route = route
+        self.price = price
+
+
+class Desk:
+    """What the engine keeps for a lane: its plan, its number in the store, the intents recorded ahead."""
+
+    __slots__ = ("ahead", "id", "key", "name", "record", "send")
+
+    def __init__(self, key: str, plan: LanePlan, known: records.Lane) -> None:
+        self.key = key
+        self.id = known.id
+        self.record = known.record
+        self.name = plan.name
+        self.send = plan.adapter.send
+        self.ahead: dict[int, Request] = {}
+
+
+class Flight:
+    """One attempt while it is out."""
+
+    __slots__ = ("answer", "charged", "estimate", "index", "lane", "number", "rate", "started_at", "task")
+
+    def __init__(self, index: int, number: int, lane: Desk, entry: Entry, rate: Rate) -> None:
+        self.index = index
+        self.number = number
+        self.lane = lane
+        self.charged = entry.charged
+        self.estimate = entry.estimate
+        self.rate = rate
+        self.started_at = 0.0
+        self.answer: Answer | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+# -- what it costs ------------------------------------------------------------------------------------------------
+
+
+def may_cost(outcome: Outcome) -> bool:
+    """Whether an attempt that ended so may have to be paid for."""
+    return outcome.usage is not None or outcome.kind not in REFUSED
+
+
+def priced(answer: Answer, price: Price) -> Answer:
+    """The same answer with what it cost."""
+    usage = answer.outcome.usage
+    if usage is None:
+        return answer
+    usage = msgspec.structs.replace(usage, cost_usd=price.cost(usage))
+    return msgspec.structs.replace(answer, outcome=msgspec.structs.replace(answer.outcome, usage=usage))
+
+
+def _untold(flight: Flight, batch: Batch) -> float | None:
+    """The cost of an attempt that does not say what it took: nothing where it was refused before any work."""
+    outcome = None if flight.answer is None else flight.answer.outcome
+    price, estimate = flight.rate.price, flight.estimate
+    if outcome is not None and outcome.kind in REFUSED:
+        return None if price is None else 0.0
+    use = batch.use(flight.rate.route)
+    if price is not None and not estimate.cost_usd:  # It was read before its price was known.
+        use.untold(roughly_the_most(price, estimate))
+    else:
+        use.untold(None if price is None else estimate.cost_usd)
+    return None
+
+
+# -- its record ---------------------------------------------------------------------------------------------------
+
+
+def record_of(flight: Flight, batch: Batch) -> Attempt:
+    """An attempt that has ended, for the record; `batch` hears of what it may have cost where it does not say."""
+    answer, utc = flight.answer, time.time()
+    if answer is None:
+        how, kind, message = "cancelled", None, "called off by Headway"
+    elif answer.complaint is not None:
+        how, kind, message = "failed", str(Kind.INVALID), answer.complaint.message
+    elif answer.outcome.kind is None:
+        how, kind, message = "succeeded", None, None
+    else:
+        kind = str(answer.outcome.kind)
+        how, message = outcome_of(answer.outcome.kind), answer.outcome.message
+    limit = None if answer is None else answer.rate_limit
+    usage = None if answer is None else answer.outcome.usage
+    cost_usd = _untold(flight, batch) if usage is None else usage.cost_usd
+    started_utc = utc - (time.monotonic() - flight.started_at)
+    return Attempt(
+        flight.index, flight.number, flight.lane.id, how, kind, message, answer.status if answer else None,
+        (answer.request_id or None) if answer else None, started_utc, utc, *tokens_of(usage), cost_usd,
+        flight.charged, None if limit is None else msgspec.json.encode(limit),
+    )  # fmt: skip
