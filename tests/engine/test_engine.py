@@ -9,7 +9,8 @@ import pytest
 
 from headway.core.model import Hint, Kind, LaneSpec, Limits, Outcome
 from headway.engine import plan as plans
-from headway.engine.engine import Ending, Engine
+from headway.engine.endings import Ending
+from headway.engine.engine import Engine
 from headway.engine.observer import View
 from headway.errors import StoreError
 from headway.providers.base import Admitted, Answer, Request

@@ -19,7 +19,7 @@ from headway.display.jsonl import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.words import duration, units
-from headway.engine.engine import Ending
+from headway.engine.endings import Ending
 from headway.engine.observer import Display
 from headway.errors import InputError, UsageError
 from headway.stores.base import Store

@@ -23,12 +23,12 @@ from typing import Any, Final
 import msgspec
 
 from headway.core import commands, events
-from headway.core.budget import OUT_OF_MONEY
 from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
 from headway.core.status import Status
 from headway.engine.cache import Lookup
+from headway.engine.endings import Ending, Stops, state_after
 from headway.engine.flights import Desk, Flight, Rate, may_cost, priced, record_of
 from headway.engine.identity import CacheUse
 from headway.engine.observer import Observer, View
@@ -59,24 +59,6 @@ MOST_AHEAD: Final = 512
 LISTEN_S: Final = 0.2
 SHOW_S: Final = 0.5
 
-_ENDINGS: Final[dict[str, State]] = {
-    "complete": "complete",
-    "stopped": "stopped",
-    "parked": "parked",
-    "deadline": "deadline",
-    "budget": "budget",
-    "aborted": "interrupted",
-}
-#: What a lane may be stopped by that its units can be told as their code.
-_CODES: Final = frozenset({*map(str, Kind), "budget"})
-
-
-class Ending(msgspec.Struct, frozen=True):
-    """How a run ended."""
-
-    state: State
-    view: View
-
 
 class Engine(Turns):
     """One run. `open_store` opens the job's store for the thread that calls it."""
@@ -99,7 +81,7 @@ class Engine(Turns):
         self._pricing: asyncio.Task[None] | None = None
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
-        self._reasons: dict[str, tuple[str, str]] = {}
+        self._stops = Stops()
         self._interruptions = 0
         self._cancelled = False
         self._failure: Exception | None = None
@@ -245,19 +227,12 @@ class Engine(Turns):
         await asyncio.sleep(0)  # The last commits' callbacks.
         if self._failure is not None:
             raise self._failure
-        state = "cancelled" if self._cancelled and reason == "aborted" else _ENDINGS[reason]
-        if self._has_failures(reason, state):
-            state = "failed"
-        self._store.end_run(self._plan.job.id, self._worker, state, time.time(), self._unfinished(reason))
+        lanes_alone = self._scheduler.mode == "run"
+        state = state_after(reason, self._totals, cancelled=self._cancelled, lanes_alone=lanes_alone)
+        unfinished = self._stops.unfinished(reason, self._plan.routes)
+        self._store.end_run(self._plan.job.id, self._worker, state, time.time(), unfinished)
         self._show()
         return state
-
-    def _has_failures(self, reason: str, state: str) -> bool:
-        """Whether failed units are what there is to say: a lane that is out of money says less."""
-        if state == "complete":
-            return self._totals.good < self._totals.total
-        lanes_alone = reason == "budget" and self._scheduler.mode == "run"
-        return lanes_alone and self._totals.ended > self._totals.good
 
     async def _settle(self) -> None:
         """Nothing may be left in the air."""
@@ -278,16 +253,6 @@ class Engine(Turns):
             except Exception as error:
                 self._broke(error)
                 return
-
-    def _unfinished(self, reason: str) -> dict[str, tuple[str, str]]:
-        """Why the units that are left could not finish, by route."""
-        general = {
-            "budget": ("budget", OUT_OF_MONEY),
-            "deadline": ("deadline", "the run's deadline passed"),
-        }.get(reason, ("interrupted", "the run was interrupted; go on with 'headway resume'"))
-        return {
-            str(number): self._reasons.get(route.lane, general) for number, route in self._plan.routes.items()
-        }
 
     # -- turns --------------------------------------------------------------------------------------------------
 
@@ -463,14 +428,7 @@ class Engine(Turns):
     def _notice(self, command: commands.Notice) -> None:
         desk = self._desks[command.lane]
         until_utc = None if command.until is None else self._utc(command.until)
-        if command.what == "stopped":
-            kind, _, rest = command.text.partition(": ")
-            known = kind in _CODES
-            self._reasons[command.lane] = (kind, rest) if known else ("interrupted", command.text)
-            if until_utc is not None:
-                self._reasons[command.lane] = (str(Kind.HOLD), command.text)
-        elif command.what == "reopened":
-            self._reasons.pop(command.lane, None)
+        self._stops.heard(command)
         event = records.Event(time.time(), desk.name, command.what, command.text, until_utc)
         self._writer.batch.events.append(event)
         if command.what == "held":

@@ -20,7 +20,8 @@ from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
 from headway.core.model import LaneSpec, Price, Purse
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
-from headway.engine.engine import Ending, Engine
+from headway.engine.endings import Ending
+from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, Place
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, PriceList, Route
