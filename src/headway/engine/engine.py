@@ -1,11 +1,8 @@
 """Runs one job: tells the scheduler what happened, records what it decides, and acts on it.
 
-Order is everything here. The intent to send is durable before the send. An answer, its unit's new state and the
-job's counters are one transaction; a unit counts as finished once that is committed. The scheduler goes on meanwhile:
-a permit is free as soon as the answer is here, whatever the disk is doing.
-
-So that no fsync stands between a permit and its socket, intents are recorded ahead: of every lane as many of the next
-units as its pace will start within a quarter of a second. After a crash those count as perhaps sent, too.
+Order is everything here. The intent to send is durable before the send (`intents` has it on record ahead). An answer, its
+unit's new state and the job's counters are one transaction; a unit counts as finished once that is committed. The
+scheduler goes on meanwhile: a permit is free as soon as the answer is here, whatever the disk is doing.
 
 Time is the loop's monotonic clock, so that a wall clock that jumps moves nothing; UTC is only written down.
 """
@@ -17,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from heapq import nsmallest
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +27,7 @@ from headway.engine.cache import Lookup
 from headway.engine.endings import Ending, Stops, state_after
 from headway.engine.flights import Desk, Flight, Rate, may_cost, priced, record_of
 from headway.engine.identity import CacheUse
+from headway.engine.intents import Intents
 from headway.engine.observer import Observer, View
 from headway.engine.plan import Plan, PriceList
 from headway.engine.recording import (
@@ -38,7 +35,6 @@ from headway.engine.recording import (
     LEARN_S,
     LINGER_S,
     Recalled,
-    due_soon,
     keep_attempt,
     lane_row,
     refill,
@@ -53,8 +49,6 @@ from headway.stores.batch import Batch
 from headway.stores.records import Change, State
 from headway.stores.writer import Writer
 
-#: Intents are recorded ahead for at the most so many units of a lane.
-MOST_AHEAD: Final = 512
 #: How often another terminal's commands are looked for (250 ms is promised), and observers told.
 LISTEN_S: Final = 0.2
 SHOW_S: Final = 0.5
@@ -71,8 +65,7 @@ class Engine(Turns):
         self._plan = plan
         self._observers: Sequence[Observer] = list(observers)
         self._flights: dict[int, Flight] = {}
-        #: Units whose intent is on its way to the disk, and those of them that may go as soon as it is there.
-        self._intending: set[int] = set()
+        #: Those of them that may go as soon as their intent is on the disk.
         self._waiting: dict[int, Flight] = {}
         self._desks: dict[str, Desk] = {}
         self._repairs = Repairs()
@@ -132,6 +125,7 @@ class Engine(Turns):
         self._writer = Writer(
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
+        self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
         self._count_unknown(unknown)
         self._inform(lambda observer: observer.began(self._totals, unknown))
         for text in plan.remarks:
@@ -260,7 +254,7 @@ class Engine(Turns):
         return self._done.done()
 
     def _after_turn(self) -> None:
-        self._look_ahead()
+        self._intents.look_ahead(self._scheduler, self._now())
         self._commit()
 
     def _commit(self) -> None:
@@ -288,13 +282,13 @@ class Engine(Turns):
         self._totals = msgspec.structs.replace(job, counts=counts, **used)
         ended = [index for index, change in batch.units if change.finished_utc is not None] + batch.followed
         self._inform(lambda observer: observer.ended(ended))
-        self._intending.difference_update(batch.intents)
+        self._intents.durable(batch.intents)
         if self._done.done():
             return  # Too late: what waited for its intent stays pending, or unknown where the run broke off.
         for index in batch.intents:
             flight = self._waiting.pop(index, None)
             if flight is not None:
-                self._send(flight, self._request(flight.index))
+                self._send(flight, self._intents.request(index, flight.lane))
         if self._writer.batch:
             self._commit()
 
@@ -312,27 +306,11 @@ class Engine(Turns):
         number = command.attempt + self._source.tries.get(index, 0)
         flight = Flight(index, number, desk, self._scheduler.out[index], self._rates[command.unit.family])
         self._flights[index] = flight
-        request = desk.ahead.pop(index, None)
-        if request is not None and index not in self._intending:
+        request = self._intents.ready(index, desk)
+        if request is None:
+            self._waiting[index] = flight
+        else:
             self._send(flight, request)
-            return
-        if index not in self._intending:
-            self._intend(index, desk)
-        if request is not None:
-            desk.ahead[index] = request
-        self._waiting[index] = flight
-
-    def _request(self, index: int) -> Request:
-        desk = self._flights[index].lane
-        return (
-            desk.ahead.pop(index, None)
-            or self._repairs.requests.get(index)
-            or Request(*self._store.request(self._plan.job.id, index))
-        )
-
-    def _intend(self, index: int, desk: Desk) -> None:
-        self._intending.add(index)
-        self._writer.batch.intend(index, desk.id)
 
     def _send(self, flight: Flight, request: Request) -> None:
         # Not the loop's time, which stands still for a whole round: records are to show what came after what.
@@ -376,12 +354,8 @@ class Engine(Turns):
             flight.task.cancel()
             return
         self._waiting.pop(index, None)
-        self._release(index)
+        self._intents.release(index)
         self.tell(events.Cancelled(index))
-
-    def _release(self, index: int) -> None:
-        self._intending.discard(index)
-        self._writer.batch.release(index)
 
     def _requeue(self, command: commands.Requeue) -> None:
         index, now = command.unit.index, self._now()
@@ -404,8 +378,7 @@ class Engine(Turns):
             self._repairs.ended(self._writer.batch, index, command.status)
         flight = self._flights.pop(index, None)
         if flight is None:
-            self._desks[command.unit.lane].ahead.pop(index, None)
-            self._intending.discard(index)
+            self._intents.forget(index, self._desks[command.unit.lane])
             self._writer.batch.change(index, change)
         else:
             self._record(flight, change)
@@ -443,47 +416,14 @@ class Engine(Turns):
         if command.at - self._now() > AHEAD_S:
             self._look = self._loop.call_at(command.at - 0.8 * AHEAD_S, self._look_then_commit)
 
-    def _done_all(self, command: commands.Done) -> None:
-        if not self._done.done():
-            self._done.set_result(command.reason)
-
-    # -- intents ahead -------------------------------------------------------------------------------------------------
-
     def _look_then_commit(self) -> None:
         self._look = None
         if not self._done.done():
-            self._look_ahead()
-            self._commit()
+            self._after_turn()
 
-    def _look_ahead(self) -> None:
-        """Record the intent to send for what each lane is about to start."""
-        if self._scheduler.mode != "run" or self._scheduler.paused:
-            return
-        now = self._now()
-        for key, lane in self._scheduler.lanes.items():
-            desk = self._desks[key]
-            wanted = min(MOST_AHEAD, due_soon(lane, now)) if lane.queue.ready else 0
-            if wanted > lane.low:
-                # A fast lane needs as many to choose from, or the store is asked for a handful in every turn.
-                lane.low, lane.batch = wanted, max(lane.batch, wanted)
-            if 2 * len(desk.ahead) >= wanted:
-                continue
-            entries = (item[3] for item in nsmallest(wanted, lane.queue.ready))
-            indexes = [
-                entry.unit.index
-                for entry in entries
-                if entry.unit.index not in desk.ahead and entry.status is Status.PENDING
-            ]
-            for index, path, body in self._store.requests(self._plan.job.id, indexes):
-                desk.ahead[index] = self._repairs.requests.get(index) or Request(path, body)
-                self._intend(index, desk)
-
-    def _call_off_ahead(self) -> None:
-        """Nothing will start for a while: what was recorded ahead is pending again, and a crash would not name it."""
-        for desk in self._desks.values():
-            for index in [index for index in desk.ahead if index not in self._waiting]:
-                del desk.ahead[index]
-                self._release(index)
+    def _done_all(self, command: commands.Done) -> None:
+        if not self._done.done():
+            self._done.set_result(command.reason)
 
     # -- the outside -----------------------------------------------------------------------------------------------------
 
@@ -503,7 +443,7 @@ class Engine(Turns):
         text = asked.what
         if asked.what == "pause":
             self.tell(events.Pause())
-            self._call_off_ahead()
+            self._intents.call_off(self._waiting)
             self._writer.batch.state = ("paused", None)
         elif asked.what == "resume":
             self.tell(events.Resume())
