@@ -23,6 +23,7 @@ from urllib.request import urlopen
 
 from headway.fake.process import FakeProcess
 
+HEADWAY = ("-m", "headway")
 LAUNCHER = Path(__file__).with_name("launcher.py")
 KEY = "sk-crash-4f9a1c77e2b84d0c"
 PATIENCE_S = 30.0
@@ -40,6 +41,18 @@ def wait_for(what: str, condition: Callable[[], T], patience_s: float = PATIENCE
             raise AssertionError(f"{what}: not within {patience_s:g} s")
         time.sleep(0.005)
     return value
+
+
+@contextmanager
+def started(*args: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """`python ARGS` as a process that does not outlive the `with`; `how` is Popen's."""
+    process = subprocess.Popen([sys.executable, *args], stdin=subprocess.DEVNULL, text=True, **how)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 @dataclass
@@ -104,22 +117,13 @@ class Stage:
     def process(
         self, *args: str, faults: dict[str, Any] | None = None, preexec: Callable[[], None] | None = None
     ) -> Iterator[subprocess.Popen[str]]:
-        """`headway ARGS` in a process of its own, which does not outlive the `with`."""
-        command = [sys.executable, "-m", "headway", *args]
-        more = {}
+        """`headway ARGS` in a process of its own; what it says is kept."""
+        program, env = list(HEADWAY), self.environ()
         if faults is not None:
-            command = [sys.executable, str(LAUNCHER), *args]
-            more["HEADWAY_TEST_FAULTS"] = json.dumps(faults)
-        process = subprocess.Popen(
-            command, cwd=self.root, env=self.environ(**more), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL, text=True, preexec_fn=preexec,  # noqa: PLW1509 - it calls the kernel alone.
-        )  # fmt: skip
-        try:
+            program, env = [str(LAUNCHER)], self.environ(HEADWAY_TEST_FAULTS=json.dumps(faults))
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": preexec}
+        with started(*program, *args, cwd=self.root, env=env, **how) as process:
             yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
 
     def run(self, *args: str, **how: Any) -> subprocess.CompletedProcess[str]:
         """The same to its end."""

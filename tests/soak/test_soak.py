@@ -13,7 +13,6 @@ import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.crash.stage import wait_for
+from tests.crash.stage import HEADWAY, started, wait_for
 
 from headway.fake.process import FakeProcess, fake_process
 
@@ -109,21 +108,14 @@ class Field:
                     yield {"id": f"{lane}-{number}", "model": f"{lane}/m", **said}
 
     @contextmanager
-    def process(self) -> Iterator[subprocess.Popen[bytes]]:
-        """`headway run` in a group of its own, which does not outlive the `with`."""
+    def process(self) -> Iterator[subprocess.Popen[str]]:
+        """`headway run`; what it says goes to a file."""
         keys = {f"KEY_{lane.upper()}": lane for lane in RATES}
+        env = {**os.environ, **keys, "PYTHONWARNINGS": "error"}
         with (self.root / "stderr.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "headway", "run", "in.jsonl", "--progress", "plain"],
-                cwd=self.root, env={**os.environ, **keys, "PYTHONWARNINGS": "error"},
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
-            )  # fmt: skip
-            try:
+            how = {"cwd": self.root, "env": env, "stdout": subprocess.DEVNULL, "stderr": log}
+            with started(*HEADWAY, "run", "in.jsonl", "--progress", "plain", **how) as process:
                 yield process
-            finally:
-                if process.poll() is None:
-                    process.kill()
-                process.wait()
 
     def done(self) -> int:
         """How many units have succeeded, by the records."""
