@@ -15,6 +15,7 @@ from headway.fake.content import (
     Tool,
     names_of,
     opened,
+    reader,
     unit_of,
     unreadable_openai,
     words_of,
@@ -64,15 +65,12 @@ class Chat:
     dialect = OPENAI
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(_Request).decode
+        self._read = reader(_Request, unreadable_openai)
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> Asked:
         """What is asked, or why it cannot be."""
-        try:
-            request = self._decode(body)
-        except msgspec.DecodeError as error:
-            raise unreadable_openai(error) from None
+        request = self._read(body)
         if not request.messages:
             why = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
             raise Unacceptable(why, "messages", "empty_array")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
 from headway.fake.asked import Unacceptable
 
 _FIELD = re.compile(r"missing required field `(\w+)`")
+T = TypeVar("T")
 MaxTokens = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -101,6 +102,19 @@ def place_of(error: msgspec.ValidationError) -> tuple[str, str | None]:
     """What is wrong and where, as (message, path)."""
     what, _, place = str(error).partition(" - at `$")
     return what, place.rstrip("`").lstrip(".") or None
+
+
+def reader(kind: type[T], unreadable: Callable[[msgspec.DecodeError], Unacceptable]) -> Callable[[bytes], T]:
+    """Reads requests of a kind; `unreadable` says what the API says to a body that is none."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(body: bytes) -> T:
+        try:
+            return decode(body)
+        except msgspec.DecodeError as error:
+            raise unreadable(error) from None
+
+    return read
 
 
 def unreadable_openai(error: msgspec.DecodeError) -> Unacceptable:

@@ -12,7 +12,7 @@ import msgspec
 
 from headway.fake.asked import CHARS_PER_TOKEN, Asked, Unacceptable, tokens_of
 from headway.fake.complaints import OPENAI
-from headway.fake.content import Named, unit_of, unreadable_openai
+from headway.fake.content import Named, reader, unit_of, unreadable_openai
 from headway.fake.reply import Reply
 from headway.fake.stream import Event
 
@@ -44,15 +44,12 @@ class Embeddings:
     dialect = OPENAI
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(_Request).decode
+        self._read = reader(_Request, unreadable_openai)
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> Asked:
         """What is asked, or why it cannot be. There is no output, so nothing is reserved for one."""
-        try:
-            request = self._decode(body)
-        except msgspec.DecodeError as error:
-            raise unreadable_openai(error) from None
+        request = self._read(body)
         if not request.input:
             raise Unacceptable("'$.input' is invalid. Please check the API reference.", None)
         chars = sum(

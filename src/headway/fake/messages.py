@@ -17,6 +17,7 @@ from headway.fake.content import (
     names_of,
     opened,
     place_of,
+    reader,
     unit_of,
     words_of,
 )
@@ -52,16 +53,13 @@ class Messages:
     dialect = ANTHROPIC
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(_Request).decode
-        self._decode_counted = msgspec.json.Decoder(_Counted).decode
+        self._read = reader(_Request, _unreadable)
+        self._read_counted = reader(_Counted, _unreadable)
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> Asked:
         """What is asked, or why it cannot be."""
-        try:
-            request = self._decode(body)
-        except msgspec.DecodeError as error:
-            raise _unreadable(error) from None
+        request = self._read(body)
         last = _last(request)
         opening, turn = opened(request.messages)
         return Asked(
@@ -80,10 +78,7 @@ class Messages:
 
     def count(self, body: bytes) -> bytes:
         """The answer of count_tokens."""
-        try:
-            request = self._decode_counted(body)
-        except msgspec.DecodeError as error:
-            raise _unreadable(error) from None
+        request = self._read_counted(body)
         _last(request)
         return self._encode({"input_tokens": tokens_of(_chars(request))})
 

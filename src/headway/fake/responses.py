@@ -15,6 +15,7 @@ from headway.fake.content import (
     Tool,
     names_of,
     opened,
+    reader,
     unit_of,
     unreadable_openai,
     words_of,
@@ -55,15 +56,12 @@ class Responses:
     dialect = OPENAI
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(_Request).decode
+        self._read = reader(_Request, unreadable_openai)
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> Asked:
         """What is asked, or why it cannot be."""
-        try:
-            request = self._decode(body)
-        except msgspec.DecodeError as error:
-            raise unreadable_openai(error) from None
+        request = self._read(body)
         items = request.input if isinstance(request.input, list) else [_Item(content=request.input)]
         last = items[-1] if items else _Item(content="")
         opening, turn = opened(items) if items else (None, 0)
