@@ -56,10 +56,7 @@ class SqliteCache:
         wanted = {"after": first + after, "last": last, "limit": limit, "only": _uids(first, only)}
         with self._transaction() as db:
             hits = [(*hit, utc) for hit in db.execute(self._sql["find_hits"], wanted)]
-            if hits:
-                _hit(db, self._sql, hits)
-                db.execute(self._sql["count_up"], {**_NOTHING, "job": job, "cached": len(hits)})
-        return [hit[0] - first for hit in hits]
+            return self._answered(db, job, hits)
 
     def adopt(self, job: int, elder: int, after: int, limit: int, utc: float) -> list[int]:
         first, last = span(job)
@@ -69,10 +66,14 @@ class SqliteCache:
                 self._sql["find_same"], {"after": first + after, "last": last, "limit": limit, "apart": apart}
             )
             hits = [(*hit, utc) for hit in found]
-            if hits:
-                _hit(db, self._sql, hits)
-                db.execute(self._sql["count_up"], {**_NOTHING, "job": job, "cached": len(hits)})
-        return [hit[0] - first for hit in hits]
+            return self._answered(db, job, hits)
+
+    def _answered(self, db: sqlite3.Connection, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
+        """Units of a job have their answer from others (`_hit` has what it takes); their indices."""
+        if hits:
+            _hit(db, self._sql, hits)
+            db.execute(self._sql["count_up"], {**_NOTHING, "job": job, "cached": len(hits)})
+        return [hit[0] & LOWER for hit in hits]
 
     def group(self, job: int, only: frozenset[int] | None = None) -> int:
         first, last = span(job)
