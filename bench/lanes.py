@@ -48,6 +48,10 @@ BARS: Final = (
     Bar("text-hints", "input", 1.10, 15.0),
     *(Bar(f"warm-{depth}s", "input", 1.03, 2.0) for depth in (60, 10, 1)),
     Bar("two-clients", "input", 1.10, 20.0),
+    # Two jobs that know of each other are held to what one alone is.
+    Bar("two-jobs", "input", 1.03, 1.0),
+    Bar("two-jobs-known", "input", 1.03, 1.0),
+    Bar("two-jobs-blind", "input", 1.10, 15.0),
     Bar("queueing-server", "input", 1.10, 0.0),
     Bar("characters", "input", 1.03, 1.0),
     Bar("daily-quota", "input", 1.10, 1.0),

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from headway.core.model import Hint, LaneSpec, Limits, Outcome, Unit, Usage
+from headway.core.portion import Grant
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -80,6 +81,13 @@ class SetLimits(msgspec.Struct, frozen=True, gc=False):
     limits: Limits
 
 
+class Share(msgspec.Struct, frozen=True, gc=False):
+    """Other jobs use this lane, too, or do not any more: keep to this."""
+
+    lane: str
+    grant: Grant
+
+
 class SetConcurrency(msgspec.Struct, frozen=True, gc=False):
     """A new global cap; 0 is none."""
 
@@ -126,6 +134,7 @@ Event = (
     | ReopenLane
     | OpenLane
     | SetLimits
+    | Share
     | SetConcurrency
     | MoreWork
     | InputClosed

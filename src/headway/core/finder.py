@@ -19,6 +19,8 @@ from __future__ import annotations
 from math import log
 from typing import Final, Literal
 
+import msgspec
+
 from headway.core.meter import Meter
 from headway.core.model import DIMENSIONS, MINUTE_S, Costs, Dimension
 
@@ -77,6 +79,15 @@ LEARNED: Final = "learned pace"
 _PLACES: Final = range(len(DIMENSIONS))
 
 
+class Pace(msgspec.Struct, frozen=True, gc=False):
+    """What a job has found of a whole account so far, for others who would search for the same."""
+
+    rates: tuple[float, ...]
+    place: int
+    depth_s: float
+    evidence_s: float
+
+
 class Finder:
     """Paces one lane by one learned meter, and learns its rate."""
 
@@ -106,6 +117,8 @@ class Finder:
         self.fell_to = 1.0
         #: Set while the bucket has not been empty yet since an earlier run's knowledge was taken up.
         self._unproven = False
+        #: Whether another job searches, and this one keeps to its part of what that finds.
+        self.follows = False
 
     def recall(
         self, rates: tuple[float, ...], place: int, depth_s: float, evidence_s: float, now: float
@@ -119,6 +132,48 @@ class Finder:
         limit = rates[place] * HOLD_AT * MINUTE_S
         self.meter = Meter(DIMENSIONS[place], limit, now=now, name=LEARNED)
         self.meter.ceiling_s = max(1.0, depth_s)
+
+    def scale(self, ratio: float) -> None:
+        """Another part of what there is: what was found counts for that much, and so does what it rests on."""
+        if self.mode == "ramp":
+            return
+        self.meter.resize(self.meter.limit * ratio)
+        self.rates = [rate * ratio for rate in self.rates]
+        self._sums = [total * ratio for total in self._sums]
+        self._measured = [[rate * ratio for rate in found] for found in self._measured]
+        ramp_s, sums = self._ramp
+        self._ramp = (ramp_s, [total * ratio for total in sums])
+
+    def pace(self, part: float) -> Pace | None:
+        """The present pace, if it is more than a first guess, of the account that we have a part of."""
+        if self.mode == "ramp":
+            return None
+        rates = tuple(rate * self.factor / part for rate in self.rates)
+        return Pace(rates, self.place, self.depth_s, self.evidence_s)
+
+    def follow(self, pace: Pace | None, part: float, now: float) -> None:
+        """Leave the search to another job, and keep to a part of what it has found so far."""
+        self.follows = True
+        if pace is None:
+            return
+        self.mode = "hold" if pace.evidence_s else "climb"
+        self.rates, self.place = [rate * part for rate in pace.rates], pace.place
+        self.depth_s, self.evidence_s = pace.depth_s, pace.evidence_s
+        self.factor = HOLD_AT
+        limit = self.rates[self.place] * MINUTE_S
+        if self.meter.place != self.place or self.meter.probed:
+            owes_until = self.meter.full_at
+            self.meter = Meter(DIMENSIONS[self.place], limit, now=now, burst_s=1.0, name=LEARNED)
+            self.meter.full_at = owes_until
+        self.meter.resize(limit)
+
+    def lead(self, now: float) -> None:
+        """Nobody else searches any more: go on from what is known."""
+        if self.follows:
+            self.follows = False
+            self._paced_at = now
+            self._measured.clear()
+            self._restart(now, [])
 
     @property
     def found(self) -> bool:
@@ -137,7 +192,7 @@ class Finder:
         """An attempt was taken: a ramp goes on."""
         self._accepted += 1
         self.slowest = False
-        if self.mode == "ramp":
+        if self.mode == "ramp" and not self.follows:
             fast = min(FAST_RATE, self._accepted / FAST_RAMP_S)
             self.meter.set_limit(max(FIRST_RATE, fast, self._accepted / RAMP_S) * MINUTE_S, now)
 
@@ -166,6 +221,10 @@ class Finder:
 
         `since` is what has been sent after it, `mean` what a unit costs on average.
         """
+        if self.follows:
+            if self.mode == "ramp":
+                self.meter.set_limit(max(self.meter.limit * HOLD_DROP, MINUTE_S / SLOWEST_S), now)
+            return
         self._empty_seq = seq if self.mode == "ramp" or not self.too_soon(sent_at) else self._empty_seq
         if self.mode == "ramp":
             self._end_ramp(mean, sent_at)
@@ -201,7 +260,7 @@ class Finder:
         """Time has passed: the pace grows if it was really used."""
         used_s = min(now, self.meter.full_at, self._paced_at + LONGEST_STEP_S) - self._paced_at
         self._paced_at = now
-        if self.mode == "ramp" or used_s <= 0.0:
+        if self.mode == "ramp" or used_s <= 0.0 or self.follows:
             return
         if self.mode == "climb":
             self.factor *= 2.0 ** (used_s / self._doubling_s)

@@ -45,6 +45,7 @@ from headway.core.model import (
     Unit,
     Usage,
 )
+from headway.core.portion import WHOLE, Grant, Parts
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.retry import LONGEST_HINT_S, REFUSED
 from headway.core.watch import Watch
@@ -84,9 +85,9 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_out", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker", "broke", "caution", "closed_at", "estimator",
+        "_configured", "_out", "_parts", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker", "broke", "caution", "closed_at", "estimator",
         "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge", "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
-        "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "paused_until", "probe_after", "probe_pause_s",
+        "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "part", "paused_until", "probe_after", "probe_pause_s",
         "probe_width", "probed_at", "probes_out", "purses", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "unanswered", "wake_at", "window",
         "window_s", "worked_s",
@@ -140,6 +141,9 @@ class Lane:
         #: Another object whenever what a unit is measured by has changed: the meters, or what units are expected to take.
         self.basis = object()
         self.limits = spec.limits
+        #: How much of its limits is ours, beside other jobs that use it.
+        self.part = WHOLE
+        self._parts = Parts()
         self.ramp = spec.ramp
         self._ramp = None if spec.ramp is None else _ramp_meter(spec.ramp, now)
         self._ramped_at = NEVER
@@ -190,25 +194,48 @@ class Lane:
             if new_depth and meter.period_s < DAY_S:
                 meter.redeepen(Meter(meter.dimension, meter.limit, now=now, burst_s=limits.burst_s))
         self.limits = limits
-        self.window.configure(limits.max_concurrency)
+        self.window.configure(self._allowed())
         if limits.known:
             self.finder = None
             self.window.throw_open()
         self.select()
 
+    def share(self, grant: Grant, now: float) -> None:
+        """Keep to a part of every limit from now on: other jobs use this lane, too; or have gone."""
+        ratio = grant.part / self.part
+        self.part = grant.part
+        self.window.scale(self._allowed(), ratio)
+        if self.finder is not None:
+            self.finder.scale(ratio)
+            if grant.follows:
+                self.finder.follow(grant.pace, grant.part, now)
+            else:
+                self.finder.lead(now)
+        self.others = 0.0
+        self.select()
+
+    def _allowed(self) -> int | None:
+        """How many may be in flight by the settings, if they say so."""
+        most = self.limits.max_concurrency
+        return max(1, int(most * self.part)) if most else most
+
     def select(self) -> None:
-        """The meters in force: all reported ones, and configured ones where nothing as tight is reported."""
+        """The meters in force: all reported ones, and configured ones where nothing as tight is reported.
+
+        Beside each the one of our part, while others use the lane.
+        """
         loose = float("inf")
         reported = {key: meter.limit for key, meter in self._reported.items()}
-        configured = (
+        configured = [
             meter
             for meter in self._configured
             if meter.name == MINIMUM_GAP
             or meter.limit < reported.get((meter.dimension, meter.period_s), loose)
-        )
+        ]
         learned = () if self.finder is None else (self.finder.meter,)
         ramp = () if self._ramp is None else (self._ramp,)
-        self.meters = (*configured, *self._reported.values(), *learned, *ramp)
+        told = (*configured, *self._reported.values())
+        self.meters = (*told, *self._parts.of(told, self.part), *learned, *ramp)
         for meter in self.meters:
             if meter.since_s < 0.0:
                 meter.since_s = self.worked_s
@@ -233,7 +260,8 @@ class Lane:
             cost = entry.costs[meter.place]
             meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
         if now >= self._watched.until:
-            self.others = self._watched.look(self._reported.values(), now)
+            others = self._watched.look(self._reported.values(), now)
+            self.others = others if self.part == WHOLE else 0.0  # It would be ourselves, in another job.
 
     def _meet(self, entry: Entry, report: Report, *, refused: bool) -> None:
         """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""
@@ -371,7 +399,7 @@ class Lane:
         """Why this unit can never fit, with the numbers; empty where it can."""
         for meter in self.meters:
             cost = entry.costs[meter.place]
-            passing = meter.name in (LEARNED, RAMP_CAP)
+            passing = meter.name in (LEARNED, RAMP_CAP) or meter.whole is not None
             if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
                 what = meter.dimension.replace("_", " ")
                 return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
@@ -488,6 +516,8 @@ class Lane:
             if meter.shallow:
                 meter.accepted(mark, entry.started_at, CALM)
                 proven_s = min(proven_s, meter.depth_s)
+        if self.part < WHOLE:
+            self.select()
         widest = max(
             LEAST_WIDEST_PROBE,
             int(self.rate_at(self.last_start_at) * min(WIDEST_PROBE_S, PROBE_SHARE * proven_s)),
@@ -668,7 +698,7 @@ class Lane:
 
     def told(self) -> str:
         """The limits in force, for people."""
-        return ", ".join(f"{meter.limit:,.0f} {meter.name}" for meter in self.meters)
+        return ", ".join(f"{meter.limit:,.0f} {meter.name}" for meter in self.meters if meter.whole is None)
 
     # -- holds ------------------------------------------------------------------------------------------
 

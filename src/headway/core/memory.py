@@ -68,7 +68,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         recorded_utc=utc,
         held_until_utc=utc + (lane.held_until - now) if held else None,
         hold_reason=lane.hold_reason if held else "",
-        window=lane.window.lasting if lane.window.learned else None,
+        window=round(lane.window.lasting / lane.part) if lane.window.learned else None,
         meters=tuple(
             MeterRecord(
                 meter.dimension,
@@ -83,16 +83,17 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
             for meter in lane.meters
             if meter.name != LEARNED and (meter.probed or meter.reported)
         ),
-        found=_export_finder(lane.finder, utc - now),
+        found=_export_finder(lane.finder, lane.part, utc - now),
         estimates=lane.estimator.export() if lane.estimator.reports else None,
     )
 
 
-def _export_finder(finder: Finder | None, offset_s: float) -> FoundRecord | None:
+def _export_finder(finder: Finder | None, part: float, offset_s: float) -> FoundRecord | None:
+    """What was found, as if nobody else had used the account."""
     if finder is None or not finder.found:
         return None
     return FoundRecord(
-        tuple(finder.rates),
+        tuple(rate / part for rate in finder.rates),
         DIMENSIONS[finder.place],
         finder.depth_s,
         finder.evidence_s,

@@ -58,7 +58,7 @@ class Meter:
     __slots__ = (
         "bursts", "ceiling_s", "credits", "debt_s", "depth_s", "dimension", "foreign_s", "full_at", "guard_s", "implied", "limit",
         "name", "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "since_s", "synced", "synced_seq",
-        "top_s", "used_s",
+        "top_s", "used_s", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +80,8 @@ class Meter:
         self.limit = limit
         self.rate = limit / period_s
         self.reported = reported
+        #: The limit that this is only our part of, while other jobs use it too.
+        self.whole: Meter | None = None
         if burst_s is None and period_s >= DAY_S:
             burst_s = period_s  # A day's quota is there to be used, not to be spread over the day.
         self.probed = burst_s is None
@@ -186,10 +188,7 @@ class Meter:
 
     def empty(self, now: float) -> None:
         """The provider refused: whatever was thought to be left is not there."""
-        moved = now + self.depth_s - self.full_at
-        if moved > 0.0:
-            self.full_at += moved
-            self.shift += moved
+        self.owe_until(now + self.depth_s)
 
     def set_limit(self, limit: float, now: float) -> None:
         """Change the rate; what is owed stays owed, in units of cost."""
@@ -200,6 +199,18 @@ class Meter:
         self.rate = limit / self.period_s
         moved = now + debt / self.rate - self.full_at
         if debt:
+            self.full_at += moved
+            self.shift += moved
+
+    def resize(self, limit: float) -> None:
+        """Another part of the same bucket: as full as it was."""
+        self.limit = limit
+        self.rate = limit / self.period_s
+
+    def owe_until(self, at: float) -> None:
+        """It will not be full before then: somebody else has used of it, too."""
+        moved = at - self.full_at
+        if moved > 0.0:
             self.full_at += moved
             self.shift += moved
 

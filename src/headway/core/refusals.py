@@ -62,8 +62,8 @@ def _of_known(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
 
 
 def _paces(meter: Meter) -> bool:
-    """Whether a refusal can be about this meter: a day's quota says so itself, and the gap is our own."""
-    return meter.period_s < DAY_S and meter.name != MINIMUM_GAP
+    """Whether a refusal can be about this meter: a day's quota says so itself, a gap and a part are our own."""
+    return meter.period_s < DAY_S and meter.name != MINIMUM_GAP and meter.whole is None
 
 
 def _suspects(lane: Lane, entry: Entry, dimension: Dimension | None) -> list[Meter]:

@@ -86,6 +86,7 @@ class Scheduler:
             events.ReopenLane: self._reopen_lane,
             events.OpenLane: self._open_lane,
             events.SetLimits: self._set_limits,
+            events.Share: self._share,
             events.SetConcurrency: self._set_concurrency,
             events.MoreWork: self._more_work,
             events.InputClosed: self._input_closed,
@@ -409,6 +410,11 @@ class Scheduler:
         lane = self.lanes[event.lane]
         lane.configure(event.limits, now)
         self._notice(lane, "limit", "new configured limits")
+        self._dirty[lane.key] = lane
+
+    def _share(self, event: events.Share, now: float) -> None:
+        lane = self.lanes[event.lane]
+        lane.share(event.grant, now)
         self._dirty[lane.key] = lane
 
     def _set_concurrency(self, event: events.SetConcurrency, now: float) -> None:

@@ -62,7 +62,7 @@ def shares(lane: Lane) -> tuple[Share, ...]:
 def _of_meter(meter: Meter, worked_s: float) -> Share:
     in_bucket_s = max(0.0, meter.depth_s - max(0.0, meter.debt_s))
     used = _capped(meter.used_s, worked_s - meter.since_s + in_bucket_s)
-    limit = MINUTE_S / meter.limit if meter.name == MINIMUM_GAP else meter.limit
+    limit = MINUTE_S / meter.limit if meter.name.startswith(MINIMUM_GAP) else meter.limit
     return Share(meter.name, limit, used, str(meter.dimension), meter.name == LEARNED)
 
 

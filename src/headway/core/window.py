@@ -96,6 +96,20 @@ class Window:
         self.size = self.configured if was_at_top else min(self.size, self.configured)
         self.probe_at = NEVER
 
+    def scale(self, configured: int | None, ratio: float) -> None:
+        """Another part of what may be in flight: what is configured, and what was learned below it."""
+        was_at_top = self.size >= self.configured
+        self.configured = configured or OPEN
+        if was_at_top:
+            self.size = self.configured
+        elif not self.slow_start:
+            self.size = self._scaled(self.size, ratio)
+        self.ceiling = self.ceiling if self.ceiling >= OPEN else self._scaled(self.ceiling, ratio)
+        self.kept = self.kept if self.kept in (0, OPEN) else self._scaled(self.kept, ratio)
+
+    def _scaled(self, size: int, ratio: float) -> int:
+        return max(1, min(round(size * ratio), self.configured))
+
     def resume(self, size: int) -> None:
         """Go on at a size that an earlier run had found."""
         self.slow_start = False

@@ -1,13 +1,19 @@
-"""Several clients on one key: each has its share of the units and believes that it is alone."""
+"""Several clients on one key, each with its share of the units: alone as far as they know, or jobs that know of each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from headway.core.commands import Command, Done, Wake
-from headway.core.events import Admitted, Cancelled, Event, Finished
+from headway.core.events import Admitted, Cancelled, Event, Finished, Share
 from headway.core.model import Unit
+from headway.core.portion import Grant, claim_of, grant_of
+from headway.core.scheduler import Scheduler
 from headway.sim.world import Policy
+
+#: How often jobs of one store look what the others want.
+LOOK_S: Final = 0.2
 
 
 class Crowd:
@@ -44,3 +50,43 @@ class Crowd:
             elif isinstance(command, Done):
                 self.done[place] = True
         return [command for command in commands if not isinstance(command, Wake | Done)]
+
+
+class Jobs(Crowd):
+    """Clients that tell each other what they want of a lane, as the jobs of one store do, and share it by their weights."""
+
+    def __init__(self, clients: Sequence[Scheduler], weights: Sequence[float], units: Sequence[Unit]) -> None:
+        super().__init__(clients, units)
+        self.schedulers = clients
+        self.weights = weights
+        self.look_at = 0.0
+        self._granted: dict[tuple[int, str], Grant] = {}
+
+    def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
+        """The same, with a look at the others now and then."""
+        commands: list[Command] = []
+        if now >= self.look_at:
+            self.look_at = now + LOOK_S
+            for place, events in enumerate(self._grants(now)):
+                if events:
+                    commands += self._kept(place, self.schedulers[place].handle(events, now))
+        commands += super().handle(happened, now)
+        if any(isinstance(command, Done) for command in commands):
+            return commands
+        wake = min(self.look_at, *self.wakes)
+        return [*(command for command in commands if not isinstance(command, Wake)), Wake(wake)]
+
+    def _grants(self, now: float) -> list[list[Event]]:
+        """What is new for each, over all lanes."""
+        news: list[list[Event]] = [[] for _ in self.schedulers]
+        for lane in self.schedulers[0].lanes:
+            claims = [
+                claim_of(scheduler, scheduler.lanes[lane], place, self.weights[place], now)
+                for place, scheduler in enumerate(self.schedulers)
+            ]
+            for place, mine in enumerate(claims):
+                grant = grant_of(mine, claims[:place] + claims[place + 1 :])
+                if not self.done[place] and grant.differs(self._granted.get((place, lane), Grant())):
+                    self._granted[place, lane] = grant
+                    news[place].append(Share(lane, grant))
+        return news

@@ -14,7 +14,7 @@ from headway.core.source import ListSource
 from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share
-from headway.sim.crowd import Crowd
+from headway.sim.crowd import Crowd, Jobs
 from headway.sim.scenario import Provider, Scenario
 from headway.sim.workload import Workload, draw
 from headway.sim.world import Policy, World
@@ -78,7 +78,7 @@ def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord
     return scheduler
 
 
-def _warmed(scenario: Scenario, units: list[Unit]) -> Policy:
+def _warmed(scenario: Scenario, units: list[Unit]) -> Scheduler:
     """The scheduler with what an earlier run over other work of the same kind taught it."""
     earlier = draw(scenario, WARMING_SEED)
     teacher = _headway(scenario, earlier.units)
@@ -90,11 +90,12 @@ def _warmed(scenario: Scenario, units: list[Unit]) -> Policy:
 
 def _clients(scenario: Scenario, units: list[Unit]) -> Policy:
     make = _warmed if scenario.warm_start else _headway
-    if scenario.clients == 1:
-        return make(scenario, units)
-    return Crowd(
-        [make(scenario, units[place :: scenario.clients]) for place in range(scenario.clients)], units
-    )
+    weights = scenario.weights
+    several = len(weights) or scenario.clients
+    clients = [make(scenario, units[place::several]) for place in range(several)]
+    if several == 1:
+        return clients[0]
+    return Jobs(clients, weights, units) if weights else Crowd(clients, units)
 
 
 POLICIES: Final[Mapping[str, Callable[[Scenario, list[Unit]], Policy]]] = {

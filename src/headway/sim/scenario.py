@@ -165,6 +165,8 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     warm_start: bool = False
     #: Clients that share the work and the accounts and do not know of each other.
     clients: Annotated[int, msgspec.Meta(ge=1)] = 1
+    #: Clients that do know of each other, as the jobs of one store do: one for each weight.
+    weights: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = ()
     #: How far estimates are off: the sigma of their logarithm.
     estimate_noise: Amount = 0.15
 

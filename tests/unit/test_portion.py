@@ -1,0 +1,206 @@
+"""Jobs that share a lane: who gets which part, what a lane does with its own, and that nothing is left lying."""
+
+from __future__ import annotations
+
+import pytest
+from bench import lanes
+from tests.unit.drive import ONE_BY_ONE, Run, entry_of, lane_spec, ok, one_lane, units
+
+from headway.core.events import HoldLane, Share
+from headway.core.lane import Lane
+from headway.core.memory import export_lane
+from headway.core.model import Dimension, Estimate, Hint, Kind, LaneSpec, Limits, Outcome, Report, Unit
+from headway.core.portion import LEAST, WHOLE, Claim, Grant, claim_of, grant_of
+from headway.core.window import OPEN
+from headway.sim.crowd import Jobs
+from headway.sim.runner import HEADWAY, run_once
+from headway.sim.workload import draw
+
+MINE = Claim(1, 1.0, hungry=True, use=0.0)
+RPM = Limits(rpm=600)
+
+
+def other(weight: float = 1.0, *, hungry: bool = True, use: float = 0.0, job: int = 2) -> Claim:
+    return Claim(job, weight, hungry, use)
+
+
+# -- who gets which part -----------------------------------------------------------------------------------------
+
+
+def test_alone_all_of_it_is_ours() -> None:
+    assert grant_of(MINE, []) == Grant(WHOLE)
+
+
+def test_by_weight_among_those_that_have_something_to_start() -> None:
+    three = Claim(1, 3.0, hungry=True, use=0.0)
+    assert grant_of(three, [other()]).part == pytest.approx(0.75)
+    assert grant_of(MINE, [other(3.0)]).part == pytest.approx(0.25)
+    assert grant_of(MINE, [other(), other()]).part == pytest.approx(1 / 3)
+
+
+def test_who_wants_nothing_leaves_all_but_what_it_uses() -> None:
+    assert grant_of(MINE, [other(9.0, hungry=False)]).part == WHOLE
+    assert grant_of(MINE, [other(9.0, hungry=False, use=0.3)]).part == pytest.approx(0.7)
+
+
+def test_nobody_is_left_with_nothing() -> None:
+    assert grant_of(MINE, [other(hungry=False, use=1.0)]).part == LEAST
+
+
+def test_the_weightiest_searches_and_the_first_of_equals() -> None:
+    assert grant_of(MINE, [other(2.0)]).follows
+    assert not grant_of(MINE, [other(0.5)]).follows
+    assert not grant_of(MINE, [other(1.0, job=2)]).follows
+    assert grant_of(MINE, [other(1.0, job=0)]).follows
+    assert not grant_of(MINE, [other(2.0, hungry=False)]).follows
+
+
+def test_noise_is_no_other_grant_and_the_whole_always_is() -> None:
+    assert not Grant(0.50).differs(Grant(0.51))
+    assert Grant(0.50).differs(Grant(0.60))
+    assert Grant(WHOLE).differs(Grant(0.99))
+    assert Grant(0.5, follows=True).differs(Grant(0.5))
+
+
+# -- what a job claims -----------------------------------------------------------------------------------------------
+
+
+def claim(run: Run, now: float = 0.0) -> Claim:
+    return claim_of(run.scheduler, run.scheduler.lanes["a"], 1, 2.0, now)
+
+
+def test_a_job_is_hungry_before_its_first_start_and_while_its_lane_holds_it_back() -> None:
+    run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
+    assert claim(run).hungry
+    run.at(0.0)
+    assert claim(run) == Claim(1, 2.0, hungry=True, use=1.0)
+
+
+def test_it_is_not_once_everything_has_started() -> None:
+    run = Run(units(1), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0)
+    assert claim(run) == Claim(1, 2.0, hungry=False, use=1.0)  # What is in flight counts until it is back.
+    run.at(1.0, ok(0))
+    assert claim(run, 1.0) == Claim(1, 2.0, hungry=False, use=0.0)
+
+
+def test_nor_while_it_is_held() -> None:
+    run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
+    run.at(0.0, HoldLane("a", 60.0, "so"))
+    assert not claim(run).hungry
+
+
+# -- what a lane does with its part ---------------------------------------------------------------------------------
+
+
+def shared(lane: Lane, part: float, now: float = 0.0) -> Lane:
+    lane.share(Grant(part), now)
+    return lane
+
+
+def ready_after(lane: Lane, starts: int) -> float:
+    entry = entry_of(lane)
+    for _ in range(starts):
+        lane.charge(entry, 0.0)
+    return lane.when(entry, 0.0)[0]
+
+
+def test_a_part_of_the_rate() -> None:
+    alone = ready_after(one_lane(Limits(rpm=600, burst_s=0.0)), 10)
+    half = ready_after(shared(one_lane(Limits(rpm=600, burst_s=0.0)), 0.5), 10)
+    assert half == pytest.approx(2 * alone)
+
+
+def test_a_part_of_what_may_be_in_flight() -> None:
+    lane = shared(one_lane(Limits(max_concurrency=32)), 0.75)
+    assert lane.window.size == lane.window.configured == 24
+    assert shared(lane, 0.01).window.size == 1
+    assert shared(lane, WHOLE).window.size == 32
+
+
+def test_a_learned_number_in_flight_is_shared_and_remembered_whole() -> None:
+    lane = one_lane(Limits(rpm=0, max_concurrency=32))
+    lane.window.resume(16)
+    shared(lane, 0.5)
+    assert lane.window.size == 8
+    assert export_lane(lane, 0.0, 0.0).window == 16
+    assert shared(lane, WHOLE).window.size == 16
+
+
+def test_without_a_limit_there_is_nothing_to_share() -> None:
+    lane = shared(one_lane(Limits(rpm=0)), 0.5)
+    assert lane.meters == ()
+    assert lane.window.size == OPEN
+
+
+def test_what_a_limit_alone_would_admit_does_not_fail_for_a_part() -> None:
+    lane = shared(one_lane(Limits(tpm=1_000)), 0.1)
+    assert lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=900.0)))) == ""
+    assert "1,100" in lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=1_100.0))))
+
+
+def test_a_days_quota_is_for_whoever_comes_first() -> None:
+    assert len(shared(one_lane(Limits(rpd=1_000)), 0.5).meters) == 1
+
+
+def test_when_the_others_go_their_use_is_not_taken_for_room() -> None:
+    """The account told no levels, so what they took is only known from what our part owes."""
+    lane = shared(one_lane(Limits(rpm=600, burst_s=10.0)), 0.5)
+    entry = entry_of(lane)
+    for _ in range(40):
+        lane.charge(entry, 0.0)
+    assert [meter.full_at for meter in lane.meters] == [pytest.approx(4.0), pytest.approx(8.0)]
+    shared(lane, WHOLE)
+    assert [meter.full_at for meter in lane.meters] == [pytest.approx(8.0)]
+
+
+def test_limits_that_are_told_while_sharing_are_shared_too() -> None:
+    run = Run(units(2), LaneSpec("a", Limits(rpm=0)))
+    run.at(0.0, Share("a", Grant(0.5)))
+    report = Report(Dimension.REQUESTS, 600.0, 590.0, 1.0)
+    run.at(1.0, ok(0, hint=Hint((report,))))
+    meters = run.scheduler.lanes["a"].meters
+    assert {(meter.name, meter.limit) for meter in meters} == {
+        ("requests per minute", 600.0),
+        ("requests per minute (our part)", 300.0),
+    }
+    assert run.scheduler.lanes["a"].told() == "600 requests per minute"
+
+
+def test_a_refusal_is_about_the_limit_and_not_about_our_part() -> None:
+    lane = shared(one_lane(Limits(rpm=600)), 0.5)
+    entry = entry_of(lane)
+    lane.charge(entry, 0.0)
+    whole, part = lane.meters
+    depth_s = part.depth_s
+    lane.throttled(entry, Outcome(Kind.RATE), 0.1)
+    assert whole.full_at == pytest.approx(0.1 + whole.depth_s)
+    assert part.depth_s == depth_s
+
+
+# -- two jobs, to the end -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["two-jobs", "two-jobs-known", "two-jobs-blind"])
+def test_two_jobs_go_by_their_weights_and_the_rest_gets_all(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three to one, lane by lane, as long as both have something to start."""
+    scenario = lanes.scenario(name, seeds=(1,))
+    started: list[dict[str, tuple[int, int]]] = []
+    handle = Jobs.handle
+
+    def watched(self: Jobs, *args: object) -> object:
+        if not any(scheduler.lanes[lane].spent for scheduler in self.schedulers for lane in scenario.lanes):
+            first, second = self.schedulers
+            started.append(
+                {lane: (first.lanes[lane].started, second.lanes[lane].started) for lane in scenario.lanes}
+            )
+        return handle(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Jobs, "handle", watched)
+    run_once(scenario, draw(scenario, 1), HEADWAY, 1)
+    last = started[-1]
+    assert {lane: one / two for lane, (one, two) in last.items()} == {
+        lane: pytest.approx(3.0, rel=0.1) for lane in scenario.lanes
+    }
