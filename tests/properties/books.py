@@ -163,6 +163,8 @@ class Books:
                 self.lanes[key].stop()
             case events.SetLimits(key, limits):
                 self.lanes[key].configure(limits, now)
+            case events.Share():
+                pass  # Whatever our part of a lane is, its limits are what they were.
             case events.ReopenLane(key):
                 self.lanes[key].reopen()
                 self.revived = True

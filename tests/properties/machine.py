@@ -24,6 +24,7 @@ from headway.core.events import Event
 from headway.core.gates import Gates
 from headway.core.invariants import check
 from headway.core.model import SUCCESS, Hint, Kind, LaneSpec, Limits, Outcome, Unit, Usage
+from headway.core.portion import Grant
 from headway.core.scheduler import Scheduler
 
 from . import strategies as make
@@ -320,6 +321,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         key = self.lane(number)
         event = events.OpenLane(LaneSpec(key, limits)) if again else events.SetLimits(key, limits)
         self.post(event, now)
+
+    @rule(number=numbers, grant=make.grants(), now=flush)
+    def share(self, number: int, grant: Grant, now: bool) -> None:
+        """Other jobs come to a lane, change and go: less may start, and never more."""
+        self.post(events.Share(self.lane(number), grant), now)
 
     @rule(limit=make.pick([0, 1, 2, 4]), now=flush)
     def set_concurrency(self, limit: int, now: bool) -> None:

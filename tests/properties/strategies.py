@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from headway.core.finder import Pace
 from headway.core.gates import Gates
 from headway.core.model import (
     DAY_S,
@@ -28,8 +29,16 @@ from headway.core.model import (
     Unit,
     Usage,
 )
+from headway.core.portion import Grant
 
 pick = st.sampled_from
+
+
+def grants() -> st.SearchStrategy[Grant]:
+    """All of a lane, or a part of it; a search of one's own, or another job's pace so far."""
+    rates = st.tuples(*[pick([0.05, 1.0, 40.0])] * 4)
+    pace = st.builds(Pace, rates, pick([0, 1, 2, 3]), depth_s=pick([1.0, 60.0]), evidence_s=pick([0.0, 5.0, 150.0]))
+    return st.builds(Grant, pick([1.0, 0.75, 0.25, 0.02]), st.booleans(), st.none() | pace)
 
 
 def limits(burst_s: Sequence[float | None] = (None, 0.0, 0.5, 5.0, 60.0)) -> st.SearchStrategy[Limits]:
