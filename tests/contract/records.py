@@ -131,5 +131,6 @@ def _job_view(store: Store, job: Job, lanes: dict[int, str]) -> Any:
             ]
             for every in (False, True)
         ],
+        "claims": [(each.name, each.claim) for each in store.claims(job.id + 1, 0.0, float("inf"))],
         "asked": [msgspec.structs.replace(asked, id=0) for asked in store.asked(job.id)],
     }

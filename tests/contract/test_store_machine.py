@@ -197,6 +197,12 @@ class StoreMachine(RuleBasedStateMachine):
         for twin in self.twins:
             twin.store.ask(twin.job, what, {"value": value, "pair": (1, 2)}, utc)
 
+    @rule(claim=st.sampled_from((b'{"use":0.5}', b'{"use":1.0}')))
+    def claim(self, claim: bytes) -> None:
+        utc = self.tick()
+        for twin in self.twins:
+            twin.batch.claims[twin.store.lane("a lane", "a/m").id] = (claim, utc)
+
     @rule(pick=picks)
     def carry_out(self, pick: int) -> None:
         for twin in self.twins:

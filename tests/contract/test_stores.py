@@ -16,6 +16,7 @@ from headway.stores.records import (
     Asked,
     Attempt,
     Change,
+    Claimed,
     Event,
     Lesson,
     NewJob,
@@ -192,6 +193,7 @@ def test_a_forgotten_job_leaves_nothing_and_others_stay(store: Store) -> None:
     batch.answers.append((0, 200, "r", b"{}"))
     batch.change(0, Change("succeeded", 1, finished_utc=211.0))
     batch.events.append(Event(210.0, None, "note", "text"))
+    batch.claims[lane] = (b"{}", 210.0)
     store.commit(batch)
     store.ask(job, "pause", {}, 211.0)
 
@@ -217,11 +219,35 @@ def assert_empty(store: Store, job: int) -> None:
     assert store.events(job) == []
     assert store.workers(job) == []
     assert store.asked(job) == []
+    assert store.claims(job + 1, 0.0, 1e9) == []
     assert store.pending(job) == {}
     assert store.first_unended(job) is None
     assert store.failures(job) == []
     assert store.per_lane(job) == {}
     assert store.index_of(job, "u0") is None
+
+
+# -- claims ------------------------------------------------------------------------------------------------
+
+
+def test_what_other_jobs_want_of_a_lane_counts_while_it_is_fresh(store: Store) -> None:
+    (job, _, lane), (other, worker, _) = begun(store, 1), begun(store, 1, "other")
+    batch = Batch(other, worker)
+    batch.claims[lane] = (b'{"weight":3}', 300.0)
+    store.commit(batch)
+
+    assert store.claims(job, 299.0, 301.0) == [Claimed(lane, "other", b'{"weight":3}')]
+    assert store.claims(other, 299.0, 301.0) == [], "nobody competes with itself"
+    assert store.claims(job, 300.5, 301.0) == []
+    assert store.claims(job, 200.0, 299.5) == [], "a clock that was put back"
+
+    batch = Batch(other, worker)
+    batch.claims[lane] = (b'{"weight":1}', 310.0)
+    store.commit(batch)
+    assert store.claims(job, 309.0, 311.0) == [Claimed(lane, "other", b'{"weight":1}')]
+
+    store.end_run(other, worker, "complete", 311.0, {})
+    assert store.claims(job, 309.0, 311.0) == []
 
 
 # -- looking -------------------------------------------------------------------------------------------------

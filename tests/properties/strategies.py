@@ -37,7 +37,9 @@ pick = st.sampled_from
 def grants() -> st.SearchStrategy[Grant]:
     """All of a lane, or a part of it; a search of one's own, or another job's pace so far."""
     rates = st.tuples(*[pick([0.05, 1.0, 40.0])] * 4)
-    pace = st.builds(Pace, rates, pick([0, 1, 2, 3]), depth_s=pick([1.0, 60.0]), evidence_s=pick([0.0, 5.0, 150.0]))
+    pace = st.builds(
+        Pace, rates, pick([0, 1, 2, 3]), depth_s=pick([1.0, 60.0]), evidence_s=pick([0.0, 5.0, 150.0])
+    )
     return st.builds(Grant, pick([1.0, 0.75, 0.25, 0.02]), st.booleans(), st.none() | pace)
 
 

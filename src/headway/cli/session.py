@@ -22,7 +22,16 @@ from headway.stores.records import LIVE, Job, Use
 from headway.wiring.places import folder_of, look_at
 from headway.wiring.predictions import comparison
 
-_RUN_KEYS: Final = ("concurrency", "max_attempts", "timeout", "max_duration", "max_cost", "max_hold", "cache")
+_RUN_KEYS: Final = (
+    "concurrency",
+    "max_attempts",
+    "timeout",
+    "max_duration",
+    "max_cost",
+    "max_hold",
+    "weight",
+    "cache",
+)
 
 
 def settings(config: Path | None, db: str | None, **flags: Any) -> Config:

@@ -70,6 +70,13 @@ def amount(value: object) -> float:
     return float(value)
 
 
+def weight(value: object) -> float:
+    """A job's weight against others."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < float("inf"):
+        raise expected("a number above 0", value)
+    return float(value)
+
+
 def count(value: object) -> int:
     """A whole number of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_COUNT:

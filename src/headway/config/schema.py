@@ -86,6 +86,7 @@ RUN: Final[Keys] = {
     "max_duration": checks.duration,
     "max_cost": checks.amount,
     "max_hold": checks.longest_hold,
+    "weight": checks.weight,
     "cache": checks.cache_mode,
 }
 #: Every table by its place in the file.

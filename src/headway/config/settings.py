@@ -125,6 +125,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     max_duration_s: float = 0.0
     max_cost_usd: float = 0.0
     max_hold_s: float | None = None
+    weight: float = 1.0
     cache: CacheMode = "off"
 
 

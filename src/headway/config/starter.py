@@ -234,5 +234,6 @@ def _run(provider: str, *, several: bool) -> str:
 #max_duration = "0s"            # for the whole run; 0: none
 #max_cost = 0                   # USD for the whole run; 0: none; prices must be known
 #max_hold = "unlimited"         # the longest hold that is waited for
+#weight = 1                     # against other jobs on the same lanes: 3 gets three times the part of 1
 #cache = "off"                  # "deterministic": what was answered before costs nothing; "all": whatever it was
 """

@@ -211,7 +211,7 @@ class Lane:
                 self.finder.follow(grant.pace, grant.part, now)
             else:
                 self.finder.lead(now)
-        self.others = 0.0
+        self.others, self._watched = 0.0, Watch(now)
         self.select()
 
     def _allowed(self) -> int | None:

@@ -98,7 +98,7 @@ class Window:
 
     def scale(self, configured: int | None, ratio: float) -> None:
         """Another part of what may be in flight: what is configured, and what was learned below it."""
-        was_at_top = self.size >= self.configured
+        was_at_top = self.size >= self.configured and self.ceiling >= OPEN
         self.configured = configured or OPEN
         if was_at_top:
             self.size = self.configured

@@ -40,6 +40,7 @@ from headway.engine.recording import (
     refill,
 )
 from headway.engine.repairs import Repairs, unfit
+from headway.engine.sharing import Sharing
 from headway.engine.source import StoreSource, at_the_most
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request
@@ -128,6 +129,8 @@ class Engine(Turns):
         self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
         self._count_unknown(unknown)
         self._inform(lambda observer: observer.began(self._totals, unknown))
+        for share in self._share():
+            self._scheduler.lanes[share.lane].share(share.grant, now)
         for text in plan.remarks:
             self._say("cost", text)
 
@@ -149,7 +152,9 @@ class Engine(Turns):
         self._inform(lambda observer: observer.ended(indexes))
 
     def _say(self, what: str, text: str) -> None:
-        event = records.Event(time.time(), None, what, text)
+        self._note(records.Event(time.time(), None, what, text))
+
+    def _note(self, event: records.Event) -> None:
         self._writer.batch.events.append(event)
         self._inform(lambda observer: observer.noted(event))
 
@@ -171,6 +176,7 @@ class Engine(Turns):
             self._desks[key] = Desk(key, plan, known)
             found[known.id] = Recalled(self._scheduler.lanes[key], known.record, now, utc)
         refill(self._store, found, utc, unknown)
+        self._sharing = Sharing(self._plan.job.id, self._plan.weight, self._desks)
 
     def _count_unknown(self, unknown: list[records.Unknown]) -> None:
         """What died with its process may have cost something: budgets count it, and the record says so."""
@@ -437,7 +443,17 @@ class Engine(Turns):
         for asked in self._store.asked(self._plan.job.id):
             self._obey(asked)
             self._writer.batch.done_commands.append((asked.id, time.time()))
+        self.tell(*self._share())
         self._commit()
+
+    def _share(self) -> list[events.Share]:
+        """What is new of what other jobs leave of the lanes that they work on, too."""
+        news, told = self._sharing.look(
+            self._store, self._writer.batch, self._scheduler, self._now(), time.time()
+        )
+        for event in told:
+            self._note(event)
+        return news
 
     def _obey(self, asked: records.Asked) -> None:
         text = asked.what

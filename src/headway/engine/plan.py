@@ -45,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True):
     max_duration_s: float = 0.0
     max_cost_usd: float = 0.0
     max_hold_s: float | None = None
+    #: Against other jobs that work on the same lanes at the same time.
+    weight: float = 1.0
     delay_s: float = 0.0
     #: One by one in index order, whatever the lane.
     serial: bool = False

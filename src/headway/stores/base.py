@@ -15,6 +15,7 @@ from headway.stores.batch import Batch
 from headway.stores.cache import Cache
 from headway.stores.records import (
     Asked,
+    Claimed,
     Event,
     Job,
     Lane,
@@ -175,6 +176,9 @@ class Store(Protocol):
 
         `unfinished` says for each route (by its number) why its units that are left could not finish.
         """
+
+    def claims(self, job: int, since_utc: float, until_utc: float) -> list[Claimed]:
+        """What other jobs said within that time that they want of lanes."""
 
     # -- commands -------------------------------------------------------------------------------------------
 

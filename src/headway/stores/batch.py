@@ -13,7 +13,7 @@ class Batch:
     """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
 
     __slots__ = (
-        "added", "answers", "attempts", "caching", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
+        "added", "answers", "attempts", "caching", "claims", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
         "notes", "released", "repairs", "running", "state", "units", "uses", "worker", "workers",
     )  # fmt: skip
 
@@ -45,6 +45,8 @@ class Batch:
         self.events: list[Event] = []
         #: lane → (record, view, when)
         self.lanes: dict[int, tuple[bytes, bytes, float]] = {}
+        #: lane → (what the job wants of it, JSON; when)
+        self.claims: dict[int, tuple[bytes, float]] = {}
         #: worker → (idle, busy, failed or terminated; when it ended)
         self.workers: dict[int, tuple[str, float | None]] = {}
         self.done_commands: list[tuple[int, float]] = []
@@ -53,7 +55,7 @@ class Batch:
     def __bool__(self) -> bool:
         return bool(
             self.added or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
-            or self.uses or self.events or self.lanes or self.workers or self.done_commands or self.state or self.repairs
+            or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:

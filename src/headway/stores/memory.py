@@ -23,6 +23,7 @@ from headway.stores.records import (
     Asked,
     Attempt,
     Change,
+    Claimed,
     Event,
     Job,
     Lane,
@@ -101,6 +102,7 @@ class MemoryStore:
         self._lanes: dict[str, Lane] = {}
         self._workers: list[dict[str, Any]] = []
         self._commands: list[tuple[int, Asked]] = []
+        self._claims: dict[tuple[int, int], tuple[bytes, float]] = {}
         self._next = 0
         self.cache = MemoryCache(self)
 
@@ -169,6 +171,7 @@ class MemoryStore:
             records.pop(job, None)
         self._workers = [row for row in self._workers if row["job"] != job]
         self._commands = [row for row in self._commands if row[0] != job]
+        self._forget_claims(job)
         self.cache.forget(job)
 
     # -- looking --------------------------------------------------------------------------------------------
@@ -438,6 +441,7 @@ class MemoryStore:
         for row in self._workers:
             if row["id"] in batch.workers:
                 row["status"], row["ended_utc"] = batch.workers[row["id"]]
+        self._claims |= {(lane, batch.job): claim for lane, claim in batch.claims.items()}
         done = {number for number, _ in batch.done_commands}
         self._commands = [row for row in self._commands if row[1].id not in done]
         self._count(batch)
@@ -478,6 +482,17 @@ class MemoryStore:
         for row in self._workers:
             if row["id"] == worker:
                 row.update(status="terminated", ended_utc=utc)
+        self._forget_claims(job)
+
+    def claims(self, job: int, since_utc: float, until_utc: float) -> list[Claimed]:
+        return [
+            Claimed(lane, self._jobs[other].name, claim)
+            for (lane, other), (claim, utc) in sorted(self._claims.items(), key=lambda item: item[0][1])
+            if other != job and since_utc <= utc <= until_utc
+        ]
+
+    def _forget_claims(self, job: int) -> None:
+        self._claims = {key: claim for key, claim in self._claims.items() if key[1] != job}
 
     # -- commands -----------------------------------------------------------------------------------------------
 

@@ -359,6 +359,14 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     costs: Costs
 
 
+class Claimed(msgspec.Struct, frozen=True):
+    """What another job that runs now wants of a lane: JSON."""
+
+    lane: int
+    name: str
+    claim: bytes
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What another terminal wants of a running job."""
 

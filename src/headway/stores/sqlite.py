@@ -23,6 +23,7 @@ from headway.stores.records import (
     USED,
     Asked,
     Attempt,
+    Claimed,
     Event,
     Job,
     Lane,
@@ -59,7 +60,7 @@ _FORGET_UNITS: Final = (
     "forget_requests", "forget_units",
 )  # fmt: skip
 _FORGET_JOB: Final = (
-    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job",
+    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
 )  # fmt: skip
 
 
@@ -401,6 +402,8 @@ class SqliteStore:
             db.execute(sql["add_event"], row)
         for lane, (record, view, utc) in batch.lanes.items():
             db.execute(sql["set_lane"], (record.decode(), view.decode(), utc, lane))
+        for lane, (claim, utc) in batch.claims.items():
+            db.execute(sql["claim"], (lane, batch.job, claim.decode(), utc))
         for worker, (status, utc_ended) in batch.workers.items():
             db.execute(sql["set_worker"], (status, utc_ended, worker))
         for command, utc in batch.done_commands:
@@ -432,6 +435,11 @@ class SqliteStore:
             end = {"job": job, "state": state, "finished_utc": utc, "unfinished": _json(unfinished)}
             db.execute(self._sql["end_run"], end)
             db.execute(self._sql["set_worker"], ("terminated", utc, worker))
+            db.execute(self._sql["forget_claims"], (job,))
+
+    def claims(self, job: int, since_utc: float, until_utc: float) -> list[Claimed]:
+        rows = self._rows("claims", job, since_utc, until_utc)
+        return [Claimed(lane, name, claim.encode()) for lane, name, claim in rows]
 
     # -- commands ------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         max_duration_s=run.max_duration_s,
         max_cost_usd=run.max_cost_usd,
         max_hold_s=run.max_hold_s,
+        weight=run.weight,
         delay_s=flags.delay_s,
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,

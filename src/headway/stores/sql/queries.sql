@@ -280,6 +280,17 @@ UPDATE commands SET done_utc = ? WHERE id = ?;
 -- name: drop_commands
 UPDATE commands SET done_utc = ? WHERE job = ? AND done_utc IS NULL;
 
+-- name: claim
+INSERT INTO claims (lane, job, claim, seen_utc) VALUES (?, ?, ?, ?)
+ON CONFLICT (lane, job) DO UPDATE SET claim = excluded.claim, seen_utc = excluded.seen_utc
+
+-- name: claims
+SELECT claims.lane, jobs.name, claims.claim FROM claims JOIN jobs ON jobs.id = claims.job
+WHERE claims.job <> ? AND claims.seen_utc BETWEEN ? AND ? ORDER BY claims.job
+
+-- name: forget_claims
+DELETE FROM claims WHERE job = ?
+
 -- name: results
 SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.input_tokens, units.output_tokens,
     units.cached_tokens, cost_usd, started_utc, finished_utc, code, message, requests.metadata,

@@ -1,0 +1,123 @@
+"""Two jobs of one store on one lane, at the same time: each has its part, and who is left has all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from headway.core.model import LaneSpec, Limits, Outcome
+from headway.engine import plan as plans
+from headway.engine.engine import Engine
+from headway.engine.sharing import STALE_S
+from headway.providers.base import Admitted, Answer, Request
+from headway.stores.batch import Batch
+from headway.stores.records import Event, NewJob, NewUnit, Route
+from headway.stores.sqlite import SqliteStore
+
+from .test_engine import PATIENCE_S, Watcher, until
+
+
+class Gate:
+    """An adapter whose answers come when they are let through."""
+
+    def __init__(self) -> None:
+        self.out = 0
+        self._let = asyncio.Semaphore(0)
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
+        self.out += 1
+        try:
+            await self._let.acquire()
+        finally:
+            self.out -= 1
+        return Answer(Outcome(), 200, "r", b"{}")
+
+    def let(self, n: int) -> None:
+        for _ in range(n):
+            self._let.release()
+
+
+class Shared(Watcher):
+    """What is told of other jobs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def noted(self, event: Event) -> None:
+        if event.what == "shared":
+            self.told.append(event.text)
+
+
+def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40) -> tuple[Engine, Shared]:
+    with SqliteStore(path) as store:
+        number = store.add_job(NewJob(name, "batch", "in.jsonl", name, "", 0.0))
+        route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
+        store.add_units(number, 0, [NewUnit(f"u{n}", route, "/v1", b"{}", chars=10) for n in range(units)])
+        store.seal(number, units, {"": ("alpha", "openai", "gpt-x")}, name)
+        job = store.job(name)
+    assert job is not None
+    plan = plans.Plan(
+        job=job,
+        lanes={"lane": plans.LanePlan(LaneSpec("lane", Limits(max_concurrency=8)), "alpha/gpt-x", gate)},
+        routes={route: plans.Route("lane", None)},
+        settings={},
+        timeout_s=60.0,
+        weight=weight,
+    )
+    watcher = Shared()
+    return Engine(lambda: SqliteStore(path), plan, [watcher]), watcher
+
+
+async def test_by_weight_and_all_of_it_for_who_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    ours, theirs = Gate(), Gate()
+    first, told_first = engine_of(path, "first", 3.0, ours)
+    second, told_second = engine_of(path, "second", 1.0, theirs, units=5)
+    async with asyncio.timeout(PATIENCE_S):
+        one = asyncio.create_task(first.run())
+        await until(lambda: ours.out == 8)  # Alone it has them all.
+        two = asyncio.create_task(second.run())
+        await until(lambda: theirs.out == 2)
+        await until(lambda: bool(told_first.told))
+        ours.let(10)
+        await until(lambda: ours.out == 6)
+        theirs.let(5)
+        await two
+        await until(lambda: ours.out == 8)
+        ours.let(30)
+        await one
+    assert told_first.told == [
+        "job second works here, too: 75% of its limits is this job's",
+        "no other job works here any more: all of its limits are this job's again",
+    ]
+    assert told_second.told[0] == "job first works here, too: 25% of its limits is this job's"
+
+
+@pytest.mark.parametrize("age_s", [0.0, 2 * STALE_S])
+async def test_who_was_killed_leaves_its_part_to_the_others(tmp_path: Path, age_s: float) -> None:
+    path, gate = tmp_path / "db", Gate()
+    engine, _ = engine_of(path, "ours", 1.0, gate)
+    engine_of(path, "theirs", 1.0, Gate())
+    with SqliteStore(path) as store:
+        theirs = store.job("theirs")
+        assert theirs is not None
+        batch = Batch(theirs.id, store.begin(theirs.id, {}, "", time.time()))
+        claim = b'{"job":2,"weight":1.0,"hungry":true,"use":0.5,"pace":null}'
+        batch.claims[store.lane("lane", "alpha/gpt-x").id] = (claim, time.time() - age_s)
+        store.commit(batch)
+    async with asyncio.timeout(PATIENCE_S + 2 * STALE_S):
+        run = asyncio.create_task(engine.run())
+        await until(lambda: gate.out == 4 if age_s == 0.0 else gate.out == 8)
+        await until(lambda: gate.out == 8, PATIENCE_S + 2 * STALE_S)  # It is renewed by nobody.
+        gate.let(40)
+        await run
