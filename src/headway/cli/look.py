@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from headway.cli.limits import ask_jobs, limit_options, limits_by_name
 from headway.cli.options import json_option, output_name, where_options
 
 
@@ -278,18 +279,36 @@ def export(
     session.say(f"wrote {out}")
 
 
-@click.command("lanes", short_help="What is known of every lane.", epilog="Example: headway lanes --json")
+@click.command(
+    "lanes", short_help="What is known of every lane.", epilog="Example: headway lanes --rpm alpha/gpt-x=600"
+)
+@limit_options("Let the jobs that run now keep LANE to N {} from here on. 0: any number.".format, "LANE=N")
+@click.option(
+    "--reopen", multiple=True, metavar="LANE", help="Let them try LANE again now, whatever it waits for."
+)
 @json_option
 @where_options
-def lanes(config: Path | None, db: str | None, as_json: bool) -> None:
+def lanes(config: Path | None, db: str | None, as_json: bool, reopen: tuple[str, ...], **flags: Any) -> None:
     """Show every lane that was ever used: limits told, configured or found, how much was left, window, holds, and
     which limit binds. Rates are a minute's.
+
+    With a limit or --reopen, tell the jobs that run now instead; LANE is a lane as it is shown here, or a provider.
+    Limits for later runs are in headway.toml.
     """
     from headway.cli import session
     from headway.display.account import use_facts
     from headway.stores.records import Use
 
     settings = session.settings(config, db)
+    limits = limits_by_name(flags)
+    if limits or reopen:
+        session.existing_store(settings).close()
+        asked = ask_jobs(settings, limits, reopen)
+        if as_json:
+            session.print_json(msgspec.to_builtins(asked))
+        else:
+            click.echo("\n".join(map(str, asked)))
+        return
     with session.existing_store(settings) as store:
         found, uses = store.lanes(), store.use_by_lane()
     facts = [

@@ -456,7 +456,14 @@ class Engine(Turns):
         return news
 
     def _obey(self, asked: records.Asked) -> None:
-        text = asked.what
+        """Whatever it says: a wish that cannot be understood is told of, and disturbs nothing."""
+        try:
+            text = self._carry_out(asked)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            text = f"'{asked.what}' was not understood: {error}"
+        self._say("command", text)
+
+    def _carry_out(self, asked: records.Asked) -> str:
         if asked.what == "pause":
             self.tell(events.Pause())
             self._intents.call_off(self._waiting)
@@ -468,10 +475,10 @@ class Engine(Turns):
             self._cancelled = True
             self.tell(events.Abort("cancel"))
         elif asked.what == "limits":
-            text = self._obey_limits(asked.args)
+            return self._obey_limits(asked.args)
         elif asked.what == "reopen":
-            text = self._obey_reopen(asked.args)
-        self._say("command", text)
+            return self._obey_reopen(asked.args)
+        return asked.what
 
     def _named(self, name: str) -> list[str]:
         return [desk.key for desk in self._desks.values() if name in (desk.name, desk.key)]
@@ -482,6 +489,7 @@ class Engine(Turns):
             known = self._scheduler.lanes[key].limits
             limits = msgspec.convert({**msgspec.structs.asdict(known), **args["limits"]}, Limits)
             self.tell(events.SetLimits(key, limits))
+            self._turn()  # At once: the next wish may be about the same lane.
         return f"new limits for {args['lane']}" if keys else f"there is no lane '{args['lane']}'"
 
     def _obey_reopen(self, args: dict[str, Any]) -> str:
