@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headway.core import commands, memory, retry, verdict
+from headway.core import commands, memory, retry, settling, verdict
 from headway.core import scheduler as scheduler_module
 from headway.core.breaker import Breaker
 from headway.core.budget import Budget
@@ -93,7 +93,7 @@ def success_refunded_like_a_refusal(patch: Patch) -> None:
     def wrong(self: Lane, entry: Entry, outcome: Any, now: float) -> None:
         right(self, entry, outcome, now)
         if outcome.kind is None and outcome.usage is None:
-            self._refund(entry)
+            settling.refund(self, entry)
 
     patch.setattr(Lane, "release", wrong)
 

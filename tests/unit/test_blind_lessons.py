@@ -7,7 +7,8 @@ from tests.unit.blind import PLAIN, Blind
 from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.estimate import Estimator
-from headway.core.lane import RAMP_CAP, Lane
+from headway.core.growth import RAMP_CAP
+from headway.core.lane import Lane
 from headway.core.memory import export_lane, import_lane
 from headway.core.model import Dimension, Estimate, Kind, LaneSpec, Limits, Outcome, Ramp, Unit, Usage
 from headway.core.queue import NEVER, Entry

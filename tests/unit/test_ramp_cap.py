@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, good, play, started_at, units
 
-from headway.core.lane import RAMP_CAP, Lane
+from headway.core.growth import RAMP_CAP
+from headway.core.lane import Lane
 from headway.core.model import Dimension, Estimate, LaneSpec, Limits, Ramp, Unit
 from headway.core.queue import NEVER
 

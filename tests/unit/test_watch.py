@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.events import Admitted, Event, Finished
-from headway.core.lane import RAMP_CAP, RAMP_DROP
+from headway.core.growth import RAMP_CAP, RAMP_DROP
 from headway.core.meter import Meter
 from headway.core.model import (
     Dimension,

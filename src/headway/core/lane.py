@@ -15,23 +15,20 @@ commands and knows no other lane; `scheduler.py` does the rest. The policy, from
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import exp
 from typing import Final
 
-from msgspec import structs
-
-from headway.core import refusals
+from headway.core import growth, refusals, settling
 from headway.core.breaker import Breaker
 from headway.core.budget import Budget
 from headway.core.estimate import ENOUGH, Estimator
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
-from headway.core.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter
+from headway.core.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter, meters_of
 from headway.core.model import (
     DAY_S,
     DIMENSIONS,
-    MINUTE_S,
     Costs,
     Counting,
     Dimension,
@@ -66,11 +63,6 @@ SAME_S: Final = 1e-6
 PROBE_PAUSE_S: Final = 600.0
 #: Silence after which a canary goes (providers.md §4.5).
 CANARY_S: Final = 3.0
-RAMP_CAP: Final = "acceleration"
-#: A cap on acceleration binds once this share of its second is used up.
-RAMP_BINDS: Final = 0.5
-#: What is left of the pace when the provider says that it grew too fast.
-RAMP_DROP: Final = 0.7
 #: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
 #: choose from many; input order needs only as many as may start before the next call.
 BATCH: Final = 128
@@ -85,10 +77,10 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_out", "_parts", "_ramp", "_ramped_at", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker", "broke", "caution", "closed_at", "estimator",
+        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker", "broke", "caution", "closed_at", "estimator",
         "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge", "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
         "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "part", "paused_until", "probe_after", "probe_pause_s",
-        "probe_width", "probed_at", "probes_out", "purses", "queue", "ramp", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
+        "probe_width", "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "unanswered", "wake_at", "window",
         "window_s", "worked_s",
     )  # fmt: skip
@@ -144,9 +136,7 @@ class Lane:
         #: How much of its limits is ours, beside other jobs that use it.
         self.part = WHOLE
         self._parts = Parts()
-        self.ramp = spec.ramp
-        self._ramp = None if spec.ramp is None else _ramp_meter(spec.ramp, now)
-        self._ramped_at = NEVER
+        self._growth = None if spec.ramp is None else growth.Growth(spec.ramp, now)
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
         #: The share of a limit that somebody else on this key uses, where reports show it.
         self.others = 0.0
@@ -184,7 +174,7 @@ class Lane:
         before = {meter.name: meter for meter in self._configured}
         self._configured = []
         new_depth = limits.burst_s != self.limits.burst_s
-        for wanted in _meters(limits, now):
+        for wanted in meters_of(limits, now):
             meter = before.get(wanted.name, wanted)
             meter.set_limit(wanted.limit, now)
             if new_depth and meter.name != MINIMUM_GAP:
@@ -233,7 +223,7 @@ class Lane:
             or meter.limit < reported.get((meter.dimension, meter.period_s), loose)
         ]
         learned = () if self.finder is None else (self.finder.meter,)
-        ramp = () if self._ramp is None else (self._ramp,)
+        ramp = () if self._growth is None else (self._growth.meter,)
         told = (*configured, *self._reported.values())
         self.meters = (*told, *self._parts.of(told, self.part), *learned, *ramp)
         for meter in self.meters:
@@ -399,7 +389,7 @@ class Lane:
         """Why this unit can never fit, with the numbers; empty where it can."""
         for meter in self.meters:
             cost = entry.costs[meter.place]
-            passing = meter.name in (LEARNED, RAMP_CAP) or meter.whole is not None
+            passing = meter.name in (LEARNED, growth.RAMP_CAP) or meter.whole is not None
             if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
                 what = meter.dimension.replace("_", " ")
                 return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
@@ -419,8 +409,8 @@ class Lane:
         """Take the permit and charge the meters: the attempt begins."""
         if self.finder is not None:
             self._pace_blind(self.finder, now)
-        if self._ramp is not None:
-            self._ease(self._ramp, now)
+        if self._growth is not None:
+            self._growth.ease(now)
         self.seq += 1
         self.in_flight += 1
         self.started += 1
@@ -476,7 +466,7 @@ class Lane:
     def admitted(self, entry: Entry, hint: Hint | None, now: float, usage: Usage | None = None) -> None:
         """The provider took the attempt, and perhaps said what is left or what the input came to."""
         if usage is not None and not entry.accepted:
-            self._correct_input(entry, usage)
+            settling.correct_input(self, entry, usage)
         if hint is not None and hint.reports:
             self.learn(entry, hint.reports, now)
         if entry.accepted:
@@ -492,7 +482,7 @@ class Lane:
         elif entry.probe == "window":
             self.window.doubt(now)
         if usage is not None and self.spec.counting.cached_free:
-            self._credit_cached(entry, usage.cached_input_tokens, now)
+            settling.credit_cached(self, entry, usage.cached_input_tokens, now)
         if self.finder is not None:
             self.finder.accepted(now)
 
@@ -539,66 +529,13 @@ class Lane:
         if not entry.accepted:
             self.unanswered -= 1
         if outcome.usage is not None:
-            self._settle(entry, outcome.usage)
+            settling.settle(self, entry, outcome.usage)
             if entry.unit.chars:
                 self.estimator.learn(entry.unit.chars, entry.unit.family, outcome.usage)
                 if self.estimator.reports in _MILESTONES:
                     self.basis = object()
         elif outcome.kind in REFUSED:
-            self._refund(entry)
-
-    def _settle(self, entry: Entry, usage: Usage) -> None:
-        """Replace the reservation by what was really used. Reported levels have that already."""
-        costs = None
-        for meter in entry.meters:
-            costs = costs or self.spec.counting.settled(entry.estimate, usage)
-            more = costs[meter.place] - entry.charged[meter.place]
-            if more and meter.synced_seq >= 0:
-                meter.foreign_s -= more / meter.rate  # The reports have it, and it was not somebody else.
-                meter.used_s += more / meter.rate
-            elif more:
-                meter.adjust(more)
-        if self.finder is not None and costs is not None:
-            before = entry.charged
-            grown = (0.0, costs[1] - before[1], costs[2] - before[2], costs[3] - before[3])
-            self.finder.settled(grown, entry.seq)
-
-    def _correct_input(self, entry: Entry, usage: Usage) -> None:
-        """The input is counted before the output is there: put right what was estimated for it.
-
-        A level that was reported since then has it right already.
-        """
-        more = usage.input_tokens - entry.estimate.input_tokens
-        self._recharge(entry, more)
-        for meter in entry.meters:
-            if meter.place in _INPUT_PLACES and meter.synced_seq < entry.seq:
-                meter.adjust(more)
-
-    def _credit_cached(self, entry: Entry, cached: float, now: float) -> None:
-        """The provider gives back what it found in its cache, now and not later."""
-        self._recharge(entry, -cached)
-        for meter in entry.meters:
-            if meter.place in _INPUT_PLACES:
-                meter.credit(cached, now)
-
-    def _recharge(self, entry: Entry, more: float) -> None:
-        """Note that the meters hold `more` input for this attempt than they did."""
-        requests, tokens, tokens_in, tokens_out = entry.charged
-        entry.charged = (requests, tokens + more, tokens_in + more, tokens_out)
-        if self.finder is not None:
-            self.finder.settled((0.0, more, more, 0.0), entry.seq)
-
-    def _refund(self, entry: Entry) -> None:
-        """The provider did nothing for this attempt; a level reported since then knows that already."""
-        for meter in entry.meters:
-            if meter.name == MINIMUM_GAP:
-                continue
-            if meter.synced_seq < entry.seq:
-                meter.adjust(-entry.charged[meter.place])
-            else:
-                meter.used_s -= entry.charged[meter.place] / meter.rate
-        if self.finder is not None:
-            self.finder.turned_back(entry.charged, entry.seq)
+            settling.refund(self, entry)
 
     # -- refusals ---------------------------------------------------------------------------------------
 
@@ -637,34 +574,26 @@ class Lane:
         if finder.meter is not meter:
             self.select()
 
-    def _ease(self, meter: Meter, now: float) -> None:
-        """A cap on acceleration rises from the moment that it first binds."""
-        ramp = self.ramp
-        assert ramp is not None
-        if self._ramped_at == NEVER and meter.full_at - now > RAMP_BINDS * meter.depth_s:
-            self._ramped_at = now
-        meter.set_limit(ramp.limit(now - min(now, self._ramped_at)), now)
-
     def slow_down(self, entry: Entry, now: float) -> None:
-        """The provider minds how fast the use grows: go on somewhat below the present pace, and grow slowly from there."""
+        """The provider minds how fast the use grows; ten refusals of one burst say so once."""
         if entry.epoch != self.window.epoch:
             return
         self.window.epoch += 1
-        costs = self.mean_costs()
-        known = self.ramp or Ramp(Dimension.INPUT if costs[_INPUT] else Dimension.REQUESTS, 0.0)
-        pace = self.rate_at(now) * costs[DIMENSIONS.index(known.dimension)] * MINUTE_S
-        if pace <= 0.0:
-            return
-        self.ramp = structs.replace(known, free_per_minute=pace * RAMP_DROP)
-        self._ramp = _ramp_meter(self.ramp, now)
-        self._ramped_at = now
-        self.select()
+        slower = growth.slowed(self.ramp, self.rate_at(now), self.mean_costs(), now)
+        if slower is not None:
+            self._growth = slower
+            self.select()
 
     def drop_probe(self, entry: Entry) -> None:
         """An attempt ended without telling anything about the depth."""
         if entry.probe == "depth":
             self.probes_out -= 1
         entry.probe = ""
+
+    @property
+    def ramp(self) -> Ramp | None:
+        """The cap on how fast its use may grow, if it has one."""
+        return None if self._growth is None else self._growth.ramp
 
     @property
     def at_floor(self) -> bool:
@@ -720,33 +649,8 @@ _NO_HINT: Final = Hint()
 _NOTHING: Final = (1.0, 0.0, 0.0, 0.0)
 #: Reports after which queued units are looked at anew: often at first, while each says much.
 _MILESTONES: Final = frozenset({1, *(ENOUGH * 2**power for power in range(20))})
-_INPUT: Final = DIMENSIONS.index(Dimension.INPUT)
-_INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), _INPUT)
 
 
 def _limited_first(counting: Counting) -> Dimension:
     """The dimension that a provider which counts like this most likely limits, until measurements tell."""
     return Dimension.TOKENS if counting.reserve_max_output else Dimension.INPUT
-
-
-def _ramp_meter(ramp: Ramp, now: float) -> Meter:
-    return Meter(ramp.dimension, ramp.free_per_minute, now=now, burst_s=1.0, name=RAMP_CAP)
-
-
-def _meters(limits: Limits, now: float) -> Iterator[Meter]:
-    """A full meter for every configured limit; 0 is unlimited and needs none."""
-    rows = (
-        (Dimension.REQUESTS, limits.rpm, MINUTE_S),
-        (Dimension.TOKENS, limits.tpm, MINUTE_S),
-        (Dimension.INPUT, limits.input_tpm, MINUTE_S),
-        (Dimension.OUTPUT, limits.output_tpm, MINUTE_S),
-        (Dimension.REQUESTS, limits.rpd, DAY_S),
-        (Dimension.TOKENS, limits.tpd, DAY_S),
-    )
-    for dimension, limit, period_s in rows:
-        if limit:
-            burst_s = limits.burst_s if period_s < DAY_S else None
-            yield Meter(dimension, limit, period_s, now, burst_s=burst_s)
-    if limits.min_gap_s > 0.0:
-        per_minute = MINUTE_S / limits.min_gap_s
-        yield Meter(Dimension.REQUESTS, per_minute, now=now, burst_s=0.0, name=MINIMUM_GAP)

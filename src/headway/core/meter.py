@@ -19,10 +19,10 @@ really had, up to `ceiling_s`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from headway.core.model import DAY_S, DIMENSIONS, MINUTE_S, Dimension, Report
+from headway.core.model import DAY_S, DIMENSIONS, MINUTE_S, Dimension, Limits, Report
 
 #: Token costs are estimates: a start must fit with this factor to spare (providers.md §4.2).
 TOKEN_SAFETY: Final = 1.15
@@ -347,6 +347,25 @@ class Meter:
             if at > known_at:
                 known = max(known, at) + cost / self.rate
         self.full_at = max(known, alone)
+
+
+def meters_of(limits: Limits, now: float) -> Iterator[Meter]:
+    """A full meter for every configured limit; 0 is unlimited and needs none."""
+    rows = (
+        (Dimension.REQUESTS, limits.rpm, MINUTE_S),
+        (Dimension.TOKENS, limits.tpm, MINUTE_S),
+        (Dimension.INPUT, limits.input_tpm, MINUTE_S),
+        (Dimension.OUTPUT, limits.output_tpm, MINUTE_S),
+        (Dimension.REQUESTS, limits.rpd, DAY_S),
+        (Dimension.TOKENS, limits.tpd, DAY_S),
+    )
+    for dimension, limit, period_s in rows:
+        if limit:
+            burst_s = limits.burst_s if period_s < DAY_S else None
+            yield Meter(dimension, limit, period_s, now, burst_s=burst_s)
+    if limits.min_gap_s > 0.0:
+        per_minute = MINUTE_S / limits.min_gap_s
+        yield Meter(Dimension.REQUESTS, per_minute, now=now, burst_s=0.0, name=MINIMUM_GAP)
 
 
 def _name(dimension: Dimension, period_s: float) -> str:

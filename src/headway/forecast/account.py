@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from headway.core.finder import LEARNED
-from headway.core.lane import RAMP_CAP, Lane
+from headway.core.growth import RAMP_CAP
+from headway.core.lane import Lane
 from headway.core.memory import LaneRecord
 from headway.core.meter import FIRST_DEPTH_S, MINIMUM_GAP, NEARLY, Meter
 from headway.core.model import DAY_S, Dimension
