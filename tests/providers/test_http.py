@@ -270,6 +270,7 @@ async def test_a_reset_connection_is_transient(begun: bytes) -> None:
     failed(answer, Kind.TRANSIENT)
     assert answer.outcome.message
     assert answer.status in (None, 200)
+    assert answer.outcome.reached is bool(begun)
 
 
 async def test_a_refused_connection_is_transient() -> None:
@@ -277,11 +278,9 @@ async def test_a_refused_connection_is_transient() -> None:
         held.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         async with opened(url) as adapter:
-            failed(
-                await adapter.send(request(), LONG_S, Admissions()),
-                Kind.TRANSIENT,
-                "no connection to 127.0.0.1",
-            )
+            answer = await adapter.send(request(), LONG_S, Admissions())
+    failed(answer, Kind.TRANSIENT, f"no connection to {url.removeprefix('http://')} (connection refused)")
+    assert not answer.outcome.reached
 
 
 async def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +291,7 @@ async def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None
     async with opened("http://nowhere.invalid") as adapter:
         answer = await adapter.send(request(), LONG_S, Admissions())
     failed(answer, Kind.TRANSIENT, "nowhere.invalid cannot be resolved", "check base_url")
+    assert not answer.outcome.reached
 
 
 async def test_a_host_that_cannot_be_one() -> None:
@@ -318,7 +318,13 @@ def self_signed(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
 async def test_a_certificate_that_nobody_vouches_for(self_signed: ssl.SSLContext) -> None:
     async with serving(http(GOOD), self_signed) as wire, opened(wire.url) as adapter:
         answer = await adapter.send(request(), LONG_S, Admissions())
-    failed(answer, Kind.TRANSIENT, "certificate of 127.0.0.1 is not trusted", "self-signed", "SSL_CERT_FILE")
+    failed(
+        answer,
+        Kind.TRANSIENT,
+        f"certificate of {wire.url.removeprefix('https://')} is not trusted",
+        "self-signed",
+        "SSL_CERT_FILE",
+    )
     assert wire.calls == []
 
 

@@ -79,6 +79,11 @@ def failed(
     return Finished(index, Outcome(kind, usage, hint, message))
 
 
+def unreached(index: int, message: str) -> Finished:
+    """Nobody was there to answer the attempt."""
+    return Finished(index, Outcome(Kind.TRANSIENT, message=message, reached=False))
+
+
 class Step:
     """What one `handle` decided, sorted by kind of command."""
 

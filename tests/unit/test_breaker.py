@@ -10,6 +10,7 @@ from headway.core.breaker import (
     OVERLOADS,
     PATIENCE_S,
     REFUSALS,
+    UNREACHED_S,
     Breaker,
 )
 
@@ -18,7 +19,7 @@ class Sends:
     """A breaker and the number of the lane's last send, which it tells old answers by."""
 
     def __init__(self) -> None:
-        self.breaker = Breaker()
+        self.breaker = Breaker(heard=True)
         self.last = 0
 
     def fail(self, now: float = 0.0, *, probe: bool = False) -> bool:
@@ -161,3 +162,23 @@ def test_trouble_begins_with_the_first_failure_that_counts() -> None:
     assert failing.breaker.troubled
     assert refused.breaker.troubled
     assert not gentle.breaker.troubled
+
+
+def test_where_nobody_was_ever_heard_patience_is_short_and_counts_from_the_first_send() -> None:
+    breaker = Breaker()
+    for sent in range(1, OVERLOADS + 1):
+        breaker.hear("no connection", 10.0)
+        breaker.failed(40.0, refused=False, at_floor=False, probe=False, sent=sent)
+    assert (breaker.open, breaker.said) == (True, "no connection")
+    assert not breaker.out_of_patience(10.0 + UNREACHED_S)
+    assert breaker.out_of_patience(10.0 + UNREACHED_S + 1.0)
+
+
+def test_somebody_who_answered_once_has_all_the_patience_from_then_on() -> None:
+    breaker = Breaker()
+    breaker.failed(0.0, refused=False, at_floor=False, probe=False, sent=1)
+    breaker.succeeded(2)
+    for sent in range(3, 3 + OVERLOADS):
+        breaker.failed(1.0, refused=False, at_floor=False, probe=False, sent=sent)
+    assert breaker.open
+    assert not breaker.out_of_patience(1.0 + PATIENCE_S)

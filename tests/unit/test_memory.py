@@ -276,3 +276,20 @@ def test_a_pace_that_is_only_a_place_to_start_from_owes_nothing() -> None:
     lane = one_lane(Limits())
     rebuild_levels(lane, [(LATER - 1.0, (1.0, 0.0, 0.0, 0.0))] * 500)
     assert lane.when(entry_of(lane), NEVER)[0] <= LATER
+
+
+def test_whether_anybody_ever_answered_outlives_the_process() -> None:
+    silent, heard, answered = one_lane(), one_lane(), one_lane()
+    heard.breaker.heard = True
+    answered.succeeded = 1
+    assert [reborn(lane).breaker.heard for lane in (silent, heard, answered)] == [False, True, True]
+
+
+def test_a_record_of_an_earlier_version_shows_it_by_what_was_learned() -> None:
+    lane = one_lane(Limits(rpm=60.0))
+    probed = export_lane(lane, NOW, UTC)
+    import_lane(lane, probed, NOW, UTC)
+    assert not lane.breaker.heard, "a limit of the settings was told by nobody"
+    found = FoundRecord((1.0, 0.0, 0.0, 0.0), Dimension.REQUESTS, 1.0, 5.0)
+    import_lane(lane, LaneRecord("a", UTC, found=found), NOW, UTC)
+    assert lane.breaker.heard

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
-from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, play, units
+from tests.unit.drive import (
+    ONE_BY_ONE,
+    Run,
+    failed,
+    good,
+    lane_spec,
+    ok,
+    play,
+    started_at,
+    units,
+    unreached,
+)
 
-from headway.core.breaker import OVERLOADS, PATIENCE_S
+from headway.core.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.commands import Start
 from headway.core.events import Admitted, CancelUnit, Finished
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 from headway.core.retry import backoff_s
+from headway.core.scheduler import NEVER_ANSWERED
 
 ONE_AT_A_TIME = lane_spec(limits=ONE_BY_ONE)
 
@@ -305,6 +317,61 @@ def test_a_lane_that_only_fails_is_stopped_in_the_end_and_its_units_stay_pending
     assert PATIENCE_S <= ended_at <= PATIENCE_S + 60.0
     assert [told for _, step in steps for told in step.told] == ["breaker_opened", "stopped"]
     assert [step.ended for _, step in steps if step.ended] == []
+
+
+def nobody(start: Start, now: float) -> tuple[float, Finished]:
+    """The connection is refused at once."""
+    return 0.001, unreached(start.unit.index, "no connection to host:1 (connection refused)")
+
+
+def test_a_lane_where_nobody_ever_answered_is_stopped_within_a_minute_and_its_units_stay_pending() -> None:
+    run = Run(units(100), lane_spec())
+    steps = play(run, nobody)
+    ended_at, last = steps[-1]
+    assert (last.done, last.ended) == ("stopped", {})
+    assert UNREACHED_S < ended_at < 60.0
+    assert [step.ended for _, step in steps if step.ended] == []
+    text = last.notices[0].text
+    assert text.startswith(f"transient: {NEVER_ANSWERED}")
+    assert "host:1 (connection refused)" in text
+
+
+def test_a_connection_that_times_out_is_waited_for_about_as_long() -> None:
+    def late(start: Start, now: float) -> tuple[float, Finished]:
+        return 30.0, unreached(start.unit.index, "no connection to host:1 within 30 s")
+
+    ended_at, last = play(Run(units(100), lane_spec(limits=Limits(max_concurrency=8))), late)[-1]
+    assert last.done == "stopped"
+    assert ended_at < 70.0
+
+
+def test_a_lane_that_answered_before_has_the_patience_for_an_outage() -> None:
+    def once(start: Start, now: float) -> tuple[float, Finished]:
+        return (0.1, ok(start.unit.index)) if start.unit.index == 0 else nobody(start, now)
+
+    ended_at, last = play(Run(units(100), PATIENT), once)[-1]
+    assert last.done == "stopped"
+    assert ended_at > PATIENCE_S
+
+
+def test_an_answer_that_was_a_failure_is_an_answer_too() -> None:
+    def refused_once(start: Start, now: float) -> tuple[float, Finished]:
+        return nobody(start, now) if now else (0.1, failed(start.unit.index, Kind.OVERLOAD, "503"))
+
+    ended_at, last = play(Run(units(100), PATIENT), refused_once)[-1]
+    assert last.done == "stopped"
+    assert ended_at > PATIENCE_S
+
+
+def test_a_lane_that_nobody_answers_delays_no_other() -> None:
+    def one_dead(start: Start, now: float) -> tuple[float, Finished]:
+        return nobody(start, now) if start.unit.lane == "dead" else good(start, now)
+
+    alive = units(50, "alive", first=100)
+    lanes = [lane_spec(key, Limits(rpm=60.0, burst_s=1.0)) for key in ("dead", "alive")]
+    both = play(Run([*units(50, "dead"), *alive], *lanes), one_dead)
+    alone = play(Run(alive, lanes[1]), good)
+    assert started_at(both, "alive") == started_at(alone, "alive")
 
 
 def test_a_crash_is_the_units_fault_and_opens_no_breaker() -> None:

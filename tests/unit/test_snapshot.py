@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
+from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units, unreached
 
 from headway.core.breaker import OVERLOADS
 from headway.core.commands import Start
@@ -295,12 +295,19 @@ def test_a_backoff_is_named_with_its_reason_and_its_end() -> None:
     assert run.view(1.5).wait == Wait("backoff: overload", 2.0)
 
 
+def test_where_nobody_was_reached_even_a_backoff_tells_the_trouble() -> None:
+    run = Run(units(1))
+    run.at(0.0)
+    run.at(1.0, unreached(0, "no connection to host:1 (connection refused)"))
+    assert run.view(1.5).wait == Wait("backoff: no connection to host:1 (connection refused)", 2.0)
+
+
 def test_a_broken_lane_names_its_next_probe() -> None:
     run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=9, base_s=60.0, jitter=0.0)))
     run.at(0.0)
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
-    assert run.view(1.5).wait == Wait("breaker: the next probe", 2.0)
+    assert run.view(1.5).wait == Wait("breaker: overload; the next probe", 2.0)
 
 
 def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
@@ -309,7 +316,7 @@ def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
     run.at(2.0)
-    assert run.view(5.0).wait == Wait("breaker: its probe")
+    assert run.view(5.0).wait == Wait("breaker: overload; its probe")
 
 
 def test_a_lane_that_the_budget_stops_says_so() -> None:

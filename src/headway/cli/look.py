@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 
 from headway.cli.limits import ask_jobs, limit_options, limits_by_name
 from headway.cli.options import json_option, output_name, where_options
+
+#: Lanes are written down every five seconds: what is older is nobody's present.
+STALE_S: Final = 15.0
 
 
 @click.command("jobs", short_help="List the jobs.", epilog="Example: headway jobs --json")
@@ -75,7 +78,7 @@ def _show_status(
     from headway.cli import programs, session
     from headway.cli.onward import next_step
     from headway.display.account import cost_of, spent
-    from headway.display.words import duration
+    from headway.display.words import duration, short
 
     click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
     a_program = programs.is_one(job)
@@ -103,7 +106,9 @@ def _show_status(
             parts += f"; {cost}"
         lane = waits.get(name, {})
         if lane.get("wait_until_utc"):
-            parts += f"; waits until {session.when(lane['wait_until_utc'])}: {lane['wait']}"
+            parts += f"; waits until {session.when(lane['wait_until_utc'])}: {short(lane['wait'])}"
+        elif (lane.get("wait") or "").startswith("breaker"):
+            parts += f"; waits: {short(lane['wait'])}"
         click.echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
         onward = programs.next_step(job, state) if a_program else next_step(settings, store, job, state)
@@ -347,8 +352,8 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     if seen is None or learned is None:
         click.echo("  not used yet")
         return
-    if seen["wait"] and seen["wait"]["until"] is None and seen["wait"]["reason"].startswith("stopped"):
-        click.echo(f"  {seen['wait']['reason']}")
+    if line := _lane_wait(seen["wait"], time.time() - (lane["updated_utc"] or 0.0)):
+        click.echo(f"  {line}")
     for meter in seen["meters"]:
         if meter["name"] == LEARNED and not learned.get("found"):
             continue
@@ -371,6 +376,23 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     until = learned.get("held_until_utc")
     if until and until > time.time():
         click.echo(f"  held until {session.when(until)}: {learned.get('hold_reason', '')}")
+
+
+def _lane_wait(wait: dict[str, Any] | None, age_s: float) -> str:
+    """What a lane waits for, as its process wrote it down so long ago: where it is stopped, or waits even now."""
+    import time
+
+    from headway.cli import session
+    from headway.display.words import short
+
+    if wait is None:
+        return ""
+    reason, until = short(wait["reason"]), wait["until"]
+    if reason.startswith("stopped"):
+        return reason
+    if until is not None and until > time.time():
+        return f"waits until {session.when(until)}: {reason}"
+    return f"waits: {reason}" if reason.startswith("breaker") and age_s < STALE_S else ""
 
 
 def _meter(meter: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from headway.cli.onward import next_command, next_step, used_up
 from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
 from headway.config import Config, dotenv_of, parse_duration, variables_of
 from headway.core.model import Kind
+from headway.core.scheduler import NEVER_ANSWERED
 from headway.display.account import lane_lines, limit_facts, saved, saved_facts, spent
 from headway.display.jsonl import JsonDisplay
 from headway.display.log_file import LogFile
@@ -175,7 +176,9 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
     lines += compared(store, job)
     lines += failure_lines(store, job)
     for name, reason in sorted(stopped(store, job, None).items()):
-        lines.append(f"  {name} stopped: {reason}{_about_key(config, name, reason)}")
+        lines.append(
+            f"  {name} stopped: {reason}{_about_key(config, name, reason) or about_address(config, name, reason)}"
+        )
     lines.append(f"  results: {_shown(out)}")
     if ending.state != "complete":
         lines.append(f"  {next_step(config, store, job, ending.state)}")
@@ -212,6 +215,17 @@ def _about_key(config: Config, lane: str, reason: str) -> str:
     if found:
         return f" — check the key in {found}, and that it may use this model"
     return f" — no key was sent: {provider.api_key_env} is not set; export it or put it in .env beside headway.toml"
+
+
+def about_address(config: Config, lane: str, reason: str) -> str:
+    """Where the address stands at which nobody ever answered, and what looks into it."""
+    provider = config.providers.get(lane.partition("/")[0])
+    if provider is None or not reason.startswith(f"{Kind.TRANSIENT}: {NEVER_ANSWERED}"):
+        return ""
+    where = f"base_url is {provider.base_url}"
+    if config.path is not None:
+        where += f" in [providers.{provider.name}] of {_shown(config.path)}"
+    return f" — {where}; 'headway doctor' looks whether anybody answers there"
 
 
 def _shown(path: Path) -> str:

@@ -3,7 +3,9 @@
 Closed → open after a run of failures that no success interrupts; while open, one probe at a time, each after a
 longer pause, each time with another unit. A probe spends none of its unit's attempts: the lane is at fault. Its success closes the breaker.
 A lane that has been open for `PATIENCE_S` stops for this run, so that a dead provider ends the run with one
-explanation instead of failing every unit or waiting for ever; its units stay pending.
+explanation instead of failing every unit or waiting for ever; its units stay pending. That is for outages, of a provider
+that was there once. Where nobody ever said a word, the address is wrong or its server was not started, and a person has
+to look: such a lane stops after `UNREACHED_S`.
 
 Two things keep it honest. Answers that were on their way when the trouble began say nothing about now: only
 sends after the first failure of a run can end it, by their first headers where no failure came later than those. And failures come back sooner than answers do, so a run
@@ -23,14 +25,23 @@ MOSTLY: Final = 0.8
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 15.0
 PATIENCE_S: Final = 900.0
+#: The same where nothing has ever answered, from the first send on. Probes go 1, 3, 7, 15, 30 and 45 s after it opened.
+UNREACHED_S: Final = 40.0
 
 
 class Breaker:
     """Counts failures in a row; knows when the next probe may go. Sends are told apart by their number in the lane."""
 
-    __slots__ = ("broke_off", "failures", "opened_at", "pause_s", "probe_at", "refusals", "since_seq")
+    __slots__ = (
+        "began_at", "broke_off", "failures", "heard", "opened_at", "pause_s", "probe_at", "refusals", "said", "since_seq",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, *, heard: bool = False) -> None:
+        #: Whether the other end has ever said anything, in this run or an earlier one.
+        self.heard = heard
+        #: What the last failure said, and when the first of this run of them was sent.
+        self.said = ""
+        self.began_at = 0.0
         self.failures = 0
         self.refusals = 0
         self.broke_off = False
@@ -58,12 +69,19 @@ class Breaker:
         if seq <= self.since_seq:
             return False
         was_open = self.opened_at is not None
+        self.heard = True
         self.failures = self.refusals = 0
         self.broke_off = False
         self.opened_at = None
         self.pause_s = FIRST_PAUSE_S
         self.probe_at = float("-inf")
         return was_open
+
+    def hear(self, said: str, began_at: float) -> None:
+        """What the failure says that is about to be counted, and when its attempt began."""
+        if not self.troubled:
+            self.began_at = began_at
+        self.said = said
 
     def failed(
         self, now: float, *, refused: bool, at_floor: bool, probe: bool, sent: int, admitted: bool = False
@@ -103,4 +121,6 @@ class Breaker:
 
     def out_of_patience(self, now: float) -> bool:
         """Whether waiting for this lane has become pointless."""
+        if self.opened_at is not None and not self.heard:
+            return now - self.began_at > UNREACHED_S
         return self.open_s(now) > PATIENCE_S

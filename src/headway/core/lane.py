@@ -642,7 +642,7 @@ class Lane:
         self.held_until = self.paused_until = self.announced_until = ALWAYS
         self.hold_reason = self.stopped = ""
         self.parked = self.broke = False
-        self.breaker = Breaker()
+        self.breaker = Breaker(heard=self.breaker.heard)
 
 
 _NO_HINT: Final = Hint()

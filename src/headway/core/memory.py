@@ -58,6 +58,8 @@ class LaneRecord(msgspec.Struct, frozen=True):
     meters: tuple[MeterRecord, ...] = ()
     found: FoundRecord | None = None
     estimates: EstimatorRecord | None = None
+    #: Whether anything has ever come back from the other end.
+    answered: bool = False
 
 
 def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
@@ -85,6 +87,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         ),
         found=_export_finder(lane.finder, lane.part, utc - now),
         estimates=lane.estimator.export() if lane.estimator.reports else None,
+        answered=lane.breaker.heard or lane.succeeded > 0,
     )
 
 
@@ -107,6 +110,7 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
         lane.hold(now + (record.held_until_utc - utc), record.hold_reason)
     if record.window is not None:
         lane.window.resume(record.window)
+    lane.breaker.heard = _was_answered(record)
     if record.estimates is not None:
         lane.estimator.recall(record.estimates)
     if record.found is not None and lane.finder is not None:
@@ -118,6 +122,12 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
             meter.dimension, meter.period_s, meter.limit, meter.depth_s, reported=meter.reported, now=now
         )
     _restore_levels(lane, record, now - utc)
+
+
+def _was_answered(record: LaneRecord) -> bool:
+    """Whether somebody is known to be there. Records of earlier versions say it only by what they learned."""
+    told = any(meter.reported for meter in record.meters)
+    return record.answered or told or record.estimates is not None or record.found is not None
 
 
 def _restore_levels(lane: Lane, record: LaneRecord, offset_s: float) -> None:

@@ -171,12 +171,13 @@ class Hint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt ended. `kind` is None on success."""
+    """How an attempt ended. `kind` is None on success; `reached` is False where nobody was there to say a word."""
 
     kind: Kind | None = None
     usage: Usage | None = None
     hint: Hint | None = None
     message: str = ""
+    reached: bool = True
 
 
 SUCCESS: Final = Outcome()

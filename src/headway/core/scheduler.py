@@ -32,6 +32,7 @@ MOST_BLOCKED: Final = 10_000
 #: Ends that one call may report when a deadline closes a job of any size.
 EXPIRY_BATCH: Final = 10_000
 ANSWERS_AGAIN: Final = "the provider answers again"
+NEVER_ANSWERED: Final = "never an answer"
 #: Instants closer than this are the same.
 EPSILON_S: Final = 1e-9
 #: So long after a probe is due, the unit whose probe failed may go again.
@@ -207,6 +208,8 @@ class Scheduler:
     def _failed(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> None:
         """The lane learns, the unit's budget pays, and the unit goes back or ends."""
         lane = entry.lane
+        if outcome.reached or lane.succeeded:
+            lane.breaker.heard = True
         if kind in THROTTLES:
             hinted_at = self._throttled(entry, outcome, now)
         elif kind in LANE_STOPPERS or kind in HOPELESS:
@@ -236,8 +239,7 @@ class Scheduler:
         elif lane.held_until > now:
             self._announce_hold(lane, now)
         elif probe == "breaker" or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
-            said = f"{kind}: {outcome.message}" if outcome.message else str(kind)
-            self._count_failure(entry, kind, said, now, probe=probe == "breaker")
+            self._count_failure(entry, kind, outcome.message, now, probe=probe == "breaker")
 
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
         """The lane learns from a refusal; say so where it learns something that people should know."""
@@ -263,10 +265,12 @@ class Scheduler:
         elif before and not lane.others:
             self._notice(lane, "shared", "nobody else seems to use this key any more")
 
-    def _count_failure(self, entry: Entry, kind: Kind, said: str, now: float, *, probe: bool) -> None:
+    def _count_failure(self, entry: Entry, kind: Kind, message: str, now: float, *, probe: bool) -> None:
         """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
         lane = entry.lane
         breaker = lane.breaker
+        said = f"{kind}: {message}" if message else str(kind)
+        breaker.hear(message or str(kind), entry.started_at)
         refused = kind in THROTTLES
         if breaker.failed(
             now,
@@ -278,11 +282,10 @@ class Scheduler:
         ):
             text = f"{breaker.failures + breaker.refusals} failures in a row; only probes go from now on. The last was {said}"
             self._notice(lane, "breaker_opened", text, breaker.probe_at)
+        elif breaker.out_of_patience(now) and breaker.heard:
+            self._stop(lane, f"nothing but failures for {breaker.open_s(now):.0f} s, the last was {said}")
         elif breaker.out_of_patience(now):
-            self._stop(
-                lane,
-                f"nothing but failures for {breaker.open_s(now):.0f} s, the last was {said}",
-            )
+            self._stop(lane, f"{kind}: {NEVER_ANSWERED}, tried for {now - breaker.began_at:.0f} s: {message}")
 
     def _recover(self, lane: Lane, entry: Entry) -> None:
         """The lane answers: forget its failures."""

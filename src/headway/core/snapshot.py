@@ -168,8 +168,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return _wait_of_empty(scheduler, lane)
     if lane.breaker.open:
         if lane.in_flight:
-            return Wait("breaker: its probe")
-        return Wait("breaker: the next probe", lane.breaker.probe_at)
+            return Wait(f"breaker: {lane.breaker.said}; its probe")
+        return Wait(f"breaker: {lane.breaker.said}; the next probe", lane.breaker.probe_at)
     if lane.in_flight >= lane.window.size:
         return Wait(f"concurrency: {lane.window.size} in flight")
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
@@ -191,7 +191,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
 def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
     due_at = lane.queue.next_at()
     if due_at != NEVER:
-        return Wait(f"backoff: {lane.queue.delayed[0][2].why}", due_at)
+        unreached = lane.breaker.said if not lane.breaker.heard else ""
+        return Wait(f"backoff: {unreached or lane.queue.delayed[0][2].why}", due_at)
     if scheduler.serial_phase and not lane.exhausted:
         return Wait("serial units first")
     if not lane.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:

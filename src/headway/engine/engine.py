@@ -410,8 +410,8 @@ class Engine(Turns):
         self._stops.heard(command)
         event = records.Event(time.time(), desk.name, command.what, command.text, until_utc)
         self._writer.batch.events.append(event)
-        if command.what == "held":
-            self._learn()  # A hold must outlive the process, however soon that ends.
+        if command.what in ("held", "stopped", "breaker_opened"):
+            self._learn()  # A hold must outlive the process, however soon that ends; and `headway lanes` is asked now.
         self._inform(lambda observer: observer.noted(event))
 
     def _set_wake(self, command: commands.Wake) -> None:

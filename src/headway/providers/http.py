@@ -144,7 +144,7 @@ class HttpAdapter:
         self._dialect = dialect
         base_url = settings.base_url or dialect.root
         self._root = dialect.address(base_url)
-        self._host = URL(self._root).host or ""
+        self._host = URL(self._root).host_port_subcomponent or ""
         self._profile = profile_for(settings.profile, base_url, dialect.kind)
         self._named_by = self._profile.request_id or dialect.request_id
         #: Whether requests are turned into streams. A host is known by its address, not by its kind: imitators
@@ -419,7 +419,10 @@ class HttpAdapter:
             return self._failed(
                 Kind.TIMEOUT, f"{what} within {duration(limit.seconds)}", response, usage=usage
             )
-        return self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
+        answer = self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
+        if response is not None:
+            return answer
+        return Answer(msgspec.structs.replace(answer.outcome, reached=False))
 
 
 class _Exchange(msgspec.Struct):

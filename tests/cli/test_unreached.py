@@ -1,0 +1,46 @@
+"""A server that was never there: the lane stops soon, with one line that names the address and the next step."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.conftest import Headway
+from tests.crash.stage import Stage
+
+from headway.core import breaker
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address that refuses connections, and little patience with it."""
+    monkeypatch.setattr(breaker, "UNREACHED_S", 0.5)
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_it_stops_with_the_address_the_reason_and_the_next_step(
+    stage: Stage, headway: Headway, nobody: str
+) -> None:
+    real = stage.fake.url.removeprefix("http://")
+    config = stage.root / "headway.toml"
+    config.write_text(config.read_text().replace(real, nobody))
+    done = headway("run", "in.jsonl", "--progress", "none")
+    assert done.code == 1
+    line = next(line for line in done.err.splitlines() if "stopped: transient: never an answer" in line)
+    assert f"no connection to {nobody} (connection refused)" in line
+    assert f"base_url is http://{nobody}/v1 in [providers.alpha] of headway.toml" in line
+    assert "'headway doctor'" in line
+    rows = [json.loads(row) for row in stage.out.read_text().splitlines()]
+    assert {row["error"]["code"] for row in rows} == {"transient"}
+    assert (
+        f"stopped: transient: never an answer, tried for 1 s: no connection to {nobody}"
+        in headway("lanes").out
+    )
+
+    config.write_text(config.read_text().replace(nobody, real))
+    assert headway("resume", "--progress", "none").code == 0
+    assert all(json.loads(row)["response"] for row in stage.out.read_text().splitlines())
