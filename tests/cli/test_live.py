@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -11,7 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from headway.core.snapshot import LaneView, Snapshot, Wait
+from headway.display.live import frame
+from headway.engine.observer import View
 from headway.fake.process import fake_process
 
 PATIENCE_S = 20.0
@@ -111,6 +116,9 @@ def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> No
     screen.resize(70, 20)
     narrow = screen.until("/400", "alpha/x", "beta/x")
     assert max(len(line) for line in narrow) <= 70
+    whole = settled(screen)
+    for once in ("━", "waits for", "alpha/x  ", "beta/x  "):
+        assert len([line for line in whole if once in line]) == 1, whole
     screen.type("C-c")
     screen.until("stopping: nothing new starts")
     lines = screen.until("interrupted:", "go on with: headway resume in-")
@@ -125,6 +133,53 @@ def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> No
     screen.type("echo still-$((40+2))-here", "Enter")
     lines = screen.until("still-42-here")
     assert not any("\x1b" in line for line in lines)
+
+
+def settled(screen: Screen) -> list[str]:
+    """The screen once the view was drawn anew: its figures have moved."""
+    before = [line for line in screen.lines() if "/400" in line]
+    give_up_at = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up_at:
+        lines = screen.lines()
+        if [line for line in lines if "/400" in line] not in (before, []):
+            return lines
+        time.sleep(0.05)
+    raise AssertionError("the view does not move:\n" + "\n".join(screen.lines()))
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 160])
+def test_figures_are_never_cut(width: int) -> None:
+    wait = Wait("hold: " + "a long reason that a provider gave for it " * 4, 500.0)
+    lane = LaneView(
+        key="a", queued=0, delayed=0, remaining=1_234_567, in_flight=4_321, started=1, succeeded=0, failed=0,
+        refused=98_765, window=None, rate_per_s=1234.5, others=0.0, meters=(), binding="requests per minute",
+        used_of_binding=1.0, wait=wait, eta_s=None,
+    )  # fmt: skip
+    seen = Snapshot(0.0, (lane,), 0, 0, 0, 0, 0, 0, 0, 0.0, None)
+    counts = dict.fromkeys(("succeeded", "failed", "timed_out", "cached", "skipped", "cancelled"), 0)
+    view = View(
+        "job",
+        10,
+        counts,
+        0,
+        0,
+        0,
+        0,
+        None,
+        1.0,
+        0.0,
+        0.0,
+        seen,
+        {"a": "a-rather-long-name-of-a-provider/model"},
+        0.0,
+    )
+    console = Console(width=width, height=24, file=io.StringIO(), force_terminal=True, color_system=None)
+    console.print(frame(view, width, 24))
+    drawn = console.file.getvalue()  # type: ignore[attr-defined]
+    for figure in ("1,234,567", "4,321", "98,765", "1234.5", "in flight", "429s"):
+        assert figure in drawn, drawn
+    assert max(len(line) for line in drawn.splitlines()) <= width
+    assert "… left" in drawn or width < 80
 
 
 def test_a_pipe_gets_lines_without_control_codes(screen: Screen) -> None:

@@ -285,6 +285,23 @@ def test_whether_anybody_ever_answered_outlives_the_process() -> None:
     assert [reborn(lane).breaker.heard for lane in (silent, heard, answered)] == [False, True, True]
 
 
+def test_a_limit_that_was_met_and_not_measured_is_written_down_for_plans_and_paces_nobody() -> None:
+    lane = one_lane(Limits())
+    finder = lane.finder
+    assert finder is not None
+    before = finder.glimpsed
+    assert before is None, "nothing was met"
+    for _ in range(20):
+        finder.sent((1.0, 0.0, 0.0, 0.0))
+    finder.refused(2.0, 20, [], (1.0, 0.0, 0.0, 0.0), 2.0)
+    assert finder.glimpsed == pytest.approx((2.5, 10.0))
+    record = export_lane(lane, NOW, UTC)
+    assert record.glimpsed == finder.glimpsed
+    new = reborn(lane)
+    assert new.finder is not None
+    assert not new.finder.found
+
+
 def test_a_record_of_an_earlier_version_shows_it_by_what_was_learned() -> None:
     lane = one_lane(Limits(rpm=60.0))
     probed = export_lane(lane, NOW, UTC)

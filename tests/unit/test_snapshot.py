@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units, unreached
 
@@ -32,6 +34,7 @@ from headway.core.model import (
     Usage,
 )
 from headway.core.snapshot import Wait
+from headway.sim.bucket import Bucket
 
 TWO = (lane_spec("a"), lane_spec("b"))
 
@@ -368,20 +371,20 @@ def test_what_is_left_over_its_limit_is_the_time_it_takes() -> None:
     play(run, good, until=9.0)
     view = run.view(9.0)
     assert view.remaining == 120
-    assert view.eta_s == pytest.approx(120.0)
+    assert view.eta_s == pytest.approx(120.0 + 0.5)
 
 
 def test_tokens_count_by_what_units_took_so_far() -> None:
     work = units(104, estimate=Estimate(input_tokens=50.0))
     run = Run(work, lane_spec(limits=Limits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
     play(run, good, until=15.0)
-    assert run.view(15.0).eta_s == pytest.approx(100 * 5.0)
+    assert run.view(15.0).eta_s == pytest.approx(100 * 5.0 + 0.5)
 
 
 def test_a_hold_is_added() -> None:
     run = Run(units(60), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
     run.at(0.0, HoldLane("a", 500.0, "closed"))
-    assert run.view(100.0).eta_s == pytest.approx(400.0 + 60.0)
+    assert run.view(100.0).eta_s == pytest.approx(400.0 + 59.0)
 
 
 def test_without_a_limit_the_rate_achieved_decides() -> None:
@@ -411,7 +414,8 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
 def test_a_lane_with_nothing_left_or_stopped_takes_no_time() -> None:
     run = Run(units(2))
     run.at(0.0)
-    assert run.view(0.0).eta_s == 0.0
+    run.at(1.0, ok(0), ok(1))
+    assert run.view(1.0).eta_s == 0.0
     stopped = Run(units(2))
     stopped.at(0.0, StopLane("a", "x"))
     assert stopped.view(0.0).eta_s == 0.0
@@ -423,10 +427,107 @@ def test_the_run_takes_as_long_as_its_slowest_lane() -> None:
         lane_spec("a", Limits(rpm=60.0, burst_s=0.0)),
         lane_spec("b", Limits(rpm=600.0, burst_s=0.0)),
     )
-    assert run.seen(0.0).eta_s == pytest.approx(60.0)
+    assert run.seen(0.0).eta_s == pytest.approx(59.0)
 
 
 def test_the_rate_shown_is_right_from_the_first_seconds_on() -> None:
     run = Run(units(200), lane_spec(limits=ONE_BY_ONE))
     play(run, good, until=5.0)
     assert run.view(5.0).rate_per_s == pytest.approx(2.0, rel=0.3)
+
+
+# -- how long it takes, early on ----------------------------------------------------------------------
+
+
+def slow(start: Start, now: float) -> tuple[float, Finished]:
+    """Every attempt takes ten seconds."""
+    return 10.0, ok(start.unit.index)
+
+
+def left_s(run: Run, now: float) -> float:
+    eta_s = run.seen(now).eta_s
+    assert eta_s is not None
+    return eta_s
+
+
+def test_what_a_window_of_slow_attempts_takes_is_not_known_before_one_has_ended() -> None:
+    run = Run(units(108), lane_spec(limits=Limits(rpm=60_000.0, max_concurrency=8)))
+    play(run, slow, until=5.0)
+    assert (run.seen(5.0).eta_s, run.view(5.0).rate_per_s) == (None, 0.0)
+    run = Run(units(108), lane_spec(limits=Limits(rpm=60_000.0, max_concurrency=8)))
+    play(run, slow, until=10.5)
+    assert left_s(run, 10.5) == pytest.approx(92 * 10.0 / 8 + 10.0)
+    assert run.view(12.5).rate_per_s == pytest.approx(0.8, rel=0.3)
+
+
+def test_what_units_are_expected_to_take_counts_before_any_was_sent() -> None:
+    work = units(100, estimate=Estimate(input_tokens=50.0))
+    run = Run(work, lane_spec(limits=Limits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
+    run.at(0.0, HoldLane("a", 60.0, "closed"))
+    assert left_s(run, 0.0) == pytest.approx(60.0 + 99 * 5.0, abs=5.0)
+
+
+def test_what_is_in_the_bucket_takes_no_time() -> None:
+    run = Run(units(100), lane_spec(limits=Limits(rpm=60.0, burst_s=60.0)))
+    run.at(0.0, HoldLane("a", 10.0, "closed"))
+    assert left_s(run, 0.0) == pytest.approx(10.0 + 40.0)
+
+
+def test_a_pace_that_is_still_searched_for_is_no_limit() -> None:
+    run = Run(units(1000), lane_spec(limits=Limits()))
+    play(run, good, until=1.0)
+    assert run.seen(1.0).eta_s is None, "the first pace is only where the search begins"
+
+
+def test_a_pace_that_was_found_is_one_also_while_the_lane_climbs_back_to_it() -> None:
+    run = Run(units(100), lane_spec(limits=Limits()))
+    lane = run.lane()
+    lane.recall_found((2.0, 0.0, 0.0, 0.0), Dimension.REQUESTS, 1.0, 30.0, 0.0)
+    assert lane.finder is not None
+    lane.finder.meter.set_limit(6.0, 0.0)
+    run.at(0.0, HoldLane("a", 10.0, "closed"))
+    assert left_s(run, 0.0) == pytest.approx(10.0 + 100 / 2.0, rel=0.05)
+
+
+def test_what_is_in_flight_last_takes_what_attempts_take() -> None:
+    run = Run(units(2), lane_spec(limits=ONE_BY_ONE))
+    play(run, slow, until=14.0)
+    assert left_s(run, 14.0) == pytest.approx(6.0)
+
+
+def test_a_cap_on_all_lanes_takes_its_time() -> None:
+    lanes = [lane_spec(key, Limits(rpm=60_000.0)) for key in ("a", "b")]
+    run = Run([*units(52, "a"), *units(52, "b", first=52)], *lanes, settings=Settings(concurrency=4))
+    run.at(0.0)
+    assert run.seen(0.0).eta_s is None
+    run = Run([*units(54, "a"), *units(54, "b", first=54)], *lanes, settings=Settings(concurrency=4))
+    play(run, slow, until=10.0)
+    assert left_s(run, 10.0) == pytest.approx(100 * 10.0 / 4)
+
+
+def test_a_delay_between_starts_does_too() -> None:
+    run = Run(units(11), lane_spec(limits=Limits(rpm=6000.0)), settings=Settings(delay_s=5.0))
+    play(run, good, until=1.0)
+    assert left_s(run, 1.0) == pytest.approx(10 * 5.0)
+
+
+def test_a_limit_that_was_met_and_not_measured_counts_by_what_went_through() -> None:
+    run = Run(units(1000), lane_spec(limits=Limits()))
+    play(run, refusing(per_s=10.0), until=1.5)
+    finder = run.lane().finder
+    assert finder is not None
+    assert not finder.found
+    assert 1000 / 40.0 < left_s(run, 1.5) < 1000 / 2.5
+
+
+def refusing(per_s: float) -> Callable[[Start, float], tuple[float, Finished]]:
+    """A provider with a bucket of one second that says nothing but "too fast"."""
+    bucket = Bucket(per_s, 1.0)
+
+    def answer(start: Start, now: float) -> tuple[float, Finished]:
+        if bucket.short_by(1.0, now):
+            return 0.01, failed(start.unit.index, Kind.RATE)
+        bucket.charge(1.0, now)
+        return 0.2, ok(start.unit.index)
+
+    return answer

@@ -180,6 +180,22 @@ class Finder:
         """Whether there is something to remember."""
         return self.mode == "hold" or self.evidence_s > 0.0
 
+    @property
+    def glimpsed(self) -> tuple[float, float] | None:
+        """Requests a second that the limit is likely between, where it was met and nothing could be measured yet.
+
+        The bucket's depth is in the upper one: all that was accepted since the beginning. The lower one is what was accepted
+        since the bucket was first empty, at a pace that may well have been below the limit.
+        """
+        if self.found or self.mode == "ramp":
+            return None
+        ramp_s, sums = self._ramp
+        since_s = self._paced_at - self.empty_at
+        since = max(0.0, self._sums[0])
+        most = (sums[0] + since) / max(LEAST_EVIDENCE_S, ramp_s + since_s)
+        least = since / since_s if since_s >= LEAST_EVIDENCE_S else SEARCH_DROP * most
+        return min(least, most), most
+
     # -- what happens --------------------------------------------------------------------------------
 
     def sent(self, costs: Costs) -> None:

@@ -60,6 +60,8 @@ class LaneRecord(msgspec.Struct, frozen=True):
     estimates: EstimatorRecord | None = None
     #: Whether anything has ever come back from the other end.
     answered: bool = False
+    #: Requests a second that a limit which was met and not measured is likely between. Plans go by it, lanes do not.
+    glimpsed: tuple[float, float] | None = None
 
 
 def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
@@ -88,6 +90,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         found=_export_finder(lane.finder, lane.part, utc - now),
         estimates=lane.estimator.export() if lane.estimator.reports else None,
         answered=lane.breaker.heard or lane.succeeded > 0,
+        glimpsed=None if lane.finder is None else lane.finder.glimpsed,
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from headway.core.lane import Lane
 from headway.core.model import DAY_S
+from headway.core.outlook import lane_eta_s, pace, run_eta_s
 from headway.core.queue import NEVER
 from headway.core.shares import Share, share_of_cap, shares
 
@@ -61,6 +62,8 @@ class LaneView(msgspec.Struct, frozen=True):
     #: How much of each limit was used so far, the most used first, and how long the lane was held.
     shares: tuple[Share, ...] = ()
     held_s: float = 0.0
+    #: The same of the cap on what all lanes have in flight, where there is one.
+    cap: Share | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -83,9 +86,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
     """Look at a scheduler without changing it."""
-    lanes = tuple(_lane_view(scheduler, lane, now) for lane in scheduler.lanes.values())
+    cap = share_of_cap(scheduler)
+    lanes = tuple(_lane_view(scheduler, lane, now, cap) for lane in scheduler.lanes.values())
     etas = [view.eta_s for view in lanes if view.remaining or view.in_flight]
-    known = [eta for eta in etas if eta is not None]
+    remaining = sum(view.remaining for view in lanes)
     return Snapshot(
         at=now,
         lanes=lanes,
@@ -95,14 +99,14 @@ def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
         succeeded=sum(view.succeeded for view in lanes),
         failed=sum(view.failed for view in lanes),
         refused=sum(view.refused for view in lanes),
-        remaining=sum(view.remaining for view in lanes),
+        remaining=remaining,
         spent_usd=scheduler.budget.spent_usd,
-        eta_s=max(known, default=0.0) if len(known) == len(etas) else None,
-        cap=share_of_cap(scheduler),
+        eta_s=run_eta_s(scheduler, etas, remaining),
+        cap=cap,
     )
 
 
-def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
+def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None) -> LaneView:
     queued, delayed = lane.queue.counts()
     remaining = queued + delayed + (0 if lane.exhausted else scheduler.source.remaining(lane.key))
     binding, used = _binding(lane, now)
@@ -117,15 +121,16 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float) -> LaneView:
         failed=lane.failed,
         refused=lane.refused,
         window=None if lane.window.open else lane.window.size,
-        rate_per_s=lane.rate_at(now),
+        rate_per_s=pace(lane, now),
         others=lane.others,
         meters=tuple(_meter_view(meter, now) for meter in lane.meters),
         binding=binding,
         used_of_binding=used,
         wait=_wait(scheduler, lane, now),
-        eta_s=_eta_s(lane, remaining, now),
+        eta_s=lane_eta_s(lane, remaining, now),
         shares=shares(lane),
         held_s=lane.held_s + max(0.0, now - lane.closed_at),
+        cap=cap,
     )
 
 
@@ -200,19 +205,3 @@ def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
     if scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries()):
         return Wait("other units")
     return None
-
-
-def _eta_s(lane: Lane, remaining: int, now: float) -> float | None:
-    """When the lane will have started what it has left, at its limit or at the rate it achieves; None: unknown."""
-    if not remaining or lane.stopped:
-        return 0.0
-    if lane.breaker.open:
-        return None
-    mean = lane.mean_costs()
-    by_limit = [remaining * mean[meter.place] / meter.rate for meter in lane.meters if mean[meter.place]]
-    rate = lane.rate_at(now)
-    if not by_limit and rate <= 0.0:
-        return None
-    window_binds = rate > 0.0 and lane.in_flight >= lane.window.size
-    needed_s = max([*by_limit, remaining / rate if window_binds or not by_limit else 0.0])
-    return max(0.0, lane.held_until - now) + needed_s

@@ -9,9 +9,12 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
+from rich.control import Control
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.segment import ControlType, Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +28,9 @@ from headway.stores.records import Event, Job, Unknown
 MOST_LANES: Final = 12
 #: Below this many columns the less important ones go.
 NARROW: Final = 90
+#: Columns of figures, and how narrow words may become.
+NUMBERS: Final = ("in flight", "left", "rate/s", "429s")
+LEAST_WORDS: Final = 5
 
 
 class LiveDisplay:
@@ -34,10 +40,16 @@ class LiveDisplay:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)  # fmt: skip
         self._began = False
+        #: What was drawn last, and how long its lines are on the screen.
+        self._picture: RenderableType = ""
+        self._drawn: list[int] = []
 
     def say(self, text: str) -> None:
         """One line above the view."""
+        self._mind_width()
         self._console.print(Text(f"{time.strftime('%H:%M:%S')}  {text}"), soft_wrap=True)
+        if self._began:
+            self._measure()  # It was drawn anew below the line.
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         for line in began_lines(job, unknown):
@@ -53,13 +65,34 @@ class LiveDisplay:
 
     def moved(self, view: View) -> None:
         if self._began:
-            self._live.update(frame(view, self._console.width, self._console.height), refresh=True)
+            self._mind_width()
+            picture = frame(view, self._console.width, self._console.height)
+            self._live.update(picture, refresh=True)
+            self._picture = picture
+            self._measure()
 
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._began:
-            self._began = False
+            self._mind_width()
+            self._began, self._drawn = False, []
             self._live.stop()
+
+    def _measure(self) -> None:
+        """Note how long the lines are that stand on the screen now."""
+        lines = self._console.render_lines(self._picture, pad=False)
+        self._drawn = [Segment.get_line_length(line) for line in lines[: self._console.height]]
+
+    def _mind_width(self) -> None:
+        """A terminal that was made narrower has broken our lines into more of them: the view goes back over its own number
+        of lines, so those beyond it are wiped here.
+        """
+        width = max(1, self._console.width)
+        rows = sum(max(1, -(-length // width)) for length in self._drawn)
+        more = rows - len(self._drawn)
+        if more > 0:
+            up = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2))
+            self._console.control(Control((ControlType.ERASE_IN_LINE, 2), *(up * more)))
 
 
 def frame(view: View, width: int, height: int) -> RenderableType:
@@ -87,8 +120,9 @@ def _job_parts(view: View) -> list[str]:
     parts = [duration(view.elapsed_s)]
     if view.paused:
         parts.append("paused")
-    elif view.snapshot.eta_s is not None and view.ended < view.total:
-        parts.append(f"{duration(view.snapshot.eta_s)} left")
+    elif view.ended < view.total:
+        eta_s = view.snapshot.eta_s
+        parts.append("… left" if eta_s is None else f"{duration(eta_s)} left")
     if failed:
         parts.append(f"{failed:,} failed")
     if view.cost_usd:
@@ -97,21 +131,38 @@ def _job_parts(view: View) -> list[str]:
 
 
 def _lanes(view: View, width: int, room: int) -> RenderableType:
-    table = Table(box=None, padding=(0, 1), show_edge=False, header_style="dim")
-    table.add_column("lane", no_wrap=True, overflow="ellipsis", max_width=max(12, width // 4))
-    for name in ("in flight", "left", "rate/s", "429s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if width >= NARROW:
-        table.add_column("limit", no_wrap=True, overflow="ellipsis")
-    table.add_column("waits for", no_wrap=True, overflow="ellipsis")
     lanes = sorted(view.snapshot.lanes, key=lambda lane: (not _busy(lane), view.names[lane.key]))
     shown = lanes if len(lanes) <= room else lanes[: room - 1]
-    for lane in shown:
-        table.add_row(*_cells(lane, view, width), style="" if _busy(lane) else "dim")
-    rest = lanes[len(shown) :]
-    if rest:
-        table.add_row(*_folded(rest, width), style="dim")
+    rows = [(_cells(lane, view, width), "" if _busy(lane) else "dim") for lane in shown]
+    if rest := lanes[len(shown) :]:
+        rows.append((_folded(rest, width), "dim"))
+    names = ["lane", *NUMBERS, *(["limit"] if width >= NARROW else []), "waits for"]
+    table = Table(box=None, padding=(0, 1), show_edge=False, header_style="dim")
+    widths = _widths(names, [cells for cells, _ in rows], width)
+    for name, most in zip(names, widths, strict=True):
+        table.add_column(
+            name,
+            justify="right" if name in NUMBERS else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=most,
+        )
+    for cells, style in rows:
+        table.add_row(*cells, style=style)
     return table
+
+
+def _widths(names: list[str], rows: list[list[str]], width: int) -> list[int]:
+    """Figures are never cut. What does not fit is taken from the words, from the last column on."""
+    widths = [max(cell_len(row[place]) for row in (names, *rows)) for place in range(len(names))]
+    widths[0] = min(widths[0], max(12, width // 4))
+    over = sum(widths) + 2 * len(widths) - width
+    for place in range(len(widths) - 1, -1, -1):
+        if over > 0 and names[place] not in NUMBERS:
+            taken = min(over, max(0, widths[place] - LEAST_WORDS))
+            widths[place] -= taken
+            over -= taken
+    return widths
 
 
 def _busy(lane: LaneView) -> bool:
@@ -123,7 +174,7 @@ def _cells(lane: LaneView, view: View, width: int) -> list[str]:
         view.names[lane.key],
         f"{lane.in_flight:,}",
         f"{lane.remaining:,}",
-        f"{lane.rate_per_s:.1f}",
+        f"{lane.rate_per_s:.1f}" if lane.rate_per_s or not lane.in_flight else "…",
         f"{lane.refused:,}",
     ]
     if width >= NARROW:
