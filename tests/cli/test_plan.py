@@ -214,3 +214,16 @@ def test_yes_sends_and_compares(priced: Stage) -> None:
     assert told["succeeded"] == 40
     assert told["prediction"]["predicted"]["requests"] == 40
     assert told["prediction"]["over"]
+
+
+def test_a_total_that_lacks_a_price_says_so_and_how_to_set_it(priced: Stage, headway: Headway) -> None:
+    rows = [priced.row(index, model="gpt-x" if index % 2 else "gpt-free") for index in range(10)]
+    priced.write_input(rows)
+    shown = headway("plan", "in.jsonl").out
+    assert "at least $" in shown
+    assert "no price for alpha/gpt-free" in shown
+    assert '[providers.alpha.models."gpt-free".prices]' in shown
+    told = json.loads(headway("plan", "in.jsonl", "--json").out)
+    assert told["unpriced"] == ["alpha/gpt-free"]
+    assert told["cost_usd"]["estimate"] > 0.0
+    assert any("at least $" in note for note in told["notes"])

@@ -248,3 +248,25 @@ def test_an_account_that_reports_nothing_sends_no_headers() -> None:
     lane = known(rpm=600)
     provider, _ = account_of(scheduler(lane).lanes["lane"], lane, "estimate", 0.0)
     assert provider.headers == "none"
+
+
+def test_a_limit_that_was_met_and_not_measured_makes_a_cautious_time() -> None:
+    met = record(glimpsed=(5.0, 20.0))
+    found = told(known(record=met), 200)
+    [lane] = found.lanes
+    assert lane.time_s.estimate == pytest.approx(200 / 10.0, rel=0.15)
+    assert lane.time_s.low < 200 / 20.0 * 1.15
+    assert lane.time_s.high > 200 / 5.0 * 0.9
+    assert lane.binding == "about 600 requests per minute"
+    [note] = [note for note in found.notes if "met and not measured" in note]
+    assert "between 300 and 1,200 requests per minute" in note
+
+
+def test_a_total_without_some_prices_is_the_least_and_names_them() -> None:
+    lanes = {"a": known("a", rpm=6000), "b": known("b", rpm=6000)}
+    courses = [Course("a", Price(2.0, 10.0), SEEN, "alpha/a"), Course("b", None, SEEN, "alpha/b")]
+    found = forecast([load(10), load(10)], courses, lanes, Way(), utc=UTC)
+    assert found.unpriced == ["alpha/b"]
+    assert found.cost_usd == found.lanes[0].cost_usd
+    [note] = [note for note in found.notes if "price" in note]
+    assert '[providers.alpha.models."b".prices]' in note

@@ -36,6 +36,10 @@ def table(told: Forecast, width: int = WIDE) -> Table:
 def notes(told: Forecast) -> list[str]:
     """What has to be said besides the figures."""
     said = list(told.notes)
+    if told.unpriced and told.cost_usd is not None:
+        said.append(
+            f"the total is at least {_dollars(told.cost_usd.estimate)}: no price for {', '.join(told.unpriced)}"
+        )
     if told.simulated < told.requests:
         said.append(
             f"{told.simulated:,} of {told.requests:,} requests were simulated; the rest goes on at their pace"
@@ -61,10 +65,18 @@ def _total(told: Forecast, width: int) -> dict[str, str]:
         "requests": f"{told.requests:,}",
         "tokens in": _tokens(told.input_tokens, width),
         "tokens out": _tokens(told.output_tokens, width),
-        "cost": "?" if told.cost_usd is None else _range(told.cost_usd, _dollars, width),
+        "cost": _total_cost(told, width),
         "time": _range(told.time_s, duration, width),
         "bound by": "",
     }
+
+
+def _total_cost(told: Forecast, width: int) -> str:
+    """What is known of it: without the models whose price is not, it is only the least."""
+    if told.cost_usd is None:
+        return "?"
+    known = _range(told.cost_usd, _dollars, width)
+    return f"at least {known}" if told.unpriced else known
 
 
 def _range(said: Range, words: Callable[[float], str], width: int) -> str:

@@ -8,6 +8,7 @@ one what headers imply where that is credible, and otherwise something between t
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Final, Literal
 
 from headway.core.finder import LEARNED
@@ -36,6 +37,14 @@ def blind(lane: Lane) -> bool:
     return lane.finder is not None and not lane.finder.found and not lane.window.learned
 
 
+def glimpsed(lane: Lane, known: Known, mind: str) -> float | None:
+    """Requests a second that a provider is taken to allow whose limit was met and not measured."""
+    if known.record is None or known.record.glimpsed is None or lane.finder is None or lane.finder.found:
+        return None
+    least, most = known.record.glimpsed
+    return {"low": most, "estimate": sqrt(least * most), "high": least}[mind] or None
+
+
 def account_of(lane: Lane, known: Known, mind: str, now: float) -> tuple[Provider, dict[Dimension, Bucket]]:
     """The provider of one lane, and its buckets."""
     buckets: dict[Dimension, Bucket] = {}
@@ -48,6 +57,8 @@ def account_of(lane: Lane, known: Known, mind: str, now: float) -> tuple[Provide
         other = buckets.get(meter.dimension)
         if other is None or bucket.rate < other.rate:
             buckets[meter.dimension] = bucket
+    if rate := glimpsed(lane, known, mind):
+        buckets[Dimension.REQUESTS] = Bucket(rate, FIRST_DEPTH_S)
     reported = any(meter.reported for meter in lane.meters)
     style: Literal["openai", "anthropic"] = "anthropic" if known.kind == "anthropic" else "openai"
     found = lane.finder is not None

@@ -55,6 +55,8 @@ class Forecast(msgspec.Struct, frozen=True):
     time_s: Range
     simulated: int
     notes: list[str]
+    #: Models whose price is not known: `cost_usd` is without them.
+    unpriced: list[str] = []
 
 
 class Course(msgspec.Struct, frozen=True):
@@ -63,6 +65,14 @@ class Course(msgspec.Struct, frozen=True):
     lane: str
     price: Price | None
     habits: Habits
+    #: Provider and model, as an input names them.
+    name: str = ""
+
+    @property
+    def price_table(self) -> str:
+        """Where in headway.toml its price would stand."""
+        provider, _, model = self.name.partition("/")
+        return f'[providers.{provider}.models."{model}".prices]'
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ import msgspec
 
 from headway.batch.survey import KEPT, Load
 from headway.core.lane import Lane
-from headway.core.model import Price, Usage
-from headway.forecast.account import WINDOWS, account_of, in_flight
+from headway.core.model import MINUTE_S, Price, Usage
+from headway.forecast.account import WINDOWS, account_of, glimpsed, in_flight
 from headway.forecast.figures import Course, Forecast, Known, LaneForecast, Range, Way
 from headway.forecast.habits import LEAST_DOUBT, Drawn
 from headway.forecast.trial import Trial, Tried, choose, try_out
@@ -67,6 +67,7 @@ def forecast(
         _longest([lane.time_s for lane in figures]),
         sum(map(len, chosen)),
         notes,
+        list(dict.fromkeys(course.name for course in courses if course.price is None)),
     )
 
 
@@ -224,6 +225,8 @@ def _bounds(
         left = bucket.level if here and bucket is not None else max(0.0, meter.level(0.0))
         needed_s = max(0.0, work.costs[meter.place] - (left if full else 0.0)) / meter.rate
         bounds[f"{meter.limit:,.0f} {meter.name}"] = needed_s + work.shortest_s
+    if rate := glimpsed(lane, known, told.mind):
+        bounds[f"about {rate * MINUTE_S:,.0f} requests per minute"] = (requests - 1) / rate + work.shortest_s
     if slots := in_flight(lane):
         bounds[f"{slots:,} in flight"] = max(work.longest_s, work.took_s / slots)
     if way.concurrency:
@@ -248,7 +251,13 @@ def _notes(key: str, known: Known, courses: Sequence[Course], part: _Part) -> li
             f"{known.name}: no answers to learn from yet. Assumed: 4 characters a token; answers a quarter as long as "
             "max_tokens, or 256 tokens; half a second and 20 ms a token"
         )
-    if _unlimited(known) and known.record is None:
+    if (record := known.record) is not None and record.glimpsed is not None and not known.spec.limits.known:
+        least, most = (MINUTE_S * rate for rate in record.glimpsed)
+        notes.append(
+            f"{known.name}: its limit was met and not measured yet: between {least:,.0f} and {most:,.0f} requests per minute "
+            "went so far, and its time is a guess from that"
+        )
+    elif _unlimited(known) and known.record is None:
         notes.append(
             f"{known.name}: no limit is known. Its time is a guess from latency and a window of {WINDOWS['estimate']}"
         )
@@ -256,7 +265,8 @@ def _notes(key: str, known: Known, courses: Sequence[Course], part: _Part) -> li
         notes.append(f"{known.name}: no limit is known, and none was met. Its time is a guess from latency")
     if any(course.price is None for course in own):
         notes.append(
-            f"{known.name}: its price is not known, so neither is its cost; prices stand in headway.toml"
+            f"{known.name}: its price is not known, so neither is its cost: set input and output in "
+            f"{', '.join(dict.fromkeys(course.price_table for course in own if course.price is None))}, USD a million tokens"
         )
     if part.failed:
         notes.append(f"{known.name}: {part.failed:,} of its requests are larger than a limit and would fail")

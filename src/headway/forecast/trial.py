@@ -19,7 +19,7 @@ from headway.core.scheduler import Scheduler
 from headway.core.source import ListSource
 from headway.engine.plan import Route
 from headway.engine.source import unit_of
-from headway.forecast.account import WINDOWS, account_of, blind, furnish
+from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimpsed
 from headway.forecast.figures import Course, Known, Way
 from headway.forecast.habits import Drawn
 from headway.sim.scenario import Scenario, SimLane, Work
@@ -136,6 +136,6 @@ def _scheduler(lanes: dict[str, Known], source: ListSource, way: Way, mind: str,
             recorded_at = min(0.0, known.record.recorded_utc - utc)
             import_lane(lane, known.record, 0.0, max(utc, known.record.recorded_utc))
         rebuild_levels(lane, [(-ago_s, costs) for ago_s, costs in known.starts], recorded_at)
-        if blind(lane) and (known.record is None or mind == "high"):
+        if glimpsed(lane, known, mind) is None and blind(lane) and (known.record is None or mind == "high"):
             lane.configure(Limits(max_concurrency=WINDOWS[mind]), 0.0)
     return scheduler

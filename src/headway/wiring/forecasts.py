@@ -92,7 +92,8 @@ def _with_elder(told: Forecast, seen: Survey, elder: Job | None) -> Forecast:
     there = seen.rows - told.requests
     if elder is None or not there:
         return told
-    note = f"{there:,} answers are there already: job {elder.name} is of the same rows, with another --limit"
+    answers = "1 answer is" if there == 1 else f"{there:,} answers are"
+    note = f"{answers} there already: job {elder.name} is of the same rows, with another --limit"
     return msgspec.structs.replace(told, notes=[note, *told.notes])
 
 
@@ -161,7 +162,8 @@ class _Lanes:
             known = self._known(provider, load.model)
             lanes.setdefault(known.spec.key, known)
             habits = habits_of(_thinned(self._store.lessons(load.provider, load.model, READ)))
-            courses.append(Course(known.spec.key, prices[load.provider, load.model], habits))
+            price = prices[load.provider, load.model]
+            courses.append(Course(known.spec.key, price, habits, f"{load.provider}/{load.model}"))
         return forecast(loads, courses, lanes, way, utc=self._utc)
 
     def _known(self, provider: ProviderConfig, model: str) -> Known:
