@@ -109,6 +109,19 @@ def test_a_key_that_is_missing_or_cannot_be_one(
     assert ".env:1" in found.text
 
 
+def test_a_server_on_this_machine_needs_no_key_but_it_is_told_that_there_is_none(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = stage.root / "headway.toml"
+    config.write_text(config.read_text().replace('api_key_env = "ALPHA_KEY"\n', ""))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = look(headway, "--offline")["alpha key"]
+    assert (found.state, found.text) == (
+        "ok",
+        "no key is set (OPENAI_API_KEY): a server on this machine may need none",
+    )
+
+
 def test_a_key_that_would_go_out_unencrypted(stage: Stage, headway: Headway) -> None:
     text = (stage.root / "headway.toml").read_text().replace(stage.fake.url, "http://example.invalid")
     (stage.root / "headway.toml").write_text(text)

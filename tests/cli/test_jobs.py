@@ -89,6 +89,16 @@ def test_lanes(stage: Stage, headway: Headway, job: str) -> None:
     assert lane["seen"]["window"] == 8
 
 
+def test_lanes_and_the_end_of_a_run_name_the_same_limit(stage: Stage, headway: Headway) -> None:
+    stage.configure('rpm = 600\nburst = "100ms"\nmax_concurrency = 8')
+    done = headway("run", "in.jsonl", "--progress", "none")
+    assert done.code == 0, done.err
+    said = next(line for line in done.err.splitlines() if "alpha/gpt-x: 10 succeeded; " in line)
+    _, _, limit = said.partition("; ")
+    assert "600 requests per minute was the limit" in limit
+    assert f"  latest run: {limit}\n" in headway("lanes").out
+
+
 def test_a_days_limit_is_used_by_what_is_gone_of_it(stage: Stage, headway: Headway) -> None:
     """Ten requests in a moment are ten of the day's, not ten thousand times its pace."""
     stage.configure("rpd = 1000\nrpm = 60000")

@@ -34,6 +34,7 @@ def test_it_stops_with_the_address_the_reason_and_the_next_step(
     assert f"no connection to {nobody} (connection refused)" in line
     assert f"base_url is http://{nobody}/v1 in [providers.alpha] of headway.toml" in line
     assert "'headway doctor'" in line
+    assert "alpha/gpt-x: 0 succeeded; nothing was answered" in done.err
     rows = [json.loads(row) for row in stage.out.read_text().splitlines()]
     assert {row["error"]["code"] for row in rows} == {"transient"}
     assert (

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final, Protocol, Self
 import msgspec
 
 from headway.batch import rows, table
-from headway.batch.reader import Reader, digest_of
+from headway.batch.reader import Reader, digest_of, must_exist
 from headway.batch.recipe import Recipe, is_parquet, is_table
 from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
@@ -109,6 +109,7 @@ class Input(msgspec.Struct, frozen=True):
 def open_input(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None = None) -> Input:
     """Look at the whole input once."""
     recipe = recipe or Recipe()
+    must_exist(path)
     recipe.check(path)
     if path != "-":
         content = digest_of(path)

@@ -142,6 +142,12 @@ def digest_of(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def must_exist(path: str) -> None:
+    """Said before anything else about a file that is not there."""
+    if path != STDIN and not os.path.lexists(path):
+        raise UsageError(f"{path}: no such file", hint=_nearest(path))
+
+
 @contextmanager
 def _opened(path: str, stdin: BinaryIO | None) -> Iterator[BinaryIO]:
     """The decompressed bytes of a file or of standard input, which stays open."""

@@ -120,7 +120,9 @@ def _ask(shelves: list[Shelf]) -> None:
 
 
 def _answers(n: int) -> str:
-    return "1 answer" if n == 1 else f"{n:,} answers"
+    from headway.display.words import count
+
+    return count(n, "answer")
 
 
 def _size(n: int) -> str:

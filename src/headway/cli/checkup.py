@@ -25,6 +25,7 @@ from headway.cli.reach import reached
 from headway.config import Config, ProviderConfig, dotenv_of, key_of
 from headway.config.keys import place_of
 from headway.config.settings import is_loopback
+from headway.display.words import count
 from headway.errors import ConfigError, HeadwayError
 from headway.stores.base import Store
 from headway.stores.records import LIVE
@@ -159,7 +160,7 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
     if not key and provider.workers is not None:
         return ok(name, "none is named")
     if not key:
-        return ok(name, "none, and a server on this machine may need none")
+        return ok(name, f"no key is set ({variable}): a server on this machine may need none")
     if provider.base_url.startswith("http://") and not is_loopback(provider.base_url):
         text = f"{variable} is sent to {provider.host} without encryption"
         return Check(name, "warning", text, "write https:// in its base_url, if it has that")
@@ -272,7 +273,7 @@ def files(config: Config) -> Check:
         return ok("open files", "no limit")
     most = in_flight(config)
     needed = (most or USUAL_IN_FLIGHT) + OTHER_FILES
-    text = f"at most {soft:,}, enough for {max(0, soft - OTHER_FILES):,} requests in flight"
+    text = f"at most {soft:,}, enough for {count(max(0, soft - OTHER_FILES), 'request')} in flight"
     if needed <= soft:
         return ok("open files", text)
     raised = "unlimited" if hard == resource.RLIM_INFINITY else str(min(hard, max(needed, 4096)))

@@ -72,7 +72,7 @@ def _show(check: Check) -> None:
 def _sum(problems: int, warnings: int) -> str:
     if not problems and not warnings:
         return "all is well"
-    parts = [
-        f"{n} {what}{'s' if n > 1 else ''}" for n, what in ((problems, "problem"), (warnings, "warning")) if n
-    ]
+    from headway.display.words import count
+
+    parts = [count(n, what) for n, what in ((problems, "problem"), (warnings, "warning")) if n]
     return " and ".join(parts)

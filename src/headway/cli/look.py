@@ -78,11 +78,11 @@ def _show_status(
     from headway.cli import programs, session
     from headway.cli.onward import next_step
     from headway.display.account import cost_of, spent
-    from headway.display.words import duration, short
+    from headway.display.words import count, duration, short, units
 
     click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
     a_program = programs.is_one(job)
-    lines = [f"  input {job.input}, results {job.out}", f"  {job.attempts:,} attempts, {spent(job)}"]
+    lines = [f"  input {job.input}, results {job.out}", f"  {count(job.attempts, 'attempt')}, {spent(job)}"]
     for line in (*(programs.status_lines(job) if a_program else lines), *session.compared(store, job)):
         click.echo(line)
     if state == "paused":
@@ -93,9 +93,10 @@ def _show_status(
         click.echo(line)
     if unknown:
         names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
-        they = "1 unit" if len(unknown) == 1 else f"{len(unknown):,} units"
         click.echo("  no process runs this job now: the last one ended without a word")
-        click.echo(f"  {they} may have been sent; the outcome is unknown until the job is resumed: {names}")
+        click.echo(
+            f"  {units(len(unknown))} may have been sent; the outcome is unknown until the job is resumed: {names}"
+        )
     for name, reason in sorted(session.stopped(store, job, progress).items()):
         click.echo(f"  {name} stopped: {reason}")
     waits = {} if progress is None else progress["lanes"]
@@ -367,8 +368,8 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     click.echo(
         f"  window {window}, {seen['in_flight']} in flight, {seen['refused']:,} refused of {seen['started']:,}"
     )
-    if seen["binding"]:
-        click.echo(f"  binding: {seen['binding']}, {min(1.0, seen['used_of_binding']):.0%} used")
+    if seen["started"]:
+        click.echo(f"  latest run: {_held_back(seen)}")
     if use is not None and (cost := cost_of(use)):
         click.echo(f"  spent over all jobs: {cost}")
     if seen["others"]:
@@ -376,6 +377,14 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     until = learned.get("held_until_utc")
     if until and until > time.time():
         click.echo(f"  held until {session.when(until)}: {learned.get('hold_reason', '')}")
+
+
+def _held_back(seen: dict[str, Any]) -> str:
+    """What held it back, in the words that its run ended with."""
+    from headway.core.snapshot import LaneView
+    from headway.display.account import held_back
+
+    return held_back(msgspec.convert(seen, LaneView))
 
 
 def _lane_wait(wait: dict[str, Any] | None, age_s: float) -> str:

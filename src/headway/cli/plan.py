@@ -139,10 +139,11 @@ def _number(flag: str, text: str) -> float:
 
 def heading(name: str, ahead: Ahead) -> str:
     """What the figures are of."""
-    rows = "1 row" if ahead.survey.rows == 1 else f"{ahead.survey.rows:,} rows"
+    from headway.display.words import count
+
     bad = ahead.survey.bad_rows
-    left_out = f", {'1 bad row' if bad == 1 else f'{bad:,} bad rows'} left out" if bad else ""
-    return f"{name}: {rows}{left_out}"
+    left_out = f", {count(bad, 'bad row')} left out" if bad else ""
+    return f"{name}: {count(ahead.survey.rows, 'row')}{left_out}"
 
 
 def show(first: str, ahead: Ahead, *, err: bool = False) -> None:

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from headway.display.account import cost_of
+from headway.display.words import count
 from headway.stores.records import Job
 
 _MADE_BY: Final = {"map": "headway.map", "pool": "headway.WorkerPool"}
@@ -29,7 +30,7 @@ def made_by(job: Job) -> str:
 
 def status_lines(job: Job) -> list[str]:
     """Where it comes from, and what it came to."""
-    parts = [f"{job.attempts:,} attempts"]
+    parts = [count(job.attempts, "attempt")]
     if job.input_tokens or job.output_tokens:
         parts.append(f"{job.input_tokens:,} tokens in, {job.output_tokens:,} out")
     if job.refused:

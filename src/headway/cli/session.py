@@ -13,7 +13,7 @@ import msgspec
 from headway.config import Config, load, with_overrides
 from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import use_facts
-from headway.display.words import clock, duration, money, short
+from headway.display.words import clock, count, duration, money, short
 from headway.errors import UsageError
 from headway.stores.base import Store
 from headway.stores.cache import Saved
@@ -187,7 +187,7 @@ def cached_lines(store: Store, job: Job) -> list[str]:
 def saved_words(saved: Saved) -> str:
     """Tokens, and money as far as prices are known."""
     cost = f", {money(saved.cost_usd)}" if saved.cost_usd else ""
-    return f"{saved.input_tokens:,} tokens in, {saved.output_tokens:,} out{cost}"
+    return f"{count(saved.input_tokens, 'token')} in, {saved.output_tokens:,} out{cost}"
 
 
 def uses_of(store: Store, job: Job) -> dict[str, Use]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from headway.core.finder import LEARNED
 from headway.core.shares import CONCURRENCY, Share
 from headway.core.snapshot import LaneView
 from headway.display.words import count, duration, money, tokens
@@ -15,6 +16,8 @@ from headway.stores.records import Job, Use
 MOST_LANES: Final = 12
 #: A lane that was held for less than this was not held back by it.
 SHORT_HOLD_S: Final = 1.0
+#: A window of which so much was used was full.
+FULL: Final = 0.9
 
 
 def saved(job: Job) -> str:
@@ -37,7 +40,7 @@ def saved_facts(job: Job) -> dict[str, Any]:
 
 def spent(use: Job | Use) -> str:
     """Tokens, refusals and money, with what of it was paid for nothing, and what nobody knows."""
-    parts = [f"{use.input_tokens:,} tokens in", f"{use.output_tokens:,} out", f"{use.refused:,} × 429"]
+    parts = [f"{count(use.input_tokens, 'token')} in", f"{use.output_tokens:,} out", f"{use.refused:,} × 429"]
     return ", ".join(parts + ([cost] if (cost := cost_of(use)) else []))
 
 
@@ -82,16 +85,20 @@ def lane_lines(view: View, uses: Mapping[str, Use]) -> list[str]:
         parts = [f"{lane.succeeded:,} succeeded"]
         if len(worked) > 1 and use is not None and (use.cost_usd or use.unsure_usd):
             parts.append(money(use.cost_usd))
-        lines.append(f"{view.names[lane.key]}: {', '.join(parts)}; {held_back(lane, view.snapshot.cap)}")
+        lines.append(f"{view.names[lane.key]}: {', '.join(parts)}; {held_back(lane)}")
     if len(worked) > MOST_LANES:
-        lines.append(f"… and {len(worked) - MOST_LANES} more lanes: 'headway status' has them all")
+        lines.append(f"… and {len(worked) - MOST_LANES} more: 'headway status' has them all")
     return lines
 
 
-def held_back(lane: LaneView, cap: Share | None = None) -> str:
-    """Which limit the lane ran against, and how much of it was used."""
-    top = lane.shares[0] if lane.shares else None
-    if cap is not None and cap.binds and (top is None or cap.used > top.used):
+def held_back(lane: LaneView) -> str:
+    """Which limit the lane ran against over a run, and how much of it was used."""
+    top, cap = lane.shares[0] if lane.shares else None, lane.cap
+    if not (lane.succeeded or lane.failed or lane.refused):
+        text = "nothing was answered"
+    elif _unmeasured(lane, top):
+        text = f"a limit was met ({lane.refused:,} × 429) and not measured yet"
+    elif cap is not None and cap.binds and (top is None or cap.used > top.used):
         text = f"{cap.limit:,.0f} at once over all lanes was the limit, {cap.used:.0%} of it used"
     elif top is None:
         text = "no limit was met"
@@ -102,6 +109,14 @@ def held_back(lane: LaneView, cap: Share | None = None) -> str:
     if lane.held_s >= SHORT_HOLD_S:
         text += f"; held for {duration(lane.held_s)}"
     return text
+
+
+def _unmeasured(lane: LaneView, top: Share | None) -> bool:
+    """Whether it was refused by a limit that it has not found yet; a window that was really full is one that it has."""
+    searching = any(meter.name == LEARNED for meter in lane.meters) and not any(
+        share.found for share in lane.shares
+    )
+    return searching and lane.refused > 0 and (top is None or top.used < FULL)
 
 
 def _limit(share: Share) -> str:

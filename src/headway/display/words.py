@@ -41,7 +41,7 @@ def iso(utc: float) -> str:
 
 def units(n: int) -> str:
     """ "1 unit", "12,000 units"."""
-    return "1 unit" if n == 1 else f"{n:,} units"
+    return count(n, "unit")
 
 
 def money(usd: float) -> str:
