@@ -224,4 +224,5 @@ def test_without_pyarrow_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch
 
 
 def test_parquet_is_not_compressed_once_more(tmp_path: Path) -> None:
+    (tmp_path / "t.parquet.gz").touch()
     assert "gunzip" in refused(tmp_path / "t.parquet.gz", Recipe(prompt="{{text}}"))

@@ -276,10 +276,13 @@ def test_rows_without_flags_are_their_content(tmp_path: Path) -> None:
 
 
 def test_a_prompt_and_a_table_belong_together(tmp_path: Path) -> None:
+    rows, table = tmp_path / "t.jsonl", tmp_path / "t.csv"
+    for path in (rows, table):
+        path.touch()
     with pytest.raises(UsageError, match="--prompt is for tables"):
-        open_input("t.jsonl", recipe=ASK)
+        open_input(str(rows), recipe=ASK)
     with pytest.raises(UsageError, match="is a table"):
-        open_input("t.csv")
+        open_input(str(table))
 
 
 @pytest.mark.parametrize(
