@@ -200,29 +200,6 @@ def test_a_foreign_file_is_never_overwritten_unasked(stage: Stage, headway: Head
     assert contents(stage.rows()) == echoes(10)
 
 
-def test_a_job_without_an_answer_owns_no_file_and_one_with_an_answer_does(
-    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
-    assert headway("run", "in.jsonl", "-q").code == 1
-    assert [row["response"] for row in stage.rows()] == [None] * 10
-    monkeypatch.setenv("ALPHA_KEY", "sk-quick-account")
-    stage.write_input([stage.row(index, max_tokens=9) for index in range(10)])
-    errors = stage.out.read_text()
-    stage.out.write_text(errors + "a note of mine\n")
-    assert headway("run", "in.jsonl", "-q").code == 2
-    assert stage.out.read_text() == errors + "a note of mine\n"
-    stage.out.write_text(errors)
-    assert headway("run", "in.jsonl", "-q").code == 0, "nothing but errors is lost, and the store has those"
-    assert all(row["response"] for row in stage.rows())
-    before = stage.out.read_bytes()
-    stage.write_input([stage.row(index, max_tokens=8) for index in range(10)])
-    refused = headway("run", "in.jsonl")
-    assert refused.code == 2
-    assert "has the results of another job" in refused.err
-    assert stage.out.read_bytes() == before
-
-
 @pytest.mark.parametrize("command", ["plan", "run"])
 @pytest.mark.parametrize("name", ["nosuch.csv", "nosuch.parquet"])
 def test_a_table_that_is_not_there_is_told_before_its_prompt_is_asked_for(

@@ -165,7 +165,7 @@ def claim(
 ) -> None:
     """Make sure that a file is this job's to write. Raises before anything is touched.
 
-    A table does not say whose it is, so the `store` is asked; it also knows where another job left nothing but errors. `make` is whether its folder is made.
+    A table does not say whose it is, so the `store` is asked. `make` is whether its folder is made.
     """
     table = is_table(path)
     if table:
@@ -188,7 +188,7 @@ def claim(
         why = (error.strerror or str(error)).lower()
         raise UsageError(f"--out {path} cannot be written: {why}", hint="name another file") from error
     owner = _writer_of(path, store) if table else owner_of(first)
-    if force or not first or owner == job or (not table and _only_errors(path, owner, store)):
+    if force or not first or owner == job:
         return
     what = (
         f"has the results of another job, '{owner}'"
@@ -199,17 +199,6 @@ def claim(
         f"{path} {what}",
         hint="name another file with --out, or replace it with --force",
     )
-
-
-def _only_errors(path: Path, owner: str | None, store: Store | None) -> bool:
-    """Whether every row of a file is an error of a job that has no answer at all: the store has them too, and nothing is
-    lost. Nobody else's line may be among them.
-    """
-    job = None if store is None or owner is None else store.job(owner)
-    if job is None or job.good or job.state in LIVE:
-        return False
-    with path.open("rb") as file:
-        return all(owner_of(line) == owner for line in file)
 
 
 def must_be_writable_table(path: Path) -> None:
