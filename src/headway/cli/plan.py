@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from headway.cli.limits import limit_options, limits_by_name
 from headway.cli.options import json_option, quiet_option, where_options
 from headway.cli.recipe import recipe_of, recipe_options
 from headway.errors import UsageError
@@ -22,26 +23,6 @@ if TYPE_CHECKING:
 #: Where nobody's terminal says how wide it is, a row is one line.
 PIPE_WIDTH: Final = 160
 
-#: flag → the limit that it changes, and what it is called in help.
-_LIMITS: Final = {
-    "rpm": "requests a minute",
-    "tpm": "tokens a minute",
-    "input_tpm": "input tokens a minute",
-    "output_tpm": "output tokens a minute",
-    "max_concurrency": "requests at once",
-}
-
-
-def _what_if(command: Any) -> Any:
-    for name, words in reversed(_LIMITS.items()):
-        command = click.option(
-            f"--{name.replace('_', '-')}",
-            multiple=True,
-            metavar="NAME=N",
-            help=f"What if provider NAME allowed N {words}? 0: any number.",
-        )(command)
-    return command
-
 
 @click.command(
     "plan",
@@ -50,7 +31,7 @@ def _what_if(command: Any) -> Any:
 )
 @click.argument("file", type=click.Path(allow_dash=True))
 @recipe_options
-@_what_if
+@limit_options("What if provider NAME allowed N {}? 0: any number.".format, "NAME=N")
 @click.option("--concurrency", type=int, metavar="N", help="At most so many requests at once over all lanes.")
 @click.option("--serial", is_flag=True, help="One request at a time, in input order.")
 @click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time.")
@@ -113,28 +94,13 @@ def _ahead(
 
 def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, float]]:
     """provider → limit → value, out of NAME=VALUE."""
-    found: dict[str, dict[str, float]] = {}
-    for limit in _LIMITS:
-        for said in flags[limit]:
-            flag = f"--{limit.replace('_', '-')} {said}"
-            name, given, value = said.rpartition("=")
-            if not given:
-                raise UsageError(f"{flag}: NAME=N is meant", hint=f"for example alpha={said or 6000}")
-            if name not in config.providers:
-                known = ", ".join(config.providers)
-                raise UsageError(f"{flag}: there is no provider '{name}'", hint=f"one of {known}")
-            found.setdefault(name, {})[limit] = _number(flag, value)
-    return found
 
+    def check(flag: str, name: str) -> None:
+        if name not in config.providers:
+            known = ", ".join(config.providers)
+            raise UsageError(f"{flag}: there is no provider '{name}'", hint=f"one of {known}")
 
-def _number(flag: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1e12:
-        raise UsageError(f"{flag}: '{text}' is no limit", hint="a number, for example 6000; 0: any number")
-    return value
+    return limits_by_name(flags, check)
 
 
 def heading(name: str, ahead: Ahead) -> str:
