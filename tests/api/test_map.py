@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, closing
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -600,14 +601,44 @@ def test_a_function_that_yields_is_no_call() -> None:
     [
         ("30", 30.0, "a rate limit was met"),
         ("slow down", None, "slow down"),
+        ("1m30s", 90.0, "a rate limit was met"),
+        ("Thu, 01 Jan 2026 00:00:00 GMT", 0.0, "a rate limit was met"),
         (2, 2.0, "a rate limit was met"),
+        (-0.3, 0.0, "a rate limit was met"),
+        (None, None, "a rate limit was met"),
+        ("", None, "a rate limit was met"),
+        (float("nan"), None, "a rate limit was met (retry_after is nan, which is no time)"),
+        ({}, None, "a rate limit was met (retry_after is {}, which is no time)"),
     ],
 )
 def test_a_rate_limit_with_a_headers_text_or_with_a_reason_first(told: Any, wait_s: Any, reason: str) -> None:
     error = RateLimited(told)
     assert (error.retry_after, str(error)) == (wait_s, reason)
-    with pytest.raises(headway.HeadwayError, match="retry_after is -1"):
-        RateLimited(-1)
+
+
+@pytest.mark.parametrize("header", ["soon", "-5", -5, "", None, float("inf"), [], "Retry later, please"])
+def test_a_rate_limit_counts_as_one_whatever_its_header_says(header: Any) -> None:
+    """It is raised where another exception is handled: one of its own would make a refusal an error of the item's."""
+    error = RateLimited(header, reason="429")
+    assert str(error).startswith("429")
+    call = scripted({1: [error, "one"]})
+    with virtual_time():
+        (done,) = headway.stream(call, [1])
+    assert (done.value, done.attempts) == ("one", 2)
+
+
+def test_a_rate_limit_until_a_date_lasts_until_then() -> None:
+    until = formatdate(time.time() + 3_000, usegmt=True)
+    wait_s = RateLimited(until).retry_after
+    assert wait_s is not None
+    assert 2_900 < wait_s <= 3_000
+
+
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cached_input_tokens", "cost_usd"])
+@pytest.mark.parametrize("number", [-1, float("nan"), float("inf"), "12"])
+def test_a_usage_that_cannot_be_is_told_by_its_name(name: str, number: Any) -> None:
+    with pytest.raises(headway.HeadwayError, match=f"usage: {name} is {number!r} — it is a number, 0 or more"):
+        headway.usage(**{name: number})
 
 
 def test_items_that_keep_failing_spend_their_attempts_and_hold_nobody_up() -> None:

@@ -339,6 +339,19 @@ async def test_a_closed_client_calls_off_who_waits() -> None:
             await waiting
 
 
+async def test_who_was_never_sent_is_told_that_the_client_was_closed() -> None:
+    async with FakeServer(read({"accounts": {"default": {}}})) as server:
+        client = headway.httpx_client(limits=Limits(rpm=1, burst="1s"))
+        await client.get(server.url)
+        waiting = asyncio.create_task(client.get(server.url))
+        await asyncio.sleep(0)
+        await client.aclose()
+        with pytest.raises(
+            headway.UnitError, match="interrupted: its client or lane was closed while it waited"
+        ):
+            await waiting
+
+
 def test_one_client_on_one_loop_after_another() -> None:
     with fake_process() as fake:
         client = headway.httpx_client()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextvars import ContextVar
-from typing import Final, Protocol
+from numbers import Real
+from typing import Any, Final, Protocol
 
 from headway.core.model import SUCCESS, Hint, Kind, Outcome, Usage
 from headway.errors import HeadwayError, UsageError
+from headway.providers.messages import shown
+from headway.providers.resets import wait
 
 #: A rate limit that says no more than that: its lane backs off by itself.
 _NO_HINT: Final = Hint()
@@ -15,27 +20,35 @@ _NO_HINT: Final = Hint()
 class RateLimited(HeadwayError):
     """Raised by a callable or a worker that met a limit: the call is tried again, and its whole lane waits.
 
+    `retry_after` is in seconds, or a header's text: `"30"`, `"1m30s"`, an HTTP date. It never raises: what cannot be read is
+    left to the lane's own backoff, and the message says so. A limit that was met counts, whatever its header says.
+
     >>> raise RateLimited(retry_after=30, reason="the queue of the model server is full")
     Traceback (most recent call last):
     headway.api.attempt.RateLimited: the queue of the model server is full
     """
 
     def __init__(self, retry_after: float | str | None = None, reason: str = "") -> None:
-        if isinstance(retry_after, str):  # A header's text, or the reason in the first place.
-            retry_after, reason = _told(retry_after, reason)
-        if retry_after is not None and not retry_after >= 0:
-            raise UsageError(f"retry_after is {retry_after!r}", hint="seconds, 0 or more")
+        wait_s = _wait_s(retry_after)
+        if wait_s is None and retry_after not in (None, ""):
+            if isinstance(retry_after, str) and not reason:
+                reason = retry_after  # It was meant as the reason in the first place, or is all that there is.
+            else:
+                unread = shown(repr(retry_after))
+                reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is no time)"
         super().__init__(reason or "a rate limit was met")
-        self.retry_after = retry_after
+        self.retry_after = wait_s
         self.reason = reason
 
 
-def _told(text: str, reason: str) -> tuple[float | None, str]:
-    """Seconds as a header has them (a date is left to the lane's own backoff); anything else is why."""
-    try:
-        return float(text), reason
-    except ValueError:
-        return None, reason or text
+def _wait_s(retry_after: Any) -> float | None:
+    """Seconds, where they can be read. An instant that has just passed gives a negative number: that is over."""
+    if isinstance(retry_after, int | float) and retry_after < 0:
+        return 0.0
+    if not isinstance(retry_after, int | float | str):
+        return None
+    span = wait(str(retry_after), time.time())
+    return None if span is None else span.seconds
 
 
 class Counted(Protocol):
@@ -44,6 +57,7 @@ class Counted(Protocol):
     usage: Usage | None
 
 
+_COUNTED: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
 current: Final[ContextVar[Counted | None]] = ContextVar("headway_attempt", default=None)
 
 
@@ -56,7 +70,7 @@ def usage(
 ) -> None:
     """Say what the running call used, so that its lane's meters settle. Several calls of it add up.
 
-    Outside of a call that Headway makes it does nothing: the same function works without it.
+    Outside of a call that Headway makes it counts nothing: the same function works without it.
 
     >>> import headway
     >>> def call(text: str) -> str:
@@ -65,6 +79,10 @@ def usage(
     >>> [done.usage.output_tokens for done in headway.stream(call, ["north"])]
     [3.0]
     """
+    told = (input_tokens, output_tokens, cached_input_tokens, 0 if cost_usd is None else cost_usd)
+    for name, number in zip(_COUNTED, told, strict=True):
+        if not isinstance(number, Real) or not 0 <= number < math.inf:
+            raise UsageError(f"usage: {name} is {shown(repr(number))}", hint="it is a number, 0 or more")
     attempt = current.get()
     if attempt is None:
         return

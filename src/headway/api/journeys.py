@@ -17,7 +17,7 @@ from headway.core.model import Hint, Outcome, Usage
 from headway.core.status import Status
 from headway.engine.calls import Calls, End, Flight
 
-CLOSED: Final = End(Status.CANCELLED, "interrupted", "the lanes were closed")
+CLOSED: Final = End(Status.CANCELLED, "interrupted", "its client or lane was closed while it waited")
 
 
 class Journey:

@@ -14,6 +14,7 @@ from headway.api.settings import Duration, Limits, Retry, seconds
 from headway.core import model
 from headway.core.commands import Notice
 from headway.core.model import Kind, LaneSpec, Settings
+from headway.core.status import Status
 from headway.engine.calls import Calls, End
 from headway.errors import UsageError
 
@@ -90,6 +91,8 @@ class Last:
         if self.error is not None:
             raise self.error
         told = end or CLOSED
+        if told.status is Status.CANCELLED:  # By nobody but who closed the client: a caller's own raises by itself.
+            told = CLOSED
         raise UnitError(told.code or str(told.status), told.message)
 
     def untried(self, end: End | None) -> bool:
