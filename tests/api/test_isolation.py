@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -57,8 +59,85 @@ def test_what_cannot_be_pickled_is_an_outcome() -> None:
     items = [threading.Lock()]
     (lock,) = headway.stream(act("double"), items, isolation="process", workers=1)
     assert lock.code == "invalid"
-    with pytest.raises(UsageError, match="the callable cannot be sent to a worker process"):
-        headway.map(lambda item: item, [1], isolation="process")
+
+
+def _nested() -> Any:
+    def inner(item: Any) -> Any:
+        return item
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda item: item, "a lambda has no name that a worker could import"),
+        (_nested(), "inner is defined inside of _nested, where a worker cannot import it from"),
+        (functools.partial(_nested()), "inner is defined inside of _nested"),
+        (functools.partial(print, threading.Lock()), "TypeError: cannot pickle '_thread.lock' object"),
+    ],
+)
+def test_a_callable_that_no_worker_can_have_is_told_before_one_starts(call: Any, why: str) -> None:
+    with pytest.raises(
+        UsageError, match=re.escape(f"the callable cannot be sent to a worker process: {why}")
+    ):
+        headway.map(call, [1], isolation="process")
+
+
+MAIN = """
+import functools, headway, operator
+
+def double(item): return 2 * item
+
+class Doubler:
+    def __call__(self, item): return 2 * item
+    def double(self, item): return 2 * item
+
+for call in (double, functools.partial(double), Doubler(), Doubler().double, functools.partial(operator.mul, 2)):
+    try:
+        print(headway.map(call, [3], isolation="process", workers=1))
+    except headway.HeadwayError as error:
+        print(error)
+(done,) = headway.stream(str, [Doubler()], isolation="process", workers=1)
+print(done.error)
+"""
+NOWHERE = (
+    "is defined in {}, where a worker cannot import it from — "
+    'define it at the top of a module file and import it from there, or use isolation="thread"'
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"), [(["-c", MAIN], "'python -c'"), (["-"], "a script on standard input")]
+)
+def test_a_program_without_a_file_is_told_so_and_what_it_imports_works(given: list[str], place: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, *given], input=MAIN, capture_output=True, text=True, timeout=60, check=False
+    )
+    lines = ran.stdout.splitlines()
+    said = NOWHERE.format(place)
+    sent = "cannot be sent to a worker process:"
+    assert lines == [
+        f"the callable {sent} double {said}",
+        f"the callable {sent} double {said}",
+        f"the callable {sent} Doubler {said}",
+        f"the callable {sent} Doubler {said}",
+        "[6]",
+        f"the item {sent} Doubler {said}",
+    ], ran.stderr
+
+
+def test_the_main_of_a_package_is_no_module_to_import(tmp_path: Path) -> None:
+    package = tmp_path / "tool"
+    package.mkdir()
+    (package / "__main__.py").write_text(
+        "import headway\ndef call(item): return item\n"
+        "if __name__ == '__main__': headway.map(call, [1], isolation='process', workers=1)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-m", "tool"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert f"call {NOWHERE.format('tool.__main__')}" in ran.stderr
 
 
 def test_a_callable_whose_module_cannot_be_imported_there_is_told_at_once(
@@ -124,7 +203,7 @@ def test_a_unit_that_kills_twice_is_quarantined_with_its_evidence(tmp_path: Path
     bad = results[13]
     assert bad.code == "crash"
     assert "quarantined: it killed its worker 2 times" in str(bad.error)
-    assert "SIGSEGV" in str(bad.error)
+    assert re.search(r"killed by SIGSEGV in tests/api/isolated_acts\.py:\d+ deadly after", str(bad.error))
     begun = Counter(Path(log).read_text().split())
     assert begun["13"] == 2
     assert all(times == 1 for unit, times in begun.items() if unit != "13")

@@ -637,7 +637,9 @@ def test_a_rate_limit_until_a_date_lasts_until_then() -> None:
 @pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cached_input_tokens", "cost_usd"])
 @pytest.mark.parametrize("number", [-1, float("nan"), float("inf"), "12"])
 def test_a_usage_that_cannot_be_is_told_by_its_name(name: str, number: Any) -> None:
-    with pytest.raises(headway.HeadwayError, match=f"usage: {name} is {number!r} — it is a number, 0 or more"):
+    with pytest.raises(
+        headway.HeadwayError, match=f"usage: {name} is {number!r} — it is a number, 0 or more"
+    ):
         headway.usage(**{name: number})
 
 

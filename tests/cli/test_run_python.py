@@ -240,7 +240,7 @@ ALLOCATIONS = {
         "libc = ctypes.CDLL(None); libc.malloc.restype = ctypes.c_void_p; "
         "libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t); "
         "libc.memset(libc.malloc(ctypes.c_size_t(6_000_000_000)), 1, 4096)",
-        "its worker died: killed by SIGSEGV after ",
+        "its worker died: killed by SIGSEGV in deeds.py:8 work after ",
     ),
 }
 

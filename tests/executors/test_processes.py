@@ -76,6 +76,10 @@ async def test_a_death_is_told_with_its_last_words_and_its_memory(make: Make) ->
     fatal = await pool.do("segfault")
     assert b"Segmentation fault" in fatal.stderr  # With the Python traceback, which faulthandler wrote.
     assert b"do_segfault" in fatal.stderr
+    deeds = (Path(__file__).parent / "deeds.py").read_text().splitlines()
+    line = 1 + deeds.index("    ctypes.string_at(0)")
+    assert f"killed by SIGSEGV in tests/executors/deeds.py:{line} do_segfault after" in fatal.outcome.message
+    assert fatal.outcome.message.endswith("last on standard error: Fatal Python error: Segmentation fault")
     big = await pool.do("oom")
     assert "killed by SIGKILL" in big.outcome.message
     floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

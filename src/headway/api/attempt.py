@@ -32,7 +32,7 @@ class RateLimited(HeadwayError):
         wait_s = _wait_s(retry_after)
         if wait_s is None and retry_after not in (None, ""):
             if isinstance(retry_after, str) and not reason:
-                reason = retry_after  # It was meant as the reason in the first place, or is all that there is.
+                reason = retry_after  # Meant as the reason in the first place, or all that there is.
             else:
                 unread = shown(repr(retry_after))
                 reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is no time)"
@@ -79,9 +79,9 @@ def usage(
     >>> [done.usage.output_tokens for done in headway.stream(call, ["north"])]
     [3.0]
     """
-    told = (input_tokens, output_tokens, cached_input_tokens, 0 if cost_usd is None else cost_usd)
+    told: tuple[object, ...] = (input_tokens, output_tokens, cached_input_tokens, 0 if cost_usd is None else cost_usd)
     for name, number in zip(_COUNTED, told, strict=True):
-        if not isinstance(number, Real) or not 0 <= number < math.inf:
+        if not isinstance(number, Real) or not 0 <= float(number) < math.inf:
             raise UsageError(f"usage: {name} is {shown(repr(number))}", hint="it is a number, 0 or more")
     attempt = current.get()
     if attempt is None:

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+from headway.api.packing import Packer
 from headway.api.served import RetryOn
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
@@ -29,13 +30,8 @@ class Isolated:
         memory_ceiling: int,
         memory_limit: int,
     ) -> None:
-        try:
-            given = pickle.dumps((call, retry_on))
-        except Exception as error:
-            raise UsageError(
-                f"the callable cannot be sent to a worker process: {error}",
-                hint='define it at the top of a module, or use isolation="thread"',
-            ) from None
+        self._packer = Packer()
+        given = self._packer.pack((call, retry_on), "callable")
         self._give_up = give_up
         work = Work("headway.api.served:calls", given, main=True)
         self._pool = ProcessPool(
@@ -49,10 +45,10 @@ class Isolated:
     async def attempt(self, item: Any, flight: Flight, timeout_s: float) -> Outcome:
         """One attempt; what it gave is in the flight."""
         try:
-            payload = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
-        except Exception as error:
+            payload = self._packer.pack(item)
+        except UsageError as error:
             flight.error = error
-            return Outcome(Kind.INVALID, message=f"the item cannot be sent to another process: {error}")
+            return Outcome(Kind.INVALID, message=error.message)
         ran = await self._pool.run(payload, timeout_s)
         flight.usage = ran.outcome.usage
         if ran.end == "value":

@@ -91,8 +91,8 @@ class Last:
         if self.error is not None:
             raise self.error
         told = end or CLOSED
-        if told.status is Status.CANCELLED:  # By nobody but who closed the client: a caller's own raises by itself.
-            told = CLOSED
+        if told.status is Status.CANCELLED:
+            told = CLOSED  # By nobody else: a caller who is cancelled does not come here.
         raise UnitError(told.code or str(told.status), told.message)
 
     def untried(self, end: End | None) -> bool:

@@ -106,7 +106,7 @@ class ProcessPool:
         self._start_s, self._read_signs = start_s, read_signs
         self._setup = encode_setup(
             Setup(
-                work.entry, work.given, list(sys.path), list(sys.argv), _main_script() if work.main else None
+                work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
             )
         )
         self._mark = new_mark()
@@ -446,11 +446,14 @@ def ran_of(value: bytes, note: Note | None) -> Ran:
     )
 
 
-def _main_script() -> tuple[str, str] | None:
-    """How another process can import the script that runs: by its module's name, or by its path."""
+def main_script() -> tuple[str, str] | None:
+    """How another process can import the script that runs: by its module's name, or by its path; None: it cannot."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name:
-        return "name", spec.name
+        # multiprocessing leaves the `__main__` of a package alone: nothing keeps it from running as a program there.
+        return None if spec.name.rpartition(".")[2] == "__main__" else ("name", spec.name)
     path = getattr(main, "__file__", None)
-    return None if path is None else ("path", os.path.abspath(path))
+    if path is None or not os.path.isfile(path):  # "<stdin>"
+        return None
+    return "path", os.path.abspath(path)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headway.core.model import SUCCESS, Kind, Outcome, Usage
+from headway.executors import dumps
 from headway.providers.base import RateLimit
 from headway.providers.messages import shown
 
@@ -63,6 +64,10 @@ class Ran(msgspec.Struct, frozen=True):
 def crashed(death: Death, took_s: float, memory: int, stderr: bytes, used: Usage | None = None) -> Outcome:
     """The outcome of a unit whose worker died; what it had told of its usage was paid."""
     text = f"its worker died: {death}"
+    dump = dumps.read(_text(stderr))
+    if dump is not None:
+        text += f" in {dump.place}" if dump.place else ""
+        stderr = dump.before.encode()
     return Outcome(Kind.CRASH, used, message=with_evidence(text, took_s, memory, stderr))
 
 
@@ -84,8 +89,12 @@ def with_evidence(text: str, took_s: float | None, memory: int, stderr: bytes) -
 
 def last_words(stderr: bytes) -> str:
     """The end of what it said, from the beginning of a line."""
-    text = stderr[-4 * QUOTED :].decode("utf-8", errors="replace").strip()
+    text = _text(stderr[-4 * QUOTED :]).strip()
     if len(text) <= QUOTED:
         return text
     cut = text[-QUOTED:]
     return cut.partition("\n")[2].strip() or cut
+
+
+def _text(said: bytes) -> str:
+    return said.decode("utf-8", errors="replace")

@@ -1,0 +1,99 @@
+"""What goes to a worker process, pickled; and a plain word where that cannot be.
+
+A worker imports what it calls. What was defined where no other process can import it from (`python -c`, standard input, a
+notebook, a function's inside) pickles here, by its name, and is missed there: it is told here, before a worker is started.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from types import FunctionType
+from typing import Any, Final
+
+from headway.api.progress import in_a_notebook
+from headway.errors import UsageError
+from headway.executors.processes import main_script
+
+#: What to do about a place, and about a thing that has none (a lock, an open file).
+MOVE: Final = 'define it at the top of a module file and import it from there, or use isolation="thread"'
+LEAVE: Final = 'make that inside of the call, or use isolation="thread"'
+
+
+class _Unfound(Exception):
+    """Something that a worker would look for in vain."""
+
+
+class _Finder(pickle.Pickler):
+    """Looks at every function and class on the way for one that cannot be imported."""
+
+    def __init__(self, into: io.BytesIO, *, no_main: bool) -> None:
+        super().__init__(into, pickle.HIGHEST_PROTOCOL)
+        self._no_main = no_main
+
+    def reducer_override(self, thing: Any) -> Any:
+        """As always."""
+        if isinstance(thing, type | FunctionType):
+            why = self._why(thing)
+            if why:
+                raise _Unfound(why)
+        return NotImplemented
+
+    def _why(self, thing: Any) -> str:
+        name = thing.__qualname__
+        if name.rpartition(".")[2] == "<lambda>":
+            return "a lambda has no name that a worker could import"
+        if "<locals>" in name:
+            outer, _, inner = name.rpartition(".<locals>.")
+            return f"{inner} is defined inside of {outer}, where a worker cannot import it from"
+        if self._no_main and thing.__module__ == "__main__":
+            return f"{name} is defined in {_main()}, where a worker cannot import it from"
+        return ""
+
+
+class Packer:
+    """Pickles for the workers of one run."""
+
+    def __init__(self) -> None:
+        self._no_main = main_script() is None
+
+    def pack(self, thing: Any, what: str = "item") -> bytes:
+        """As bytes. Where the script can be imported a worker finds whatever lives in it."""
+        why, hint = "", MOVE
+        try:
+            packed = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            why = self._unfound(thing)
+            if not why:
+                why, hint = f"{type(error).__name__}: {error}", LEAVE
+        else:
+            if self._no_main and b"__main__" in packed:
+                why = self._unfound(thing)
+        if why:
+            raise UsageError(f"the {what} cannot be sent to a worker process: {why}", hint=hint)
+        return packed
+
+    def _unfound(self, thing: Any) -> str:
+        try:
+            _Finder(io.BytesIO(), no_main=self._no_main).dump(thing)
+        except _Unfound as found:
+            return str(found)
+        except Exception:
+            return ""  # Whatever it is, it is nothing of the kind.
+        return ""
+
+
+def _main() -> str:
+    """What the program is that has no file of its own."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if in_a_notebook():
+        return "a notebook"
+    if spec is not None and spec.name:
+        return str(spec.name)
+    if hasattr(sys, "ps1"):
+        return "an interactive session"
+    if getattr(main, "__file__", None):
+        return "a script on standard input"
+    return "'python -c'"
