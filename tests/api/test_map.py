@@ -654,3 +654,87 @@ def test_items_that_keep_failing_spend_their_attempts_and_hold_nobody_up() -> No
     assert all(isinstance(results[number], ConnectionError) for number in range(0, 100, 10))
     assert len(call.calls) == 90 + 10 * 3
     assert took_s < 10
+
+
+# -- how far ahead a stream reads ---------------------------------------------------------------------------------------
+
+AHEAD = 1_000
+
+
+class Counted:
+    """Items that count how far they are read ahead of the results that were taken."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.read, self.taken, self.most = count, 0, 0, 0
+        self.too_far = threading.Event()
+
+    def items(self) -> Iterator[int]:
+        for number in range(self.count):
+            self.read += 1
+            self.most = max(self.most, self.read - self.taken)
+            if self.most > AHEAD:
+                self.too_far.set()
+            yield number
+
+    async def later(self) -> AsyncIterator[int]:
+        for number in self.items():
+            yield number
+
+    def take(self) -> None:
+        """A consumer who now and then takes so long that everything that may be read is read."""
+        self.taken += 1
+        if self.taken in (1, 700, 1_800):
+            self.too_far.wait(0.2)
+
+
+def same(number: int) -> int:
+    return number
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("call", [double, same])
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("source", ["generator", "asynchronous"])
+def test_a_stream_is_read_a_thousand_items_ahead_of_its_consumer_and_no_more(
+    source: str, kept: bool, call: Any, ordered: bool, tmp_path: Path
+) -> None:
+    more: Any = {"db": tmp_path / "kept.db", "key": str} if kept else {}
+    counted = Counted(2_500)
+    items = counted.items() if source == "generator" else counted.later()
+    for _ in headway.stream(call, items, ordered=ordered, **more):
+        counted.take()
+    assert counted.taken == 2_500
+    assert AHEAD - 100 <= counted.most <= AHEAD
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("source", ["generator", "asynchronous"])
+async def test_an_asynchronous_stream_is_read_no_further_either(
+    source: str, kept: bool, tmp_path: Path
+) -> None:
+    more: Any = {"db": tmp_path / "kept.db", "key": str} if kept else {}
+    counted = Counted(2_500)
+    items = counted.items() if source == "generator" else counted.later()
+    async for _ in headway.stream(same, items, **more):
+        counted.taken += 1
+        if counted.taken in (1, 700):
+            await asyncio.to_thread(counted.too_far.wait, 0.2)
+    assert counted.taken == 2_500
+    assert AHEAD - 100 <= counted.most <= AHEAD
+
+
+def test_calls_that_may_run_at_once_are_no_reading_ahead() -> None:
+    most = running = 0
+
+    async def busy(number: int) -> int:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(60)
+        running -= 1
+        return number
+
+    with virtual_time():
+        got = list(headway.stream(busy, iter(range(2_600)), limits=Limits(rpm=0, max_concurrency=1_300)))
+    assert len(got) == 2_600
+    assert most == 1_300

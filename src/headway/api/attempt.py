@@ -79,7 +79,12 @@ def usage(
     >>> [done.usage.output_tokens for done in headway.stream(call, ["north"])]
     [3.0]
     """
-    told: tuple[object, ...] = (input_tokens, output_tokens, cached_input_tokens, 0 if cost_usd is None else cost_usd)
+    told: tuple[object, ...] = (
+        input_tokens,
+        output_tokens,
+        cached_input_tokens,
+        0 if cost_usd is None else cost_usd,
+    )
     for name, number in zip(_COUNTED, told, strict=True):
         if not isinstance(number, Real) or not 0 <= float(number) < math.inf:
             raise UsageError(f"usage: {name} is {shown(repr(number))}", hint="it is a number, 0 or more")

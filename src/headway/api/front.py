@@ -194,7 +194,7 @@ class Stream(Generic[_T, _R]):
 
     def __aiter__(self) -> AsyncIterator[Result[_T, _R]]:
         self._take()
-        return self._results(Run(self._call, self._items, self._options))
+        return self._results(Run(self._call, self._items, self._options, handed=True))
 
     def _take(self) -> None:
         if self._taken:
@@ -204,11 +204,16 @@ class Stream(Generic[_T, _R]):
     def __iter__(self) -> Iterator[Result[_T, _R]]:
         self._take()
         with Background() as background:
-            run: Run[_T, _R] = background.make(lambda: Run(self._call, self._items, self._options))
+            run: Run[_T, _R] = background.make(
+                lambda: Run(self._call, self._items, self._options, handed=True)
+            )
             with Interrupts(run, outside=True):
-                yield from background.iterate(self._results(run))
+                yield from background.iterate(self._results(run, counted=False), run.took)
 
-    async def _results(self, run: Run[_T, _R]) -> AsyncGenerator[Result[_T, _R], None]:
+    async def _results(
+        self, run: Run[_T, _R], *, counted: bool = True
+    ) -> AsyncGenerator[Result[_T, _R], None]:
+        """`counted`: here; otherwise they go on to another thread, and whoever takes them there counts."""
         pages = Handing(run.pages())
         order: _Order[_T, _R] | None = _Order() if self._ordered else None
         away = False
@@ -220,8 +225,9 @@ class Stream(Generic[_T, _R]):
                         # What Ctrl-C left without an end is no result: KeyboardInterrupt tells of it.
                         if not (run.stopped and unfinished(result)):
                             yield result
+                        if counted:
+                            run.took(1)
                     away = False
-                    run.keep(0 if order is None else len(order))
                 await interrupts.others()
         except BaseException as error:
             pages.leave()
@@ -238,9 +244,6 @@ class _Order(Generic[_T, _R]):
     def __init__(self) -> None:
         self._early: dict[int, Result[_T, _R]] = {}
         self._due = 0
-
-    def __len__(self) -> int:
-        return len(self._early)
 
     def sorted(self, page: list[Result[_T, _R]]) -> Iterator[Result[_T, _R]]:
         """Those whose turn it is now."""
@@ -268,7 +271,8 @@ def stream(
 ) -> Stream[Any, Any]:
     """The results of `map` as they come: `Result`s with the item, its value or error, its lane and its attempts.
 
-    A consumer that is slow holds the run back after a thousand results; leaving the loop calls off what is in flight.
+    A consumer that is slow holds the run back: items are read at most a thousand ahead of the results that were taken.
+    Leaving the loop calls off what is in flight.
 
     >>> import headway
     >>> for done in headway.stream(len, ["a", "bb"], ordered=True):

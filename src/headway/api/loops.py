@@ -17,6 +17,8 @@ V = TypeVar("V")
 
 #: Results that a thread's consumer is ahead of.
 _AHEAD: Final = 100
+#: Results that it takes before it says so.
+_TAKEN: Final = 25
 #: What is called off has so long to end.
 _TIDY_S: Final = 1.0
 
@@ -155,8 +157,11 @@ class Background:
             raise KeyboardInterrupt
         return value
 
-    def iterate(self, results: AsyncGenerator[V, None]) -> Iterator[V]:
-        """The results of an asynchronous iterator, a few ahead. Whoever leaves early calls the rest off."""
+    def iterate(self, results: AsyncGenerator[V, None], took: Callable[[int], None]) -> Iterator[V]:
+        """The results of an asynchronous iterator, a few ahead. Whoever leaves early calls the rest off.
+
+        `took` hears on the loop, now and then, with how many more the consumer has done.
+        """
         handed: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         room = asyncio.Event()
 
@@ -172,6 +177,7 @@ class Background:
                 handed.put((False, None))
 
         work = asyncio.run_coroutine_threadsafe(hand_over(), self._loop)
+        taken = 0
         try:
             while True:
                 more, result = handed.get()
@@ -181,6 +187,10 @@ class Background:
                 if handed.qsize() == _AHEAD // 2:
                     self._loop.call_soon_threadsafe(room.set)
                 yield result
+                taken += 1
+                if taken == _TAKEN:
+                    self._loop.call_soon_threadsafe(took, taken)
+                    taken = 0
         finally:
             if not work.done():
                 work.cancel()

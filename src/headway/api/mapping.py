@@ -1,7 +1,8 @@
 """`map` and `stream`: any callable over any iterable, through lanes.
 
-A `_Run` lives on one event loop: it reads items at most a thousand ahead, submits a call for each, and hands results
-out as they end. Who asks from a plain script gets a loop for it; who asks from inside one uses `amap` or `async for`.
+A `Run` lives on one event loop: it reads items at most a thousand ahead, submits a call for each, and hands results
+out as they end. Ahead of what: a `map` keeps its results, so of the calls that have started; a `stream` hands them to somebody
+who may be slow, so of the results that were taken. Who asks from a plain script gets a loop for it; who asks from inside one uses `amap` or `async for`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ from headway.stores.records import State
 if TYPE_CHECKING:
     from headway.api.isolated import Isolated
 
-#: Items that are read before their calls start, and results that wait for whoever takes them.
+#: Items that are read before their calls start; of a stream, before the results of earlier ones are taken.
 AHEAD: Final = 1_000
+#: Once it was full a stream reads on when there is room for so many: item by item would cost a change of threads for each.
+LEAST_ROOM: Final = 50
 
 
 class _Item:
@@ -138,9 +141,11 @@ class _KeptItem(_Item):
 
 
 class Run(Generic[T, R]):
-    """One `map` or `stream` on the running loop."""
+    """One `map` or `stream` on the running loop. `handed`: results go to somebody who says what he took (`took`)."""
 
-    def __init__(self, call: Callable[[T], Any], items: Any, options: Options) -> None:
+    def __init__(
+        self, call: Callable[[T], Any], items: Any, options: Options, *, handed: bool = False
+    ) -> None:
         self.options = options
         self.timeout_s = options.timeout_s
         self._items = items
@@ -151,7 +156,10 @@ class Run(Generic[T, R]):
         self._lane_of = options.lane_of
         self.calls = Calls(self._spec, self._settings())
         self._results: deque[Result[T, R]] = deque()
-        self._unstarted = self._kept = 0
+        self._unstarted = 0
+        self._handed = handed
+        self._read = self._taken = 0
+        self._at_once = 0
         self._under_way = 0
         self._next = 0
         self._read_all = False
@@ -181,13 +189,16 @@ class Run(Generic[T, R]):
         )
 
     def _spec(self, lane: str) -> LaneSpec:
-        return LaneSpec(lane, self.options.limits_of(lane), self.options.retry.to_core(), own_failures=True)
+        limits = self.options.limits_of(lane)
+        self._at_once += int(limits.max_concurrency or 0)
+        return LaneSpec(lane, limits, self.options.retry.to_core(), own_failures=True)
 
     # -- items in -------------------------------------------------------------------------------------------------
 
     async def _feed(self) -> None:
         try:
-            async for page in pages_of(self._items, self._threads):
+            async for page in pages_of(self._items, self._threads, self._space if self._handed else None):
+                self._read += len(page)
                 keys, known = self._known(page)
                 for item, key in zip(page, keys, strict=True):
                     if not self._has_room():
@@ -280,12 +291,26 @@ class Run(Generic[T, R]):
     def began(self) -> None:
         """A call has started, or will not."""
         self._unstarted -= 1
-        self._make_room()
+        if self._unstarted < AHEAD and not self._handed:
+            self._room.set()
 
-    def keep(self, results: int) -> None:
-        """So many results wait for earlier ones."""
-        self._kept = results
-        self._make_room()
+    def took(self, results: int) -> None:
+        """Whoever they are handed to has done with so many more."""
+        self._taken += results
+        if self._left_to_read() >= LEAST_ROOM:
+            self._room.set()
+
+    def _left_to_read(self) -> int:
+        """How many more items may be read: as many as there may be at once are no reading ahead."""
+        at_once = min(self._at_once, self.options.concurrency or self._at_once)
+        return max(AHEAD, at_once) - (self._read - self._taken)
+
+    async def _space(self) -> int:
+        """How many items may be read now; 0: no more at all."""
+        while self._left_to_read() < LEAST_ROOM and not self.stopped:
+            self._room.clear()
+            await self._room.wait()
+        return 0 if self.stopped else self._left_to_read()
 
     @property
     def ends(self) -> int:
@@ -308,11 +333,7 @@ class Run(Generic[T, R]):
         return self._under_way > 0
 
     def _has_room(self) -> bool:
-        return self._unstarted < AHEAD and len(self._results) + self._kept < AHEAD
-
-    def _make_room(self) -> None:
-        if self._has_room():
-            self._room.set()
+        return self._unstarted < AHEAD or self._handed
 
     # -- results out ----------------------------------------------------------------------------------------------
 
@@ -338,7 +359,6 @@ class Run(Generic[T, R]):
                 if self._results:
                     page = list(self._results)
                     self._results.clear()
-                    self._make_room()
                     yield page
                 elif (self._read_all or self.stopped) and not self._under_way:
                     whole = self._failure is None and not self.stopped
