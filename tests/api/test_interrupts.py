@@ -358,3 +358,71 @@ async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
 
 def test_nobody_listens_in_the_end() -> None:
     assert not interrupts._ears._listeners
+
+
+# -- a pool that is fed by hand -------------------------------------------------------------------------------------------
+
+POOL = """
+class Work:
+    def execute(self, prompt, payload, timeout):
+        return headway.WorkerResult(success=True, output=blocking(int(prompt)))
+
+def main():
+    pool = headway.WorkerPool(Work(), "pool", "h.db", max_workers=4)
+    WITH
+        for number in range(100):
+            pool.wait_for_available_slot()
+            pool.submit_work_unit(f"u{number}", str(number))
+        pool.wait_for_completion()
+    FINALLY
+
+caught(main)
+"""
+WAYS = {
+    "with": POOL.replace("WITH", "with pool:").replace("FINALLY", ""),
+    "finally": POOL.replace("WITH", "pool.start()\n    try:").replace(
+        "FINALLY", "finally:\n        pool.stop()"
+    ),
+    "in stop": POOL.replace("WITH", "pool.start()\n    for _ in [1]:")
+    .replace("range(100)", "range(5)")
+    .replace("pool.wait_for_completion()", "")
+    .replace("FINALLY", "pool.stop()"),
+}
+STOPPING = "headway: stopping, no new unit starts, 4 in flight will finish; Ctrl-C again cancels"
+
+
+def status_of(folder: Path) -> tuple[str, dict[str, int]]:
+    with closing(sqlite3.connect(folder / "h.db")) as connection:
+        (state,) = connection.execute("SELECT state FROM jobs").fetchone()
+        rows = connection.execute("SELECT status, count(*) FROM units GROUP BY status").fetchall()
+    return state, dict(rows)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pools_first_ctrl_c_says_what_finishes(way: str, tmp_path: Path, scripts: list[Script]) -> None:
+    script = Script(tmp_path, WAYS[way])
+    scripts.append(script)
+    script.wait_for("began", 5)  # Unit 0 ends by itself.
+    script.interrupt()
+    script.wait_for_stderr(STOPPING)
+    script.go()
+    script.ended()
+    assert script.process.returncode == -signal.SIGINT
+    assert status_of(tmp_path) == ("interrupted", {"succeeded": 5})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pools_second_ctrl_c_cancels_and_its_units_are_there_to_be_done(
+    way: str, tmp_path: Path, scripts: list[Script]
+) -> None:
+    script = Script(tmp_path, WAYS[way])
+    scripts.append(script)
+    script.wait_for("began", 5)
+    script.interrupt()
+    script.wait_for_stderr(STOPPING)
+    script.interrupt()
+    script.ended()
+    assert script.process.returncode == -signal.SIGINT
+    state, units = status_of(tmp_path)
+    assert (state, units.pop("succeeded")) == ("interrupted", 1)
+    assert units == {"pending": 4}

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import headway
+from headway.api import waits as waits_of
+from headway.core.snapshot import Wait
 from headway.display.bar import Frame, NotebookBar, line, waits
+from headway.testing import VirtualLoop
 
 ENDED = "interrupted"
 HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
@@ -150,6 +156,73 @@ def test_where_nobody_looks_nothing_is_written_and_a_bar_that_is_asked_for_write
     assert told(False) == ""
     assert "1/1" in told(True)
     assert "\x1b" not in told(True)
+
+
+HELD = """
+import headway, sys
+def call(n):
+    if n in LIMITED:
+        raise headway.RateLimited(retry_after=LIMITED[n], reason=f"the account of {n} is at its limit")
+    return n
+LIMITED = {"north": 3600, "south": 5}
+headway.map(call, ["north", "south", "west"], lane=str, max_duration="2500ms", on_error="return", progress=PROGRESS)
+"""
+
+
+@pytest.mark.parametrize("progress", [None, True, False])
+def test_where_nobody_looks_a_long_wait_is_told_once(progress: bool | None) -> None:
+    """The run looks twice at least before its deadline ends it; a wait of seconds is nobody's business."""
+    code = HELD.replace("PROGRESS", str(progress))
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = [text for text in ran.stderr.splitlines() if text.startswith("headway: ")]
+    assert ran.stdout == ""
+    if progress is False:
+        assert lines == []
+        return
+    (told,) = lines
+    assert re.fullmatch(
+        r"headway: north waits (1h 00m|59m \d\ds), until [-\d :]+: .*the account of north is at its limit",
+        told,
+    )
+
+
+def test_a_slow_pace_is_told_once_and_every_hold_by_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a minute of virtual time, over what a run would show."""
+    monkeypatch.setattr(waits_of, "LOOK_S", 5.0)
+    shown: list[tuple[str, Wait | None]] = []
+
+    class Looked:
+        @property
+        def lanes(self) -> Any:
+            now = asyncio.get_running_loop().time()
+            due = 60.0 * (now // 60.0 + 1)
+            views = {
+                "slow": Wait("requests per minute", due),
+                "held": Wait("hold: out of quota", due) if now % 60 < 40 else None,
+                "short": Wait("retry-after", now + 9.0),
+                "busy": Wait("concurrency: 4 in flight"),
+                "done": None,
+            }
+            shown.extend(views.items())
+            lanes = [
+                SimpleNamespace(key=key, wait=wait, remaining=1, in_flight=0) for key, wait in views.items()
+            ]
+            return SimpleNamespace(at=now, lanes=lanes)
+
+    async def watched() -> None:
+        waits = waits_of.Waits(Looked())  # type: ignore[arg-type]  # all that is looked at
+        await asyncio.sleep(178)
+        waits.close()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(watched())
+    lines = capsys.readouterr().err.splitlines()
+    assert len(shown) > 100
+    assert [text.split()[1] for text in lines].count("slow") == 1
+    assert 3 <= [text.split()[1] for text in lines].count("held") <= 4
+    assert {text.split()[1] for text in lines} == {"slow", "held"}
 
 
 def test_a_screen_that_is_gone_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:

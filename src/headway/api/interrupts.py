@@ -73,7 +73,7 @@ class Interrupts:
 
     def _stop(self, *, cancel: bool) -> None:
         if not cancel:
-            _say(self.run.in_flight)
+            say(self.run.in_flight)
         self.run.interrupt(cancel=cancel)
 
     async def others(self) -> None:
@@ -184,11 +184,11 @@ def unfinished(result: Result[Any, Any]) -> bool:
     return result.code == "interrupted" and result.error is not None
 
 
-def _say(in_flight: int) -> None:
-    """On stderr, as a bar is."""
+def say(in_flight: int, what: str = "call") -> None:
+    """What the first Ctrl-C does. On stderr, as a bar is."""
     finish = (
         f"{in_flight:,} in flight will finish; Ctrl-C again cancels" if in_flight else "none is in flight"
     )
     with suppress(Exception):  # There is none, or it is closed.
-        sys.stderr.write(f"headway: stopping, no new call starts, {finish}\n")
+        sys.stderr.write(f"headway: stopping, no new {what} starts, {finish}\n")
         sys.stderr.flush()

@@ -45,7 +45,8 @@ class Choices(TypedDict, Generic[T], total=False):
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
     returns: the type to read kept values as; plain JSON otherwise.
-    progress: a bar on stderr or in the notebook. None: where there is somebody to see it and it takes over a second.
+    progress: a bar on stderr or in the notebook. None: where there is somebody to see it and it takes over a second;
+        elsewhere a line for every wait of more than ten seconds. False: nothing.
     """
 
     lane: str | Callable[[T], str]

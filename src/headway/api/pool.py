@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ import msgspec
 
 from headway.api.attempt import current
 from headway.api.failures import outcome_of
+from headway.api.interrupts import say
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
@@ -33,6 +35,7 @@ from headway.core.status import Status
 from headway.engine.calls import Calls, End, Flight
 from headway.errors import UsageError
 from headway.providers.limit import Limit
+from headway.stores.base import State
 
 _log: Final = logging.getLogger("headway")
 LANE: Final = "workers"
@@ -145,6 +148,7 @@ class WorkerPool:
         self._made = 0
         self._failure: Exception | None = None
         self._failed_units = 0
+        self._interrupted = False
 
     # -- from any thread ----------------------------------------------------------------------------------------
 
@@ -206,16 +210,42 @@ class WorkerPool:
         return idle
 
     def stop(self) -> None:
-        """Take nothing more, let what runs finish, and go."""
+        """Take nothing more, let what runs finish, and go. A Ctrl-C says so; the next one cancels what runs."""
         with self._changed:
             if not self._running:
                 return
             self._running = False
-            self._changed.wait_for(lambda: not (self._active or self._calling_back))
+        came = self._wait_out()
         try:
             self._background.result(self._end())
         finally:
             self._background.__exit__(None, None, None)
+        if came:
+            raise KeyboardInterrupt
+
+    def _wait_out(self) -> bool:
+        """Until nothing is under way; whether a first Ctrl-C came meanwhile. One that leads here is on its way already."""
+        outside = isinstance(sys.exception(), KeyboardInterrupt)
+        times = int(outside)
+        if outside:
+            self._interrupt(cancel=False)
+        while True:
+            try:
+                with self._changed:
+                    self._changed.wait_for(lambda: not (self._active or self._calling_back))
+                return times > 0 and not outside
+            except KeyboardInterrupt:
+                times += 1
+                if times > 2:
+                    raise
+                self._interrupt(cancel=times == 2)
+
+    def _interrupt(self, *, cancel: bool) -> None:
+        self._interrupted = True
+        if cancel:
+            self._background.soon(self._cancel)
+        elif self._active:
+            say(self._active, "unit")
 
     @property
     def active(self) -> int:
@@ -223,6 +253,10 @@ class WorkerPool:
         return self._active
 
     # -- on the loop --------------------------------------------------------------------------------------------
+
+    def _cancel(self) -> None:
+        assert self._calls is not None
+        self._calls.interrupt(cancel=True)
 
     def _begin(self) -> None:
         limits = Limits(rpm=0, max_concurrency=self._max_workers)
@@ -250,7 +284,8 @@ class WorkerPool:
         if self._ledger is not None:
             for slot in self._slots:
                 self._ledger.set_worker(slot, "terminated")
-            await self._ledger.close("failed" if self._failed_units else "complete")
+            failed: State = "failed" if self._failed_units else "complete"
+            await self._ledger.close("interrupted" if self._interrupted else failed)
 
     def _submit(self, work: _Work) -> None:
         assert self._calls is not None

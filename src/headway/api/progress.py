@@ -9,10 +9,11 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Sized
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headway.api import loops
+from headway.api.waits import Waits
 
 if TYPE_CHECKING:
     from headway.core.snapshot import Snapshot
@@ -41,11 +42,20 @@ class Watched(Protocol):
         """How many of them have no value."""
 
 
-def watching(run: Watched, items: Any, choice: bool | None) -> Watch | None:
-    """Watch a run on the running loop, if that is asked for or there is somebody to see it."""
-    if choice is False or (choice is None and not _somebody_looks()):
+def watching(run: Watched, items: Any, choice: bool | None) -> ExitStack | None:
+    """Watch a run on the running loop: with a bar if that is asked for or there is somebody to see it.
+
+    Where nobody does, only long waits are told, a line each.
+    """
+    if choice is False:
         return None
-    return Watch(run, len(items) if isinstance(items, Sized) else None, 0.0 if choice else PATIENCE_S)
+    watch, seen = ExitStack(), _somebody_looks()
+    if not seen and loops.instead is None:
+        watch.callback(Waits(run.calls).close)
+    if seen or choice:
+        total = len(items) if isinstance(items, Sized) else None
+        watch.callback(Watch(run, total, 0.0 if choice else PATIENCE_S).close)
+    return watch
 
 
 def _somebody_looks() -> bool:

@@ -1,0 +1,61 @@
+"""A word on stderr where nobody sees a bar: a lane that has to wait for long says for what, and until when.
+
+Once for each wait. A lane whose own pace is that slow says so once in a run: every gap of it is a wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from headway.providers.messages import shown
+
+if TYPE_CHECKING:
+    from headway.core.snapshot import LaneView, Wait
+    from headway.engine.calls import Calls
+
+#: A wait that is longer is told; lanes are looked at so often.
+LONG_S: Final = 10.0
+LOOK_S: Final = 1.0
+#: How waits begin that come from outside, each a piece of news. All others are the lane's own pace.
+_NEWS: Final = ("hold", "retry-after", "breaker", "backoff")
+
+
+class Waits:
+    """Looks at the lanes of a run until it is closed."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._loop = asyncio.get_running_loop()
+        #: By lane: until when what was told of it lasts.
+        self._told: dict[str, float] = {}
+        self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        view = self._calls.lanes
+        try:
+            for lane in view.lanes:
+                if lane.wait is not None and (lane.remaining or lane.in_flight):
+                    self._judge(lane, lane.wait, view.at)
+        except (OSError, ValueError, AttributeError):
+            return  # There is no stderr, or it is closed: the run goes on without a word.
+        self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _judge(self, lane: LaneView, wait: Wait, now: float) -> None:
+        if wait.until is None or wait.until - now <= LONG_S or self._told.get(lane.key, 0.0) > now:
+            return
+        self._told[lane.key] = wait.until if wait.reason.startswith(_NEWS) else float("inf")
+        from headway.display.words import clock, duration
+
+        left_s = wait.until - now
+        until = clock(time.time() + left_s)
+        sys.stderr.write(
+            f"headway: {lane.key} waits {duration(left_s)}, until {until}: {shown(wait.reason)}\n"
+        )
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
