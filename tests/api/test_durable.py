@@ -466,3 +466,69 @@ def test_errors_of_the_records_speak_of_arguments_and_not_of_flags(
         with pytest.raises(headway.HeadwayError, match="store="):
             headway.WorkerPool(Worker(), store=db).start()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "notes.txt"]  # Nothing was half-made.
+
+
+# -- items that were changed under their key ------------------------------------------------------------------------------
+
+
+def _texts(*texts: str) -> list[dict[str, str]]:
+    return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
+
+
+def _shout(item: dict[str, str]) -> str:
+    item["seen"] = "yes"  # What a call writes into its item is no change of it.
+    return item["text"].upper()
+
+
+def _shouted(db: Path, items: list[Any], **more: Any) -> list[str]:
+    return headway.map(_shout, items, db=db, key=lambda item: item["id"], **more)
+
+
+def test_items_that_were_changed_under_their_key_are_told_once(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    _shouted(db, _texts("a", "b", "c"))
+    assert _shouted(db, [dict(reversed(item.items())) for item in _texts("a", "b", "c")]) == ["A", "B", "C"]
+    told = r"^2 items were changed under the same key since being answered, and have their old answer \(the first: '1'\)"
+    with pytest.warns(UserWarning, match=told) as warned:
+        assert _shouted(db, _texts("a", "x", "y")) == ["A", "B", "C"]
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"^1 item was changed .* has its old answer \(the first: '2'\)"):
+        list(headway.stream(_shout, _texts("a", "b", "y"), db=db, key=lambda item: item["id"]))
+    assert _shouted(db, _texts("a", "x", "y"), name="another") == ["A", "X", "Y"]
+
+
+def test_an_item_that_failed_may_change_and_its_answer_is_that_of_the_new_one(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+
+    def picky(item: dict[str, str]) -> str:
+        if item["text"] == "bad":
+            raise ValueError(item["text"])
+        return item["text"]
+
+    def run(text: str) -> list[Any]:
+        given = [{"id": "1", "text": text}]
+        return headway.map(picky, given, db=db, key=lambda item: item["id"], on_error="return", name="picky")
+
+    assert isinstance(run("bad")[0], ValueError)
+    assert run("good") == run("good") == ["good"]  # A warning would be an error here.
+    with pytest.warns(UserWarning, match="1 item was changed"):
+        run("better")
+
+
+def test_of_items_that_json_cannot_say_and_of_older_records_nothing_is_said(tmp_path: Path) -> None:
+    class Thing:
+        def __init__(self, name: str, text: str) -> None:
+            self.name, self.text = name, text
+
+    def text_of(thing: Thing) -> str:
+        return thing.text
+
+    db = tmp_path / "h.db"
+    for text in ("old", "new"):
+        assert headway.map(text_of, [Thing("a", text)], db=db, key=lambda thing: thing.name) == ["old"]
+    _shouted(db, _texts("a"))
+    with closing(sqlite3.connect(db)) as connection:
+        connection.execute("UPDATE answers SET request_id = NULL")
+        connection.commit()
+    assert _shouted(db, _texts("x")) == ["A"]

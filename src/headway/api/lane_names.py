@@ -27,7 +27,7 @@ class LaneNames:
         self._met: set[str] = set()
         self._bare: list[str] = []
         self._told: set[str] = set()
-        self._where = _caller()
+        self._where = caller()
 
     def met(self, lane: str) -> None:
         """A lane is used for the first time."""
@@ -64,7 +64,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
 
 
-def _caller() -> tuple[str, int]:
+def caller() -> tuple[str, int]:
     """The line of the program that called Headway: warnings come later, and from elsewhere."""
     frame = sys._getframe()
     while frame.f_globals.get("__name__", "").startswith("headway.") and frame.f_back is not None:

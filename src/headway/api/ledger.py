@@ -58,6 +58,8 @@ class Kept(msgspec.Struct, frozen=True):
     index: int
     attempts: int = 0
     value: bytes | None = None
+    #: Of the item that was answered, where that is known.
+    digest: str | None = None
 
 
 class _Desk:
@@ -159,7 +161,9 @@ class Ledger:
         if not (self._before or ours):
             return {}
         return {
-            row.custom_id: Kept(row.index, row.attempts, row.body if row.status in GOOD else None)
+            row.custom_id: Kept(
+                row.index, row.attempts, row.body if row.status in GOOD else None, row.request_id
+            )
             for row in self._store.found(self._job.id, keys)
         }
 
@@ -287,6 +291,7 @@ class Ledger:
         value: bytes | None,
         then: Ended,
         worker: int | None = None,
+        digest: str | None = None,
     ) -> None:
         """A unit has come to its end; `then` is called once that is durable."""
         batch = self._writer.batch
@@ -302,7 +307,7 @@ class Ledger:
                 )
             self._record(index, number, flight, change, worker)
             if value is not None:
-                batch.answers.append((index, None, None, value))
+                batch.answers.append((index, None, digest, value))
         else:
             self._call_off(index, self._desk(flight.lane))
         self._told[-1].append((then, flight, end))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import msgspec
 
 from headway.api.attempt import current, succeeded
+from headway.api.changes import digest_of
 from headway.api.failures import outcome_of
 from headway.api.interrupts import unfinished
 from headway.api.keeping import Keeping
@@ -97,12 +98,13 @@ class _Item:
 class _KeptItem(_Item):
     """One whose end is on record before anybody hears of it."""
 
-    __slots__ = ("encoded", "kept", "ledger")
+    __slots__ = ("digest", "encoded", "kept", "ledger")
 
     def __init__(self, run: Run[Any, Any], index: int, item: Any, ledger: Ledger, kept: Kept) -> None:
         super().__init__(run, index, item)
         self.ledger, self.kept = ledger, kept
         self.encoded: bytes | None = None
+        self.digest = digest_of(item)  # Now: a call may write into it.
 
     async def call(self, flight: Flight) -> Outcome:
         intent = self.ledger.intend(self.kept.index, flight.lane)
@@ -137,7 +139,9 @@ class _KeptItem(_Item):
 
     def ended(self, flight: Flight, end: End) -> None:
         value = self.encoded if end is DONE else None
-        self.ledger.ended(self.kept.index, self.number(flight), flight, end, value, super().ended)
+        self.ledger.ended(
+            self.kept.index, self.number(flight), flight, end, value, super().ended, digest=self.digest
+        )
 
 
 class Run(Generic[T, R]):
@@ -170,6 +174,7 @@ class Run(Generic[T, R]):
         self._news = asyncio.Event()
         self._failed = self._left = 0
         self._keys: set[str] = set()
+        self._changes = options.changes
         self.keeping = Keeping(options.returns)
         self._ledger: Ledger | None = None
         if options.db is not None:
@@ -245,6 +250,7 @@ class Run(Generic[T, R]):
         else:
             kept = known.get(key) or self._ledger.add(key, lane)
             if kept.value is not None:
+                self._changes.compare(key, item, kept.digest)
                 self._recalled(index, item, lane, kept.value)
                 return
             self._ledger.expect(kept.index, lane)
@@ -368,6 +374,7 @@ class Run(Generic[T, R]):
                     await self._news.wait()
             if self._failure is not None:
                 raise self._failure
+            self._changes.tell()
             if whole and self.options.lane_names is not None:
                 self.options.lane_names.end()
         finally:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
+from headway.api.changes import Changes
 from headway.api.lane_names import LaneNames
 from headway.api.settings import Duration, Limits, Retry, limits_of, seconds
 from headway.config.durations import LONGEST_S
@@ -143,6 +144,8 @@ class Options:
         self.db = None if db is None else fspath(db)
         self.key = choices.get("key")
         self.name = choices.get("name", "")
+        #: Made here, where the caller's line is known.
+        self.changes = Changes()
         self.returns = choices.get("returns", Any)
         if (self.db is None) != (self.key is None):
             raise UsageError(

@@ -1,0 +1,54 @@
+"""Items that were changed under a key whose answer is on record: that answer is given, and it is said once.
+
+What is compared is a digest of the item, which is kept with its answer. An item that JSON cannot say has none, and neither
+has an answer of an earlier version: of those nothing is known, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import warnings
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from headway.api.lane_names import caller
+
+#: In the place of a request's id, which an answer of a function has not.
+MARK: Final = "item:"
+_BYTES: Final = 8
+
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+def digest_of(item: Any) -> str | None:
+    """The same for the same item in every process; None where that cannot be had."""
+    try:
+        return MARK + blake2b(_encode(item), digest_size=_BYTES).hexdigest()
+    except (TypeError, ValueError, OverflowError, RecursionError):  # JSON cannot say it.
+        return None
+
+
+class Changes:
+    """The items of one run that are not what they were."""
+
+    def __init__(self) -> None:
+        self._keys: list[str] = []
+        self._where = caller()
+
+    def compare(self, key: str, item: Any, kept: str | None) -> None:
+        """An item whose answer is taken from the records."""
+        if kept is not None and kept.startswith(MARK) and digest_of(item) not in (None, kept):
+            self._keys.append(key)
+
+    def tell(self) -> None:
+        """Once, if there are any."""
+        count = len(self._keys)
+        if count:
+            items, some = ("1 item was", "has its") if count == 1 else (f"{count:,} items were", "have their")
+            warnings.warn_explicit(
+                f"{items} changed under the same key since being answered, and {some} old answer "
+                f"(the first: {self._keys[0]!r}); to call again, give another key=… or another name=…",
+                UserWarning,
+                *self._where,
+            )
