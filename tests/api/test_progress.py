@@ -229,7 +229,8 @@ def test_a_screen_that_is_gone_costs_no_result(monkeypatch: pytest.MonkeyPatch) 
     broken = open(os.devnull)  # noqa: SIM115 - it must be closed
     broken.close()
     monkeypatch.setattr(sys, "stderr", broken)
-    assert headway.map(str, [1, 2], progress=True) == ["1", "2"]
+    for progress in (True, None, False):
+        assert headway.map(str, [1, 2], progress=progress) == ["1", "2"]
 
 
 FRAME = Frame(done=120, total=500, failed=2, in_flight=16, rate_per_s=41.66, elapsed_s=2.9)

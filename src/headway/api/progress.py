@@ -61,7 +61,10 @@ def watching(run: Watched, items: Any, choice: bool | None) -> ExitStack | None:
 def _somebody_looks() -> bool:
     if loops.instead is not None:  # In virtual time there is no watching.
         return False
-    return in_a_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+    try:
+        return in_a_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+    except ValueError:  # It is closed.
+        return False
 
 
 def in_a_notebook() -> bool:
