@@ -226,11 +226,12 @@ class WorkerPool:
     def _wait_out(self) -> bool:
         """Until nothing is under way; whether a first Ctrl-C came meanwhile. One that leads here is on its way already."""
         outside = isinstance(sys.exception(), KeyboardInterrupt)
-        times = int(outside)
-        if outside:
-            self._interrupt(cancel=False)
+        times, acted = int(outside), 0
         while True:
             try:
+                while acted < times:  # In here: the next one may come before the last was answered.
+                    acted += 1
+                    self._interrupt(cancel=acted == 2)
                 with self._changed:
                     self._changed.wait_for(lambda: not (self._active or self._calling_back))
                 return times > 0 and not outside
@@ -238,7 +239,6 @@ class WorkerPool:
                 times += 1
                 if times > 2:
                     raise
-                self._interrupt(cancel=times == 2)
 
     def _interrupt(self, *, cancel: bool) -> None:
         self._interrupted = True
