@@ -35,7 +35,7 @@ from headway.core.status import Status
 from headway.engine.calls import Calls, End, Flight
 from headway.errors import UsageError
 from headway.providers.limit import Limit
-from headway.stores.base import State
+from headway.stores.records import State
 
 _log: Final = logging.getLogger("headway")
 LANE: Final = "workers"
