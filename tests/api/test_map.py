@@ -738,3 +738,31 @@ def test_calls_that_may_run_at_once_are_no_reading_ahead() -> None:
         got = list(headway.stream(busy, iter(range(2_600)), limits=Limits(rpm=0, max_concurrency=1_300)))
     assert len(got) == 2_600
     assert most == 1_300
+@pytest.mark.parametrize("blocking", [True, False])
+def test_an_error_that_was_got_over_is_let_go_of_at_once(blocking: bool) -> None:
+    """With all that it holds, an answer's socket for example; nobody has to look for cycles first."""
+
+    class Busy(RateLimited):
+        pass
+
+    raised: list[weakref.ref[Busy]] = []
+
+    def made() -> Busy:
+        error = Busy(retry_after=0.001)
+        raised.append(weakref.ref(error))
+        return error
+
+    def call(number: int) -> int:
+        if not raised:
+            raise made()
+        return number
+
+    async def acall(number: int) -> int:
+        return call(number)
+
+    gc.disable()
+    try:
+        assert headway.map(call if blocking else acall, [1]) == [1]
+        assert [error() for error in raised] == [None]
+    finally:
+        gc.enable()

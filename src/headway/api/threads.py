@@ -42,7 +42,12 @@ class Threads:
             else:
                 self._made += 1
                 threading.Thread(target=self._work, name=f"{self._name}-{self._made}", daemon=True).start()
-        return await future
+        try:
+            return await future
+        finally:
+            # The traceback of what was raised has this frame: what an exception holds (an answer's socket, say) would be
+            # held until somebody looks for cycles.
+            del future
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
