@@ -80,7 +80,7 @@ def map(
         with Background() as background:
             run: Run[Any, Any] = background.make(lambda: Run(call, items, options))
             with Interrupts(run) as interrupts:
-                results = background.wait(_collected(run, interrupts), run.interrupt)
+                results = background.wait(_collected(run, interrupts), interrupts)
     else:
         results = run_here(lambda: _ended(call, items, options))
     return _given(results, on_error)

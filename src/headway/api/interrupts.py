@@ -26,12 +26,6 @@ from headway.engine.calls import Flight
 LOOK_S: Final = 0.02
 
 
-class Stop(Protocol):
-    """Ends a run, gently or not."""
-
-    def __call__(self, *, cancel: bool = False) -> None: ...
-
-
 class Interruptible(Protocol):
     """A run, as far as Ctrl-C must know it."""
 

@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from headway.api.interrupts import Stop
+from headway.api.interrupts import Interrupts
 
 V = TypeVar("V")
 
@@ -136,8 +136,11 @@ class Background:
         """The result of a coroutine."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def wait(self, work: Coroutine[Any, Any, V], stop: Stop) -> V:
-        """The result of a coroutine. A Ctrl-C meanwhile stops it, gently at first, and is raised at the end."""
+    def wait(self, work: Coroutine[Any, Any, V], interrupts: Interrupts) -> V:
+        """The result of a run's coroutine. A Ctrl-C meanwhile stops it, gently at first, and is raised at the end.
+
+        Where our own handler listens, it stops the run, and what it raises is the third, which waits for nothing.
+        """
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         times = 0
         while True:
@@ -145,10 +148,10 @@ class Background:
                 value = future.result()
                 break
             except KeyboardInterrupt:
-                times += 1
+                times = max(times + 1, interrupts.count)
                 if times > 2:
                     raise
-                self._loop.call_soon_threadsafe(partial(stop, cancel=times > 1))
+                self._loop.call_soon_threadsafe(partial(interrupts.run.interrupt, cancel=times > 1))
             except BaseException as error:
                 if times:
                     raise KeyboardInterrupt from error

@@ -69,8 +69,8 @@ def run_pool(
     if in_a_loop():
         with Background() as background:
             pool = background.make(made)
-            with Interrupts(pool.run):
-                return background.wait(pool.counted(), pool.run.interrupt)
+            with Interrupts(pool.run) as interrupts:
+                return background.wait(pool.counted(), interrupts)
     return run_here(lambda: _here(made))
 
 
