@@ -51,8 +51,8 @@ class Screen:
     def type(self, *keys: str) -> None:
         self._tmux("send-keys", *keys)
 
-    def run(self, *arguments: str) -> None:
-        self.type(f"{sys.executable} -m headway {' '.join(arguments)}", "Enter")
+    def run(self, *arguments: str, key: str = "ka") -> None:
+        self.type(f"ALPHA_KEY={key} {sys.executable} -m headway {' '.join(arguments)}", "Enter")
 
     def resize(self, width: int, height: int) -> None:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
@@ -84,6 +84,7 @@ def screen(tmp_path: Path) -> Iterator[Screen]:
     accounts.write_text(
         "accounts:\n  a: {key: ka, rpm: 1200, burst: 1, headers: openai, latency: 0.5}\n"
         "  b: {key: kb, rpm: 60, burst: 3, headers: openai, latency: 0.2}\n"
+        "  stuck: {key: ks, latency: 300}\n"
     )
     with fake_process("--config", str(accounts)) as fake:
         lines = []
@@ -124,9 +125,12 @@ def test_it_is_drawn_resized_interrupted_twice_and_resumed(screen: Screen) -> No
     lines = screen.until("interrupted:", "go on with: headway resume in-")
     assert not [line for line in lines[-3:] if "━" in line], "the bar is gone"
     screen.resize(110, 24)
-    screen.run("resume")
-    screen.until("done already", "alpha/x")
+    screen.type("clear", "Enter")
+    # What is in flight now does not end by itself, and two Ctrl-C that come at once would be one.
+    screen.run("resume", key="ks")
+    screen.until("done already", "alpha/x", "in flight")
     screen.type("C-c")
+    screen.until("stopping: nothing new starts")
     screen.type("C-c")
     screen.until("cancelling what is in flight")
     screen.type("clear", "Enter")

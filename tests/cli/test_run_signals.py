@@ -108,14 +108,14 @@ def test_the_second_cancels_what_is_in_flight(stage: Stage, headway: Headway) ->
 def test_the_third_ends_it_now(stage: Stage, headway: Headway) -> None:
     """Three in a row, before anything could be settled: then the outcomes are unknown, and named."""
     with running(stage, "sk-stuck-account") as process:
-        assert process.stderr is not None
-        for _ in range(3):
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                time.sleep(0.002)  # Signals that come at once are one signal.
-        code, took_s, _ = ended(process)
+        began = time.monotonic()
+        while process.poll() is None:
+            # Signals that come before it gets a turn are one signal: three may take more than three.
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.002)
+            assert time.monotonic() - began < 5.0
+        code, _, _ = ended(process)
     assert code == 130
-    assert took_s < 5.0
     again = headway("resume")
     assert again.code == 0
     assert contents(stage.rows()) == echoes(10)
@@ -152,7 +152,8 @@ def test_every_stage_is_noticed_within_a_quarter_of_a_second(stage: Stage) -> No
 
 
 def test_a_job_that_is_interrupted_again_and_again_gets_done(stage: Stage, headway: Headway) -> None:
-    stage.env["ALPHA_KEY"] = "sk-patient-account"
+    # One after another, 1.2 s each: the signal comes long before the last one, however late we see that one ended.
+    stage.env["ALPHA_KEY"] = "sk-slow-account"
     stage.configure("max_concurrency = 1")
     codes = []
     for _ in range(4):
@@ -161,9 +162,7 @@ def test_a_job_that_is_interrupted_again_and_again_gets_done(stage: Stage, headw
             wait_for("progress", lambda before=before: len(stage.committed()) > before)  # type: ignore[misc]
             process.send_signal(signal.SIGINT)
             codes.append(ended(process)[0])
-    # A run that has just ended may meet the signal on its way out, where Python itself answers it.
-    assert set(codes) <= {0, 130, -signal.SIGINT}
-    assert codes[0] == 130
+    assert codes == [130] * 4
     assert headway("run", "in.jsonl", "-q").code == 0
     assert [stage.sent(index) for index in range(10)] == [1] * 10
     assert contents(stage.rows()) == echoes(10)
@@ -180,7 +179,7 @@ def noticed_s(stage: Stage) -> float:
 
 
 def test_pause_resume_and_cancel_from_another_terminal(stage: Stage, headway: Headway) -> None:
-    stage.units = 400
+    stage.units = 1_200  # Ten seconds of work, of which it is to do one.
     stage.write_input()
     stage.env["ALPHA_KEY"] = "sk-quick-account"
     stage.configure("max_concurrency = 2")
@@ -210,18 +209,18 @@ def test_pause_resume_and_cancel_from_another_terminal(stage: Stage, headway: He
     assert stage.job()["state"] == "cancelled"
     assert sorted(waits)[len(waits) // 2] <= NOTICED_S
     answered = stage.committed()
-    assert 0 < len(answered) < 400
+    assert 0 < len(answered) < stage.units
     refused = headway("pause")
     assert refused.code == 2
     assert "nobody is running" in refused.err
     stage.configure("max_concurrency = 64")
     assert headway("resume", "-q").code == 0, "what was cancelled can be resumed"
     assert all(stage.sent(index) == 1 for index in sorted(answered)[:20])
-    assert contents(stage.rows()) == echoes(400)
+    assert contents(stage.rows()) == echoes(stage.units)
 
 
 def test_a_paused_job_can_be_interrupted(stage: Stage, headway: Headway) -> None:
-    stage.units = 200
+    stage.units = 600
     stage.write_input()
     stage.env["ALPHA_KEY"] = "sk-quick-account"
     stage.configure("max_concurrency = 1")
@@ -239,17 +238,20 @@ def test_a_paused_job_can_be_interrupted(stage: Stage, headway: Headway) -> None
 
 @pytest.mark.parametrize("order", ["input", "completion"])
 def test_output_and_progress_are_whole_at_every_moment(stage: Stage, order: str) -> None:
-    """Polled all the time: whole rows, in order, only answers; a progress file that is one JSON object."""
-    stage.units = 120
+    """Polled all the time: rows in order, only answers, which stay; a progress file that is one JSON object."""
+    stage.units = 240
     stage.write_input()
     stage.env["ALPHA_KEY"] = "sk-quick-account"
     stage.configure("max_concurrency = 2")
     sizes, updates = set(), set()
+    before = b""
     with stage.process("run", "in.jsonl", "--out-order", order) as process:
         while process.poll() is None:
             data = stage.out.read_bytes() if stage.out.exists() else b""
-            assert data == b"" or data.endswith(b"\n")
-            rows = [json.loads(line) for line in data.splitlines()]
+            assert data.startswith(before)
+            before = data
+            # What is written across two pages of a file may be read when the first is there: the rest comes at once.
+            rows = [json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
             sizes.add(len(rows))
             indexes = [row["headway"]["index"] for row in rows]
             assert indexes == (list(range(len(rows))) if order == "input" else list(dict.fromkeys(indexes)))
@@ -258,9 +260,10 @@ def test_output_and_progress_are_whole_at_every_moment(stage: Stage, order: str)
                 updates.add(stage.progress()["updated_utc"])
             time.sleep(0.003)
     assert process.returncode == 0
-    assert len(sizes - {0, 120}) >= 2, "it grew while the run went on"
+    assert stage.out.read_bytes().startswith(before)
+    assert len(sizes - {0, stage.units}) >= 2, "it grew while the run went on"
     assert len(updates) >= 2
     moments = sorted(updates)
     # Twice a second, and once more at the end.
     assert all(later - earlier > 0.4 for earlier, later in pairwise(moments[:-1]))
-    assert sorted(contents(stage.rows()), key=lambda row: int(row["index"])) == echoes(120)
+    assert sorted(contents(stage.rows()), key=lambda row: int(row["index"])) == echoes(stage.units)
