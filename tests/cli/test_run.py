@@ -303,7 +303,8 @@ KEY_THAT_WORKS = "sk-a-key-that-works"
 def test_a_deadline(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALPHA_KEY", "sk-slow-account")
     stage.configure("max_concurrency = 2")
-    late = headway("run", "in.jsonl", "--max-duration", "1800ms")
+    # The first two take 1.2 s, and may begin as late as 1.1 s after the run; the next two cannot end before 2.4 s.
+    late = headway("run", "in.jsonl", "--max-duration", "2300ms")
     assert late.code == 3
     assert stage.job()["state"] == "deadline"
     rows = stage.rows()
@@ -323,7 +324,7 @@ def test_a_timeout_is_retried_and_then_told(
     stage.write_input()
     monkeypatch.setenv("ALPHA_KEY", "sk-hanging-account")
     stage.configure(more="[providers.alpha.retry]\nbase = '10ms'")
-    late = headway("run", "in.jsonl", "--timeout", "200ms", "--max-attempts", "2")
+    late = headway("run", "in.jsonl", "--timeout", "1s", "--max-attempts", "2")  # Enough to be sent in.
     assert late.code == 1
     rows = stage.rows()
     assert {(row["headway"]["status"], row["error"]["code"]) for row in rows} == {("timed_out", "timeout")}
