@@ -83,10 +83,10 @@ async def test_a_rate_is_kept() -> None:
 async def test_rate_limited_closes_the_lane_for_a_while_and_is_raised() -> None:
     loop = asyncio.get_running_loop()
     with Lane(Limits(rpm=0)) as lane:
+        began = loop.time()
         with pytest.raises(RateLimited):
             async with lane.permit():
                 raise RateLimited(retry_after=0.2)
-        began = loop.time()
         await _use(lane)
         assert loop.time() - began >= 0.15
 
@@ -99,9 +99,9 @@ async def test_headers_of_an_answer_teach_the_lane() -> None:
         "x-ratelimit-reset-requests": "60s",
     }
     with Lane(Limits(rpm=0), provider="openai") as lane:
+        began = loop.time()
         async with lane.permit() as permit:
             permit.settle(headers=told)
-        began = loop.time()
         await _use(lane)
         assert loop.time() - began >= 0.05
 

@@ -128,8 +128,9 @@ def _log(folder: Path, name: str, text: str, age_s: float = 0.0) -> None:
     ids=["the seed's", "events in it", "a document", "events", "plain"],
 )
 def test_logs_are_read_in_every_form(tmp_path: Path, text: str) -> None:
+    began = ran()  # First: a log that is older than its unit says nothing.
     _log(tmp_path, "7", text)
-    found = Signs(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(ran())
+    found = Signs(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(began)
     assert found.outcome.kind is Kind.HOLD
     assert found.rate_limit is not None
     assert found.rate_limit.source == ".failed/7/agent/result.json"

@@ -69,7 +69,8 @@ def test_it_says_where_ends_when_told_and_sums_up(number: signal.Signals, tmp_pa
     told = time.monotonic()
     process.send_signal(number)
     rest, _ = process.communicate(timeout=10)
-    assert time.monotonic() - told < 1.5
+    # It gives connections 0.2 s, and Python takes its time to go; the server's own patience would be a minute.
+    assert time.monotonic() - told < 5.0
     assert process.returncode == 0
     assert rest.startswith("1 received, 1 admitted, 1 answered, 0 refused, 0 failed, 0 cancelled, 0 repeats")
     assert list(tmp_path.iterdir()) == [port_file]
