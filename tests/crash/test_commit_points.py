@@ -164,7 +164,7 @@ def test_while_the_schema_of_a_job_is_brought_forward(stage: Stage, reference: R
 @pytest.mark.parametrize("side", SIDES)
 def test_while_a_command_is_carried_out(stage: Stage, reference: Reference, at: str, side: str) -> None:
     """A pause that a dead process may or may not have noted does not keep the next one from working."""
-    stage.configure("max_concurrency = 1")
+    slow_down(stage)
     with stage.process("run", "in.jsonl", faults=kill(at, side)) as process:
         while not stage.statuses() and process.poll() is None:
             pass
@@ -175,15 +175,23 @@ def test_while_a_command_is_carried_out(stage: Stage, reference: Reference, at: 
         assert process.wait(10) == -9
     witness = Witness(stage)
     unknown = witness.saw_crash()
+    stage.configure()
     done = stage.run("run", "in.jsonl", "--progress", "json")
     assert done.returncode == 0, done.stderr
     witness.told(done.stderr, unknown)
     witness.judge(reference(stage.units))
 
 
+def slow_down(stage: Stage) -> None:
+    """One after another, for five seconds: long enough for another process to start and to ask something of it."""
+    stage.units = 200
+    stage.write_input()
+    stage.configure("max_concurrency = 1")
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_whoever_asks_may_die_too(stage: Stage, reference: Reference, side: str) -> None:
-    stage.configure("max_concurrency = 1")
+    slow_down(stage)
     with stage.process("run", "in.jsonl") as process:
         while not stage.committed():
             assert process.poll() is None

@@ -199,6 +199,12 @@ def work_undisturbed(field: Field) -> tuple[Held, Held]:
     return early, late
 
 
+def await_progress(field: Field, process: subprocess.Popen[bytes]) -> None:
+    """Until it has got something done, or ended: on a machine that starts processes slowly none would otherwise."""
+    before = field.done()
+    wait_for("progress", lambda: process.poll() is not None or field.done() > before, 60.0)
+
+
 def kill_until_done(field: Field, rng: random.Random) -> int:
     """The rest, in processes that are stopped or killed after a while; returns how many of them there were."""
     ended = 0
@@ -208,15 +214,16 @@ def kill_until_done(field: Field, rng: random.Random) -> int:
             f"{field.done()} of {sum(field.units.values())} after {ended} processes"
         )
         with field.process() as process:
+            await_progress(field, process)
             try:
-                code = process.wait(rng.uniform(1.0, 2.0 + SECONDS / 20.0))
+                code = process.wait(rng.uniform(0.1, 1.5 + SECONDS / 20.0))
             except subprocess.TimeoutExpired:
                 process.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM)))
                 code = process.wait(60)
         ended += 1
         if code == 0:
             return ended
-        # One that has not come to its first line yet is simply ended by SIGTERM.
+        # One that is on its way out is simply ended by SIGTERM.
         assert code in (-signal.SIGKILL, -signal.SIGTERM, 130), (field.root / "stderr.log").read_text()[
             -2000:
         ]
