@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-#: How long a signal waits for a module. Ours load within half a second; a user's may never.
-PATIENCE_S = 1.0
+#: How long a signal waits for a module. Ours load within half a second, or ten times that on a machine that is slow or
+#: busy; a user's may never.
+PATIENCE_S = 5.0
 #: How often it looks whether the module is loaded.
 LOOK_S = 0.01
 
