@@ -242,13 +242,18 @@ async def test_an_asynchronous_worker() -> None:
 
 def test_many_units_never_more_than_the_workers_at_once() -> None:
     lock = threading.Lock()
-    at_once = most = 0
+    at_once = most = begun = 0
+    together = threading.Barrier(3)
 
     def act(prompt: str) -> str:
-        nonlocal at_once, most
+        nonlocal at_once, most, begun
         with lock:
             at_once += 1
+            begun += 1
             most = max(most, at_once)
+            first = begun <= 3
+        if first:
+            together.wait(10)  # Three are in at once, or this breaks.
         time.sleep(0.001)
         with lock:
             at_once -= 1

@@ -206,7 +206,8 @@ def test_a_job_may_take_to_the_cache_in_the_middle(
     """Half of it ran without; what is left is grouped, and nothing that has its answer is touched."""
     stage.write_input(asking(stage, 0, 1, 2, 2, 0))
     monkeypatch.setenv("ALPHA_KEY", "sk-slow-account")
-    assert headway("run", "in.jsonl", "--serial", "--max-duration", "1800ms", "--no-cache").code == 3
+    # The first takes 1.2 s, and may begin as late as 1.1 s after the run; the second cannot end before 2.4 s.
+    assert headway("run", "in.jsonl", "--serial", "--max-duration", "2300ms", "--no-cache").code == 3
     assert calls(stage, 1) == [1]
     monkeypatch.setenv("ALPHA_KEY", "sk-quick-account")
     assert headway("resume", "--cache").code == 0

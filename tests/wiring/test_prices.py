@@ -149,7 +149,7 @@ def test_a_process_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch, t
     script.write_text(f'#!/bin/sh\necho $$ > "{pid}"\nexec sleep 1000\n')
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    monkeypatch.setattr(prices, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(prices, "PATIENCE_S", 2.0)  # Enough for a shell to start and to write its line.
     _, questions = ready_prices(config(tmp_path), [OPENAI])
     assert asyncio.run(prices_later(config(tmp_path), questions)) == {OPENAI: None}
     with pytest.raises(ProcessLookupError):
