@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import IO
 
 import pytest
 from tests.cli.conftest import Headway
@@ -64,6 +68,13 @@ def catches(pid: int, number: int) -> bool:
     return bool(caught >> (number - 1) & 1)
 
 
+def unread(pipe: IO[str] | None) -> int:
+    """How many bytes of what was written nobody has read yet."""
+    assert pipe is not None
+    (left,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    return int(left)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_while_the_input_is_read_it_ends_at_once_and_leaves_nothing(
     stage: Stage, headway: Headway, number: int
@@ -76,6 +87,7 @@ def test_while_the_input_is_read_it_ends_at_once_and_leaves_nothing(
         process.stdin.write(json.dumps(stage.row(0)) + "\n")  # And it waits for more.
         process.stdin.flush()
         wait_for("its handler", lambda: catches(process.pid, signal.SIGTERM))  # Python has the other early.
+        wait_for("its reading", lambda: not unread(process.stdin))
         process.send_signal(number)
         process.wait(20)
         assert process.stderr is not None
