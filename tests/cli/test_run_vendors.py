@@ -52,6 +52,7 @@ def configure(stage: Stage, vendor: Vendor, url: str) -> None:
 def test_a_batch_at_the_limit(
     vendor: Vendor, fake: FakeProcess, stage: Stage, headway: Headway, no_keys: pytest.MonkeyPatch
 ) -> None:
+    fake.reset()  # Whatever other tests asked of the same account before.
     for name, value in vendor.environ.items():
         no_keys.setenv(name, value)
     configure(stage, vendor, fake.url)
