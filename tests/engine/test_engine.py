@@ -12,6 +12,7 @@ from headway.engine import plan as plans
 from headway.engine.endings import Ending
 from headway.engine.engine import Engine
 from headway.engine.observer import View
+from headway.engine.recording import LEARN_S
 from headway.errors import StoreError
 from headway.providers.base import Admitted, Answer, Request
 from headway.stores.batch import Batch
@@ -19,7 +20,8 @@ from headway.stores.memory import MemoryStore
 from headway.stores.records import Event, Job, NewJob, NewUnit, Route, Unknown
 
 Send = Callable[[Request], Awaitable[Answer]]
-PATIENCE_S = 5.0
+#: A test that reaches it has failed.
+PATIENCE_S = 30.0
 
 
 class Adapter:
@@ -249,7 +251,7 @@ async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
     engine, watcher = engine_of(store, adapter, 3, limits=Limits(max_concurrency=1))
     running = asyncio.create_task(engine.run())
     await until(lambda: "held" in watcher.noted_events)
-    await until(lambda: store.lanes()[0].record is not None, 1.0)
+    await until(lambda: store.lanes()[0].record is not None, 0.8 * LEARN_S)
     assert b"held_until_utc" in (store.lanes()[0].record or b"")
     engine.interrupt()
     assert (await asyncio.wait_for(running, PATIENCE_S)).state == "interrupted"
