@@ -669,12 +669,14 @@ class Counted:
 
     def __init__(self, count: int) -> None:
         self.count, self.read, self.taken, self.most = count, 0, 0, 0
-        self.too_far = threading.Event()
+        self.far, self.too_far = threading.Event(), threading.Event()
 
     def items(self) -> Iterator[int]:
         for number in range(self.count):
             self.read += 1
             self.most = max(self.most, self.read - self.taken)
+            if self.read - self.taken >= AHEAD - 100:
+                self.far.set()
             if self.most > AHEAD:
                 self.too_far.set()
             yield number
@@ -684,8 +686,10 @@ class Counted:
             yield number
 
     def take(self) -> None:
-        """A consumer who now and then takes so long that everything that may be read is read."""
+        """A consumer who now and then takes so long that everything that may be read is read, and a little longer."""
         self.taken += 1
+        if self.taken == 1:
+            assert self.far.wait(60.0)
         if self.taken in (1, 700, 1_800):
             self.too_far.wait(0.2)
 
@@ -741,6 +745,8 @@ def test_calls_that_may_run_at_once_are_no_reading_ahead() -> None:
         got = list(headway.stream(busy, iter(range(2_600)), limits=Limits(rpm=0, max_concurrency=1_300)))
     assert len(got) == 2_600
     assert most == 1_300
+
+
 @pytest.mark.parametrize("blocking", [True, False])
 def test_an_error_that_was_got_over_is_let_go_of_at_once(blocking: bool) -> None:
     """With all that it holds, an answer's socket for example; nobody has to look for cycles first."""
