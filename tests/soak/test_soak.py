@@ -199,7 +199,7 @@ def work_undisturbed(field: Field) -> tuple[Held, Held]:
     return early, late
 
 
-def await_progress(field: Field, process: subprocess.Popen[bytes]) -> None:
+def await_progress(field: Field, process: subprocess.Popen[str]) -> None:
     """Until it has got something done, or ended: on a machine that starts processes slowly none would otherwise."""
     before = field.done()
     wait_for("progress", lambda: process.poll() is not None or field.done() > before, 60.0)
