@@ -18,13 +18,13 @@ TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "set_priorities"
 CLEARING = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
     "forget_requests", "forget_units",
-    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_job",
+    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
 )  # fmt: skip
 BEGINNING = (
-    "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker",
+    "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker", "claim",
 )  # fmt: skip
 WORKING = ("intend", "note_running", "add_attempt", "change_unit", "add_answer", "add_use", "count_up")
-ENDING = ("set_lane", "put_back", "end_run", "set_worker")
+ENDING = ("set_lane", "put_back", "end_run", "set_worker", "forget_claims")
 REPAIRING = ("add_repair", "close_repairs")
 ASKING = ("add_command", "add_event", "end_command", "set_state")
 #: With --cache: test_cache.py.
