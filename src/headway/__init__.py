@@ -72,11 +72,23 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'headway' has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(f"headway.{_HOMES[name]}"), name)
+    found: object = getattr(_loaded(f"headway.{_HOMES[name]}"), name)
     globals()[name] = found
     return found
+
+
+def _loaded(module: str) -> object:
+    """A module of ours. A Ctrl-C in the middle of it waits: msgspec 0.22 does not survive one while it reads a type."""
+    import signal
+    from importlib import import_module
+
+    mask = getattr(signal, "pthread_sigmask", None)
+    before = mask(signal.SIG_BLOCK, {signal.SIGINT}) if mask is not None else None
+    try:
+        return import_module(module)
+    finally:
+        if mask is not None:
+            mask(signal.SIG_SETMASK, before)
 
 
 def __dir__() -> list[str]:

@@ -76,6 +76,31 @@ def test_a_map_that_nobody_watches_loads_no_rich() -> None:
     assert told.stdout.strip() == "False False"
 
 
+INTERRUPTED_WHILE_LOADING = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "headway.api.keeping":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+import headway
+try:
+    headway.map
+except KeyboardInterrupt:
+    print("headway.api.keeping" in sys.modules, "headway.api.front" in sys.modules)
+print(len(headway.map([].append, [1, 2])), signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+
+
+def test_a_ctrl_c_waits_until_our_modules_are_loaded() -> None:
+    """In the middle of it msgspec would take the whole process down."""
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_LOADING]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.returncode) == ("True True\n2 False\n", 0), done.stderr
+
+
 def test_the_wheel_says_that_it_is_typed(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
