@@ -775,3 +775,50 @@ def test_an_error_that_was_got_over_is_let_go_of_at_once(blocking: bool) -> None
         assert [error() for error in raised] == [None]
     finally:
         gc.enable()
+
+
+# -- a run that is over reads no further ----------------------------------------------------------------------------------
+
+
+def slowly(number: int) -> int:
+    time.sleep(0.1)  # So that some are under way at any moment.
+    return number
+
+
+def costly(number: int) -> int:
+    headway.usage(cost_usd=1.0)
+    return number
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "limit"),
+    [(slowly, "deadline", {"max_duration": 0.3}), (costly, "budget", {"max_cost": 3.0})],
+)
+def test_an_iterator_without_an_end_is_not_read_after_the_runs_own(call: Any, code: str, limit: Any) -> None:
+    def numbers() -> Iterator[int]:
+        for number in itertools.count():
+            time.sleep(0.005)
+            yield number
+
+    with pytest.raises(headway.CallsFailed) as caught:
+        headway.map(call, numbers(), **limit)
+    codes = [result.code for result in caught.value.results]
+    assert set(codes) == {"", code}
+    streamed = list(headway.stream(call, numbers(), **limit))
+    assert {result.code for result in streamed} <= {"", code}
+
+
+async def test_a_deadline_ends_a_run_that_waits_for_its_next_item() -> None:
+    async def items() -> AsyncIterator[int]:
+        yield 1
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30):
+        assert await headway.amap(same, items(), max_duration=0.2) == [1]
+        assert [done.value async for done in headway.stream(same, items(), max_duration=0.2)] == [1]
+
+
+def test_what_has_a_length_gets_a_result_for_each_of_its_items() -> None:
+    with pytest.raises(headway.CallsFailed) as caught:
+        headway.map(costly, list(range(300)), max_cost=3.0)
+    assert len(caught.value.results) == 300

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Items that are read before their calls start; of a stream, before the results of earlier ones are taken.
 AHEAD: Final = 1_000
+#: How an item ends for the whole run's sake.
+_RUNS_OWN: Final = frozenset({"deadline", "budget"})
 #: Once it was full a stream reads on when there is room for so many: item by item would cost a change of threads for each.
 LEAST_ROOM: Final = 50
 
@@ -166,7 +168,11 @@ class Run(Generic[T, R]):
         self._at_once = 0
         self._under_way = 0
         self._next = 0
-        self._read_all = False
+        self._read_all = self._mid_page = False
+        #: Whether the run's time or money is up, and no item is read any more. What has a length is read to its end:
+        #: each of its items gets a result.
+        self._over = False
+        self._sized = isinstance(items, Collection)
         #: Whether it was interrupted: nothing new starts.
         self.stopped = False
         self._failure: BaseException | None = None
@@ -204,6 +210,7 @@ class Run(Generic[T, R]):
         try:
             async for page in pages_of(self._items, self._threads, self._space if self._handed else None):
                 self._read += len(page)
+                self._mid_page = True
                 keys, known = self._known(page)
                 for item, key in zip(page, keys, strict=True):
                     if not self._has_room():
@@ -212,10 +219,20 @@ class Run(Generic[T, R]):
                     if self.stopped:
                         return
                     self._submit(item, key, known)
+                self._mid_page = False
+                if self._over:
+                    return
         except Exception as error:
             self._failure = error
         finally:
-            self._read_all = True
+            self._read_all, self._mid_page = True, False
+            self._news.set()
+
+    def _end_reading(self) -> None:
+        """The run's time or money is up: an iterator may go on for ever, and nothing that it gives would be called."""
+        if not self._sized:
+            self._over = True
+            self._room.set()
             self._news.set()
 
     def _known(self, page: list[T]) -> tuple[list[str], dict[str, Kept]]:
@@ -313,10 +330,10 @@ class Run(Generic[T, R]):
 
     async def _space(self) -> int:
         """How many items may be read now; 0: no more at all."""
-        while self._left_to_read() < LEAST_ROOM and not self.stopped:
+        while self._left_to_read() < LEAST_ROOM and not (self.stopped or self._over):
             self._room.clear()
             await self._room.wait()
-        return 0 if self.stopped else self._left_to_read()
+        return 0 if self.stopped or self._over else self._left_to_read()
 
     @property
     def ends(self) -> int:
@@ -350,6 +367,8 @@ class Run(Generic[T, R]):
             self._left += 1
         else:
             self._failed += result.error is not None
+        if result.code in _RUNS_OWN:
+            self._end_reading()
         self._results.append(result)
         self._news.set()
 
@@ -359,6 +378,7 @@ class Run(Generic[T, R]):
         if ledger is not None:
             self._begin_records(ledger)
         feeder = self.loop.create_task(self._feed())
+        deadline = self._deadline()
         watch = watching(self, self._items, self.options.progress)
         try:
             while True:
@@ -366,8 +386,8 @@ class Run(Generic[T, R]):
                     page = list(self._results)
                     self._results.clear()
                     yield page
-                elif (self._read_all or self.stopped) and not self._under_way:
-                    whole = self._failure is None and not self.stopped
+                elif self._has_read() and not self._under_way:
+                    whole = self._failure is None and not self.stopped and self._read_all
                     break
                 else:
                     self._news.clear()
@@ -378,6 +398,8 @@ class Run(Generic[T, R]):
             if whole and self.options.lane_names is not None:
                 self.options.lane_names.end()
         finally:
+            if deadline is not None:
+                deadline.cancel()
             if watch is not None:
                 watch.close()
             try:
@@ -386,6 +408,15 @@ class Run(Generic[T, R]):
                 if ledger is not None:
                     state: State = "interrupted" if not whole else "failed" if self._failed else "complete"
                     await uncut(ledger.close(state))
+
+    def _has_read(self) -> bool:
+        """Whether no further item will be submitted."""
+        return self._read_all or self.stopped or (self._over and not self._mid_page)
+
+    def _deadline(self) -> asyncio.TimerHandle | None:
+        """What ends the reading also where no call is under way that the deadline could end."""
+        seconds = self.options.max_duration_s
+        return self.loop.call_later(seconds, self._end_reading) if seconds else None
 
     async def _call_off(self, feeder: asyncio.Task[None]) -> None:
         """End whatever is left."""
