@@ -87,10 +87,10 @@ async def test_by_weight_and_all_of_it_for_who_is_left(tmp_path: Path) -> None:
         one = asyncio.create_task(first.run())
         await until(lambda: ours.out == 8)  # Alone it has them all.
         two = asyncio.create_task(second.run())
-        await until(lambda: theirs.out == 2)
         await until(lambda: bool(told_first.told))
+        assert theirs.out == 0  # Nobody takes a place that is not free.
         ours.let(10)
-        await until(lambda: ours.out == 6)
+        await until(lambda: (ours.out, theirs.out) == (6, 2))
         theirs.let(5)
         await two
         await until(lambda: ours.out == 8)

@@ -62,6 +62,51 @@ def test_noise_is_no_other_grant_and_the_whole_always_is() -> None:
     assert Grant(0.5, follows=True).differs(Grant(0.5))
 
 
+# -- places ----------------------------------------------------------------------------------------------------------
+
+
+def places(mine: Claim, *others: Claim, most: int = 8, turn: int = 0) -> int | None:
+    return grant_of(mine, others, most, turn).places
+
+
+def test_places_are_given_out_by_weight_once_they_are_free() -> None:
+    three = Claim(1, 3.0, hungry=True, use=0.0)
+    assert places(three, other()) == 6
+    assert places(MINE, other(3.0)) == 2
+    assert places(MINE, Claim(2, 1.0, hungry=True, use=0.0, taken=8)) == 0
+    assert places(MINE, Claim(2, 1.0, hungry=True, use=0.0, taken=5)) == 3
+    assert places(MINE, Claim(2, 1.0, hungry=True, use=0.0, taken=4)) == 4
+
+
+def test_who_wants_none_keeps_only_what_is_in_flight() -> None:
+    assert places(MINE, Claim(2, 9.0, hungry=False, use=0.0, taken=3)) == 5
+    assert places(MINE, Claim(2, 9.0, hungry=False, use=0.0, taken=0)) is None
+    assert places(MINE) is None
+    assert grant_of(MINE, [other()]).places is None
+
+
+@pytest.mark.parametrize(
+    ("most", "weights"), [(1, (1.0, 1.0)), (1, (3.0, 1.0)), (8, (1.0, 1.0, 1.0)), (2, (5.0, 2.0, 1.0))]
+)
+def test_every_place_is_somebodys_and_what_is_left_over_goes_round(
+    most: int, weights: tuple[float, ...]
+) -> None:
+    claims = [Claim(job, weight, hungry=True, use=0.0) for job, weight in enumerate(weights)]
+    turns = 400
+    given = [
+        [
+            grant_of(mine, [claim for claim in claims if claim is not mine], most, turn).places or 0
+            for mine in claims
+        ]
+        for turn in range(turns)
+    ]
+    assert {sum(row) for row in given} <= {most, most - 1}, "a sum of floats may miss a whole by a hair"
+    assert sum(map(sum, given)) >= 0.99 * most * turns
+    for place, weight in enumerate(weights):
+        mean = sum(row[place] for row in given) / turns
+        assert mean == pytest.approx(most * weight / sum(weights), abs=0.1)
+
+
 # -- what a job claims -----------------------------------------------------------------------------------------------
 
 
@@ -73,15 +118,15 @@ def test_a_job_is_hungry_before_its_first_start_and_while_its_lane_holds_it_back
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
     assert claim(run).hungry
     run.at(0.0)
-    assert claim(run) == Claim(1, 2.0, hungry=True, use=1.0)
+    assert claim(run) == Claim(1, 2.0, hungry=True, use=0.0, taken=1)
 
 
 def test_it_is_not_once_everything_has_started() -> None:
     run = Run(units(1), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
-    assert claim(run) == Claim(1, 2.0, hungry=False, use=1.0)  # What is in flight counts until it is back.
+    assert claim(run) == Claim(1, 2.0, hungry=False, use=0.0, taken=1)  # Until it is back.
     run.at(1.0, ok(0))
-    assert claim(run, 1.0) == Claim(1, 2.0, hungry=False, use=0.0)
+    assert claim(run, 1.0) == Claim(1, 2.0, hungry=False, use=0.0, taken=0)
 
 
 def test_nor_while_it_is_held() -> None:
@@ -111,11 +156,13 @@ def test_a_part_of_the_rate() -> None:
     assert half == pytest.approx(2 * alone)
 
 
-def test_a_part_of_what_may_be_in_flight() -> None:
-    lane = shared(one_lane(Limits(max_concurrency=32)), 0.75)
-    assert lane.window.size == lane.window.configured == 24
-    assert shared(lane, 0.01).window.size == 1
-    assert shared(lane, WHOLE).window.size == 32
+def test_so_many_places_of_what_may_be_in_flight() -> None:
+    lane = one_lane(Limits(max_concurrency=32))
+    for places in (24, 0, 3):
+        lane.share(Grant(0.75, places=places), 0.0)
+        assert lane.window.size == lane.window.configured == places
+    lane.share(Grant(), 0.0)
+    assert lane.window.size == 32
 
 
 def test_a_learned_number_in_flight_is_shared_and_remembered_whole() -> None:

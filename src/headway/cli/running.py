@@ -211,6 +211,8 @@ def _about_key(config: Config, lane: str, reason: str) -> str:
     provider = config.providers.get(lane.partition("/")[0])
     if provider is None or provider.workers is not None or not reason.startswith(f"{Kind.AUTH}:"):
         return ""
+    if "invalid url" in reason.lower():  # A 404 of the path, not of the model.
+        return f" — check base_url, which is {provider.base_url}: it ends before the endpoint, with or without /v1"
     found = variables_of(provider, os.environ, dotenv_of(config))
     if found:
         return f" — check the key in {found}, and that it may use this model"

@@ -72,8 +72,8 @@ def amount(value: object) -> float:
 
 def weight(value: object) -> float:
     """A job's weight against others."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value < float("inf"):
-        raise expected("a number above 0", value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 100.0:
+        raise expected("a number from 0.01 to 100", value)
     return float(value)
 
 
@@ -265,6 +265,8 @@ def base_url(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise expected(what, value)
     url = _split(value)
+    if url is None and value.startswith(("http://", "https://")):
+        raise ValueError("expected an address with a host, and a port from 1 to 65535 if it names one")
     if url is None or url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError(f"expected {what}")
     if "@" in url.netloc:

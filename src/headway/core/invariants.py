@@ -75,7 +75,7 @@ def _check_lane(lane: Lane) -> None:
     assert 0 <= lane.unanswered <= lane.in_flight, f"lane {lane.key}: {lane.unanswered} without a word"
     assert lane.in_flight >= 0, f"lane {lane.key} has {lane.in_flight} in flight"
     size, most = lane.window.size, lane.window.configured
-    assert 1 <= size <= most, f"lane {lane.key}: a window of {size}, {most} are configured"
+    assert min(1, most) <= size <= most, f"lane {lane.key}: a window of {size}, {most} are configured"
     for meter in lane.meters:
         assert meter.rate > 0.0, f"lane {lane.key}: {meter.name} has no rate"
         assert meter.full_at == meter.full_at, f"lane {lane.key}: {meter.name} is not a number"

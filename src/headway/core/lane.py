@@ -77,12 +77,12 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker", "broke", "caution", "closed_at", "estimator",
-        "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge", "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "key",
-        "last_invalid", "last_start_at", "limits", "low", "meters", "others", "parked", "part", "paused_until", "probe_after", "probe_pause_s",
-        "probe_width", "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
-        "tokens", "tokens_in", "tokens_out", "unanswered", "wake_at", "window",
-        "window_s", "worked_s",
+        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker",
+        "broke", "caution", "closed_at", "estimator", "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge",
+        "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "key", "last_invalid", "last_start_at", "limits", "low",
+        "meters", "others", "parked", "part", "part_s", "paused_until", "places", "probe_after", "probe_pause_s", "probe_width",
+        "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
+        "tokens", "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "window_s", "worked_s",
     )  # fmt: skip
 
     def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
@@ -121,6 +121,8 @@ class Lane:
         #: For `shares`: how long it had something to start, the window times that, how long attempts took, how long it
         #: was held; since when it might start something, and since when it may not.
         self.worked_s = self.window_s = self.flight_s = self.held_s = 0.0
+        #: `worked_s` by the part of its limits that was ours meanwhile.
+        self.part_s = 0.0
         #: How much of `worked_s` it had a window at all.
         self.bounded_s = 0.0
         self.free_at = now
@@ -133,8 +135,12 @@ class Lane:
         #: Another object whenever what a unit is measured by has changed: the meters, or what units are expected to take.
         self.basis = object()
         self.limits = spec.limits
+        #: What was last said of its limits.
+        self.told_last = ""
         #: How much of its limits is ours, beside other jobs that use it.
         self.part = WHOLE
+        #: How many may be in flight, where that is given out among jobs.
+        self.places: int | None = None
         self._parts = Parts()
         self._growth = None if spec.ramp is None else growth.Growth(spec.ramp, now)
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
@@ -193,7 +199,7 @@ class Lane:
     def share(self, grant: Grant, now: float) -> None:
         """Keep to a part of every limit from now on: other jobs use this lane, too; or have gone."""
         ratio = grant.part / self.part
-        self.part = grant.part
+        self.part, self.places = grant.part, grant.places
         self.window.scale(self._allowed(), ratio)
         if self.finder is not None:
             self.finder.scale(ratio)
@@ -206,8 +212,8 @@ class Lane:
 
     def _allowed(self) -> int | None:
         """How many may be in flight by the settings, if they say so."""
-        most = self.limits.max_concurrency
-        return max(1, int(most * self.part)) if most else most
+        most = self.limits.max_concurrency or None
+        return most if most is None or self.places is None else min(most, self.places)
 
     def select(self) -> None:
         """The meters in force: all reported ones, and configured ones where nothing as tight is reported.
@@ -228,7 +234,7 @@ class Lane:
         self.meters = (*told, *self._parts.of(told, self.part), *learned, *ramp)
         for meter in self.meters:
             if meter.since_s < 0.0:
-                meter.since_s = self.worked_s
+                meter.since_s = self.had_s(meter)
         self.basis = self.meters
 
     def learn(self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False) -> None:
@@ -449,9 +455,14 @@ class Lane:
         """So long there was something to start, and the lane's limits did not allow it."""
         if seconds > 0.0:
             self.worked_s += seconds
+            self.part_s += seconds * self.part
             if not self.window.open:
                 self.window_s += seconds * self.window.size
                 self.bounded_s += seconds
+
+    def had_s(self, meter: Meter) -> float:
+        """How long it had something to start so far, by what of this limit was ours: a pace that was found is ours alone."""
+        return self.worked_s if meter.name == LEARNED else self.part_s
 
     def closed(self, now: float) -> None:
         """A hold begins; one that only grows has begun before."""

@@ -61,7 +61,7 @@ def lane_eta_s(lane: Lane, remaining: int, now: float) -> float | None:
             return None
         bounds.append(remaining / likely)
     if not lane.window.open:
-        if took_s is None:
+        if took_s is None or not lane.window.size:
             return None
         bounds.append(remaining * took_s / lane.window.size)
     needed_s = max(bounds) if bounds else _at_its_pace(lane, remaining, now)

@@ -4,8 +4,11 @@ Each says what it wants (a `Claim`), hears what the others want, and reckons its
 start, or is held back by something else, wants no part; what it uses all the same is taken off before the rest is shared
 out, so that nothing is left lying.
 
+What may be in flight is given out in whole places. What weights leave over goes round, turn by turn; and nobody takes a place
+that another has not left yet.
+
 A part is kept beside the limit, by a meter of its own: the limit's meter goes on saying what the account has left, whoever
-used it. A pace that was found, and the number in flight, are simply made smaller.
+used it. A pace that was found is simply made smaller.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ WHOLE: Final = 1.0
 LEAST: Final = 0.02
 #: Probes of a bucket's depth may overdraw a part by this much: beyond it, what they took would be missing for long.
 BEYOND_S: Final = 1.0
+#: How long a place that weights leave over is one job's.
+TURN_S: Final = 10.0
+GOLDEN: Final = 0.6180339887498949
 #: A part that differs by less is not worth a change.
 SAME: Final = 0.03
 
@@ -35,7 +41,7 @@ SAME: Final = 0.03
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """What one job wants of a lane: its weight, whether the lane's limits hold it back, how much of them it uses.
 
-    Where nobody tells the limits: the pace that it has found so far.
+    Where nobody tells the limits: the pace that it has found so far. `taken` is how many places it has, or may take.
     """
 
     job: int
@@ -43,6 +49,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     hungry: bool
     use: float
     pace: Pace | None = None
+    taken: int = 0
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
@@ -51,10 +58,14 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     part: float = WHOLE
     follows: bool = False
     pace: Pace | None = None
+    #: How many may be in flight, where that is configured and others are there; None: as many as are.
+    places: int | None = None
 
     def differs(self, before: Grant) -> bool:
         """Whether it is another one, and not the same with some noise; the whole is always worth having."""
-        if self.follows != before.follows or (self.part == WHOLE) != (before.part == WHOLE):
+        if self.places != before.places or self.follows != before.follows:
+            return True
+        if (self.part == WHOLE) != (before.part == WHOLE):
             return True
         return _differ(self.part, before.part) or _differ(_speed(self.pace), _speed(before.pace))
 
@@ -70,11 +81,24 @@ def _differ(new: float, old: float) -> bool:
 def claim_of(scheduler: Scheduler, lane: Lane, job: int, weight: float, now: float) -> Claim:
     """What this job wants of a lane now."""
     pace = None if lane.finder is None else lane.finder.pace(lane.part)
-    return Claim(job, weight, _is_hungry(scheduler, lane, now), _use(lane, now), pace)
+    hungry, use = _is_hungry(scheduler, lane, now), _use(scheduler, lane, now)
+    return Claim(job, weight, hungry, use, pace, _taken(lane, lane.places, hungry=hungry))
 
 
-def grant_of(mine: Claim, others: Sequence[Claim]) -> Grant:
-    """What a job may take of a lane's limits beside these others.
+def promised(mine: Claim, lane: Lane, grant: Grant) -> Claim:
+    """What a job claims once it goes by this grant: others are to see what it may take, before it does."""
+    return msgspec.structs.replace(mine, taken=_taken(lane, grant.places, hungry=mine.hungry))
+
+
+def _taken(lane: Lane, places: int | None, *, hungry: bool) -> int:
+    most = lane.limits.max_concurrency
+    if not most or not hungry:
+        return lane.in_flight if most else 0
+    return max(lane.in_flight, most if places is None else places)
+
+
+def grant_of(mine: Claim, others: Sequence[Claim], most: int | None = None, turn: int = 0) -> Grant:
+    """What a job may take of a lane's limits beside these others, `most` in flight among them.
 
     Of those who have something to start, the weightiest searches for a pace that nobody tells.
     """
@@ -83,23 +107,50 @@ def grant_of(mine: Claim, others: Sequence[Claim]) -> Grant:
     wanted = mine.weight + sum(claim.weight for claim in hungry)
     part = max(LEAST, min(WHOLE, WHOLE - used) * mine.weight / wanted)
     leader = max([mine, *hungry], key=lambda claim: (claim.weight, -claim.job))
-    return Grant(part) if leader is mine else Grant(part, follows=True, pace=leader.pace)
+    places = _places(mine, hungry, others, most, turn) if most and others else None
+    if leader is mine:
+        return Grant(part, places=places)
+    return Grant(part, follows=True, pace=leader.pace, places=places)
+
+
+def _places(
+    mine: Claim, hungry: Sequence[Claim], others: Sequence[Claim], most: int, turn: int
+) -> int | None:
+    """How many of `most` places are this job's now; None where nobody else wants or has any."""
+    if not hungry and not any(claim.taken for claim in others):
+        return None
+    wanting = sorted([mine, *hungry], key=lambda claim: claim.job)
+    total = sum(claim.weight for claim in wanting)
+    exact = [most * claim.weight / total for claim in wanting]
+    given = [int(part) for part in exact]
+    rest = [part - whole for part, whole in zip(exact, given, strict=True)]
+    # Marks a whole apart over what is left to each: over many turns everybody is met as often as that is large.
+    mark, upto = turn * GOLDEN % 1.0, 0.0
+    for place, part in enumerate(rest):
+        upto += part
+        if upto > mark:
+            given[place] += 1
+            mark += 1.0
+    free = most - sum(claim.taken for claim in others)
+    return max(0, min(given[wanting.index(mine)], free))
 
 
 def _is_hungry(scheduler: Scheduler, lane: Lane, now: float) -> bool:
     """Whether it has something to start, and nothing but the lane's own limits in the way."""
-    if lane.stopped or lane.breaker.open or scheduler.paused or scheduler.mode != "run":
+    if lane.stopped or scheduler.paused or scheduler.mode != "run":
         return False
+    if lane.breaker.open and lane.breaker.failures:
+        return False  # One that is open for refusals alone waits for what others leave it.
     if lane.held_until > now or (lane.queue.peek() is None and (lane.exhausted or lane.started)):
         return False
     return not scheduler.concurrency or len(scheduler.out) < scheduler.concurrency
 
 
-def _use(lane: Lane, now: float) -> float:
-    """How much of its limits the lane uses, of the one that it uses most of: once it starts no more, what is in flight."""
-    used = 0.0 if lane.window.open else lane.in_flight / lane.window.size * lane.part
-    if lane.spent or lane.stopped or lane.held_until > now:
-        return min(WHOLE, used)
+def _use(scheduler: Scheduler, lane: Lane, now: float) -> float:
+    """How much of its rates the lane uses, of the one that it uses most of; none once it starts no more."""
+    used = 0.0
+    if lane.spent or lane.stopped or lane.held_until > now or scheduler.paused or scheduler.mode != "run":
+        return used
     rate, mean = lane.rate_at(now), lane.mean_costs()
     for meter in lane.meters:
         if meter.whole is None and meter.period_s < DAY_S:

@@ -120,7 +120,7 @@ class Scheduler:
         others = lane.others
         lane.admitted(entry, event.hint, now, event.usage)
         if lane.meters is not meters:
-            self._notice(lane, "limit", lane.told())
+            self._tell_limits(lane)
         if lane.others != others:
             self._tell_of_others(lane, others)
         if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
@@ -176,7 +176,7 @@ class Scheduler:
         others = lane.others
         lane.release(entry, outcome, now)
         if lane.meters is not meters:
-            self._notice(lane, "limit", lane.told())
+            self._tell_limits(lane)
         if lane.others != others:
             self._tell_of_others(lane, others)
         self._dirty[lane.key] = lane
@@ -255,6 +255,13 @@ class Scheduler:
             text = f"it takes {finder.fell_to:.0%} of what it took before: its limit was lowered, or somebody else uses this key too"
             self._notice(lane, "shared", text)
         return hinted_at
+
+    def _tell_limits(self, lane: Lane) -> None:
+        """Say what limits are in force, where that is news."""
+        told = lane.told()
+        if told != lane.told_last:
+            lane.told_last = told
+            self._notice(lane, "limit", told)
 
     def _tell_of_others(self, lane: Lane, before: float) -> None:
         """Say once that somebody else uses the key, and once that nobody does any more."""
@@ -412,7 +419,7 @@ class Scheduler:
     def _set_limits(self, event: events.SetLimits, now: float) -> None:
         lane = self.lanes[event.lane]
         lane.configure(event.limits, now)
-        self._notice(lane, "limit", "new configured limits")
+        self._tell_limits(lane)
         self._dirty[lane.key] = lane
 
     def _share(self, event: events.Share, now: float) -> None:

@@ -37,6 +37,8 @@ class Share(msgspec.Struct, frozen=True):
     used: float
     dimension: str = ""
     found: bool = False
+    #: How much of it was ours over the run, beside other jobs; `used` is of that.
+    part: float = 1.0
 
     @property
     def binds(self) -> bool:
@@ -48,9 +50,9 @@ def shares(lane: Lane) -> tuple[Share, ...]:
     """Every limit of a lane that it was measured by, the most used first."""
     searching = lane.finder is not None and not lane.finder.found
     found = [
-        _of_meter(meter, lane.worked_s)
+        _of_meter(meter, lane.had_s(meter), lane.part_s / lane.worked_s if lane.worked_s else 1.0)
         for meter in lane.meters
-        if meter.used_s > 0.0 and not (searching and meter.name == LEARNED)
+        if meter.used_s > 0.0 and meter.whole is None and not (searching and meter.name == LEARNED)
     ]
     if lane.bounded_s > BINDING * lane.worked_s:
         size = lane.window_s / lane.bounded_s
@@ -59,11 +61,11 @@ def shares(lane: Lane) -> tuple[Share, ...]:
     return tuple(sorted(found, key=lambda share: -share.used))
 
 
-def _of_meter(meter: Meter, worked_s: float) -> Share:
+def _of_meter(meter: Meter, worked_s: float, part: float) -> Share:
     in_bucket_s = max(0.0, meter.depth_s - max(0.0, meter.debt_s))
     used = _capped(meter.used_s, worked_s - meter.since_s + in_bucket_s)
     limit = MINUTE_S / meter.limit if meter.name.startswith(MINIMUM_GAP) else meter.limit
-    return Share(meter.name, limit, used, str(meter.dimension), meter.name == LEARNED)
+    return Share(meter.name, limit, used, str(meter.dimension), meter.name == LEARNED, round(part, 6))
 
 
 def share_of_cap(scheduler: Scheduler) -> Share | None:

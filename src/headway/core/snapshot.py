@@ -145,7 +145,7 @@ def _binding(lane: Lane, now: float) -> tuple[str, float]:
     rate = lane.rate_at(now)
     shares = [(_used(meter, rate * mean[meter.place], now), meter.name) for meter in lane.meters]
     if not lane.window.open:
-        shares.append((lane.in_flight / lane.window.size, "concurrency"))
+        shares.append((lane.in_flight / max(1, lane.window.size), "concurrency"))
     used, name = max(shares, default=(0.0, ""))
     return (name, min(1.0, used)) if used > IDLE_SHARE else ("", used)
 
@@ -175,6 +175,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         if lane.in_flight:
             return Wait(f"breaker: {lane.breaker.said}; its probe")
         return Wait(f"breaker: {lane.breaker.said}; the next probe", lane.breaker.probe_at)
+    if not lane.window.size:
+        return Wait("other jobs: they have all that may be in flight")
     if lane.in_flight >= lane.window.size:
         return Wait(f"concurrency: {lane.window.size} in flight")
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:

@@ -92,14 +92,17 @@ class Window:
     def configure(self, configured: int | None) -> None:
         """A new maximum. What was learned below it stays; an unlearned window moves with it."""
         was_at_top = self.size >= self.configured
-        self.configured = configured or OPEN
+        self.configured = OPEN if configured is None else configured
         self.size = self.configured if was_at_top else min(self.size, self.configured)
         self.probe_at = NEVER
 
     def scale(self, configured: int | None, ratio: float) -> None:
-        """Another part of what may be in flight: what is configured, and what was learned below it."""
+        """Another part of what may be in flight: what is configured, and what was learned below it.
+
+        Nothing at all, while other jobs have all that there is.
+        """
         was_at_top = self.size >= self.configured and self.ceiling >= OPEN
-        self.configured = configured or OPEN
+        self.configured = OPEN if configured is None else configured
         if was_at_top:
             self.size = self.configured
         elif not self.slow_start:
@@ -108,12 +111,15 @@ class Window:
         self.kept = self.kept if self.kept in (0, OPEN) else self._scaled(self.kept, ratio)
 
     def _scaled(self, size: int, ratio: float) -> int:
-        return max(1, min(round(size * ratio), self.configured))
+        return self._within(round(size * ratio))
+
+    def _within(self, size: int) -> int:
+        return min(max(1, size), self.configured)
 
     def resume(self, size: int) -> None:
         """Go on at a size that an earlier run had found."""
         self.slow_start = False
-        self.ceiling = max(1, min(size, self.configured))
+        self.ceiling = self._within(size)
         if self.kept:
             self.kept = self.ceiling
         else:
@@ -159,19 +165,19 @@ class Window:
             return True
         size = min(self.size, in_flight)
         self.ceiling = max(1, size - 1)
-        self.size = max(1, size // 2)
+        self.size = self._within(size // 2)
         self.patience = FIRST_PATIENCE
         return True
 
     def gauge(self, size: int) -> None:
         """The server's answers ask for this size: it queues instead of refusing."""
-        self.size = max(1, min(size, self.configured))
+        self.size = self._within(size)
         self.ceiling = OPEN
         self.credit = 0
 
     def suspect(self, most: int, now: float) -> None:
         """A refusal that may be about this number or about a rate: stay below it until one beyond has told."""
-        self.ceiling = self.size = max(1, min(most, self.configured))
+        self.ceiling = self.size = self._within(most)
         self.patience = FIRST_PATIENCE
         self.credit = 0
         self.probe_at = now + QUIET_S

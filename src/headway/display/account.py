@@ -16,6 +16,8 @@ from headway.stores.records import Job, Use
 MOST_LANES: Final = 12
 #: A lane that was held for less than this was not held back by it.
 SHORT_HOLD_S: Final = 1.0
+#: Whose part of a limit was less than this had others beside it.
+SHARED: Final = 0.99
 #: A window of which so much was used was full.
 FULL: Final = 0.9
 
@@ -103,7 +105,8 @@ def held_back(lane: LaneView) -> str:
     elif top is None:
         text = "no limit was met"
     elif top.binds:
-        text = f"{_limit(top)}{',' if top.found else ''} was the limit, {top.used:.0%} of it used"
+        of = "it" if top.part > SHARED else f"the {top.part:.0%} that were this job's"
+        text = f"{_limit(top)}{',' if top.found else ''} was the limit, {top.used:.0%} of {of} used"
     else:
         text = f"no limit held it back ({top.used:.0%} used of {_limit(top)})"
     if lane.held_s >= SHORT_HOLD_S:

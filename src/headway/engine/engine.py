@@ -129,6 +129,9 @@ class Engine(Turns):
         self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
         self._count_unknown(unknown)
         self._inform(lambda observer: observer.began(self._totals, unknown))
+        announced = self._new_batch()
+        self._sharing.announce(announced, self._scheduler, now, utc)
+        store.commit(announced)
         for share in self._share():
             self._scheduler.lanes[share.lane].share(share.grant, now)
         for text in plan.remarks:
@@ -490,7 +493,8 @@ class Engine(Turns):
             limits = msgspec.convert({**msgspec.structs.asdict(known), **args["limits"]}, Limits)
             self.tell(events.SetLimits(key, limits))
             self._turn()  # At once: the next wish may be about the same lane.
-        return f"new limits for {args['lane']}" if keys else f"there is no lane '{args['lane']}'"
+        new = ", ".join(f"{name} {value:,.10g}" for name, value in args["limits"].items())
+        return f"{args['lane']}: {new}" if keys else f"there is no lane '{args['lane']}'"
 
     def _obey_reopen(self, args: dict[str, Any]) -> str:
         keys = self._named(args["lane"])

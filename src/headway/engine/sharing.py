@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from headway.core.events import Share
-from headway.core.portion import WHOLE, Claim, Grant, claim_of, grant_of
+from headway.core.portion import TURN_S, WHOLE, Claim, Grant, claim_of, grant_of, promised
 from headway.core.scheduler import Scheduler
 from headway.engine.flights import Desk
 from headway.stores.base import Store
@@ -51,10 +51,12 @@ class Sharing:
         news: list[Share] = []
         told: list[Event] = []
         for key, desk in self._desks.items():
-            mine = claim_of(scheduler, scheduler.lanes[key], self._job, self._weight, now)
-            self._claim(batch, desk, mine, utc)
+            lane = scheduler.lanes[key]
+            mine = claim_of(scheduler, lane, self._job, self._weight, now)
             others = [(claimed.name, _decode(claimed.claim)) for claimed in theirs.get(desk.id, ())]
-            grant = grant_of(mine, [claim for _, claim in others])
+            claims = [claim for _, claim in others]
+            grant = grant_of(mine, claims, lane.limits.max_concurrency, turn=int(utc // TURN_S))
+            self._claim(batch, desk, promised(mine, lane, grant), utc)
             if grant.differs(self._granted[key]):
                 self._granted[key] = grant
                 news.append(Share(key, grant))
@@ -64,14 +66,21 @@ class Sharing:
                 told.append(Event(utc, desk.name, "shared", _told(here, grant)))
         return news, told
 
+    def announce(self, batch: Batch, scheduler: Scheduler, now: float, utc: float) -> None:
+        """Say what this job will take before it looks at the others: of two that begin at once, one sees the other."""
+        for key, desk in self._desks.items():
+            mine = claim_of(scheduler, scheduler.lanes[key], self._job, self._weight, now)
+            self._claim(batch, desk, mine, utc)
+
     def _claim(self, batch: Batch, desk: Desk, mine: Claim, utc: float) -> None:
         """Write down what is wanted: when that changes, and now and then as long as it is anything."""
         before, at_utc = self._claimed.get(desk.key, (None, 0.0))
         if before is None:
             changed = True
         else:
-            changed = mine.hungry != before.hungry or Grant(pace=mine.pace).differs(Grant(pace=before.pace))
-        wants = mine.hungry or mine.use > 0.0 or (before is not None and before.use > 0.0)
+            changed = (mine.hungry, mine.taken) != (before.hungry, before.taken)
+            changed = changed or Grant(pace=mine.pace).differs(Grant(pace=before.pace))
+        wants = mine.hungry or mine.use > 0.0 or mine.taken or (before is not None and before.use > 0.0)
         if changed or (wants and abs(utc - at_utc) >= RENEW_S):
             self._claimed[desk.key] = (mine, utc)
             batch.claims[desk.id] = (_encode(mine), utc)

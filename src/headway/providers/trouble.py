@@ -30,7 +30,7 @@ _TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
     ),
     (
         aiohttp.ClientConnectorSSLError,
-        "no TLS connection to {host} ({text}): check whether base_url should be https",
+        "no TLS connection to {host}: check base_url, which may have to begin with http:// instead of https://",
     ),
     (
         aiohttp.ClientConnectorDNSError,

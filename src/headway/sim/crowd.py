@@ -8,7 +8,7 @@ from typing import Final
 from headway.core.commands import Command, Done, Wake
 from headway.core.events import Admitted, Cancelled, Event, Finished, Share
 from headway.core.model import Unit
-from headway.core.portion import Grant, claim_of, grant_of
+from headway.core.portion import TURN_S, Grant, claim_of, grant_of
 from headway.core.scheduler import Scheduler
 from headway.sim.world import Policy
 
@@ -85,7 +85,9 @@ class Jobs(Crowd):
                 for place, scheduler in enumerate(self.schedulers)
             ]
             for place, mine in enumerate(claims):
-                grant = grant_of(mine, claims[:place] + claims[place + 1 :])
+                others = claims[:place] + claims[place + 1 :]
+                most = self.schedulers[place].lanes[lane].limits.max_concurrency
+                grant = grant_of(mine, others, most, turn=int(now // TURN_S))
                 if not self.done[place] and grant.differs(self._granted.get((place, lane), Grant())):
                     self._granted[place, lane] = grant
                     news[place].append(Share(lane, grant))
