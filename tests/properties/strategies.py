@@ -40,7 +40,9 @@ def grants() -> st.SearchStrategy[Grant]:
     pace = st.builds(
         Pace, rates, pick([0, 1, 2, 3]), depth_s=pick([1.0, 60.0]), evidence_s=pick([0.0, 5.0, 150.0])
     )
-    return st.builds(Grant, pick([1.0, 0.75, 0.25, 0.02]), st.booleans(), st.none() | pace)
+    return st.builds(
+        Grant, pick([1.0, 0.75, 0.25, 0.02]), st.booleans(), st.none() | pace, places=pick([None, None, 1, 3])
+    )
 
 
 def limits(burst_s: Sequence[float | None] = (None, 0.0, 0.5, 5.0, 60.0)) -> st.SearchStrategy[Limits]:

@@ -346,6 +346,7 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
 
     from headway.cli import session
     from headway.core.finder import LEARNED
+    from headway.core.portion import OUR_PART
     from headway.display.account import cost_of
 
     seen, learned = lane["seen"], lane["learned"]
@@ -356,8 +357,8 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     if line := _lane_wait(seen["wait"], time.time() - (lane["updated_utc"] or 0.0)):
         click.echo(f"  {line}")
     for meter in seen["meters"]:
-        if meter["name"] == LEARNED and not learned.get("found"):
-            continue
+        if (meter["name"] == LEARNED and not learned.get("found")) or meter["name"].endswith(OUR_PART):
+            continue  # Not known yet; or one job's alone, whichever looked last.
         if meter["name"] == LEARNED:
             click.echo(
                 f"  pace found so far: {meter['limit']:,.0f} {meter.get('dimension', 'requests').replace('_', ' ')} a minute"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from headway.core.scheduler import Scheduler
 
 WHOLE: Final = 1.0
+#: How the name of a meter ends that only keeps a part.
+OUR_PART: Final = " (our part)"
 #: However much others use, a job that has something to start gets this much.
 LEAST: Final = 0.02
 #: Probes of a bucket's depth may overdraw a part by this much: beyond it, what they took would be missing for long.
@@ -194,7 +196,7 @@ class Parts:
 
 def _beside(meter: Meter) -> Meter:
     mine = Meter(
-        meter.dimension, meter.limit, meter.period_s, meter.full_at, burst_s=meter.depth_s, name=f"{meter.name} (our part)",
+        meter.dimension, meter.limit, meter.period_s, meter.full_at, burst_s=meter.depth_s, name=meter.name + OUR_PART,
     )  # fmt: skip
     mine.whole = meter
     return mine
