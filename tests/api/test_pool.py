@@ -15,6 +15,8 @@ import pytest
 
 import headway
 from headway import RateLimited, Retry, WorkerPool, WorkerResult, WorkUnit
+from headway.core.model import SUCCESS, LaneSpec, Outcome
+from headway.engine.calls import Calls, End, Flight
 
 
 class Doing:
@@ -368,3 +370,47 @@ def test_a_class_in_place_of_a_worker_is_named() -> None:
     wrong = "4"
     with pytest.raises(headway.HeadwayError, match="max_workers is '4'"):
         headway.WorkerPool(Odd(), max_workers=wrong)
+
+
+@pytest.mark.parametrize("retry", [5, False, "3", {"max_attempts": 2}])
+def test_a_retry_that_is_none_is_named_where_it_is_given(retry: Any) -> None:
+    with pytest.raises(headway.HeadwayError, match=r"^retry is .* — it is headway\.Retry\(max_attempts=…\)$"):
+        WorkerPool(Doing(str), retry=retry)
+
+
+class Moody(Retry):
+    """One that lets itself be made, and fails when a lane wants it."""
+
+    made = False
+
+    def to_core(self) -> Any:
+        if self.made:
+            raise RuntimeError("not today")
+        Moody.made = True
+        return super().to_core()
+
+
+def test_a_unit_has_one_end_whatever_fails_inside() -> None:
+    ends: list[tuple[str, str]] = []
+    pool = WorkerPool(
+        Doing(str), retry=Moody(), on_unit_failed=lambda unit, result: ends.append((unit.status, result.error))
+    )
+    with pool:
+        pool.submit_work_unit(WorkUnit("a"), "x")
+    assert ends == [("failed", "RuntimeError: not today")]
+
+
+async def test_a_call_whose_lane_cannot_be_made_has_no_end_besides_the_exception() -> None:
+    def spec_of(lane: str) -> LaneSpec:
+        raise RuntimeError(lane)
+
+    async def call(flight: Flight) -> Outcome:
+        return SUCCESS
+
+    ends: list[End] = []
+    calls = Calls(spec_of)
+    with pytest.raises(RuntimeError, match="^a$"):
+        calls.submit("a", call, lambda _, end: ends.append(end))
+    assert len(calls) == 0
+    await calls.close()
+    assert ends == []

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
 from headway.api.changes import Changes
 from headway.api.lane_names import LaneNames
-from headway.api.settings import Duration, Limits, Retry, limits_of, seconds
+from headway.api.settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.durations import LONGEST_S
 from headway.core import model
 from headway.core.model import Estimate
@@ -127,10 +127,7 @@ class Options:
                     f"limits has {limits!r} in it", hint="Limits(rpm=…), or a mapping of lanes to such"
                 )
         self._tokens = choices.get("tokens")
-        self.retry = choices.get("retry") or Retry()
-        given: object = self.retry
-        if not isinstance(given, Retry):
-            raise UsageError(f"retry is {given!r}", hint="it is headway.Retry(max_attempts=…)")
+        self.retry = retry_of(choices.get("retry"), Retry())
         self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
         self.max_duration_s = seconds(choices.get("max_duration", 0), "max_duration")
         self.max_cost = choices.get("max_cost", 0.0)

@@ -26,7 +26,7 @@ from headway.api.interrupts import say
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
-from headway.api.settings import Duration, Retry, seconds
+from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
@@ -82,12 +82,14 @@ Callback = Callable[[Any, WorkerResult], object]
 class _Work:
     """One unit on its way."""
 
-    __slots__ = ("kept", "prompt", "result", "slot", "unit", "view")
+    __slots__ = ("kept", "over", "prompt", "result", "slot", "unit", "view")
 
     def __init__(self, unit: Any, view: WorkUnit, prompt: str) -> None:
         self.unit, self.view, self.prompt = unit, view, prompt
         self.kept: Kept | None = None
         self.slot: int | None = None
+        #: Whether its end was told: that is done once, whatever fails.
+        self.over = False
         self.result: WorkerResult | None = None
 
 
@@ -134,7 +136,7 @@ class WorkerPool:
         self._max_workers = max_workers
         self._timeout_s = seconds(timeout, "timeout")
         self._on_complete, self._on_failed = on_unit_complete, on_unit_failed
-        self._retry = retry or Retry(max_attempts=1)
+        self._retry = retry_of(retry, Retry(max_attempts=1))
         self._changed = threading.Condition()
         self._active = 0
         self._calling_back = 0
@@ -392,6 +394,9 @@ class WorkerPool:
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
         """Everything about the unit is known, and on record: its worker is free, its callback is called."""
+        if work.over:
+            return
+        work.over = True
         good = status is Status.SUCCEEDED
         self._failed_units += not good
         work.view.status, work.view.result = str(status), result

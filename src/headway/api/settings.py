@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from headway.api.checks import brief
 from headway.config.durations import parse_duration
 from headway.core import model
 from headway.errors import UsageError
@@ -112,6 +113,15 @@ def seconds(value: Duration, name: str) -> float:
         return parse_duration(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name} is {value!r}", hint=str(error)) from None
+
+
+def retry_of(given: object, default: Retry) -> Retry:
+    """What was given as `retry`: one, or None for the default."""
+    if given is None:
+        return default
+    if not isinstance(given, Retry):
+        raise UsageError(f"retry is {brief(given)}", hint="it is headway.Retry(max_attempts=…)")
+    return given
 
 
 def limits_of(limits: Limits | Mapping[str, Limits] | None, lane: str) -> model.Limits:

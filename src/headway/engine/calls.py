@@ -123,18 +123,19 @@ class Calls(Turns):
         """Add a call; `unit` has what else the scheduler may know of it (an estimate, a priority, its length)."""
         if self._closed:
             raise RuntimeError("closed")
+        if self._last is None and lane not in self._scheduler.lanes:
+            self._open(lane)  # First: whoever hears of an exception here hears of no end besides.
         index = self._next
+        made = Unit(index, lane, **unit)
         self._next = index + 1
         flight = self._flights[index] = Flight(index, lane, call, ended)
         if self._last is not None:
             self._loop.call_soon(self._end_late, flight, self._last)
             return flight
-        if lane not in self._scheduler.lanes:
-            self._open(lane)
         if lane in self._stopped:
             self._loop.call_soon(self._end_stopped, flight)
             return flight
-        self._source.add(Unit(index, lane, **unit))
+        self._source.add(made)
         if lane not in self._fed:
             self._fed.add(lane)
             self.tell(events.MoreWork(lane))
