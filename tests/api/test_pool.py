@@ -341,7 +341,7 @@ def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:
             pool.submit_work_unit("same", "twice")
         go_on.set()
         assert pool.wait_for_completion(10)
-        assert pool.submit_work_unit("same", "later")  # It is on record.
+        assert pool.submit_work_unit("same", "once")  # It is on record.
     assert calls == ["once"]
 
 
@@ -393,7 +393,9 @@ class Moody(Retry):
 def test_a_unit_has_one_end_whatever_fails_inside() -> None:
     ends: list[tuple[str, str]] = []
     pool = WorkerPool(
-        Doing(str), retry=Moody(), on_unit_failed=lambda unit, result: ends.append((unit.status, result.error))
+        Doing(str),
+        retry=Moody(),
+        on_unit_failed=lambda unit, result: ends.append((unit.status, result.error)),
     )
     with pool:
         pool.submit_work_unit(WorkUnit("a"), "x")
@@ -409,8 +411,37 @@ async def test_a_call_whose_lane_cannot_be_made_has_no_end_besides_the_exception
 
     ends: list[End] = []
     calls = Calls(spec_of)
-    with pytest.raises(RuntimeError, match="^a$"):
+    with pytest.raises(RuntimeError, match=r"^a$"):
         calls.submit("a", call, lambda _, end: ends.append(end))
     assert len(calls) == 0
     await calls.close()
     assert ends == []
+
+
+def test_units_that_were_changed_under_their_id_are_told_once(tmp_path: Path) -> None:
+    brought: list[Any] = []
+
+    def run(job_id: str = "job", **given: tuple[str, Any]) -> list[Any]:
+        brought.clear()
+        pool = WorkerPool(
+            Doing(str.upper),
+            job_id,
+            tmp_path / "h.db",
+            on_unit_complete=lambda _, done: brought.append(done.output),
+        )
+        with pool:
+            for key, (prompt, payload) in given.items():
+                pool.wait_for_available_slot()
+                pool.submit_work_unit(WorkUnit(key, payload), prompt)
+        return sorted(brought)
+
+    run(a=("x", {"n": 1, "m": 2}), b=("y", None), c=("z", object()))
+    assert run(a=("x", {"m": 2, "n": 1}), b=("y", None), c=("z", object())) == ["X", "Y", "Z"]
+    told = r"^2 units were changed under the same id since being answered, and have their old answer \(the first: 'a'\)"
+    with pytest.warns(UserWarning, match=told) as warned:
+        assert run(a=("x", {"n": 3}), b=("new", None), c=("z", None)) == ["X", "Y", "Z"]
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match=r"^1 unit was changed .*give another id or another job_id=…$"):
+        run(b=("new", None))
+    assert run("another", b=("new", None)) == ["NEW"]

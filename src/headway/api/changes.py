@@ -29,11 +29,24 @@ def digest_of(item: Any) -> str | None:
         return None
 
 
+class Words(msgspec.Struct, frozen=True):
+    """How whoever brings the items calls them, and what names them."""
+
+    item: str = "item"
+    key: str = "key"
+    again: str = "to call again, give another key=… or another name=…"
+
+
+ITEMS: Final = Words()
+UNITS: Final = Words("unit", "id", "to run it again, give another id or another job_id=…")
+
+
 class Changes:
     """The items of one run that are not what they were."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Words = ITEMS) -> None:
         self._keys: list[str] = []
+        self._words = words
         self._where = caller()
 
     def compare(self, key: str, item: Any, kept: str | None) -> None:
@@ -43,12 +56,17 @@ class Changes:
 
     def tell(self) -> None:
         """Once, if there are any."""
-        count = len(self._keys)
-        if count:
-            items, some = ("1 item was", "has its") if count == 1 else (f"{count:,} items were", "have their")
-            warnings.warn_explicit(
-                f"{items} changed under the same key since being answered, and {some} old answer "
-                f"(the first: {self._keys[0]!r}); to call again, give another key=… or another name=…",
-                UserWarning,
-                *self._where,
-            )
+        keys, self._keys = self._keys, []
+        if not keys:
+            return
+        item, key, again = self._words.item, self._words.key, self._words.again
+        count = len(keys)
+        items, some = (
+            (f"1 {item} was", "has its") if count == 1 else (f"{count:,} {item}s were", "have their")
+        )
+        warnings.warn_explicit(
+            f"{items} changed under the same {key} since being answered, and {some} old answer "
+            f"(the first: {keys[0]!r}); {again}",
+            UserWarning,
+            *self._where,
+        )

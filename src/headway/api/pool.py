@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from headway.api.attempt import current
+from headway.api.changes import UNITS, Changes, digest_of
 from headway.api.failures import outcome_of
 from headway.api.interrupts import say
 from headway.api.keeping import Keeping
@@ -82,11 +83,12 @@ Callback = Callable[[Any, WorkerResult], object]
 class _Work:
     """One unit on its way."""
 
-    __slots__ = ("kept", "over", "prompt", "result", "slot", "unit", "view")
+    __slots__ = ("digest", "kept", "over", "prompt", "result", "slot", "unit", "view")
 
     def __init__(self, unit: Any, view: WorkUnit, prompt: str) -> None:
         self.unit, self.view, self.prompt = unit, view, prompt
         self.kept: Kept | None = None
+        self.digest: str | None = None
         self.slot: int | None = None
         #: Whether its end was told: that is done once, whatever fails.
         self.over = False
@@ -151,6 +153,8 @@ class WorkerPool:
         self._failure: Exception | None = None
         self._failed_units = 0
         self._interrupted = False
+        #: Made here, where the caller's line is known.
+        self._changes = Changes(UNITS)
 
     # -- from any thread ----------------------------------------------------------------------------------------
 
@@ -222,6 +226,7 @@ class WorkerPool:
             self._background.result(self._end())
         finally:
             self._background.__exit__(None, None, None)
+        self._changes.tell()
         if came:
             raise KeyboardInterrupt
 
@@ -294,14 +299,16 @@ class WorkerPool:
         try:
             if self._ledger is not None:
                 key = work.view.id
-                payload = _json({"prompt": work.prompt, "payload": work.view.payload})
+                given = {"prompt": work.prompt, "payload": work.view.payload}
                 work.kept = self._ledger.known([key], ours=True).get(key) or self._ledger.add(
-                    key, LANE, payload
+                    key, LANE, _json(given)
                 )
                 if work.kept.value is not None:
+                    self._changes.compare(key, given, work.kept.digest)
                     work.result = _KEEPING.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
+                work.digest = digest_of(given)  # Now: a worker may write into it.
             work.view.status = "assigned"
             self._calls.submit(
                 LANE,
@@ -312,7 +319,7 @@ class WorkerPool:
             self._over(work, Status.FAILED, WorkerResult(False, error=f"{type(error).__name__}: {error}"))
 
     async def _attempt(self, work: _Work, flight: Flight) -> Outcome:
-        flight.value = work
+        flight.value, work.result = work, None
         slot = work.slot = self._slots.pop()
         if self._ledger is not None and work.kept is not None:
             self._ledger.set_worker(slot, "busy")
@@ -389,7 +396,7 @@ class WorkerPool:
             return
         number = work.kept.attempts + flight.attempts
         self._ledger.ended(
-            work.kept.index, number, flight, end, _recorded(result), lambda _, end: self._over(work, end.status, result), work.slot
+            work.kept.index, number, flight, end, _recorded(result), lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
