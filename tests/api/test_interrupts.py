@@ -367,8 +367,11 @@ class Work:
     def execute(self, prompt, payload, timeout):
         return headway.WorkerResult(success=True, output=blocking(int(prompt)))
 
+def failed(unit, result):
+    say(f"failed {result.error}")
+
 def main():
-    pool = headway.WorkerPool(Work(), "pool", "h.db", max_workers=4)
+    pool = headway.WorkerPool(Work(), "pool", "h.db", max_workers=4, on_unit_failed=failed)
     WITH
         for number in range(100):
             pool.wait_for_available_slot()
@@ -426,3 +429,5 @@ def test_a_pools_second_ctrl_c_cancels_and_its_units_are_there_to_be_done(
     state, units = status_of(tmp_path)
     assert (state, units.pop("succeeded")) == ("interrupted", 1)
     assert units == {"pending": 4}
+    failed = [line for line in script.said() if line.startswith("failed")]
+    assert failed == ["failed it was cancelled while it ran"] * 4

@@ -35,6 +35,10 @@ class End(msgspec.Struct, frozen=True, gc=False):
 
 
 DONE: Final = End(Status.SUCCEEDED)
+#: What an interruption makes of a unit: one that never ran, one that ran, and one that waited for another try.
+_UNSTARTED: Final = End(Status.SKIPPED, "interrupted", "the run was interrupted before it could start")
+_CUT_SHORT: Final = End(Status.CANCELLED, "interrupted", "it was cancelled while it ran")
+_UNTRIED: Final = End(Status.SKIPPED, "interrupted", "the run was interrupted before it could be tried again")
 NO_COSTS: Final[Costs] = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -173,9 +177,7 @@ class Calls(Turns):
         """Start nothing more; what is in flight finishes, or is cancelled too. What has not started is skipped."""
         self.tell(events.Abort("cancel" if cancel else "drain"))
         for flight in [flight for flight in self._flights.values() if flight.task is None]:
-            self._end(
-                flight, End(Status.SKIPPED, "interrupted", "the run was interrupted before it could start")
-            )
+            self._end(flight, _left(flight))
 
     async def close(self) -> None:
         """Call off whatever is left, and wait until it is gone."""
@@ -306,12 +308,18 @@ class Calls(Turns):
     def _done_all(self, command: commands.Done) -> None:
         """Only after an interruption, a deadline or a spent budget: whoever is left has not started."""
         codes = {"deadline": "the deadline passed", "budget": "the budget is used up"}
-        code = command.reason if command.reason in codes else "interrupted"
-        message = codes.get(code, "the run was interrupted before it could start")
-        self._last = End(Status.SKIPPED, code, message)
+        code = command.reason
+        self._last = End(Status.SKIPPED, code, codes[code]) if code in codes else _UNSTARTED
         for flight in list(self._flights.values()):
-            self._end(flight, self._last)
+            self._end(flight, _left(flight) if self._last is _UNSTARTED else self._last)
 
     def _end_late(self, flight: Flight, end: End) -> None:
         if flight.index in self._flights:
             self._end(flight, end)
+
+
+def _left(flight: Flight) -> End:
+    """How a unit that an interruption leaves ends."""
+    if not flight.attempts:
+        return _UNSTARTED
+    return _CUT_SHORT if flight.outcome is None else _UNTRIED
