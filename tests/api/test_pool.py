@@ -445,3 +445,71 @@ def test_units_that_were_changed_under_their_id_are_told_once(tmp_path: Path) ->
     with pytest.warns(UserWarning, match=r"^1 unit was changed .*give another id or another job_id=…$"):
         run(b=("new", None))
     assert run("another", b=("new", None)) == ["NEW"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        (WorkUnit(5), "the id of the unit is 5 — it is a text that is not empty"),  # type: ignore[arg-type]
+        (WorkUnit(""), "the id of the unit is '' — it is a text that is not empty"),
+        ("", "the id of the unit is '' — it is a text that is not empty"),
+        (
+            {"name": "a"},
+            "unit is a dict and has no id — give it one: WorkUnit('…'), {'id': …} or an object with .id",
+        ),
+        (7, "unit is 7 and has no id — give it one: WorkUnit('…'), {'id': …} or an object with .id"),
+    ],
+)
+def test_a_unit_without_a_good_id_is_named_at_the_call(unit: Any, said: str) -> None:
+    with WorkerPool(Doing(str)) as pool:
+        with pytest.raises(headway.HeadwayError) as caught:
+            pool.submit_work_unit(unit, "x")
+        assert pool.active == 0
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("timeout", ["x", -1, float("nan"), True])
+def test_waits_that_are_no_time_are_named_at_the_call(timeout: Any) -> None:
+    with WorkerPool(Doing(str)) as pool:
+        for wait in (pool.wait_for_completion, pool.wait_for_available_slot):
+            with pytest.raises(
+                headway.HeadwayError, match=r"^timeout is .* — it is seconds, 0 or more; None"
+            ):
+                wait(timeout)
+            assert wait(float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"on_unit_complete": 5},
+            "on_unit_complete is 5 — it is a function of two: on_unit_complete(unit, result)",
+        ),
+        (
+            {"on_unit_failed": "f"},
+            "on_unit_failed is 'f' — it is a function of two: on_unit_failed(unit, result)",
+        ),
+        ({"store": 5}, 'store is 5 — it is the path of a file: store="work.db"'),
+        ({"job_id": 5}, "job_id is 5 — it is a text: the name of the job in the store"),
+        ({"max_workers": "4"}, "max_workers is '4' — it is a whole number, 1 or more"),
+        ({"max_workers": True}, "max_workers is True — it is a whole number, 1 or more"),
+    ],
+)
+def test_arguments_of_a_pool_are_checked_when_it_is_made(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(headway.HeadwayError) as caught:
+        WorkerPool(Doing(str), **given)
+    assert str(caught.value) == said
+
+
+def test_an_id_that_is_under_way_is_refused_without_a_store_too() -> None:
+    worker = Gate()
+    with WorkerPool(worker) as pool:
+        assert pool.submit_work_unit("same", "x")
+        with pytest.raises(
+            headway.HeadwayError, match="the unit 'same' is under way already — an id names one unit"
+        ):
+            pool.submit_work_unit("same", "x")
+        worker.open.set()
+        assert pool.wait_for_completion(10)
+        assert pool.submit_work_unit("same", "x")

@@ -18,3 +18,44 @@ def brief(thing: object) -> str:
     except Exception:
         text = f"a {type(thing).__name__}"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def named(thing: object) -> str:
+    """Something that may be large, or private: what it is, and never what it holds."""
+    if isinstance(thing, str | int | float | None):
+        text = repr(thing)
+        return text if len(text) <= 40 else f"{text[:39]}…"
+    name = getattr(thing, "__name__", None)
+    return f"the {type(thing).__name__} {name}" if name else f"a {type(thing).__name__}"
+
+
+def must_be_whole(value: object, name: str, least: int, hint: str) -> None:
+    """A whole number; True is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"{name} is {brief(value)}", hint=hint)
+
+
+def must_be_number(value: object, name: str, hint: str) -> None:
+    """A number of 0 or more; neither True nor NaN is one."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise UsageError(f"{name} is {brief(value)}", hint=hint)
+
+
+def must_be_function(value: object, name: str, hint: str) -> None:
+    """Something to call, or None."""
+    if value is not None and not callable(value):
+        raise UsageError(f"{name} is {brief(value)}", hint=hint)
+
+
+def must_be_text(value: object, name: str, hint: str) -> None:
+    """A text, or None."""
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{name} is {brief(value)}", hint=hint)
+
+
+def path_of(value: str | PathLike[str] | None, name: str) -> str | None:
+    """Where something is kept, as a text."""
+    given: object = fspath(value) if isinstance(value, PathLike) else value
+    if given is None or (isinstance(given, str) and given):
+        return given
+    raise UsageError(f"{name} is {brief(value)}", hint=f'it is the path of a file: {name}="work.db"')

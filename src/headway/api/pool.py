@@ -15,13 +15,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from headway.api.attempt import current
 from headway.api.changes import UNITS, Changes, digest_of
+from headway.api.checks import (
+    brief,
+    must_be_function,
+    must_be_number,
+    must_be_text,
+    must_be_whole,
+    named,
+    path_of,
+)
 from headway.api.failures import outcome_of
 from headway.api.interrupts import say
 from headway.api.keeping import Keeping
@@ -129,12 +138,13 @@ class WorkerPool:
                 f"worker is a {type(worker).__name__} without execute",
                 hint="it has a method execute(prompt, payload, timeout) that returns a WorkerResult",
             )
-        given: object = max_workers
-        if not isinstance(given, int) or given < 1:
-            raise UsageError(f"max_workers is {max_workers!r}", hint="1 is the least")
+        must_be_whole(max_workers, "max_workers", 1, "it is a whole number, 1 or more")
+        must_be_text(job_id, "job_id", "it is a text: the name of the job in the store")
+        for name, callback in (("on_unit_complete", on_unit_complete), ("on_unit_failed", on_unit_failed)):
+            must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
         self._worker = worker
         self._name = job_id or type(worker).__qualname__
-        self._store = None if store is None else fspath(store)
+        self._store = path_of(store, "store")
         self._max_workers = max_workers
         self._timeout_s = seconds(timeout, "timeout")
         self._on_complete, self._on_failed = on_unit_complete, on_unit_failed
@@ -142,7 +152,7 @@ class WorkerPool:
         self._changed = threading.Condition()
         self._active = 0
         self._calling_back = 0
-        #: Ids on record: two units of one id at once would be one.
+        #: Ids of what has no end yet: two units of one id at once would be one.
         self._under_way: set[str] = set()
         self._running = False
         self._threads = Threads("headway-worker")
@@ -191,12 +201,9 @@ class WorkerPool:
                 raise self._failure
             if self._active >= self._max_workers:
                 return False
-            if self._store is not None:
-                if view.id in self._under_way:
-                    raise UsageError(
-                        f"the unit '{view.id}' is under way already", hint="an id names one unit"
-                    )
-                self._under_way.add(view.id)
+            if view.id in self._under_way:
+                raise UsageError(f"the unit '{view.id}' is under way already", hint="an id names one unit")
+            self._under_way.add(view.id)
             self._active += 1
         work = _Work(unit, view, prompt)
         self._background.soon(lambda: self._submit(work))
@@ -204,11 +211,13 @@ class WorkerPool:
 
     def wait_for_available_slot(self, timeout: float | None = None) -> bool:
         """Wait until a unit can be submitted; False when that took too long."""
+        timeout = _wait_s(timeout)
         with self._changed:
             return self._changed.wait_for(lambda: self._active < self._max_workers, timeout)
 
     def wait_for_completion(self, timeout: float | None = None) -> bool:
         """Wait until nothing is under way and every callback has returned; False when that took too long."""
+        timeout = _wait_s(timeout)
         with self._changed:
             idle = self._changed.wait_for(lambda: not (self._active or self._calling_back), timeout)
         if self._failure is not None:
@@ -434,12 +443,22 @@ class WorkerPool:
             self._changed.notify_all()
 
 
+def _wait_s(timeout: float | None) -> float | None:
+    """How long to wait, as a lock takes it."""
+    if timeout is None:
+        return None
+    must_be_number(timeout, "timeout", "it is seconds, 0 or more; None waits until it is so")
+    return min(timeout, threading.TIMEOUT_MAX)
+
+
 def _view(unit: Any) -> WorkUnit:
     """The unit as the pool sees it; a `WorkUnit` is filled in, everything else is left alone."""
-    if isinstance(unit, WorkUnit):
-        return unit
-    if isinstance(unit, str):
-        return WorkUnit(unit)
+    if isinstance(unit, WorkUnit | str):
+        view = WorkUnit(unit) if isinstance(unit, str) else unit
+        given: object = view.id
+        if not isinstance(given, str) or not given:
+            raise UsageError(f"the id of the unit is {brief(given)}", hint="it is a text that is not empty")
+        return view
     found = (
         unit
         if isinstance(unit, Mapping)
@@ -447,7 +466,8 @@ def _view(unit: Any) -> WorkUnit:
     )
     if found.get("id") in (None, ""):
         raise UsageError(
-            "a unit has no id", hint="give it one: WorkUnit('…'), {'id': …} or an object with .id"
+            f"unit is {named(unit)} and has no id",
+            hint="give it one: WorkUnit('…'), {'id': …} or an object with .id",
         )
     return WorkUnit(str(found["id"]), found.get("payload"))
 
