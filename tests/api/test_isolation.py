@@ -273,7 +273,7 @@ def test_inline_and_thread_are_what_they_say() -> None:
     [
         ({"isolation": "fork"}, "isolation is 'fork' — it is process, thread or inline"),
         ({"workers": 2}, 'workers is for worker processes — set isolation="process" too'),
-        ({"isolation": "process", "workers": -1}, "workers is -1 — it is 0 or more"),
+        ({"isolation": "process", "workers": -1}, "workers is -1 — it is a whole number, 0 or more"),
     ],
 )
 def test_mistakes_are_told(choices: dict[str, Any], said: str) -> None:

@@ -591,6 +591,67 @@ def test_what_makes_no_sense_in_a_lane_or_a_retry_is_named_and_nothing_hangs() -
             made()
 
 
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"db": 5, "key": str}, 'db is 5 — it is the path of a file: db="work.db"'),
+        ({"db": "", "key": str}, "db is '' — it is the path of a file: db=\"work.db\""),
+        ({"name": 7}, "name is 7 — it is a text: the name of the job in the file"),
+        ({"returns": "int"}, "returns is 'int' — it is a type: int, list[str], a dataclass"),
+        ({"limits": 5}, "limits is 5 — it is headway.Limits(rpm=…), or a mapping of lanes to such"),
+        ({"limits": {"a": 5}}, "limits has 5 for the lane 'a' — it is headway.Limits(rpm=…)"),
+        ({"limits": {1: Limits()}}, "limits has the lane 1 — a lane's name is a text"),
+        ({"concurrency": "4"}, "concurrency is '4' — it is a whole number; 0 is no cap"),
+        ({"concurrency": True}, "concurrency is True — it is a whole number; 0 is no cap"),
+        ({"max_cost": "1"}, "max_cost is '1' — it is a number of USD; 0 is no cap"),
+        ({"isolation": "process", "memory_limit": "1GB"}, "memory_limit is '1GB' — it is a number of bytes, 0 or more"),
+        ({"retry": False}, "retry is False — it is headway.Retry(max_attempts=…)"),
+        ({"progress": "yes"}, "progress is 'yes' — it is True, False or None"),
+        ({"lane": ""}, "lane is '' — it is a name that is not empty, or a function that gives one"),
+        ({"lane": 5}, "lane is 5 — it is a name that is not empty, or a function that gives one"),
+    ],
+)  # fmt: skip
+def test_each_argument_is_checked_before_anything_is_called(choices: dict[str, Any], said: str) -> None:
+    called: list[int] = []
+    with pytest.raises(headway.HeadwayError) as caught:
+        headway.map(called.append, [1], **choices)
+    assert str(caught.value) == said
+    assert called == []
+
+
+def test_numbers_of_a_retry_say_that_they_are_numbers() -> None:
+    for wrong in ("3", True, 0):
+        with pytest.raises(
+            headway.HeadwayError, match=f"max_attempts is {wrong!r} — it is a whole number; 1 is"
+        ):
+            Retry(max_attempts=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ordered", " here: it is one of headway.stream"),
+        ("orderd", "; did you mean 'ordered'?"),
+        ("limit", "; did you mean 'limits'?"),
+        ("on_eror", "; did you mean 'on_error'?"),
+        ("rpm", "; did you mean limits=headway.Limits(rpm=…)?"),
+        ("max_attempts", "; did you mean retry=headway.Retry(max_attempts=…)?"),
+        ("max_workers", "; did you mean 'concurrency'?"),
+    ],
+)
+def test_an_argument_that_there_is_not_says_what_was_meant(name: str, said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        headway.map(halve, [1], **{name: True})  # type: ignore[call-overload]
+    assert str(caught.value) == f"there is no argument '{name}'{said}"
+
+
+def test_an_argument_like_none_that_there_is_gets_the_list_of_them() -> None:
+    with pytest.raises(
+        TypeError, match=r"'zzz': concurrency, db, .*, on_error \(map and amap\), ordered \(stream\)$"
+    ):
+        headway.map(halve, [1], zzz=1)  # type: ignore[call-overload]
+
+
 def test_a_function_that_yields_is_no_call() -> None:
     def numbers(number: int) -> Iterator[int]:
         yield number

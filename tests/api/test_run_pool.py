@@ -171,3 +171,13 @@ def test_arguments_in_the_wrong_order_are_named() -> None:
         wrong(print, 4, [1])
     with pytest.raises(headway.HeadwayError, match="concurrency is 'four'"):
         wrong([1], "four", print)
+
+
+def test_what_cannot_be_asked_is_named() -> None:
+    wrong: Any = True
+    with pytest.raises(
+        headway.HeadwayError, match="is_interrupted is True — it is a function that says whether to stop"
+    ):
+        headway.run_pool([1], 4, str, wrong)
+    with pytest.raises(headway.HeadwayError, match="concurrency is True — it is a whole number"):
+        headway.run_pool([1], wrong, str)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from os import PathLike, fspath
+from difflib import get_close_matches
+from os import PathLike
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
+import msgspec
+
 from headway.api.changes import Changes
+from headway.api.checks import brief, must_be_number, must_be_text, must_be_whole, named, path_of
 from headway.api.lane_names import LaneNames
 from headway.api.settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.durations import LONGEST_S
@@ -22,6 +26,8 @@ Isolation = Literal["process", "thread", "inline"]
 
 #: The lane of items that no function sorts.
 LANE: Final = "calls"
+#: From here on an argument is taken for one that was mistyped.
+_ALIKE: Final = 0.7
 
 
 class Choices(TypedDict, Generic[T], total=False):
@@ -80,10 +86,10 @@ def check_work(call: Any, items: Any, *, call_name: str = "call", usage: str = "
             hint = "name the function and do not call it: it is called for every item"
         else:
             hint = "it is a function of one item, plain or async"
-        raise UsageError(f"{call_name} is {_shown(call)}", hint=hint)
+        raise UsageError(f"{call_name} is {named(call)}", hint=hint)
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         raise UsageError(
-            f"{call_name} is {_shown(call)}", hint="it yields: let it return one value for its item"
+            f"{call_name} is {named(call)}", hint="it yields: let it return one value for its item"
         )
     if not _iterable(items):
         made = inspect.isgeneratorfunction(items) or inspect.isasyncgenfunction(items)
@@ -92,7 +98,7 @@ def check_work(call: Any, items: Any, *, call_name: str = "call", usage: str = "
             if made
             else "give a list, a generator, anything that can be iterated"
         )
-        raise UsageError(f"items is {_shown(items)}", hint=hint)
+        raise UsageError(f"items is {named(items)}", hint=hint)
 
 
 def _iterable(items: Any) -> bool:
@@ -100,32 +106,70 @@ def _iterable(items: Any) -> bool:
     return isinstance(items, Iterable | AsyncIterable) or hasattr(type(items), "__getitem__")
 
 
-def _shown(thing: Any) -> str:
-    """An argument in a message: short, and never whatever a large one holds."""
-    if isinstance(thing, str | int | float | None):
-        text = repr(thing)
-        return text if len(text) <= 40 else f"{text[:39]}…"
-    name = getattr(thing, "__name__", None)
-    return f"the {type(thing).__name__} {name}" if name else f"a {type(thing).__name__}"
+#: Arguments of some and not of all, and whose they are.
+_ONLY: Final = {"on_error": "map and amap", "ordered": "stream"}
+#: What other libraries call it.
+_ELSEWHERE: Final = {"max_workers": "concurrency", "max_concurrency": "concurrency", "processes": "workers"}
+
+
+def _unknown(name: str) -> str:
+    """What to say of an argument that there is not."""
+    said = f"there is no argument '{name}'"
+    if name in _ONLY:
+        return f"{said} here: it is one of headway.{_ONLY[name]}"
+    for kind, argument in ((Limits, "limits"), (Retry, "retry")):
+        if name in kind.__slots__ and name not in _ELSEWHERE:
+            return f"{said}; did you mean {argument}=headway.{kind.__name__}({name}=…)?"
+    names = [*sorted(Choices.__annotations__), *_ONLY]
+    meant = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, names, 1, _ALIKE)), None)
+    if meant is not None:
+        return f"{said}; did you mean '{meant}'?"
+    some = ", ".join(f"{each} ({whose})" for each, whose in _ONLY.items())
+    return f"{said}: {', '.join(sorted(Choices.__annotations__))}, {some}"
+
+
+def _check_limits(limits: object) -> None:
+    """One for all lanes, or a mapping of them."""
+    if isinstance(limits, Mapping):
+        for lane, each in limits.items():
+            if not isinstance(lane, str):
+                raise UsageError(f"limits has the lane {brief(lane)}", hint="a lane's name is a text")
+            if each is not None and not isinstance(each, Limits):
+                raise UsageError(
+                    f"limits has {brief(each)} for the lane {lane!r}", hint="it is headway.Limits(rpm=…)"
+                )
+    elif limits is not None and not isinstance(limits, Limits):
+        raise UsageError(
+            f"limits is {brief(limits)}", hint="it is headway.Limits(rpm=…), or a mapping of lanes to such"
+        )
+
+
+def _check_type(returns: Any) -> None:
+    """Something that values can be read as."""
+    if returns is Any:
+        return
+    try:
+        msgspec.json.Decoder(returns)
+    except Exception as error:  # Whatever reading the hints of somebody's class may raise.
+        hint = "it is a type: int, list[str], a dataclass"
+        if isinstance(returns, type):
+            hint = f"values cannot be read as it: {error}"
+        raise UsageError(f"returns is {brief(returns)}", hint=hint) from None
 
 
 class Options:
     """The same in the scheduler's words, checked."""
 
     def __init__(self, choices: Choices[Any]) -> None:
-        unknown = sorted(set(choices) - Choices.__annotations__.keys())
-        if unknown:
-            raise TypeError(
-                f"there is no argument '{unknown[0]}': {', '.join(sorted(Choices.__annotations__))}"
+        for name in sorted(set(choices) - Choices.__annotations__.keys()):
+            raise TypeError(_unknown(name))
+        lane: object = choices.get("lane", LANE)
+        if not callable(lane) and not (isinstance(lane, str) and lane):
+            raise UsageError(
+                f"lane is {brief(lane)}", hint="it is a name that is not empty, or a function that gives one"
             )
-        lane = choices.get("lane", LANE)
         self._limits = choices.get("limits")
-        found = self._limits.values() if isinstance(self._limits, Mapping) else [self._limits]
-        for limits in found:
-            if limits is not None and not isinstance(limits, Limits):
-                raise UsageError(
-                    f"limits has {limits!r} in it", hint="Limits(rpm=…), or a mapping of lanes to such"
-                )
+        _check_limits(self._limits)
         self._tokens = choices.get("tokens")
         self.retry = retry_of(choices.get("retry"), Retry())
         self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
@@ -133,17 +177,20 @@ class Options:
         self.max_cost = choices.get("max_cost", 0.0)
         self.concurrency = choices.get("concurrency", 0)
         self.progress = choices.get("progress")
-        self.lane_of: Callable[[Any], str] = lane if callable(lane) else lambda _: lane
+        if self.progress not in (None, True, False):
+            raise UsageError(f"progress is {brief(self.progress)}", hint="it is True, False or None")
+        self.lane_of: Callable[[Any], Any] = lane if callable(lane) else lambda _: lane
         self.lane_names = LaneNames(self._limits) if isinstance(self._limits, Mapping) else None
         if self._limits and isinstance(self._limits, Mapping) and "lane" not in choices:
             self._must_have_lane(LANE, self._limits)
-        db = choices.get("db")
-        self.db = None if db is None else fspath(db)
+        self.db = path_of(choices.get("db"), "db")
         self.key = choices.get("key")
-        self.name = choices.get("name", "")
+        must_be_text(choices.get("name"), "name", "it is a text: the name of the job in the file")
+        self.name = choices.get("name") or ""
         #: Made here, where the caller's line is known.
         self.changes = Changes()
         self.returns = choices.get("returns", Any)
+        _check_type(self.returns)
         if (self.db is None) != (self.key is None):
             raise UsageError(
                 "db and key go together",
@@ -153,14 +200,9 @@ class Options:
             raise UsageError(
                 f"key is {self.key!r}", hint="it is a function of the item: key=lambda item: item.id"
             )
-        self._must_count("max_cost", int | float, "0 is no cap, otherwise USD")
-        self._must_count("concurrency", int, "0 is no cap, otherwise 1 or more")
+        must_be_number(self.max_cost, "max_cost", "it is a number of USD; 0 is no cap")
+        must_be_whole(self.concurrency, "concurrency", 0, "it is a whole number; 0 is no cap")
         self._isolate(choices)
-
-    def _must_count(self, name: str, kind: Any, hint: str) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, kind) or not value >= 0:
-            raise UsageError(f"{name} is {value!r}", hint=hint)
 
     @staticmethod
     def _must_have_lane(lane: str, limits: Mapping[str, Limits]) -> None:
@@ -180,7 +222,8 @@ class Options:
         if self.isolation not in (None, *get_args(Isolation)):
             raise UsageError(f"isolation is {self.isolation!r}", hint="it is process, thread or inline")
         for name in ("workers", "recycle_after", "memory_ceiling", "memory_limit"):
-            self._must_count(name, int, "it is 0 or more")
+            kind = "a number of bytes" if name.startswith("memory") else "a whole number"
+            must_be_whole(getattr(self, name), name, 0, f"it is {kind}, 0 or more")
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
         if self.isolation == "process":

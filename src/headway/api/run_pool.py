@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sized
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headway.api.checks import must_be_function, must_be_whole
 from headway.api.interrupts import Interrupts
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run, invoker
@@ -14,7 +15,6 @@ from headway.api.options import Options, check_work
 from headway.api.results import Result, T
 from headway.api.settings import Duration, Limits, Retry
 from headway.api.threads import Threads
-from headway.errors import UsageError
 
 #: An interruption is looked for so often; it is promised to be noticed within 250 ms.
 POLL_S: Final = 0.1
@@ -57,9 +57,8 @@ def run_pool(
     PoolResult(completed=0, errored=0, skipped=100)
     """
     check_work(handler, items, call_name="handler", usage="items, concurrency, handler")
-    given: object = concurrency
-    if not isinstance(given, int) or given < 1:
-        raise UsageError(f"concurrency is {concurrency!r}", hint="one at a time is the least")
+    must_be_whole(concurrency, "concurrency", 1, "it is a whole number; one at a time is the least")
+    must_be_function(is_interrupted, "is_interrupted", "it is a function that says whether to stop")
     limits = Limits(max_concurrency=concurrency)
     options = Options({"limits": limits, "retry": retry, "timeout": timeout, "progress": progress})
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from headway.api.checks import brief
+from headway.api.checks import brief, must_be_number, must_be_whole
 from headway.config.durations import parse_duration
 from headway.core import model
 from headway.errors import UsageError
@@ -52,8 +52,8 @@ class Limits:
         names = ("rpm", "tpm", "input_tpm", "output_tpm", "rpd", "tpd", "max_concurrency")
         told = {name: getattr(self, name) for name in names}
         for name, value in told.items():
-            if value is not None and not (isinstance(value, int | float) and value >= 0):
-                raise UsageError(f"{name} is {value!r}", hint="a limit is a number: 0 (none) or more")
+            if value is not None:
+                must_be_number(value, name, "a limit is a number: 0 (none) or more")
         if self.max_concurrency is not None and self.max_concurrency != int(self.max_concurrency):
             raise UsageError(f"max_concurrency is {self.max_concurrency!r}", hint="calls at once are whole")
         burst_s = None if self.burst == "auto" else seconds(self.burst, "burst")
@@ -83,12 +83,10 @@ class Retry:
     def to_core(self) -> model.Retry:
         """As the scheduler wants it."""
         for name, least, why in (
-            ("max_attempts", 1, "1 is the least: no retry"),
-            ("max_throttles", 0, "0 or more"),
+            ("max_attempts", 1, "it is a whole number; 1 is the least: no retry"),
+            ("max_throttles", 0, "it is a whole number, 0 or more"),
         ):
-            value: object = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise UsageError(f"{name} is {value!r}", hint=why)
+            must_be_whole(getattr(self, name), name, least, why)
         on: object = self.on
         if not isinstance(on, tuple) or not all(isinstance(each, type) for each in on):
             raise UsageError(f"on is {on!r}", hint="a tuple of exceptions: on=(ConnectionError,)")
