@@ -883,3 +883,23 @@ def test_what_has_a_length_gets_a_result_for_each_of_its_items() -> None:
     with pytest.raises(headway.CallsFailed) as caught:
         headway.map(costly, list(range(300)), max_cost=3.0)
     assert len(caught.value.results) == 300
+@pytest.mark.parametrize("name", ["lane", "tokens", "key"])
+def test_a_function_of_the_caller_that_raises_says_which_one_and_for_what(name: str, tmp_path: Path) -> None:
+    fault = KeyError("id")
+
+    def raises(item: str) -> Any:
+        if item == "good":
+            return {"lane": "a", "tokens": 5, "key": item}[name]
+        raise fault
+
+    choices: dict[str, Any] = {name: raises, **({"db": tmp_path / "h.db"} if name == "key" else {})}
+    with pytest.raises(KeyError) as caught:
+        headway.map(str.upper, ["good", "x" * 100], **choices)
+    assert caught.value is fault
+    assert fault.__notes__ == [f"headway: {name}= raised this for the item '{'x' * 58}…"]
+
+
+def test_the_code_of_a_result_is_plain_text() -> None:
+    (result,) = headway.stream(int, ["x"])
+    assert type(result.code) is str
+    assert "code='invalid'" in repr(result)

@@ -157,6 +157,19 @@ def _check_type(returns: Any) -> None:
         raise UsageError(f"returns is {brief(returns)}", hint=hint) from None
 
 
+def _asked(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same function, whose exceptions say what it was asked of."""
+
+    def asked(item: Any) -> Any:
+        try:
+            return function(item)
+        except Exception as error:
+            error.add_note(f"headway: {name}= raised this for the item {brief(item)}")
+            raise
+
+    return asked
+
+
 class Options:
     """The same in the scheduler's words, checked."""
 
@@ -170,7 +183,8 @@ class Options:
             )
         self._limits = choices.get("limits")
         _check_limits(self._limits)
-        self._tokens = choices.get("tokens")
+        tokens = choices.get("tokens")
+        self._tokens = _asked("tokens", tokens) if callable(tokens) else tokens
         self.retry = retry_of(choices.get("retry"), Retry())
         self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
         self.max_duration_s = seconds(choices.get("max_duration", 0), "max_duration")
@@ -179,7 +193,7 @@ class Options:
         self.progress = choices.get("progress")
         if self.progress not in (None, True, False):
             raise UsageError(f"progress is {brief(self.progress)}", hint="it is True, False or None")
-        self.lane_of: Callable[[Any], Any] = lane if callable(lane) else lambda _: lane
+        self.lane_of: Callable[[Any], Any] = _asked("lane", lane) if callable(lane) else lambda _: lane
         self.lane_names = LaneNames(self._limits) if isinstance(self._limits, Mapping) else None
         if self._limits and isinstance(self._limits, Mapping) and "lane" not in choices:
             self._must_have_lane(LANE, self._limits)
@@ -200,6 +214,8 @@ class Options:
             raise UsageError(
                 f"key is {self.key!r}", hint="it is a function of the item: key=lambda item: item.id"
             )
+        if self.key is not None:
+            self.key = _asked("key", self.key)
         must_be_number(self.max_cost, "max_cost", "it is a number of USD; 0 is no cap")
         must_be_whole(self.concurrency, "concurrency", 0, "it is a whole number; 0 is no cap")
         self._isolate(choices)
