@@ -255,7 +255,32 @@ def test_a_script_can_use_what_it_defines(tmp_path: Path, guarded: bool) -> None
         assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
     else:
         assert done.returncode == 1
-        assert 'put what starts work below: if __name__ == "__main__"' in done.stderr
+        assert done.stderr.endswith('put what starts work below: if __name__ == "__main__"\n')
+
+
+BELOW = """
+import headway
+
+if __name__ == "__main__":
+    def swap(item):
+        return item
+
+    headway.map(swap, [1], isolation="process", workers=1)
+"""
+
+
+def test_a_function_below_the_guard_is_told_to_go_above_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(BELOW, encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=env, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "'swap'" in done.stderr
+    assert done.stderr.endswith(
+        '— a worker imports the script without what is below if __name__ == "__main__": define it above that\n'
+    )
 
 
 def test_inline_and_thread_are_what_they_say() -> None:

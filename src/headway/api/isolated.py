@@ -12,7 +12,7 @@ from headway.api.served import RetryOn
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
-from headway.executors.processes import ProcessPool, Work
+from headway.executors.processes import GUARD, ProcessPool, Work
 from headway.executors.ran import Ran
 
 
@@ -57,7 +57,7 @@ class Isolated:
             self._give_up(
                 UsageError(
                     f"the callable cannot be run in a worker process: {ran.outcome.message}",
-                    hint='mend what its module imports, or use isolation="thread"',
+                    hint=_hint(ran.outcome.message),
                 )
             )
         flight.error = _error(ran)
@@ -75,6 +75,15 @@ class Isolated:
     async def close(self) -> None:
         """End every process."""
         await self._pool.close()
+
+
+def _hint(why: str) -> str | None:
+    """What to do about workers that cannot start."""
+    if GUARD in why:
+        return None  # That is all there is to do.
+    if "AttributeError" in why and "'__mp_main__'" in why:
+        return 'a worker imports the script without what is below if __name__ == "__main__": define it above that'
+    return 'mend what its module imports, or use isolation="thread"'
 
 
 def _error(ran: Ran) -> BaseException | None:

@@ -268,7 +268,7 @@ class Calls(Turns):
         flight = self._flights.get(command.unit.index)
         if flight is not None:
             good = command.status is Status.SUCCEEDED
-            self._end(flight, DONE if good else End(command.status, command.code, command.message))
+            self._end(flight, DONE if good else End(command.status, str(command.code), command.message))
 
     def _end(self, flight: Flight, end: End) -> None:
         del self._flights[flight.index]

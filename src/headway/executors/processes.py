@@ -56,6 +56,10 @@ class Work(msgspec.Struct, frozen=True):
     main: bool = False
 
 
+#: What a script lacks that starts workers wherever it is imported.
+GUARD: Final = 'put what starts work below: if __name__ == "__main__"'
+
+
 class Broken(Exception):
     """No worker can be started, or none survives."""
 
@@ -93,7 +97,7 @@ class ProcessPool:
         if program.setting_up:
             raise UsageError(
                 "a worker process was about to start workers while it imports the script",
-                hint='put what starts work below: if __name__ == "__main__"',
+                hint=GUARD,
             )
         if memory_limit and not resident(os.getpid()):
             raise UsageError(
