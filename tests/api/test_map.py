@@ -630,7 +630,7 @@ def test_numbers_of_a_retry_say_that_they_are_numbers() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("ordered", " here: it is one of headway.stream"),
+        ("ordered", " here: it belongs to headway.stream"),
         ("orderd", "; did you mean 'ordered'?"),
         ("limit", "; did you mean 'limits'?"),
         ("on_eror", "; did you mean 'on_error'?"),

@@ -116,7 +116,7 @@ def _unknown(name: str) -> str:
     """What to say of an argument that there is not."""
     said = f"there is no argument '{name}'"
     if name in _ONLY:
-        return f"{said} here: it is one of headway.{_ONLY[name]}"
+        return f"{said} here: it belongs to headway.{_ONLY[name]}"
     for kind, argument in ((Limits, "limits"), (Retry, "retry")):
         if name in kind.__slots__ and name not in _ELSEWHERE:
             return f"{said}; did you mean {argument}=headway.{kind.__name__}({name}=…)?"
