@@ -883,6 +883,8 @@ def test_what_has_a_length_gets_a_result_for_each_of_its_items() -> None:
     with pytest.raises(headway.CallsFailed) as caught:
         headway.map(costly, list(range(300)), max_cost=3.0)
     assert len(caught.value.results) == 300
+
+
 @pytest.mark.parametrize("name", ["lane", "tokens", "key"])
 def test_a_function_of_the_caller_that_raises_says_which_one_and_for_what(name: str, tmp_path: Path) -> None:
     fault = KeyError("id")
