@@ -549,8 +549,8 @@ class Books:
             lawful = wake_at > now or self.mode == "deadline"
             require(lawful, "wake", f"wake-up at {wake_at}, it is {now}")
         ticking = self.mode == "run" or (self.mode == "aborted" and self.flights)
-        if ticking and deadline_at is not None and not self.done:
-            timely = wake_at is not None and wake_at <= max(deadline_at, now)
+        if ticking and deadline_at is not None and now < deadline_at and not self.done:
+            timely = wake_at is not None and wake_at <= deadline_at
             require(timely, "liveness", "the deadline has no wake-up")
         if wake_at is None and not (self.paused and self.mode == "run"):
             self._judge_silence(now)

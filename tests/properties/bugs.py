@@ -357,7 +357,7 @@ def wake_lost_when_it_moves(patch: Patch) -> None:
     patch.setattr(Scheduler, "_sleep", wrong)
 
 
-@bug("done")
+@bug("done", "over")
 def end_reported_while_units_wait(patch: Patch) -> None:
     patch.setattr(Lane, "spent", property(lambda self: self.exhausted and not self.queue.ready))
 

@@ -37,6 +37,7 @@ class Window:
     """The adaptive number of permits of one lane."""
 
     __slots__ = (
+        "_exact",
         "ceiling",
         "configured",
         "credit",
@@ -61,6 +62,8 @@ class Window:
         self.enough = 0
         #: While one goes ahead of the rest: the size that comes back when it has met no limit. 0: none does.
         self.kept = 0
+        #: What other parts of it would be, before rounding.
+        self._exact: dict[str, float] = {}
 
     @property
     def open(self) -> bool:
@@ -106,12 +109,19 @@ class Window:
         if was_at_top:
             self.size = self.configured
         elif not self.slow_start:
-            self.size = self._scaled(self.size, ratio)
-        self.ceiling = self.ceiling if self.ceiling >= OPEN else self._scaled(self.ceiling, ratio)
-        self.kept = self.kept if self.kept in (0, OPEN) else self._scaled(self.kept, ratio)
+            self.size = self._scaled("size", self.size, ratio)
+        if self.ceiling < OPEN:
+            self.ceiling = self._scaled("ceiling", self.ceiling, ratio)
+        if 0 < self.kept < OPEN:
+            self.kept = self._scaled("kept", self.kept, ratio)
 
-    def _scaled(self, size: int, ratio: float) -> int:
-        return self._within(round(size * ratio))
+    def _scaled(self, name: str, size: int, ratio: float) -> int:
+        """Small numbers round to the same: what was learned comes back as it was, unless it has changed meanwhile."""
+        exact = self._exact.get(name, size)
+        if self._within(round(exact)) != size:
+            exact = size
+        self._exact[name] = exact = exact * ratio
+        return self._within(round(exact))
 
     def _within(self, size: int) -> int:
         return min(max(1, size), self.configured)
