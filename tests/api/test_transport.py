@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -465,3 +466,16 @@ def test_mistakes_are_named() -> None:
         headway.httpx_client(limits=httpx2.Limits())  # type: ignore[call-overload]
     with pytest.raises(headway.HeadwayError, match="max_hold is 'soon'"):
         headway.httpx_transport(max_hold="soon")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"lane": "x"}, "lane is 'x'"),
+        ({"limits": {"m": 5}}, "limits of 'm' are 5"),
+        ({"limits": 5}, "limits is 5"),
+    ],
+)
+def test_what_is_wrong_in_a_clients_argument_is_told_when_it_is_made(wrong: Any, said: str) -> None:
+    with pytest.raises(headway.HeadwayError, match=re.escape(said)):
+        headway.httpx_client(**wrong)

@@ -34,11 +34,18 @@ class Terms:
         lane: LaneOf | None = None,
         max_hold: Duration | None = None,
     ) -> None:
-        for one in limits.values() if isinstance(limits, Mapping) else (limits,):
+        named: list[tuple[str, object]] = [*limits.items()] if isinstance(limits, Mapping) else [("", limits)]
+        for name, one in named:
             if not isinstance(one, Limits | None):
+                what = f"limits of {name!r} are" if name else "limits is"
                 raise UsageError(
-                    f"limits is {one!r}", hint="they are headway.Limits(rpm=…, tpm=…), or such by model"
+                    f"{what} {one!r}", hint="they are headway.Limits(rpm=…, tpm=…), or such by model"
                 )
+        names: object = lane
+        if names is not None and not callable(names):
+            raise UsageError(
+                f"lane is {names!r}", hint="it is a function of the request that gives the name of its lane"
+            )
         given: object = retry
         if not isinstance(given, Retry | None):
             raise UsageError(f"retry is {given!r}", hint="it is headway.Retry(max_attempts=…)")
