@@ -182,6 +182,15 @@ def test_a_number_in_flight_that_was_refused_comes_back_as_it_was() -> None:
         assert shared(lane, part).window.size == 1
 
 
+def test_new_limits_do_not_forget_what_was_refused_while_others_are_there() -> None:
+    lane = one_lane(Limits(rpm=0, max_concurrency=4))
+    lane.window.refused(0, 2)
+    lane.share(Grant(0.75, places=1), 0.0)
+    lane.configure(Limits(rpm=0, max_concurrency=2), 0.0)
+    lane.configure(Limits(rpm=0), 0.0)
+    assert lane.window.size == 1
+
+
 def test_without_a_limit_there_is_nothing_to_share() -> None:
     lane = shared(one_lane(Limits(rpm=0)), 0.5)
     assert lane.meters == ()

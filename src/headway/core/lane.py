@@ -190,7 +190,12 @@ class Lane:
             if new_depth and meter.period_s < DAY_S:
                 meter.redeepen(Meter(meter.dimension, meter.limit, now=now, burst_s=limits.burst_s))
         self.limits = limits
-        self.window.configure(self._allowed())
+        if self.places is None:
+            self.window.configure(self._allowed())
+        else:
+            self.window.scale(
+                self._allowed(), 1.0
+            )  # Its top is what other jobs leave: to be there says nothing.
         if limits.known:
             self.finder = None
             self.window.throw_open()

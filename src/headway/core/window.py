@@ -116,10 +116,12 @@ class Window:
             self.kept = self._scaled("kept", self.kept, ratio)
 
     def _scaled(self, name: str, size: int, ratio: float) -> int:
-        """Small numbers round to the same: what was learned comes back as it was, unless it has changed meanwhile."""
-        exact = self._exact.get(name, size)
-        if self._within(round(exact)) != size:
-            exact = size
+        """Small numbers round to the same: what was learned comes back as it was. What was learned meanwhile, beside others,
+        is not made larger than it was found.
+        """
+        exact = self._exact.get(name, 0.0)
+        if name not in self._exact or self._within(round(exact)) != size:
+            exact = min(size, size / ratio)
         self._exact[name] = exact = exact * ratio
         return self._within(round(exact))
 
