@@ -193,7 +193,7 @@ def test_a_timeout_ends_the_process() -> None:
     assert isinstance(done.error, TimeoutError)
 
 
-def test_a_unit_that_kills_twice_is_quarantined_with_its_evidence(tmp_path: Path) -> None:
+def test_a_unit_that_kills_three_times_is_quarantined_with_its_evidence(tmp_path: Path) -> None:
     log = str(tmp_path / "log")
     items = [(n, log, 13) for n in range(40)]
     results = list(
@@ -202,10 +202,10 @@ def test_a_unit_that_kills_twice_is_quarantined_with_its_evidence(tmp_path: Path
     assert [result.index for result in results if not result.ok] == [13]
     bad = results[13]
     assert bad.code == "crash"
-    assert "quarantined: it killed its worker 2 times" in str(bad.error)
+    assert "quarantined: it killed its worker 3 times, the last time alone" in str(bad.error)
     assert re.search(r"killed by SIGSEGV in tests/api/isolated_acts\.py:\d+ deadly after", str(bad.error))
     begun = Counter(Path(log).read_text().split())
-    assert begun["13"] == 2
+    assert begun["13"] == 3
     assert all(times == 1 for unit, times in begun.items() if unit != "13")
 
 
@@ -217,15 +217,15 @@ def test_a_unit_that_kills_twice_is_quarantined_with_its_evidence(tmp_path: Path
 def test_only_what_was_killed_is_repeated(kills: int, at_once: int) -> None:
     """400 units on four processes: all finish, and the attempts are exactly the units and the kills."""
     went = deaths.deaths(kills, at_once)
-    assert (went.finished, went.quarantined, went.killed) == (deaths.UNITS, 0, kills)
+    assert (went.finished, went.quarantined, went.killed) == (deaths.UNITS, 0, kills), went.said
     assert (went.wrong, went.repeats, went.attempts) == (0, kills, deaths.UNITS + kills)
 
 
 def test_a_unit_that_always_kills_costs_itself_alone() -> None:
     went = deaths.deaths(0, deadly=1)
     assert (went.finished, went.quarantined, went.wrong) == (deaths.UNITS - 1, 1, 0)
-    assert (went.repeats, went.attempts) == (1, deaths.UNITS + 1)
-    assert "quarantined: it killed its worker 2 times" in went.said[0]
+    assert (went.repeats, went.attempts) == (2, deaths.UNITS + 2)
+    assert "quarantined: it killed its worker 3 times, the last time alone" in went.said[0]
     assert "killed by SIGKILL" in went.said[0]
 
 

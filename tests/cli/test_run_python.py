@@ -255,17 +255,17 @@ def test_memory_that_ends_at_a_ulimit_costs_its_unit_alone(desk: Desk, where: st
     assert code == 1, err
     rows = desk.results()
     assert [row["headway"]["index"] for row in rows if row["error"] is not None] == [3]
-    assert [row["headway"]["attempts"] for row in rows] == [2 if n == 3 else 1 for n in range(12)]
+    assert [row["headway"]["attempts"] for row in rows] == [3 if n == 3 else 1 for n in range(12)]
     error = rows[3]["error"]
     assert error["code"] == "crash"
-    assert "quarantined: it killed its worker 2 times" in error["message"]
+    assert "quarantined: it killed its worker 3 times, the last time alone" in error["message"]
     assert said in error["message"]
     assert "MB at the most" in error["message"]
     assert rows[3]["headway"]["usage"]["input_tokens"] == 100
     job = rows[0]["id"].rpartition("-")[0]
     shown = json.loads(_headway(desk, "show", job, "u3", "--json"))
-    assert [attempt["cost_usd"] for attempt in shown["attempts"]] == [0.5, 0.5]
-    assert [shown["notes"][number]["memory_mb"] > 1 for number in ("1", "2")] == [True, True]
+    assert [attempt["cost_usd"] for attempt in shown["attempts"]] == [0.5, 0.5, 0.5]
+    assert [shown["notes"][number]["memory_mb"] > 1 for number in ("1", "2", "3")] == [True, True, True]
 
 
 def test_a_unit_above_the_memory_limit_is_ended(desk: Desk) -> None:
@@ -307,7 +307,7 @@ def work(payload):
     assert fine["1"]["stdout"] == "x" * 4096
     assert "sk-abcdefghijklmnop" not in fine["1"]["stderr"]
     dead = json.loads(_headway(desk, "show", job, "b", "--json"))["notes"]
-    assert list(dead) == ["1", "2"]
+    assert list(dead) == ["1", "2", "3"]
     assert dead["2"]["memory_mb"] > 1
     assert "stderr: key sk-" in _headway(desk, "show", job, "b")
 

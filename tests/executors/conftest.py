@@ -45,8 +45,8 @@ class Pool:
     def __init__(self, pool: ProcessPool) -> None:
         self.pool = pool
 
-    async def do(self, what: str, timeout_s: float = LONG_S, **given: Any) -> Ran:
-        return await self.pool.run(msgspec.json.encode({"do": what, **given}), timeout_s)
+    async def do(self, what: str, timeout_s: float = LONG_S, *, fresh: bool = False, **given: Any) -> Ran:
+        return await self.pool.run(msgspec.json.encode({"do": what, **given}), timeout_s, fresh=fresh)
 
 
 Make = Callable[..., Pool]

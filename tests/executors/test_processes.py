@@ -129,7 +129,8 @@ async def test_what_a_unit_told_of_its_usage_outlives_its_worker(make: Make) -> 
 async def test_what_a_unit_raises_stays_in_its_worker(make: Make) -> None:
     pool = make()
     for deed, said in (("raise", "ValueError: not like this"), ("leave", "SystemExit: 3")):
-        ran = await pool.do(deed, **({"code": 3} if deed == "leave" else {}))
+        given: dict[str, Any] = {"code": 3} if deed == "leave" else {}
+        ran = await pool.do(deed, **given)
         assert ran.end == "error"
         assert ran.outcome.message.startswith(f"{said}; it had ")
     assert (await pool.do("echo", value=1)).end == "value"
@@ -278,7 +279,7 @@ async def test_a_pool_whose_workers_die_at_their_start_is_tried_three_times(make
 
 
 async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> None:
-    pool = make(size=2)
+    pool = make(size=2, doomed_s=0.0)
     kinds: list[Kind | None] = []
     while not kinds or kinds[-1] is Kind.CRASH:
         kinds.append((await pool.do("exit", code=1)).outcome.kind)
@@ -286,6 +287,41 @@ async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> Non
     ran = await pool.do("echo")
     assert ran.outcome.kind is Kind.AUTH
     assert "all workers died 3 times over (12 deaths in a row" in ran.outcome.message
+
+
+async def test_deaths_within_a_few_seconds_do_not_stop_the_pool(make: Make) -> None:
+    """A killer from outside may strike every worker at once, many times over; it is gone before ten seconds are."""
+    pool = make(size=2, doomed_s=3600.0)
+    for _ in range(ROUNDS * LEAST_ROUND + 1):
+        assert (await pool.do("exit", code=1)).outcome.kind is Kind.CRASH
+    assert (await pool.do("echo", value=1)).end == "value"
+
+
+async def test_a_suspect_runs_in_a_process_that_ran_no_other_unit(make: Make) -> None:
+    pool = make(size=1)
+    used = json.loads((await pool.do("pid")).value)
+    fresh = json.loads((await pool.do("pid", fresh=True)).value)
+    assert fresh != used
+    assert gone_within(used, 2.0)
+    assert json.loads((await pool.do("pid")).value) == fresh  # It is an ordinary worker from now on.
+
+
+async def test_several_that_want_a_fresh_process_get_one_each(make: Make) -> None:
+    pool = make(size=2)
+    used = {json.loads(ran.value) for ran in await asyncio.gather(pool.do("pid"), pool.do("pid"))}
+    fresh = await asyncio.gather(*(pool.do("pid", fresh=True) for _ in range(5)))
+    pids = {json.loads(ran.value) for ran in fresh}
+    assert len(pids) == 5
+    assert not pids & used
+
+
+async def test_a_fresh_process_waits_for_a_busy_pool(make: Make) -> None:
+    pool = make(size=1)
+    busy = asyncio.create_task(pool.do("sleep", seconds=0.3))
+    await asyncio.sleep(0)
+    ran = await pool.do("pid", fresh=True)
+    assert (await busy).end == "value"
+    assert json.loads(ran.value) != (await busy).pid
 
 
 async def test_one_that_ends_breaks_the_row_of_deaths(make: Make) -> None:

@@ -5,7 +5,7 @@
 - *lost*, *twice*, *after end*: each unit is in exactly one place, and an answered one goes back or ends;
 - *held lane*, *closed lane*, *pause*, *not before*, *paused*, *over*, *deadline*, *delay*: nothing starts too early;
 - *lane cap*, *window*, *global cap*, *bucket*, *min gap*, *budget*, *breaker*: nothing starts that does not fit;
-- *dependency*, *serial*, *order*: nothing starts out of turn;
+- *dependency*, *serial*, *order*, *alone*: nothing starts out of turn;
 - *retries*, *hint*, *cancel*, *status*: what becomes of an answer is what the rules say;
 - *wake*, *done*, *liveness*: the run never falls asleep, and ends once.
 
@@ -25,7 +25,7 @@ from headway.core.status import GOOD, Status
 from .bucket import slack_s
 from .lanebook import ALWAYS, HOPELESS, STOPPERS, THROTTLES, UNCHARGED, Flight, LaneBook, Violation, require
 
-FATAL_CRASHES = 2
+SUSPECT_CRASHES = 2
 ROUNDING = 1e-6
 
 
@@ -59,6 +59,7 @@ class Fortune:
     spent: int = 0
     throttles: int = 0
     crashes: int = 0
+    alone: bool = False
     not_before: float = ALWAYS
 
 
@@ -303,8 +304,10 @@ class Books:
         """Given up only when the attempts are used up; a probe of a broken lane may be one more."""
         fortune.spent += 1
         fortune.crashes += kind is Kind.CRASH
-        if kind is Kind.CRASH and fortune.crashes >= FATAL_CRASHES:
+        if fortune.alone and kind is Kind.CRASH:
             return ends(Status.FAILED)
+        if fortune.alone:
+            fortune.crashes = 0
         due = self._after_wait(lane, outcome, now)
         if fortune.spent >= lane.spec.retry.max_attempts:
             due.ends = frozenset({Status.TIMED_OUT if kind is Kind.TIMEOUT else Status.FAILED})
@@ -336,7 +339,8 @@ class Books:
             self.done = False  # It waits for something again, and will have to say so when it no longer does.
         for command in told:
             match command:
-                case commands.Start(unit, attempt):
+                case commands.Start(unit, attempt, alone):
+                    self._judge_alone(unit, alone=alone)
                     self._started(unit, attempt, now)
                 case commands.Requeue(unit, not_before):
                     self._requeued(unit, not_before, now)
@@ -424,6 +428,19 @@ class Books:
         self.last_start_at = now
         self.done = False
 
+    def _judge_alone(self, unit: Unit, *, alone: bool) -> None:
+        """A unit whose worker died twice runs alone, one such unit of a lane at a time; no other unit does."""
+        fortune = self.fortunes.setdefault(unit.index, Fortune())
+        suspect = fortune.crashes >= SUSPECT_CRASHES
+        require(alone == suspect, "alone", f"unit {unit.index} after {fortune.crashes} deaths: alone={alone}")
+        others = [
+            index
+            for index, flight in self.flights.items()
+            if flight.unit.lane == unit.lane and self.fortunes[index].alone
+        ]
+        require(not (alone and others), "alone", f"unit {unit.index} started beside the suspect {others}")
+        fortune.alone = alone
+
     def _judge_place(self, unit: Unit, now: float) -> None:
         index = unit.index
         require(self.units.get(index) == unit, "lost", f"unit {index} is not one that was given")
@@ -475,7 +492,8 @@ class Books:
         for index in self.taken_before - self.ended.keys() - self.flights.keys():
             other = self.units[index]
             if other.lane == unit.lane and self._rank(other) < self._rank(unit):
-                ripe = self.fortunes.get(index, Fortune()).not_before < now
+                fortune = self.fortunes.get(index, Fortune())
+                ripe = fortune.not_before < now and fortune.crashes < SUSPECT_CRASHES
                 require(not ripe or self._waits(other), "order", f"unit {unit.index} started before {index}")
 
     def _rank(self, unit: Unit) -> tuple[int, float, int]:

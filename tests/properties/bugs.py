@@ -312,7 +312,7 @@ def priority_ignored(patch: Patch) -> None:
     patch.setattr(Queue, "push", wrong)
 
 
-@bug("serial")
+@bug("serial", "done")  # A serial unit that waits for its retry may also be left behind when the end is reported.
 def serial_units_not_awaited(patch: Patch) -> None:
     right = Scheduler._advance_serial
 
@@ -360,6 +360,11 @@ def wake_lost_when_it_moves(patch: Patch) -> None:
 @bug("done", "over")
 def end_reported_while_units_wait(patch: Patch) -> None:
     patch.setattr(Lane, "spent", property(lambda self: self.exhausted and not self.queue.ready))
+
+
+@bug("alone")
+def a_suspect_runs_among_the_others(patch: Patch) -> None:
+    patch.setattr(Entry, "suspect", property(lambda self: False))
 
 
 # -- for the other properties ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.unit.drive import (
 
 from headway.core.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.commands import Start
-from headway.core.events import Admitted, CancelUnit, Finished
+from headway.core.events import Admitted, Cancelled, CancelUnit, Finished
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 from headway.core.retry import backoff_s
 from headway.core.scheduler import NEVER_ANSWERED
@@ -146,14 +146,104 @@ def test_a_unit_larger_than_the_limit_fails_unsent_with_both_numbers() -> None:
     assert step.started == [1]
 
 
-def test_a_unit_that_kills_its_worker_twice_is_quarantined() -> None:
+# -- suspects: units whose worker died twice ------------------------------------------------------------
+
+
+def suspected(run: Run, index: int, at: float) -> float:
+    """Let a unit's worker die twice, while others succeed; returns the instant of the second death."""
+    deaths = 0
+    while deaths < 2:
+        assert at < 100.0
+        died = index in run.out
+        run.at(at, *(failed(each, Kind.CRASH, "signal 9") if each == index else ok(each) for each in run.out))
+        deaths += died
+        at += 1.0
+    return at - 1.0
+
+
+def test_a_suspect_runs_alone_once_the_queue_is_empty_and_a_third_death_quarantines_it() -> None:
+    run = Run(units(1))
+    assert run.at(0.0).starts[0].alone is False
+    died_at = suspected(run, 0, 1.0)
+    step = run.at(died_at + 2.0)
+    assert [(start.unit.index, start.alone) for start in step.starts] == [(0, True)]
+    end = run.at(died_at + 3.0, failed(0, Kind.CRASH, "signal 9")).finish_of(0)
+    assert (end.status, end.code) == ("failed", "crash")
+    assert end.message == "quarantined: it killed its worker 3 times, the last time alone; signal 9"
+
+
+def test_a_suspect_that_succeeds_alone_was_innocent() -> None:
     run = Run(units(1))
     run.at(0.0)
-    assert run.at(1.0, failed(0, Kind.CRASH)).requeues
+    died_at = suspected(run, 0, 1.0)
+    run.at(died_at + 2.0)
+    assert run.at(died_at + 3.0, ok(0)).ended == {0: "succeeded"}
+
+
+def test_a_suspect_waits_for_the_rest_of_its_lane() -> None:
+    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=2)))
+    run.at(0.0)
+    at = suspected(run, 0, 1.0) + 3.0  # Its backoff is over.
+    started: list[int] = []
+    while 0 not in started:
+        assert at < 50.0
+        started = run.at(at, *(ok(index) for index in run.out)).started
+        at += 1.0
+    assert started == [0]
+    assert run.out == [0]
+    assert run.lane().succeeded == 19
+
+
+def test_a_suspect_waits_no_longer_than_a_minute_and_the_wait_has_a_name() -> None:
+    run = Run(units(1000), ONE_AT_A_TIME)
+    run.at(0.0)
+    died_at = suspected(run, 0, 1.0)
+    started = []
+    for second in range(1, 80):
+        step = run.at(died_at + second, *(ok(index) for index in run.out))
+        started += [(second, start.unit.index) for start in step.starts if start.alone]
+    assert started == [(60, 0)]
+
+
+def test_a_lane_says_that_it_waits_for_a_suspects_turn() -> None:
+    run = Run(units(2), lane_spec(limits=Limits(max_concurrency=2)))
+    run.at(0.0)
+    run.at(1.0, failed(0, Kind.CRASH))
     run.at(2.0)
-    end = run.at(3.0, failed(0, Kind.CRASH, "signal 9")).finish_of(0)
-    assert (end.status, end.code) == ("failed", "crash")
-    assert "quarantined" in end.message
+    died_at = 3.0
+    run.at(died_at, failed(0, Kind.CRASH))  # Unit 1 is in flight all the time.
+    run.at(died_at + 3.0)
+    wait = run.view(died_at + 3.0).wait
+    assert wait is not None
+    assert wait.reason == "crash: a unit whose worker died twice runs alone"
+    assert wait.until == died_at + 60.0
+
+
+def test_suspects_go_one_after_another() -> None:
+    run = Run(units(3), lane_spec(limits=Limits(max_concurrency=3)))
+    run.at(0.0)
+    for at in (1.0, 4.0):
+        run.at(at, *(failed(index, Kind.CRASH) for index in range(3)))
+        run.at(at + 1.0)
+    order = []
+    for at in (20.0, 21.0, 22.0, 23.0):
+        step = run.at(at, *(ok(index) for index in run.out))
+        order += [start.unit.index for start in step.starts]
+        assert len(run.out) <= 1
+    assert sorted(order) == [0, 1, 2]
+
+
+def test_a_suspect_that_is_cancelled_makes_room_for_the_next() -> None:
+    run = Run(units(2), lane_spec(limits=Limits(max_concurrency=2)))
+    run.at(0.0)
+    for at in (1.0, 4.0):
+        run.at(at, *(failed(index, Kind.CRASH) for index in range(2)))
+        run.at(at + 1.0)
+    run.at(20.0)
+    (first,) = run.out
+    run.at(21.0, CancelUnit(first), Cancelled(first))
+    assert run.out == [1 - first]
+    assert run.at(22.0, ok(1 - first)).done == "complete"
 
 
 def test_a_late_answer_of_a_finished_unit_changes_nothing() -> None:
@@ -224,6 +314,49 @@ def test_a_success_between_them_starts_the_count_of_invalid_ones_anew() -> None:
     for index in range(40):
         event = ok(index) if index % 4 == 3 else failed(index, Kind.INVALID, "the same")
         assert run.at(1.0 + index, event).told == []
+
+
+def test_quick_invalid_answers_are_weighed_against_what_may_still_succeed() -> None:
+    """Ten bad rows among 161 in flight come back first: the lane goes on, and the good ones succeed."""
+    run = Run(units(500), lane_spec(limits=Limits(max_concurrency=161)))
+    run.at(0.0)
+    bad = range(100, 110)
+    steps = [run.at(0.1 + 0.01 * n, failed(index, Kind.INVALID, "bad row")) for n, index in enumerate(bad)]
+    assert [step.told for step in steps] == [[]] * 10
+    good_ones = [index for index in range(161) if index not in bad]
+    assert run.at(2.0, *map(ok, good_ones)).told == []
+
+
+def test_quick_invalid_answers_of_a_paced_lane_are_weighed_against_slow_answers() -> None:
+    """One send each 0.1 s, every fifth row bad: complaints come back after 0.1 s, answers after 9 s."""
+    run = Run(units(90), lane_spec(limits=Limits(rpm=600, burst_s=0.0)))
+    told, at = [], 0.0
+    for _ in range(90):
+        bad = [index for index in run.out if index % 5 == 0]
+        told += run.at(at, *(failed(index, Kind.INVALID, "bad row") for index in bad)).told
+        at += 0.1
+    assert "stopped" not in told
+    assert len(run.out) > 60
+
+
+def test_a_lane_whose_every_answer_is_the_same_complaint_stops_although_much_is_in_flight() -> None:
+    run = Run(units(2000), lane_spec(limits=Limits(max_concurrency=161)))
+    run.at(0.0)
+    answered = 0
+    for index in range(2000):
+        answered += 1
+        if "stopped" in run.at(0.1 + 0.001 * index, failed(index, Kind.INVALID, "unknown model")).told:
+            break
+    assert 100 < answered <= 161
+
+
+def test_a_lane_with_nothing_left_to_do_is_not_stopped_for_bad_rows() -> None:
+    run = Run(
+        units(4), lane_spec(limits=Limits(max_concurrency=4)), settings=Settings(max_identical_invalid=4)
+    )
+    run.at(0.0)
+    step = run.at(1.0, *(failed(index, Kind.INVALID, "bad row") for index in range(4)))
+    assert (step.told, step.done) == ([], "complete")
 
 
 def test_no_identical_invalid_answers_at_all_are_too_many_where_the_number_is_zero() -> None:

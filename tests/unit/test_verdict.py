@@ -105,19 +105,51 @@ def test_a_unit_at_fault_fails_at_once_with_what_was_said(kind: Kind) -> None:
     assert told(entry(), kind, "bad schema") == Verdict(Move.FAIL, message="bad schema")
 
 
-def test_a_crash_is_tried_again_once() -> None:
+def test_a_crash_is_tried_again() -> None:
     unit = entry()
     assert told(unit, Kind.CRASH, now=10.0) == Verdict(Move.RETRY, 11.0)
+    assert not unit.suspect
 
 
-def test_a_unit_that_kills_twice_is_quarantined() -> None:
+def test_a_unit_whose_worker_died_twice_is_a_suspect_and_not_condemned() -> None:
     unit = entry()
     told(unit, Kind.CRASH)
     told(unit, Kind.TRANSIENT)
+    verdict = told(unit, Kind.CRASH, "signal 9", now=10.0)
+    assert verdict == Verdict(Move.RETRY, 14.0, "signal 9; it runs alone next")
+    assert unit.suspect
+    assert unit.alone_by == 70.0
+
+
+def test_a_suspect_that_kills_alone_too_is_quarantined_with_its_evidence() -> None:
+    unit = entry()
+    told(unit, Kind.CRASH)
+    told(unit, Kind.CRASH)
     verdict = told(unit, Kind.CRASH, "signal 11")
     assert verdict.move is Move.FAIL
-    assert "quarantined" in verdict.message
-    assert "signal 11" in verdict.message
+    assert verdict.message == "quarantined: it killed its worker 3 times, the last time alone; signal 11"
+
+
+def test_a_suspect_that_fails_alone_without_a_death_is_cleared() -> None:
+    unit = entry()
+    told(unit, Kind.CRASH)
+    told(unit, Kind.CRASH)
+    assert told(unit, Kind.TRANSIENT).move is Move.RETRY
+    assert (unit.suspect, unit.crashes) == (False, 0)
+
+
+def test_a_suspect_that_meets_a_rate_limit_stays_one() -> None:
+    unit = entry()
+    told(unit, Kind.CRASH)
+    told(unit, Kind.CRASH)
+    told(unit, Kind.RATE, hinted_at=30.0)
+    assert unit.suspect
+
+
+def test_a_death_with_the_last_attempt_ends_the_unit() -> None:
+    unit = entry(Retry(max_attempts=2))
+    told(unit, Kind.CRASH)
+    assert told(unit, Kind.CRASH, "signal 9") == Verdict(Move.FAIL, message="signal 9")
 
 
 def test_a_probe_of_a_broken_lane_spends_no_attempt() -> None:

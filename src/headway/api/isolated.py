@@ -49,7 +49,7 @@ class Isolated:
         except UsageError as error:
             flight.error = error
             return Outcome(Kind.INVALID, message=error.message)
-        ran = await self._pool.run(payload, timeout_s)
+        ran = await self._pool.run(payload, timeout_s, fresh=flight.alone)
         flight.usage = ran.outcome.usage
         if ran.end == "value":
             return self._value(ran, flight)

@@ -11,10 +11,14 @@ from headway.core.status import Status
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """Send this unit now. `attempt` counts from 1 over all tries, throttled ones included."""
+    """Send this unit now. `attempt` counts from 1 over all tries, throttled ones included.
+
+    `alone`: in a process that has run no other unit, since its worker has died too often.
+    """
 
     unit: Unit
     attempt: int
+    alone: bool = False
 
 
 class Requeue(msgspec.Struct, frozen=True, gc=False):

@@ -79,7 +79,7 @@ class Lane:
     __slots__ = (
         "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker",
         "broke", "caution", "closed_at", "estimator", "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge",
-        "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "key", "last_invalid", "last_start_at", "limits", "low",
+        "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "invalid_since", "key", "last_invalid", "last_start_at", "limits", "low",
         "meters", "others", "parked", "part", "part_s", "paused_until", "places", "probe_after", "probe_pause_s", "probe_width",
         "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "window_s", "worked_s",
@@ -114,7 +114,8 @@ class Lane:
         self.first_start_at = NEVER
         self.last_start_at = ALWAYS
         self.last_invalid = ""
-        self.invalid_run = 0
+        #: Identical invalid answers in a row, and the number of the last send when the first of them came back.
+        self.invalid_run = self.invalid_since = 0
         self.started = self.succeeded = self.failed = self.refused = 0
         self.tokens = self.tokens_in = self.tokens_out = 0.0
         self.rate = 0.0

@@ -1,4 +1,8 @@
-"""The units of one lane that are in memory: those that may go, in order, and those that wait for an instant."""
+"""The units of one lane that are in memory: those that may go, in order, and those that wait for an instant.
+
+A unit that was running when its worker died twice is a suspect. It is kept apart and goes one at a time, when the lane
+has nothing else to do or after a minute: the next death then shows whether the unit is the cause.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ class Entry:
     """A unit inside the scheduler: its budget so far and, while it is out, the attempt's facts."""
 
     __slots__ = (
-        "accepted", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "lane", "marks", "meters", "not_before",
+        "accepted", "alone_by", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "lane", "marks", "meters", "not_before",
         "probe", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
     )  # fmt: skip
 
@@ -54,23 +58,34 @@ class Entry:
         self.attempts = 0
         self.throttles = 0
         self.crashes = 0
+        #: Of a suspect: when it goes at the latest.
+        self.alone_by = NEVER
         self.not_before = ALWAYS
         self.waits_for = 0
         self.fits = None
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it is to run alone."""
+        return self.alone_by != NEVER
 
 
 class Queue:
     """A lane's entries in memory, ordered by priority, then the longest or the first."""
 
-    __slots__ = ("delayed", "longest", "ready")
+    __slots__ = ("_on_trial", "delayed", "longest", "ready", "suspects")
 
     def __init__(self, *, longest: bool) -> None:
         self.longest = longest
         self.ready: list[tuple[int, float, int, Entry]] = []
         self.delayed: list[tuple[float, int, Entry]] = []
+        #: Those that are to run alone, by when each goes at the latest.
+        self.suspects: list[tuple[float, int, Entry]] = []
+        #: The suspect whose turn it is, until its attempt has ended.
+        self._on_trial: Entry | None = None
 
     def __len__(self) -> int:
-        return len(self.ready) + len(self.delayed)
+        return len(self.ready) + len(self.delayed) + len(self.suspects)
 
     def push(self, entry: Entry) -> None:
         """Add one that may go now. Indices differ, so entries themselves are never compared."""
@@ -89,8 +104,36 @@ class Queue:
         delayed = self.delayed
         while delayed and (delayed[0][0] <= now or delayed[0][2].status is not Status.PENDING):
             entry = heappop(delayed)[2]
-            if entry.status is Status.PENDING:
+            if entry.status is not Status.PENDING:
+                continue
+            if entry.suspect:
+                heappush(self.suspects, (entry.alone_by, entry.unit.index, entry))
+            else:
                 self.push(entry)
+
+    def try_suspect(self, now: float, *, lane_idle: bool) -> None:
+        """Let the next suspect go if its time has come, or if nothing else of the lane runs or waits."""
+        if self._trial_goes_on():
+            return
+        if self.suspects[0][0] > now and not (lane_idle and self._only_suspects()):
+            return
+        entry = heappop(self.suspects)[2]
+        if entry.status is Status.PENDING:
+            self._on_trial = entry
+            entry.not_before = now  # The lane's limits did not keep it waiting.
+            self.push(entry)
+
+    def ended(self, entry: Entry) -> None:
+        """Its attempt is over: the next suspect may go."""
+        if entry is self._on_trial:
+            self._on_trial = None
+
+    def _trial_goes_on(self) -> bool:
+        entry = self._on_trial
+        return entry is not None and entry.status in (Status.PENDING, Status.RUNNING)
+
+    def _only_suspects(self) -> bool:
+        return self.head() is None and not any(item[2].status is Status.PENDING for item in self.delayed)
 
     def head(self) -> Entry | None:
         """The next to go; those cancelled meanwhile are dropped on the way."""
@@ -117,19 +160,26 @@ class Queue:
         heappop(self.ready)
 
     def next_at(self) -> float:
-        """When the first delayed one is due."""
-        return self.delayed[0][0] if self.delayed else NEVER
+        """When the first of those that wait is due."""
+        delayed_at = self.delayed[0][0] if self.delayed else NEVER
+        if not self.suspects or self._trial_goes_on():
+            return delayed_at
+        return min(delayed_at, self.suspects[0][0])
+
+    def waiting(self) -> Iterator[Entry]:
+        """Those that wait: for an instant, or to run alone."""
+        for item in (*self.delayed, *self.suspects):
+            if item[2].status is Status.PENDING:
+                yield item[2]
 
     def counts(self) -> tuple[int, int]:
         """How many may go, and how many wait for an instant."""
         ready = sum(item[3].status is Status.PENDING for item in self.ready)
-        return ready, sum(item[2].status is Status.PENDING for item in self.delayed)
+        return ready, sum(1 for _ in self.waiting())
 
     def entries(self) -> Iterator[Entry]:
         """Everything that is still pending, in no order."""
         for item in self.ready:
             if item[3].status is Status.PENDING:
                 yield item[3]
-        for waiting in self.delayed:
-            if waiting[2].status is Status.PENDING:
-                yield waiting[2]
+        yield from self.waiting()

@@ -26,8 +26,11 @@ HOPELESS: Final = frozenset({Kind.TOO_LARGE, Kind.INVALID})
 #: The provider refused before it did any work, so nothing was charged.
 REFUSED: Final = THROTTLES | LANE_STOPPERS | HOPELESS | {Kind.OVERLOAD}
 
-#: A unit that kills its worker this often is quarantined.
-FATAL_CRASHES: Final = 2
+#: A unit that was running when its worker died this often is a suspect: it runs once more, alone in a fresh process. One
+#: death there quarantines it.
+SUSPECT_CRASHES: Final = 2
+#: A suspect waits until its lane has nothing else to do, but no longer than this.
+SUSPECT_WAIT_S: Final = 60.0
 
 
 def spread(index: int, attempt: int) -> float:

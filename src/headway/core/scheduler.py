@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal
 
 from headway.core import commands, events
+from headway.core.breaker import MOSTLY
 from headway.core.budget import Budget, Costliest
 from headway.core.commands import Command
 from headway.core.dependencies import Dependencies
@@ -175,6 +176,8 @@ class Scheduler:
         meters = lane.meters
         others = lane.others
         lane.release(entry, outcome, now)
+        if entry.suspect:
+            lane.queue.ended(entry)
         if lane.meters is not meters:
             self._tell_limits(lane)
         if lane.others != others:
@@ -228,14 +231,14 @@ class Scheduler:
                 probe == "breaker"
             ):  # The next probe is another one's, if there is one: this may be at fault itself.
                 not_before = max(not_before, now + lane.breaker.next_pause_s + BEHIND_S)
-            self._put_back(entry, Move.RETRY, not_before, kind, outcome.message)
+            self._put_back(entry, Move.RETRY, not_before, kind, verdict.message or outcome.message)
         else:
             self._end(entry, verdict.move, kind, verdict.message)
         if kind in LANE_STOPPERS:
             self._stop(lane, f"{kind}: {outcome.message}")
         elif kind in HOPELESS:
             self._recover(lane, entry)
-            self._count_invalid(lane, kind, outcome.message)
+            self._count_invalid(entry, kind, outcome.message)
         elif lane.held_until > now:
             self._announce_hold(lane, now)
         elif probe == "breaker" or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
@@ -300,13 +303,23 @@ class Scheduler:
         if breaker.troubled and breaker.succeeded(entry.seq):
             self._notice(lane, "breaker_closed", ANSWERS_AGAIN)
 
-    def _count_invalid(self, lane: Lane, kind: Kind, message: str) -> None:
-        """The same complaint again and again is about the lane's settings, not about the units."""
-        if kind is not Kind.INVALID or not self.settings.max_identical_invalid:
+    def _count_invalid(self, entry: Entry, kind: Kind, message: str) -> None:
+        """The same complaint again and again is about the lane's settings, not about the units.
+
+        Complaints come back sooner than answers do. So the run is weighed against the unanswered attempts that went out
+        before this one, or before the run's first complaint came back: each of them may still succeed.
+        """
+        lane, most = entry.lane, self.settings.max_identical_invalid
+        if kind is not Kind.INVALID or not most:
             return
-        lane.invalid_run = lane.invalid_run + 1 if message == lane.last_invalid else 1
-        lane.last_invalid = message
-        if lane.invalid_run >= self.settings.max_identical_invalid:
+        if message != lane.last_invalid or not lane.invalid_run:
+            lane.last_invalid, lane.invalid_run, lane.invalid_since = message, 0, lane.seq
+        lane.invalid_run += 1
+        if lane.invalid_run < most or lane.spent:
+            return
+        newest = max(entry.seq, lane.invalid_since)
+        unanswered = sum(other.lane is lane and other.seq <= newest for other in self.out.values())
+        if lane.invalid_run >= MOSTLY * (lane.invalid_run + unanswered):
             self._stop(lane, f"{lane.invalid_run} units in a row failed with: {message}")
 
     # -- where a unit goes ----------------------------------------------------------------------------
@@ -568,6 +581,9 @@ class Scheduler:
             queue.ripen(now + EPSILON_S)
         if not lane.exhausted and len(queue.ready) < lane.low:
             self._refill(lane)
+        if queue.suspects:
+            idle = not lane.in_flight and (lane.exhausted or self.serial_phase)
+            queue.try_suspect(now + EPSILON_S, lane_idle=idle)
         ready = queue.ready
         entry = ready[0][3] if ready else None
         if entry is None or entry.status is not Status.PENDING:
@@ -617,14 +633,14 @@ class Scheduler:
         entry.status = _STARTED[entry.status]
         self.out[entry.unit.index] = entry
         self.done = False
-        self._commands.append(commands.Start(entry.unit, entry.tries))
+        self._commands.append(commands.Start(entry.unit, entry.tries, entry.suspect))
         return True
 
     def _affordable(self, entry: Entry, lane: Lane) -> bool:
         """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""
         for purse in lane.purses:
             if not purse.fits(entry.estimate):
-                if not purse.out and not any(purse.fits(item[2].estimate) for item in lane.queue.delayed):
+                if not purse.out and not any(purse.fits(other.estimate) for other in lane.queue.waiting()):
                     self._stop(lane, purse.used_up(entry.estimate), broke=True)
                 return False
         return True
@@ -730,7 +746,7 @@ class Scheduler:
     def _is_broke(self, lane: Lane) -> bool:
         """Whether only more money could start anything in this lane."""
         fits = self.budget.fits
-        return lane.key in self._broke and not any(fits(item[2].estimate) for item in lane.queue.delayed)
+        return lane.key in self._broke and not any(fits(entry.estimate) for entry in lane.queue.waiting())
 
     def _why_done(self) -> Literal["complete", "stopped", "parked", "deadline", "budget", "aborted"]:
         if self.mode != "run":

@@ -10,15 +10,22 @@ from typing import Final
 import msgspec
 
 from headway.core.model import Kind, Outcome
-from headway.core.queue import ALWAYS, Entry
-from headway.core.retry import FATAL_CRASHES, HOPELESS, LANE_STOPPERS, THROTTLES, backoff_s
+from headway.core.queue import ALWAYS, NEVER, Entry
+from headway.core.retry import (
+    HOPELESS,
+    LANE_STOPPERS,
+    SUSPECT_CRASHES,
+    SUSPECT_WAIT_S,
+    THROTTLES,
+    backoff_s,
+)
 from headway.core.status import Move
 
 GIVE_UP: Final = "reduce --concurrency or try again later"
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """`RETRY` with the instant to wait for, or the move that ends the unit."""
+    """`RETRY` with the instant to wait for, or the move that ends the unit. The message is for its record."""
 
     move: Move
     not_before: float = ALWAYS
@@ -54,16 +61,20 @@ def _spent(entry: Entry, outcome: Outcome, now: float) -> Verdict:
     retry, kind = entry.lane.spec.retry, outcome.kind
     if entry.probe != "breaker":
         entry.attempts += 1
+    message = outcome.message
     if kind is Kind.CRASH:
         entry.crashes += 1
-        if entry.crashes >= FATAL_CRASHES:
-            return Verdict(
-                Move.FAIL,
-                message=f"quarantined: it killed its worker {entry.crashes} times; {outcome.message}",
-            )
+        if entry.suspect:
+            text = f"quarantined: it killed its worker {entry.crashes} times, the last time alone"
+            return Verdict(Move.FAIL, message=f"{text}; {message}")
+        if entry.crashes >= SUSPECT_CRASHES:
+            entry.alone_by = now + SUSPECT_WAIT_S
+            message = f"{message}; it runs alone next"
+    elif entry.suspect:  # It ran alone and its worker lives: the deaths before had another cause.
+        entry.crashes, entry.alone_by = 0, NEVER
     if entry.attempts >= retry.max_attempts:
         return Verdict(Move.TIME_OUT if kind is Kind.TIMEOUT else Move.FAIL, message=outcome.message)
     wait_s = backoff_s(retry, entry.unit.index, max(0, entry.attempts - 1))
     if outcome.hint is not None and outcome.hint.retry_after_s is not None:
         wait_s = max(wait_s, outcome.hint.retry_after_s)
-    return Verdict(Move.RETRY, now + wait_s)
+    return Verdict(Move.RETRY, now + wait_s, message)

@@ -56,7 +56,7 @@ class Flight:
     """One unit from its submission to its end. `call` makes one attempt and says how it went."""
 
     __slots__ = (
-        "attempts", "call", "charged", "ended", "error", "final", "index", "lane", "outcome", "started_at", "task", "usage", "value",
+        "alone", "attempts", "call", "charged", "ended", "error", "final", "index", "lane", "outcome", "started_at", "task", "usage", "value",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,8 @@ class Flight:
         self.call = call
         self.ended = ended
         self.attempts = 0
+        #: Whether the attempt is to run in a process that has run no other unit.
+        self.alone = False
         #: What the last attempt gave: for whoever made the call.
         self.value: Any = None
         self.error: BaseException | None = None
@@ -225,7 +227,7 @@ class Calls(Turns):
         if flight is None:  # It ended with its lane, which is open again.
             self.tell(events.CancelUnit(command.unit.index), events.Cancelled(command.unit.index))
             return
-        flight.attempts = command.attempt
+        flight.attempts, flight.alone = command.attempt, command.alone
         flight.started_at = monotonic()
         flight.charged = self._scheduler.out[flight.index].charged
         flight.error = flight.usage = flight.outcome = None

@@ -314,6 +314,7 @@ class Engine(Turns):
         desk = self._desks[command.unit.lane]
         number = command.attempt + self._source.tries.get(index, 0)
         flight = Flight(index, number, desk, self._scheduler.out[index], self._rates[command.unit.family])
+        flight.alone = command.alone
         self._flights[index] = flight
         request = self._intents.ready(index, desk)
         if request is None:
@@ -325,6 +326,8 @@ class Engine(Turns):
         # Not the loop's time, which stands still for a whole round: records are to show what came after what.
         flight.started_at = time.monotonic()
         self._writer.batch.running[flight.index] = time.time()
+        if flight.alone:
+            request = msgspec.structs.replace(request, alone=True)
         flight.task = self._loop.create_task(self._attempt(flight, request))
         flight.task.add_done_callback(partial(self._called_off, flight.index))
 

@@ -50,7 +50,18 @@ class Desk:
 class Flight:
     """One attempt while it is out."""
 
-    __slots__ = ("answer", "charged", "estimate", "index", "lane", "number", "rate", "started_at", "task")
+    __slots__ = (
+        "alone",
+        "answer",
+        "charged",
+        "estimate",
+        "index",
+        "lane",
+        "number",
+        "rate",
+        "started_at",
+        "task",
+    )
 
     def __init__(self, index: int, number: int, lane: Desk, entry: Entry, rate: Rate) -> None:
         self.index = index
@@ -60,6 +71,8 @@ class Flight:
         self.estimate = entry.estimate
         self.rate = rate
         self.started_at = 0.0
+        #: Whether it is to run in a process that has run no other unit.
+        self.alone = False
         self.answer: Answer | None = None
         self.task: asyncio.Task[None] | None = None
 

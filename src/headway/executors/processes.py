@@ -5,8 +5,8 @@ unit's end says how, with the evidence; the worker is replaced when the next uni
 afresh ("spawn"), never forked: no lock, thread or socket of the owner's comes along.
 
 Three things are counted. A worker that cannot even start is no unit's fault: it is tried three times. A pool that dies
-as a whole three times over, without one unit that ends in between, has something that no unit can help: its lane stops
-with the evidence. And a unit that was given to a worker which died before it began it was not run: it goes to another.
+as a whole three times over, for ten seconds and without one unit that ends in between, has something that no unit can
+help: its lane stops with the evidence. And a unit that was given to a worker which died before it began it was not run: it goes to another.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ START_S: Final = 120.0
 #: Starts in a row that may fail before nothing more is tried.
 STARTS: Final = 3
 #: Rounds in which a pool may die as a whole, and the fewest deaths that make one: two units that always kill are
-#: quarantined after two each, and are no such round.
+#: quarantined after three deaths each, and are no such round. Whoever kills workers from outside is done within seconds,
+#: or nothing helps.
 ROUNDS: Final = 3
 LEAST_ROUND: Final = 4
+DOOMED_S: Final = 10.0
 #: How long idle workers may take to end by themselves.
 STOP_S: Final = 1.0
 LATE: Final = "it took too long"
@@ -76,6 +78,19 @@ class _Job:
         self.timer: asyncio.TimerHandle | None = None
 
 
+class _Wanted:
+    """A caller that waits for a worker. `fresh`: one that has run no unit yet."""
+
+    __slots__ = ("fresh", "given")
+
+    def __init__(self, given: asyncio.Future[Worker], *, fresh: bool) -> None:
+        self.given, self.fresh = given, fresh
+
+    def takes(self, worker: Worker) -> bool:
+        """Whether it still waits, and this worker will do."""
+        return not self.given.done() and not (self.fresh and worker.units)
+
+
 class ProcessPool:
     """At most `size` workers, started when they are needed.
 
@@ -92,6 +107,7 @@ class ProcessPool:
         memory_ceiling: int = 0,
         memory_limit: int = 0,
         start_s: float = START_S,
+        doomed_s: float = DOOMED_S,
         read_signs: Callable[[Ran], Ran] | None = None,
     ) -> None:
         if program.setting_up:
@@ -107,7 +123,7 @@ class ProcessPool:
         self._recycle_after, self._memory_ceiling = recycle_after, memory_ceiling
         self._memory_limit = memory_limit
         self._looking: asyncio.TimerHandle | None = None
-        self._start_s, self._read_signs = start_s, read_signs
+        self._start_s, self._doomed_s, self._read_signs = start_s, doomed_s, read_signs
         self._setup = encode_setup(
             Setup(
                 work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
@@ -122,12 +138,14 @@ class ProcessPool:
         self._starting: dict[int, asyncio.TimerHandle] = {}
         self._idle: list[Worker] = []
         self._busy: dict[int, _Job] = {}
-        self._waiting: deque[asyncio.Future[Worker]] = deque()
+        self._waiting: deque[_Wanted] = deque()
         self._number = 0
         self._failed_starts = 0
         #: Whether a worker has ever been ready: then what stops others is no fault of the program that they run.
         self.proven = False
         self._deaths = 0
+        #: When the first of these deaths was.
+        self._dying_since = 0.0
         self._broken = ""
         self._closing: asyncio.Future[None] | None = None
 
@@ -143,14 +161,17 @@ class ProcessPool:
 
     # -- units ------------------------------------------------------------------------------------------------------
 
-    async def run(self, payload: bytes, timeout_s: float) -> Ran:
-        """Run one unit. Everything that can happen to it is a `Ran`; a cancellation kills its worker."""
+    async def run(self, payload: bytes, timeout_s: float, *, fresh: bool = False) -> Ran:
+        """Run one unit. Everything that can happen to it is a `Ran`; a cancellation kills its worker.
+
+        `fresh`: in a process that has run no other unit.
+        """
         if len(payload) > LARGEST:
             return Ran("error", outcome=Outcome(Kind.TOO_LARGE, message="larger than 4 GB"))
         ran, tries = None, 0
         while ran is None:
             try:
-                worker = self._idle.pop() if self._idle else await self._free()
+                worker = self._idle.pop() if self._idle and not fresh else await self._free(fresh=fresh)
             except Broken as error:
                 return Ran("error", outcome=Outcome(Kind.AUTH, message=str(error)))
             if not worker.gone:
@@ -226,12 +247,17 @@ class ProcessPool:
             self._offer(worker)
 
     def _offer(self, worker: Worker) -> None:
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_result(worker)
+        """Hand a worker to the first caller that can use it, or keep it. A used one makes room for a fresh one."""
+        waiting = self._waiting = deque(wanted for wanted in self._waiting if not wanted.given.done())
+        for place, wanted in enumerate(waiting):
+            if wanted.takes(worker):
+                del waiting[place]
+                wanted.given.set_result(worker)
                 return
-        self._idle.append(worker)
+        if len(waiting) > len(self._starting):  # All of them want a fresh one.
+            self._retire(worker)
+        else:
+            self._idle.append(worker)
 
     def _retire(self, worker: Worker) -> None:
         """Let an idle worker end; it gives its place up at once."""
@@ -241,26 +267,27 @@ class ProcessPool:
 
     # -- workers ----------------------------------------------------------------------------------------------------
 
-    async def _free(self) -> Worker:
+    async def _free(self, *, fresh: bool = False) -> Worker:
         """A worker that has nothing to do: one that is, one that is started, or the next that ends its unit."""
         if self._broken:
             raise Broken(self._broken)
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[Worker] = loop.create_future()
-        self._waiting.append(waiting)
+        given: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Wanted(given, fresh=fresh))
+        if fresh and self._idle:
+            self._offer(self._idle.pop())
         self._start_if_wanted()
         try:
-            return await waiting
+            return await given
         except asyncio.CancelledError:
-            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
-                given = waiting.result()
-                if not given.gone:
-                    self._offer(given)
+            if given.done() and not given.cancelled() and given.exception() is None:
+                worker = given.result()
+                if not worker.gone:
+                    self._offer(worker)
             raise
 
     def _start_if_wanted(self, leaving: Worker | None = None) -> None:
         """As many as wait, as long as there is room."""
-        wanted = sum(not waiting.done() for waiting in self._waiting)
+        wanted = sum(not wanted.given.done() for wanted in self._waiting)
         living = len(self._workers) - (leaving is not None)
         while len(self._starting) < wanted and living < self.size and not self._broken:
             try:
@@ -364,8 +391,12 @@ class ProcessPool:
 
     def _count_death(self, text: str) -> None:
         """Deaths in a row. What was killed was running; whatever ends well, or says why not, ends the row."""
+        now = time.monotonic()
+        if not self._deaths:
+            self._dying_since = now
         self._deaths += 1
-        if self._deaths >= ROUNDS * max(self.size, LEAST_ROUND):
+        many = self._deaths >= ROUNDS * max(self.size, LEAST_ROUND)
+        if many and now - self._dying_since >= self._doomed_s:
             self._break(
                 f"all workers died {ROUNDS} times over ({self._deaths} deaths in a row, no unit ended in between), "
                 f"the last: {text}"
@@ -375,9 +406,9 @@ class ProcessPool:
         """Nothing more is started; everybody who waits hears why."""
         self._broken = self._broken or why
         while self._waiting:
-            waiting = self._waiting.popleft()
-            if not waiting.done():
-                waiting.set_exception(Broken(self._broken))
+            given = self._waiting.popleft().given
+            if not given.done():
+                given.set_exception(Broken(self._broken))
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ KEPT: Final = 4096
 OK: Final = 200
 
 Serve = Callable[[bytes], tuple[bytes, Note | None]]
-Run = Callable[[bytes, float], Awaitable[Ran]]
+Run = Callable[[Request, float], Awaitable[Ran]]
 
 
 class PythonAdapter:
@@ -74,16 +74,19 @@ class PythonAdapter:
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """One unit, once."""
-        ran = await self._ahead.run(lambda: self._one(request.body, timeout_s), lambda: admitted(None, None))
+        ran = await self._ahead.run(lambda: self._one(request, timeout_s), lambda: admitted(None, None))
         if ran.end == "value":
             return Answer(ran.outcome, OK, body=ran.value, note=_note(ran))
         outcome = msgspec.structs.replace(ran.outcome, message=shown(ran.outcome.message))
         return Answer(outcome, rate_limit=ran.rate_limit, note=_note(ran))
 
-    async def _one(self, body: bytes, timeout_s: float) -> Ran:
+    async def _one(self, request: Request, timeout_s: float) -> Ran:
         if self._run is None:
             self._run = self._runner()
-        return await self._run(body, timeout_s)
+        return await self._run(request, timeout_s)
+
+    async def _in_process(self, request: Request, timeout_s: float) -> Ran:
+        return await self._pool_of().run(request.body, timeout_s, fresh=request.alone)
 
     def _runner(self) -> Run:
         with_root(self._root)
@@ -98,7 +101,7 @@ class PythonAdapter:
             memory_limit=self._settings.memory_limit,
             read_signs=self._read_signs,
         )
-        return self._pool.run
+        return self._in_process
 
     def _pool_of(self) -> ProcessPool:
         assert self._pool is not None
@@ -139,8 +142,9 @@ class _Here:
         self._serve: Serve | None = None
         self._lock = threading.Lock()
 
-    async def run(self, payload: bytes, timeout_s: float) -> Ran:
+    async def run(self, request: Request, timeout_s: float) -> Ran:
         """One unit."""
+        payload = request.body
         began_utc, began_at = time.time(), time.monotonic()
         try:
             if not self._threads:

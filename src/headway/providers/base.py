@@ -22,12 +22,14 @@ Admitted = Callable[[Hint | None, Usage | None], None]
 class Request(msgspec.Struct, frozen=True, gc=False):
     """One call as it is sent: the path below the provider's root ("/v1/chat/completions") and the JSON body.
 
-    `repairs` is how often the conversation has been told already that an answer did not fit.
+    `repairs` is how often the conversation has been told already that an answer did not fit. `alone`: a worker that has
+    run no other unit is to do it.
     """
 
     path: str
     body: bytes
     repairs: int = 0
+    alone: bool = False
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):
