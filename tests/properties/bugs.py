@@ -312,7 +312,9 @@ def priority_ignored(patch: Patch) -> None:
     patch.setattr(Queue, "push", wrong)
 
 
-@bug("serial", "done")  # A serial unit that waits for its retry may also be left behind when the end is reported.
+@bug(
+    "serial", "done"
+)  # A serial unit that waits for its retry may also be left behind when the end is reported.
 def serial_units_not_awaited(patch: Patch) -> None:
     right = Scheduler._advance_serial
 
