@@ -695,9 +695,9 @@ def test_a_key_with_a_character_that_none_has_is_refused_and_not_shown(tmp_path:
         ("http://a.localhost", False, False),
         ("http://[::1]:8000", False, False),
         ("http://127.0.0.1:8000", True, True),
-        ("http://10.0.0.5:8000", False, True),
-        ("http://localhost.example", False, True),
-        ("http://127.0.0.1.example", False, True),
+        ("http://10.0.0.5:8000", True, True),
+        ("http://localhost.example", True, True),
+        ("http://127.0.0.1.example", True, True),
     ],
 )
 def test_a_server_on_this_machine_may_do_without_a_key(
@@ -712,6 +712,41 @@ def test_a_server_on_this_machine_may_do_without_a_key(
             key_of(provider, {}, {})
     else:
         assert key_of(provider, {}, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "withheld"),
+    [
+        ("https://api.openai.com", "openai", False),
+        ("https://eu.api.openai.com/v1", "openai", False),
+        ("https://api.openai.com.evil.example", "openai", True),
+        ("https://evilapi.openai.com", "openai", True),
+        ("https://gateway.example/v1", "openai", True),
+        ("http://10.0.0.5:8000", "openai", True),
+        ("http://localhost.example", "openai", True),
+        ("https://gateway.example", "anthropic", True),
+        ("https://mine.openai.azure.com", "azure", False),
+        ("https://mine.azure.com.evil.example", "azure", True),
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com", "bedrock", False),
+        ("https://bedrock.evil.example", "bedrock", True),
+    ],
+)
+def test_a_vendors_usual_key_goes_to_another_host_only_where_it_is_named(
+    tmp_path: Path, url: str, kind: str, withheld: bool
+) -> None:
+    region = 'region = "eu-west-1"\n' if kind == "bedrock" else ""
+    provider = loaded(tmp_path, f'[providers.p]\nkind = "{kind}"\nbase_url = "{url}"\n{region}').providers[
+        "p"
+    ]
+    environ = {provider.api_key_env: KEY}
+    if not withheld:
+        assert key_of(provider, environ, {}) == KEY
+        return
+    with pytest.raises(ConfigError, match=f"{provider.api_key_env} is not sent to") as caught:
+        key_of(provider, environ, {})
+    assert f'add to [providers.p]: api_key_env = "{provider.api_key_env}"' in (caught.value.hint or "")
+    text = f'[providers.p]\nkind = "{kind}"\nbase_url = "{url}"\n{region}api_key_env = "{provider.api_key_env}"\n'
+    assert key_of(loaded(tmp_path, text).providers["p"], environ, {}) == KEY
 
 
 def test_no_repr_holds_a_secret(tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from typing import Any, Final
 
 import msgspec
@@ -120,9 +123,9 @@ def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
     return serve
 
 
-def rows(target: str, model: str) -> Serve:
-    """For `kind = "python"`: payloads and values are JSON."""
-    function = found(target)
+def rows(target: str, model: str, root: str) -> Serve:
+    """For `kind = "python"`: payloads and values are JSON. `root` is the directory of headway.toml."""
+    function = found(target, root)
     with_context = _asks_for_context(function)
     run = _Runner()
 
@@ -141,9 +144,10 @@ def rows(target: str, model: str) -> Serve:
     return serve
 
 
-def found(target: str) -> Callable[..., Any]:
-    """The function that "package.module:function" names."""
+def found(target: str, root: str) -> Callable[..., Any]:
+    """The function that "package.module:function" names; a module in `root` goes before an installed one."""
     module, _, name = target.partition(":")
+    _import_from(root, module.partition(".")[0])
     function: Any = import_module(module)
     for part in name.split("."):
         function = getattr(function, part)
@@ -151,6 +155,19 @@ def found(target: str) -> Callable[..., Any]:
         raise TypeError(f"{target} is no function")
     made: Callable[..., Any] = function
     return made
+
+
+def _import_from(root: str, name: str) -> None:
+    """Import the module or package of this name from a directory that is last on the path, if it is there."""
+    spec = None if name in sys.modules else PathFinder.find_spec(name, [root])
+    if spec is None or spec.loader is None:
+        return
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def _asks_for_context(function: Callable[..., Any]) -> bool:

@@ -78,7 +78,9 @@ def _run(folder: Path, *arguments: str, interrupt_after_s: float | None = None) 
     """One `headway` command in the folder, its words shown; interrupted as a person would."""
     flags = ["--progress", "plain"]
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HEADWAY_")}
-    process = subprocess.Popen([sys.executable, "-m", "headway", *arguments, *flags], cwd=folder, env=environ)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "headway", *arguments, *flags], cwd=folder, env=environ
+    )
     try:
         if interrupt_after_s is not None:
             time.sleep(interrupt_after_s)

@@ -30,13 +30,13 @@ def command(force: bool, as_json: bool) -> None:
     """
     from headway.cli import session
     from headway.config import read_env_file
-    from headway.config.loading import FILE_NAME, find
     from headway.config.starter import accounts, lacking, starter
+    from headway.config.trust import FILE_NAME, nearest
 
     here = Path.cwd()
     path = here / FILE_NAME
     _must_be_free(path, force=force)
-    above = find(here.parent)
+    above = nearest(here.parent)
     dotenv = read_env_file(here / ".env")
     found = accounts(os.environ, dotenv)
     _write(path, starter(found), force=force)

@@ -75,6 +75,8 @@ def _again(
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             facts = session.facts(store, job, session.state_of(settings, job))
             return session.tell(f"job {job.name} has no failed units", facts, as_json)
+        if not quiet:
+            session.tell_config(settings)
         settings = session.with_cap_of(settings, job, flags["max_cost"], quiet=quiet)
         target = out or Path(job.out or f"{job.name}.results.jsonl")
         run_flags = running.flags_of(target, only_failed=only_failed, **flags)

@@ -70,6 +70,8 @@ def command(
 
     settings = session.settings(config, db, **flags)
     session.must_have_provider(settings)
+    if not flags["quiet"]:
+        session.tell_config(settings)
     recipe = recipe_of(flags)
     target = out or default_out(file, recipe.limit)
     run_flags = running.flags_of(target, **flags)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from headway.config import Config, load, with_overrides
+from headway.config import Config, dotenv_of, load, variables_of, with_overrides
 from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import use_facts
 from headway.display.words import clock, count, duration, money, short
@@ -38,6 +38,16 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     """The configuration under the flags of a command."""
     loaded = load(config, Path.cwd(), os.environ)
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
+
+
+def tell_config(config: Config) -> None:
+    """Name a config from outside the working directory, and the hosts that get a key because of it."""
+    if config.path is None or config.path.absolute().parent == Path.cwd():
+        return
+    dotenv = dotenv_of(config)
+    providers = config.providers.values()
+    hosts = dict.fromkeys(one.host for one in providers if variables_of(one, os.environ, dotenv))
+    say(f"settings: {config.path}; " + (f"keys go to {', '.join(hosts)}" if hosts else "no key is sent"))
 
 
 def with_cap_of(config: Config, job: Job, said: float | None, *, quiet: bool) -> Config:

@@ -8,6 +8,7 @@ file        a parsed `headway.toml` → settings
 env_file    `.env` beside it
 keys        the key of a provider, and the lane that it opens
 loading     where the settings come from: flag over environment over file
+trust       which file is used, and whether another user may have written it
 price_list  what models cost, where the `prices` extra is installed
 starter     a first `headway.toml` from the keys that are there
 """
@@ -15,8 +16,9 @@ starter     a first `headway.toml` from the keys that are there
 from headway.config.durations import parse_duration
 from headway.config.env_file import read_env_file
 from headway.config.keys import key_of, lane_key, variables_of
-from headway.config.loading import dotenv_of, find, load, with_overrides
+from headway.config.loading import dotenv_of, load, with_overrides
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig
+from headway.config.trust import find
 
 __all__ = [
     "Config",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from headway.config import checks, schema
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig, is_loopback
-from headway.config.vendors import BY_NAME, GENERIC, REGION, Vendor, vendor_at
+from headway.config.vendors import BY_NAME, GENERIC, REGION, Vendor, is_own_host, vendor_at
 from headway.core.model import Limits, Price
 from headway.errors import ConfigError
 
@@ -91,8 +91,11 @@ class _File:
         if values["workers"] is None:
             vendor = self._vendor(values, place)
             values.setdefault("base_url", self._address(vendor, values, place))
-            values["key_optional"] = "api_key_env" not in values and is_loopback(values["base_url"])
-            values.setdefault("api_key_env", vendor.variable)
+            if "api_key_env" not in values:
+                values["api_key_env"] = vendor.variable
+                values["key_optional"] = is_loopback(values["base_url"])
+                own = values["key_optional"] or is_own_host(vendor, values["base_url"])
+                values["key_withheld"] = not own
             usual = dict(vendor.limits)
         limits = self._table(values.pop("limits", {}), schema.LIMITS, dotted(place, "limits"))
         limits = {**usual, **limits}

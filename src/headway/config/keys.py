@@ -25,6 +25,11 @@ ACCOUNT_DIGITS: Final = 10
 def key_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
     """A provider's key: the process's environment wins over `.env`; "" where the server needs none."""
     name = provider.api_key_env
+    if provider.key_withheld:
+        raise ConfigError(
+            f"provider '{provider.name}': {name} is not sent to {provider.host} unless the config says so",
+            hint=f'add to [providers.{provider.name}]: api_key_env = "{name}", or the variable with that host\'s own key',
+        )
     key = _found(name, environ, dotenv) or _found(ALIASES.get(name, ""), environ, dotenv)
     if not key:
         if provider.kind == "bedrock":
@@ -45,7 +50,9 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping
 
 
 def variables_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
-    """Which variable a provider's key was read from, or which of them; "" where none is set."""
+    """Which variable a provider's key was read from, or which of them; "" where none is set, or none is sent."""
+    if provider.key_withheld:
+        return ""
     for name in filter(None, (provider.api_key_env, ALIASES.get(provider.api_key_env, ""))):
         if _found(name, environ, dotenv):
             return name

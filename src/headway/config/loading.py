@@ -6,7 +6,6 @@ Without a file, or with one that names no providers, they are those whose usual 
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,19 +16,11 @@ from headway.config import checks, schema
 from headway.config.env_file import read_env_file
 from headway.config.file import DEFAULT_DB, read_config
 from headway.config.settings import Config, ProviderConfig
+from headway.config.trust import find
 from headway.config.vendors import BY_NAME
 from headway.errors import ConfigError, HeadwayError, UsageError
 
-FILE_NAME: Final = "headway.toml"
 BASE_URL_VARIABLES: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
-
-
-def find(start: Path) -> Path | None:
-    """The `headway.toml` of a directory, or of the nearest parent that has one."""
-    start = start.absolute()
-    # os.path.isfile, because Path.is_file raises where a parent may not be read.
-    candidates = (directory / FILE_NAME for directory in (start, *start.parents))
-    return next((path for path in candidates if os.path.isfile(path)), None)
 
 
 def load(path: Path | None, start: Path, environ: Mapping[str, str]) -> Config:

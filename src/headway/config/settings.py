@@ -58,7 +58,8 @@ class ProviderConfig(msgspec.Struct, frozen=True):
 
     `base_url` is as it was written but for trailing slashes: with or without `/v1`, which adapters settle. `models`
     holds the limits of models that have their own, with what they inherit already in them. `key_optional`: a
-    server on this machine for which no variable is named may do without a key.
+    server on this machine for which no variable is named may do without a key. `key_withheld`: the vendor's usual key
+    is not sent to this host, which is not the vendor's, because the config does not name the variable.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     max_costs: dict[str, float] = {}
     stream: bool | None = None
     key_optional: bool = False
+    key_withheld: bool = False
     #: Whose headers and words it has, where neither its address nor its kind says so.
     profile: str | None = None
     #: Azure's: without one the paths are those of its v1 API.

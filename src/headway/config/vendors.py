@@ -84,6 +84,22 @@ PROFILES: Final = (*BY_NAME, GENERIC)
 ALIASES: Final = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}
 
 
+#: Where the accounts of a vendor are that has no single address.
+_DOMAINS: Final = {
+    "azure": (".azure.com", ".azure.us", ".azure.cn"),
+    "bedrock": (".amazonaws.com", ".amazonaws.com.cn"),
+}
+
+
+def is_own_host(vendor: Vendor, base_url: str) -> bool:
+    """Whether an address is the vendor's own, so that its usual key may go there."""
+    host = (urlsplit(base_url).hostname or "").rstrip(".")
+    if vendor.name in _DOMAINS:
+        return host.endswith(_DOMAINS[vendor.name])
+    own = urlsplit(vendor.base_url).hostname or ""
+    return host == own or host.endswith("." + own)
+
+
 def vendor_at(base_url: str, kind: str) -> Vendor | None:
     """Whose address this is; None where nobody's who is asked like this. A port of this machine is nobody's."""
     host = urlsplit(base_url).hostname

@@ -43,7 +43,7 @@ class PythonAdapter:
 
     def __init__(self, settings: WorkersConfig, model: str, size: int, root: str, place: str) -> None:
         self._settings, self._size, self._root, self._place = settings, size, root, place
-        self._given = (settings.target, model)
+        self._given = (settings.target, model, root)
         signs = Signs(settings.limit_exit_codes, settings.failure_logs, root)
         self._read_signs = signs.read
         ask = None
@@ -129,9 +129,12 @@ def _note(ran: Ran) -> bytes:
 
 
 def with_root(root: str) -> None:
-    """Modules beside headway.toml can be named; a worker gets this path with the rest."""
+    """Let the target import modules beside headway.toml; a worker gets this path with the rest.
+
+    It comes last: a file there that has the name of an installed module is not imported in its place.
+    """
     if root not in sys.path:
-        sys.path.insert(0, root)
+        sys.path.append(root)
 
 
 class _Here:

@@ -99,7 +99,7 @@ class Worker:
             try:
                 given = (theirs.fileno(), page.fileno(), lifeline)
                 self._process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, _HOME, *map(str, given), str(os.getpid())],
+                    [sys.executable, "-P", "-c", _PROGRAM, _HOME, *map(str, given), str(os.getpid())],
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,

@@ -45,7 +45,7 @@ class FakeProcess:
 @contextmanager
 def fake_process(*flags: str) -> Iterator[FakeProcess]:
     """Start `headway fake` with these flags on a free port, and stop it at the end."""
-    command = [sys.executable, "-m", "headway", "fake", "--port", "0", "--json", "--quiet", *flags]
+    command = [sys.executable, "-P", "-m", "headway", "fake", "--port", "0", "--json", "--quiet", *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

@@ -86,7 +86,7 @@ async def _ask(questions: bytes) -> list[Price | None] | None:
     }
     try:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "headway.config.price_list",
+            sys.executable, "-P", "-m", "headway.config.price_list",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             env=environ, start_new_session=True,
         )  # fmt: skip

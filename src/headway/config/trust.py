@@ -1,0 +1,85 @@
+"""Which `headway.toml` is used, and whether it can be trusted.
+
+A config names addresses that get keys and programs that are run, so it is code. The search goes from the working
+directory upwards and ends at a repository's root or at the home directory. A config further up is an error and is not
+passed over: its store has the results that were paid for. A config in a parent directory that another user may have
+written is refused. `--config` names any file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from headway.errors import ConfigError
+
+FILE_NAME: Final = "headway.toml"
+#: What the root of a repository has.
+_REPOSITORY: Final = (".git", ".hg", ".jj")
+
+
+def nearest(start: Path) -> Path | None:
+    """The config of a directory, or of the nearest parent that has one, trusted or not."""
+    start = start.absolute()
+    candidates = (directory / FILE_NAME for directory in (start, *start.parents))
+    # os.path.isfile, because Path.is_file raises where a parent may not be read.
+    return next((path for path in candidates if os.path.isfile(path)), None)
+
+
+def find(start: Path) -> Path | None:
+    """The config that a command in this directory uses; None where there is none."""
+    start = start.absolute()
+    path = nearest(start)
+    if path is None or path.parent == start:
+        return path
+    end = _end_of_search(start)
+    if end is not None and path.parent in end[0].parents:
+        raise ConfigError(
+            f"{path}: it is above {end[0]}, {end[1]}, where the search for a {FILE_NAME} ends",
+            hint=f"to use it, name it: --config {path}; 'headway init' writes one for this directory",
+        )
+    if reason := _untrusted(path):
+        raise ConfigError(
+            f"{path}: {reason}, and a config can send your keys anywhere and run programs",
+            hint=f"if you trust it, name it: --config {path}",
+        )
+    return path
+
+
+def _end_of_search(start: Path) -> tuple[Path, str] | None:
+    """The directory where the search ends, and what it is; None where it goes up to the root."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    for directory in (start, *start.parents):
+        if any(os.path.lexists(directory / name) for name in _REPOSITORY):
+            return directory, "the root of the repository"
+        if os.path.realpath(directory) == home:
+            return directory, "your home directory"
+    return None
+
+
+def _untrusted(path: Path) -> str:
+    """Why another user may have written this file; "" where none can have."""
+    try:
+        seen = [os.lstat(path), os.stat(path)]  # A link, and what it leads to.
+        folder = os.stat(path.parent)
+    except OSError as error:
+        return f"it cannot be checked ({(error.strerror or str(error)).lower()})"
+    for one in seen:
+        if one.st_uid != os.geteuid():
+            return f"it belongs to another user ({_user(one.st_uid)})"
+    if seen[1].st_mode & stat.S_IWOTH:
+        return "every user may write it"
+    if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+        return "every user may replace it"
+    return ""
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"number {number}"

@@ -1,0 +1,110 @@
+"""What a command does with a config that others wrote and with a directory full of hostile files (DESIGN §9)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Headway
+from tests.crash.stage import Stage
+
+#: Imported by what a run starts: the price list's process, and workers.
+SHADOWED = ("msgspec", "mmap", "pickle", "json", "headway", "socket", "resource")
+TRAP = 'open("{witness}", "a").write("{name} was imported\\n")\nraise SystemExit("{name}")\n'
+
+
+def set_traps(folder: Path) -> Path:
+    witness = folder / "witness"
+    for name in SHADOWED:
+        (folder / f"{name}.py").write_text(TRAP.format(witness=witness, name=name))
+    return witness
+
+
+def command(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """The installed command: `python -m` would look into the working directory by itself."""
+    program = Path(sys.executable).with_name("headway")
+    private = ("HEADWAY_CONFIG", "HEADWAY_DB", "PYTHONPATH")
+    environ = {name: value for name, value in os.environ.items() if name not in private}
+    return subprocess.run(
+        [program, *args], cwd=folder, env=environ, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_run_imports_nothing_from_the_working_directory(stage: Stage) -> None:
+    witness = set_traps(stage.root)
+    config = stage.root / "headway.toml"
+    config.write_text(config.read_text() + '\n[providers.alpha.prices]\nlike = "gpt-4o"\n')
+    done = command(stage.root, "run", "in.jsonl", "--max-cost", "5")
+    assert done.returncode == 0, done.stderr
+    assert not witness.exists(), witness.read_text()
+
+
+def test_worker_processes_import_only_the_target_from_the_working_directory(tmp_path: Path) -> None:
+    witness = set_traps(tmp_path)
+    (tmp_path / "deeds.py").write_text("import sibling\ndef work(unit):\n    return sibling.double(unit)\n")
+    (tmp_path / "sibling.py").write_text("import mmap, json\ndef double(unit):\n    return 2 * unit\n")
+    (tmp_path / "headway.toml").write_text('[providers.work]\nkind = "python"\ntarget = "deeds:work"\n')
+    (tmp_path / "in.jsonl").write_text('{"id": "a", "payload": 4}\n')
+    done = command(tmp_path, "run", "in.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert not witness.exists(), witness.read_text()
+    assert json.loads((tmp_path / "in.results.jsonl").read_text())["response"]["body"] == 8
+
+
+@pytest.mark.parametrize("how", ["found", "named"])
+def test_a_config_from_elsewhere_is_named_first_with_the_hosts_that_get_a_key(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    below = stage.root / "below"
+    below.mkdir()
+    (stage.root / "in.jsonl").rename(below / "in.jsonl")
+    monkeypatch.chdir(below)
+    config = stage.root / "headway.toml"
+    flags = ("--config", str(config)) if how == "named" else ()
+    done = headway("run", "in.jsonl", *flags)
+    assert done.code == 0, done.err
+    host = stage.fake.url.removeprefix("http://")
+    assert done.err.splitlines()[0] == f"settings: {config}; keys go to {host}"
+    again = headway("resume", *flags)
+    assert again.err.splitlines()[0] == f"settings: {config}; keys go to {host}"
+    assert "settings:" not in headway("run", "in.jsonl", "-q", *flags).err
+
+
+def test_a_config_in_the_working_directory_needs_no_such_line(stage: Stage, headway: Headway) -> None:
+    assert "settings:" not in headway("run", "in.jsonl").err
+
+
+def test_a_config_that_every_user_may_write_neither_gets_a_key_nor_runs_a_program(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = stage.root / "below"
+    below.mkdir()
+    (stage.root / "in.jsonl").rename(below / "in.jsonl")
+    config, witness = stage.root / "headway.toml", stage.root / "witness"
+    config.write_text(
+        f'[providers.work]\nkind = "python"\ntarget = "os:getcwd"\npreflight = "command"\npreflight_command = ["touch", "{witness}"]\n'
+    )
+    config.chmod(0o666)
+    monkeypatch.chdir(below)
+    done = headway("run", "in.jsonl")
+    assert done.code == 2
+    assert f"{config}: every user may write it" in done.err
+    assert f"--config {config}" in done.err
+    assert not witness.exists()
+    assert not (below / ".headway").exists(), "no empty store is opened instead"
+
+
+def test_a_usual_key_for_another_host_is_an_error_that_prints_the_line_to_add(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-must-not-leave-this-test")
+    text = '[providers.alpha]\nkind = "openai"\nbase_url = "https://gateway.invalid/v1"\nmodel = "gpt-x"\n'
+    (stage.root / "headway.toml").write_text(text)
+    done = headway("run", "in.jsonl")
+    assert done.code == 2
+    assert 'add to [providers.alpha]: api_key_env = "OPENAI_API_KEY"' in done.err
+    assert "sk-must-not" not in done.err
