@@ -30,7 +30,7 @@ def command(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     private = ("HEADWAY_CONFIG", "HEADWAY_DB", "PYTHONPATH")
     environ = {name: value for name, value in os.environ.items() if name not in private}
     return subprocess.run(
-        [program, *args], cwd=folder, env=environ, capture_output=True, text=True, timeout=60
+        [program, *args], check=False, cwd=folder, env=environ, capture_output=True, text=True, timeout=60
     )
 
 
