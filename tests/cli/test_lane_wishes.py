@@ -78,7 +78,7 @@ def test_a_wish_that_makes_no_sense_disturbs_nothing(stage: Stage) -> None:
         (("--max-concurrency", "alpha=2.5"), "a whole number"),
         (("--rpm", "alpha=-1"), "is no limit"),
         (("--rpm", "alpha=60"), "no job is running"),
-        (("--reopen", "alpha"), "no job is running"),
+        (("--reopen", "beta"), "no job used a lane 'beta' — one of alpha/gpt-x"),
     ],
 )
 def test_mistakes(stage: Stage, headway: Headway, args: tuple[str, ...], said: str) -> None:

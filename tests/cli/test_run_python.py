@@ -441,6 +441,45 @@ def work(payload):
     assert "come back in an hour" in err
 
 
+def test_a_worker_that_asks_for_eternity_closes_no_lane_for_ever(desk: Desk) -> None:
+    desk.write("""
+from pathlib import Path
+def work(payload):
+    if Path("met").exists():
+        return payload
+    Path("met").touch()
+    return {"rate_limit": {"retry_after_s": 1e300, "message": "never again"}}
+""")
+    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = desk.run()
+    assert code == 0, err
+
+
+def test_a_hold_beyond_a_day_parks_the_run_at_once_and_can_be_cleared(desk: Desk) -> None:
+    desk.write("""
+import headway
+from pathlib import Path
+def work(payload):
+    if Path("open").exists():
+        return payload
+    raise headway.RateLimited(retry_after=30 * 86400, reason="come back next month")
+""")
+    desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
+    code, err = desk.run()
+    assert code == 4, err
+    assert "come back next month" in err
+    assert "--max-hold unlimited" in err
+    assert "headway lanes --reopen" in err
+    (desk.folder / "open").touch()
+    assert desk.run()[0] == 4, "the hold is on record"
+    assert "held until" in _headway(desk, "lanes")
+    assert "is cleared (come back next month)" in _headway(desk, "lanes", "--reopen", "work")
+    assert "held until" not in _headway(desk, "lanes")
+    assert "no hold is on record" in _headway(desk, "lanes", "--reopen", "work/work")
+    code, err = desk.run()
+    assert code == 0, err
+
+
 PING = """#!/bin/sh
 echo ping >> log
 if [ -e met ]; then {then}; fi

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headway.errors import DuplicateId, StoreError
@@ -460,6 +461,15 @@ def test_events_come_oldest_first_and_after_a_number(store: Store) -> None:
     ]
     assert store.events(job, after=first.id) == [second]
     assert store.events(job, after=second.id) == []
+
+
+def test_what_is_on_record_of_a_lane_can_be_replaced(store: Store) -> None:
+    one, other = store.lane("k1", "alpha/x"), store.lane("k2", "beta/y")
+    store.keep_lane(one.id, b'{"a":1}', b'{"b":2}', 77.0)
+    assert store.lane("k1", "alpha/x") == msgspec.structs.replace(
+        one, record=b'{"a":1}', view=b'{"b":2}', updated_utc=77.0
+    )
+    assert store.lane("k2", "beta/y") == other
 
 
 def test_a_lane_is_one_for_all_jobs_and_keeps_what_it_learned(store: Store) -> None:

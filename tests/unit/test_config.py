@@ -918,7 +918,7 @@ def test_the_defaults_on_the_page_are_those_of_the_code(tmp_path: Path) -> None:
     defaults = (
         'base = "1s"\ncap = "60s"\njitter = 0.2\nmax_throttles = 50\nhold_margin = "2s"\ndefault_wait = "60s"'
     )
-    run = 'concurrency = 0\nmax_attempts = 5\ntimeout = "10m"\nmax_duration = "0s"\nmax_cost = 0\nmax_hold = "unlimited"\ncache = "off"'
+    run = 'concurrency = 0\nmax_attempts = 5\ntimeout = "10m"\nmax_duration = "0s"\nmax_cost = 0\nmax_hold = "26h"\ncache = "off"'
     config = loaded(tmp_path, f"{ALPHA}[providers.alpha.retry]\n{defaults}\n[run]\n{run}")
     assert config.providers["alpha"].retry == RetryConfig()
     assert config.run == RunConfig()

@@ -133,6 +133,23 @@ def test_a_hold_longer_than_anyone_wants_to_wait_parks_the_lane() -> None:
     assert step.done == "parked"
 
 
+@pytest.mark.parametrize("absurd_s", [1e300, float("inf"), float("nan"), -5.0, 400 * 86_400.0])
+@pytest.mark.parametrize("kind", [Kind.HOLD, Kind.RATE, Kind.OVERLOAD])
+def test_a_wait_that_cannot_be_meant_is_as_good_as_none(kind: Kind, absurd_s: float) -> None:
+    run, plain = (Run(units(3), lane_spec(limits=ONE_BY_ONE)) for _ in range(2))
+    run.at(0.0)
+    plain.at(0.0)
+    step = run.at(1.0, failed(0, kind, "later", retry_after_s=absurd_s))
+    assert step.requeues == plain.at(1.0, failed(0, kind, "later")).requeues
+    assert step.requeues[0].not_before < 100.0
+
+
+def test_an_absurd_hold_on_record_is_not_taken_over() -> None:
+    run = Run(units(1))
+    import_lane(run.lane(), LaneRecord("a", 1000.0, 1e300, "for ever"), 0.0, 1030.0)
+    assert run.at(0.0).started == [0]
+
+
 def test_a_hold_within_what_one_waits_for_parks_nothing() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_hold_s=600.0))
     run.at(0.0)

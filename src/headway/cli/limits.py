@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
+from headway.display.words import clock, short
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
     from headway.config import Config
     from headway.stores.base import Store
+    from headway.stores.records import Lane
 
 #: flag → what it limits, as help calls it.
 LIMITS: Final = {
@@ -83,23 +85,70 @@ class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"job {self.job} was asked to {' and to '.join(filter(None, (keep, again)))}"
 
 
-def ask_jobs(config: Config, limits: dict[str, dict[str, float]], reopen: Sequence[str]) -> list[Wish]:
-    """Tell the jobs that run now of new limits for their lanes, and of lanes to try again; what was asked of whom."""
+class Reopened(msgspec.Struct, frozen=True):
+    """A lane that no job uses now, and the hold that was on record for it."""
+
+    lane: str
+    held_until_utc: float | None
+    reason: str
+
+    def __str__(self) -> str:
+        if self.held_until_utc is None:
+            return f"{self.lane}: no hold is on record, and no job that runs now uses it"
+        return f"{self.lane}: the hold until {clock(self.held_until_utc)} is cleared ({short(self.reason)})"
+
+
+def ask_jobs(
+    config: Config, limits: dict[str, dict[str, float]], reopen: Sequence[str]
+) -> list[Wish | Reopened]:
+    """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
     from headway.cli import session
     from headway.wiring.places import store_at
 
     with store_at(config.db) as store:
         live = {job.name: job.id for job in store.jobs() if session.is_live(config, job)}
-        if not live:
+        if limits and not live:
             raise UsageError(
                 "no job is running", hint="limits for later runs are in headway.toml: [providers.NAME.limits]"
             )
-        wishes = _wishes(_in_use(store, live), limits, reopen)
+        in_use = _in_use(store, live)
+        unused = [lane for lane in store.lanes() if lane.name not in {name for _, name in in_use}]
+        _must_be_known(in_use, unused, limits, reopen)
+        wishes = _wishes(in_use, limits, reopen)
         for wish in wishes:
             for what, args in (("limits", {"limits": wish.limits}), ("reopen", {})):
                 if wish.limits if what == "limits" else wish.reopen:
                     store.ask(live[wish.job], what, {"lane": wish.lane, **args}, time.time())
-    return wishes
+        meant = [lane for lane in unused if any(_means(name, lane.name) for name in reopen)]
+        return [*wishes, *(_reopen(store, lane) for lane in meant)]
+
+
+def _reopen(store: Store, lane: Lane) -> Reopened:
+    """Clear the hold that is on record for a lane, and what it was seen to wait for."""
+    from headway.core.memory import LaneRecord, reopened
+
+    if lane.record is None or lane.view is None:
+        return Reopened(lane.name, None, "")
+    record = msgspec.json.decode(lane.record, type=LaneRecord)
+    view = {**msgspec.json.decode(lane.view), "wait": None}
+    store.keep_lane(lane.id, msgspec.json.encode(reopened(record)), msgspec.json.encode(view), time.time())
+    return Reopened(lane.name, record.held_until_utc, record.hold_reason)
+
+
+def _must_be_known(
+    in_use: list[tuple[str, str]], unused: list[Lane], limits: Iterable[str], reopen: Sequence[str]
+) -> None:
+    """A limit is for a lane that a running job uses; any lane can be reopened."""
+    running = sorted({lane for _, lane in in_use})
+    recorded = sorted({*running, *(lane.name for lane in unused)})
+    for names, lanes, what in (
+        (limits, running, "job that is running uses a"),
+        (reopen, recorded, "job used a"),
+    ):
+        for name in names:
+            if not any(_means(name, lane) for lane in lanes):
+                known = f"one of {', '.join(lanes)}" if lanes else "'headway lanes' shows them"
+                raise UsageError(f"no {what} lane '{name}'", hint=known)
 
 
 def _in_use(store: Store, live: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -113,11 +162,6 @@ def _wishes(
     in_use: list[tuple[str, str]], limits: dict[str, dict[str, float]], reopen: Sequence[str]
 ) -> list[Wish]:
     """A lane is meant by its name, or by that of its provider."""
-    lanes = sorted({lane for _, lane in in_use})
-    for name in (*limits, *reopen):
-        if not any(_means(name, lane) for lane in lanes):
-            known = f"one of {', '.join(lanes)}" if lanes else "'headway lanes' shows them"
-            raise UsageError(f"no job that is running uses a lane '{name}'", hint=known)
     wishes = []
     for job, lane in in_use:
         new = {limit: n for name, more in limits.items() if _means(name, lane) for limit, n in more.items()}

@@ -290,7 +290,10 @@ def export(
 )
 @limit_options("Let the jobs that run now keep LANE to N {} from here on. 0: any number.".format, "LANE=N")
 @click.option(
-    "--reopen", multiple=True, metavar="LANE", help="Let them try LANE again now, whatever it waits for."
+    "--reopen",
+    multiple=True,
+    metavar="LANE",
+    help="Let them try LANE again now, whatever it waits for; where no job runs, clear the hold on record.",
 )
 @json_option
 @where_options

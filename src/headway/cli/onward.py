@@ -23,6 +23,8 @@ def next_step(config: Config, store: Store, job: Job, state: str) -> str:
         return f"to try the failed ones again: {command}"
     if state == "stopped":
         return f"when that is mended: {command}"
+    if state == "parked":
+        return f"when the hold is over: {command}, or wait for it: {command} --max-hold unlimited; if it is wrong: headway lanes --reopen LANE"
     if purses := used_up(job):
         return f"raise {' and '.join(purses)}, then: {command}"
     return f"go on with: {command}"

@@ -54,7 +54,7 @@ _RUN = (
     click.option("--timeout", metavar="TIME", help="How long one attempt may take, as in 90s or 10m."),
     click.option("--max-duration", metavar="TIME", help="Stop after so long; 'headway resume' goes on."),
     click.option("--max-cost", type=float, metavar="USD", help="Stop before the job has cost more than this, earlier runs included. 0: no cap, also where one was set before."),
-    click.option("--max-hold", metavar="TIME", help="Park instead of waiting longer than this for a lane."),
+    click.option("--max-hold", metavar="TIME", help="Park instead of waiting longer than this for a lane (26h; unlimited: wait however long)."),
     click.option("--weight", type=float, metavar="N", help="Against other jobs on the same lanes: 3 gets three times the part of 1. From 0.01 to 100; default: 1."),
     click.option("--cache", "cache", flag_value="deterministic", help="Answer requests that were answered before, in any job, without a call: those with temperature 0 or a seed, and embeddings."),
     click.option("--cache-all", "cache", flag_value="all", help="The same for every request."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -117,6 +117,10 @@ class ProviderConfig(msgspec.Struct, frozen=True):
         return Retry(max_attempts=max_attempts, **msgspec.structs.asdict(self.retry))
 
 
+#: The longest hold that a run waits for: a day's quota fits, and two hours for clocks and time zones.
+MAX_HOLD_S: Final = 26 * 3600.0
+
+
 class RunConfig(msgspec.Struct, frozen=True):
     """`[run]`: what holds for a whole run. 0 is no cap, but for `max_hold_s`: None is none, 0 waits for no hold."""
 
@@ -126,7 +130,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     timeout_s: float = 600.0
     max_duration_s: float = 0.0
     max_cost_usd: float = 0.0
-    max_hold_s: float | None = None
+    max_hold_s: float | None = MAX_HOLD_S
     weight: float = 1.0
     cache: CacheMode = "off"
 

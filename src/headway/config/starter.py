@@ -233,7 +233,7 @@ def _run(provider: str, *, several: bool) -> str:
 #timeout = "10m"                # for one attempt
 #max_duration = "0s"            # for the whole run; 0: none
 #max_cost = 0                   # USD for the whole run; 0: none; prices must be known
-#max_hold = "unlimited"         # the longest hold that is waited for
+#max_hold = "26h"               # the longest hold that is waited for; "unlimited": any
 #weight = 1                     # against other jobs on the same lanes: 3 gets three times the part of 1
 #cache = "off"                  # "deterministic": what was answered before costs nothing; "all": whatever it was
 """

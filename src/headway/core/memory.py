@@ -17,6 +17,7 @@ from headway.core.finder import LEARNED, Finder
 from headway.core.lane import PROBE_PAUSE_S, Lane
 from headway.core.model import DIMENSIONS, Costs, Dimension
 from headway.core.queue import ALWAYS
+from headway.core.retry import LONGEST_BELIEVED_S
 
 #: After this long nothing that was found counts as evidence any more.
 FORGOTTEN_S: Final = 7 * 86_400.0
@@ -109,7 +110,7 @@ def _export_finder(finder: Finder | None, part: float, offset_s: float) -> Found
 
 def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
     """Take up what an earlier life of this lane knew. A hold whose time has come is over."""
-    if record.held_until_utc is not None and record.held_until_utc > utc:
+    if record.held_until_utc is not None and 0.0 < record.held_until_utc - utc <= LONGEST_BELIEVED_S:
         lane.hold(now + (record.held_until_utc - utc), record.hold_reason)
     if record.window is not None:
         lane.window.resume(record.window)
@@ -125,6 +126,11 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
             meter.dimension, meter.period_s, meter.limit, meter.depth_s, reported=meter.reported, now=now
         )
     _restore_levels(lane, record, now - utc)
+
+
+def reopened(record: LaneRecord) -> LaneRecord:
+    """The record without its hold."""
+    return msgspec.structs.replace(record, held_until_utc=None, hold_reason="")
 
 
 def _was_answered(record: LaneRecord) -> bool:

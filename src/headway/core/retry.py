@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.core.model import Kind, Retry
+import msgspec
+
+from headway.core.model import Kind, Outcome, Retry
 
 #: A hint above this closes the whole lane instead of delaying one unit (DESIGN §2).
 LONGEST_HINT_S: Final = 60.0
+
+#: A wait longer than this is a mistake of the one who said it, or an attack: no quota is longer than a year.
+LONGEST_BELIEVED_S: Final = 366 * 86_400.0
 
 #: Refusals that say "later", not "no": they spend none of a unit's attempts.
 THROTTLES: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD})
@@ -31,6 +36,14 @@ REFUSED: Final = THROTTLES | LANE_STOPPERS | HOPELESS | {Kind.OVERLOAD}
 SUSPECT_CRASHES: Final = 2
 #: A suspect waits until its lane has nothing else to do, but no longer than this.
 SUSPECT_WAIT_S: Final = 60.0
+
+
+def believed(outcome: Outcome) -> Outcome:
+    """The outcome without a wait that cannot be meant: not a number, negative, or longer than a year."""
+    hint = outcome.hint
+    if hint is None or hint.retry_after_s is None or 0.0 <= hint.retry_after_s <= LONGEST_BELIEVED_S:
+        return outcome
+    return msgspec.structs.replace(outcome, hint=msgspec.structs.replace(hint, retry_after_s=None))
 
 
 def spread(index: int, attempt: int) -> float:

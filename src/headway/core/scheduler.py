@@ -23,7 +23,7 @@ from headway.core.events import Event
 from headway.core.lane import Lane
 from headway.core.model import Kind, LaneSpec, Outcome, Purse, Settings, Unit
 from headway.core.queue import ALWAYS, NEVER, Entry
-from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES
+from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES, believed
 from headway.core.source import Source
 from headway.core.status import GOOD, MOVES, Move, Status, after
 from headway.core.verdict import judge
@@ -142,7 +142,7 @@ class Scheduler:
         elif entry.fate:
             self._meet_fate(entry, now)
         else:
-            self._failed(entry, outcome, outcome.kind, now)
+            self._failed(entry, believed(outcome), outcome.kind, now)
 
     def _unfit(self, event: events.Unfit, now: float) -> None:
         """An answer that does not fit is the model's fault, never the lane's: the unit alone pays, with an attempt."""

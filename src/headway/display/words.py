@@ -9,6 +9,9 @@ from typing import Final
 _MINUTE_S: Final = 60.0
 _HOUR_S: Final = 3600.0
 _DAY_S: Final = 86_400.0
+_YEAR_9999: Final = 253_370_764_800.0
+#: Said of an instant that no calendar has.
+FAR_OFF: Final = "a time that no calendar has"
 
 
 def duration(seconds: float) -> str:
@@ -28,7 +31,10 @@ def duration(seconds: float) -> str:
 
 def clock(utc: float, now_utc: float | None = None) -> str:
     """The local time of day, with the date where it is not today."""
-    then = time.localtime(utc)
+    try:
+        then = time.localtime(utc)
+    except (OverflowError, OSError, ValueError):
+        return FAR_OFF
     today = time.localtime(now_utc)
     form = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M"
     return time.strftime(form, then)
@@ -36,6 +42,8 @@ def clock(utc: float, now_utc: float | None = None) -> str:
 
 def iso(utc: float) -> str:
     """An instant as logs have it: `2026-11-15T23:45:00.125Z`."""
+    if not 0.0 <= utc < _YEAR_9999:
+        return FAR_OFF
     return datetime.fromtimestamp(utc, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

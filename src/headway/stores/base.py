@@ -163,6 +163,9 @@ class Store(Protocol):
     def lane(self, key: str, name: str) -> Lane:
         """The lane with this key, made if it is new."""
 
+    def keep_lane(self, lane: int, record: bytes, view: bytes, utc: float) -> None:
+        """Replace what is on record of a lane that no run uses."""
+
     def starts_since(self, utc: float) -> list[Start]:
         """What was sent since then, oldest first."""
 

@@ -383,6 +383,11 @@ class MemoryStore:
         self._lanes[key] = msgspec.structs.replace(lane, name=name)
         return self._lanes[key]
 
+    def keep_lane(self, lane: int, record: bytes, view: bytes, utc: float) -> None:
+        for key, known in self._lanes.items():
+            if known.id == lane:
+                self._lanes[key] = msgspec.structs.replace(known, record=record, view=view, updated_utc=utc)
+
     def starts_since(self, utc: float) -> list[Start]:
         found = [
             Start(each.lane, each.started_utc, each.charged)

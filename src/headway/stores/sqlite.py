@@ -339,6 +339,10 @@ class SqliteStore:
             number, record, view, updated_utc = db.execute(self._sql["lane_named"], (key,)).fetchone()
         return Lane(number, key, name, _bytes(record), _bytes(view), updated_utc)
 
+    def keep_lane(self, lane: int, record: bytes, view: bytes, utc: float) -> None:
+        with self._transaction() as db:
+            db.execute(self._sql["set_lane"], (record.decode(), view.decode(), utc, lane))
+
     def starts_since(self, utc: float) -> list[Start]:
         """Backwards from the latest attempt: whatever ended before `utc` began before it as well."""
         found: list[Start] = []
