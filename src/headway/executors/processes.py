@@ -288,6 +288,8 @@ class ProcessPool:
         if note is not None:  # It says why it cannot: that would be the same again.
             self._break(f"the workers cannot start: {note.outcome.message}")
             return
+        if worker.gone:  # It is being killed: its death says why.
+            return
         timer = self._starting.pop(worker.pid)
         timer.cancel()
         self._failed_starts = 0
