@@ -18,6 +18,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from headway.core.model import Usage
 from headway.executors import workers
 from headway.executors.frames import (
     ASK,
@@ -237,3 +238,18 @@ def test_any_other_bytes_are_refused_or_waited_for(said: bytes, size: int) -> No
     except BadReply:
         return
     assert len(said) < REPLY.size or said.startswith(REPLY.pack(5, PID, 0, 0, 0)[:16])
+
+
+def test_a_note_that_is_no_text_of_unicode_crosses_all_the_same() -> None:
+    note = Note(trace="a file named \udcff", messages=[{"role": "user", "content": 2**70}], error=b"\xff")
+    note.outcome = msgspec.structs.replace(note.outcome, message="\ud800", usage=Usage(1.0, 2.0))
+    replies = Replies(PID)
+    replies.expect(1)
+    encoded_note = encode_note(note)
+    reply = replies.feed(REPLY.pack(1, PID, 0, len(encoded_note), 0) + encoded_note)
+    assert reply is not None
+    assert reply.note is not None
+    assert reply.note.trace == "a file named ?"
+    assert reply.note.messages == [{"role": "user", "content": str(2**70)}]
+    assert (reply.note.error, reply.note.outcome.message) == (b"\xff", "?")
+    assert reply.note.outcome.usage == Usage(1.0, 2.0)

@@ -170,5 +170,27 @@ def kept_used(page: bytes, number: int) -> Usage | None:
 
 encode_setup: Final = msgspec.msgpack.Encoder().encode
 decode_setup: Final = msgspec.msgpack.Decoder(Setup).decode
-encode_note: Final = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def encode_note(note: Note) -> bytes:
+    """Never fails for what a unit may say: text that is not valid Unicode, numbers of any size."""
+    try:
+        return _encode(note)
+    except (UnicodeEncodeError, OverflowError):
+        return _encode(_made_sendable(msgspec.to_builtins(note, builtin_types=(bytes,))))
+
+
+def _made_sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="replace").decode()
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_made_sendable(each) for each in value]
+    if isinstance(value, dict):
+        return {_made_sendable(name): _made_sendable(each) for name, each in value.items()}
+    return value
+
+
 decode_note: Final = msgspec.msgpack.Decoder(Note).decode
