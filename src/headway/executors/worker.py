@@ -43,6 +43,7 @@ from headway.executors.frames import (
     keep_used,
 )
 from headway.executors.kin import end_kin, own_mark
+from headway.executors.process_state import ProcessState
 
 #: What serves a unit: its payload → its value, and a note where there is more to say.
 Serve = Callable[[bytes], tuple[bytes, Note | None]]
@@ -132,6 +133,7 @@ def _serve(
 ) -> None:
     reserve: bytes | None = bytes(_RESERVE)
     mark = own_mark()
+    state = ProcessState()
     for number, payload in asked:
         if number == STOP:
             end_kin(mark, below=os.getpid())
@@ -149,6 +151,9 @@ def _serve(
             text = f"returned {len(value) / 1e9:.1f} GB, more than can be passed on"
             value, note = b"", Note(Outcome(Kind.INVALID, message=text))
         _flush(libc)
+        if state.is_spoiled():
+            note = Note() if note is None else note
+            note.spoiled = True
         channel.answer(number, value, note, memory.peak())
         if reserve is None:
             reserve = bytes(_RESERVE)

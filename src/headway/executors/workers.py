@@ -75,6 +75,8 @@ class Worker:
         self.had_begun = False
         #: And what that unit had told of its usage.
         self.used: Usage | None = None
+        #: A unit spoiled it: it may not be able to find the processes that it started.
+        self.spoiled = False
         self._why = ""
         self._floor = 0
         self._asked = 0
