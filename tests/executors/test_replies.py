@@ -151,7 +151,7 @@ def encoded(piece: Piece, number: int, pid: int, values: dict[int, bytes]) -> by
     return ((frame + value + piece.note)[: piece.keep]) * piece.copies
 
 
-async def run_units(scripts: list[Script], size: int) -> list[Ran]:
+async def run_units(scripts: list[Script], size: int, timeout_s: float = TIMEOUT_S) -> list[Ran]:
     """Runs units in a pool whose workers are impostors; each unit's payload is its name."""
     loop, complaints = asyncio.get_running_loop(), list[dict[str, Any]]()
     loop.set_exception_handler(lambda loop, context: complaints.append(context))
@@ -163,10 +163,10 @@ async def run_units(scripts: list[Script], size: int) -> list[Ran]:
 
     fake = mock.Mock(Popen=start, DEVNULL=subprocess.DEVNULL)
     with mock.patch.object(workers, "subprocess", fake):
-        pool = ProcessPool(Work("nothing:nothing", pickle.dumps(())), size, start_s=TIMEOUT_S)
+        pool = ProcessPool(Work("nothing:nothing", pickle.dumps(())), size, start_s=timeout_s)
         try:
             async with asyncio.timeout(HUNG_S):
-                ran = await asyncio.gather(*(pool.run(b"unit %d" % unit, TIMEOUT_S) for unit in range(UNITS)))
+                ran = await asyncio.gather(*(pool.run(b"unit %d" % unit, timeout_s) for unit in range(UNITS)))
         finally:
             await pool.close()
             for impostor in impostors:
@@ -202,7 +202,7 @@ async def test_a_reply_that_does_not_match_ends_its_worker_and_says_so() -> None
         (Piece(note=b"\xc1"), "its worker died: it sent a damaged reply after"),
     ):
         # Nothing says that the units were begun, so each is given to three workers before it counts.
-        ran = await run_units([([RIGHT], [[piece]])] * 3 * UNITS, 1)
+        ran = await run_units([([RIGHT], [[piece]])] * 3 * UNITS, 1, HUNG_S)
         assert [each.end for each in ran] == ["crash"] * UNITS
         assert all(said in each.outcome.message for each in ran)
 
