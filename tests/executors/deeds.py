@@ -15,7 +15,7 @@ from typing import Any
 
 from headway.core.model import Kind, Outcome, Usage
 from headway.executors.frames import Note
-from headway.executors.worker import spent
+from headway.executors.worker import running, spent
 
 Served = tuple[bytes, Note | None]
 
@@ -194,13 +194,13 @@ def do_allocate() -> None:
 
 def do_pay(tokens: int) -> None:
     """Says what it has used so far, twice, and dies."""
-    spent(Usage(tokens, 1.0))
-    spent(Usage(2 * tokens, 2.0, 3.0, 0.25))
+    spent(running(), Usage(tokens, 1.0))
+    spent(running(), Usage(2 * tokens, 2.0, 3.0, 0.25))
     os._exit(1)
 
 
 def do_pay_and_hang(tokens: int) -> None:
-    spent(Usage(tokens, 0.0))
+    spent(running(), Usage(tokens, 0.0))
     time.sleep(60)
 
 

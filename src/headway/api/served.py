@@ -25,7 +25,7 @@ from headway.api.failures import outcome_of
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors.frames import Note
-from headway.executors.worker import fault, spent
+from headway.executors.worker import fault, running, spent
 
 Served = tuple[bytes, Note | None]
 Serve = Callable[[bytes], Served]
@@ -66,9 +66,10 @@ class Context:
 class _Attempt:
     """Keeps the usage of one attempt, and shows it at once: a process that dies cannot tell any more."""
 
-    __slots__ = ("_usage",)
+    __slots__ = ("_number", "_usage")
 
     def __init__(self) -> None:
+        self._number = running()
         self._usage: Usage | None = None
 
     @property
@@ -80,7 +81,7 @@ class _Attempt:
     def usage(self, used: Usage | None) -> None:
         self._usage = used
         if used is not None:
-            spent(used)
+            spent(self._number, used)
 
 
 class _Runner:

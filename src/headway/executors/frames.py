@@ -2,6 +2,9 @@
 
 A unit goes in as a number and bytes; its value comes back as bytes, with a note beside it where there is more to say.
 What the bytes mean is for the two ends of the pool's user: JSON for rows, pickles for `headway.map`.
+
+The number names one submission: a pool never uses it again, so it tells the unit and the attempt. A reply repeats it and
+adds the process that wrote it. `Replies` accepts the reply that its worker was asked for, and nothing else.
 """
 
 from __future__ import annotations
@@ -9,16 +12,17 @@ from __future__ import annotations
 import math
 import mmap
 import struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from headway.core.model import SUCCESS, Outcome, Usage
 
-#: To a worker: the unit's number, the length of its payload.
+#: To a worker: the submission's number, the length of its payload.
 ASK: Final = struct.Struct("<QI")
-#: Back: the number, the lengths of value and note, the most memory that the process has had so far in bytes.
-REPLY: Final = struct.Struct("<QIIQ")
+#: Back: the number, the process that wrote the reply, the lengths of value and note, the most memory that the process has
+#: had so far in bytes.
+REPLY: Final = struct.Struct("<QQIIQ")
 #: Numbers that are no unit's.
 SETUP: Final = 0
 STOP: Final = 2**64 - 1
@@ -26,6 +30,8 @@ STOP: Final = 2**64 - 1
 LARGEST: Final = 2**32 - 1
 #: One read; most units fit.
 CHUNK: Final = 65_536
+#: The longest read of a reply that did not come in one piece: a length in a frame reserves no memory.
+MOST_READ: Final = 4_194_304
 
 #: The page that both sides see: the number of the unit that was begun last. It tells whether a worker that died had
 #: begun the unit that it was given.
@@ -69,6 +75,82 @@ class Note(msgspec.Struct, omit_defaults=True):
     spoiled: bool = False
 
 
+class Reply(NamedTuple):
+    """A worker's answer to what it was asked."""
+
+    number: int
+    value: bytes
+    note: Note | None
+    memory: int
+
+
+class BadReply(Exception):
+    """A worker sent bytes that are not the reply to what it was asked. Says why its worker is ended."""
+
+
+class Replies:
+    """Turns the bytes that one worker sends into replies. It never accepts a reply that was not asked for.
+
+    `expect` says what the worker was asked. Bytes that arrive while nothing is expected, another number, another process,
+    and a note that cannot be decoded raise `BadReply`. After that the worker's bytes mean nothing any more.
+    """
+
+    __slots__ = ("_buffer", "_expected", "_pid")
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._buffer = bytearray()
+        self._expected: int | None = None
+
+    def expect(self, number: int) -> None:
+        """The worker was asked this."""
+        self._expected = number
+
+    def wanted(self) -> int:
+        """How many bytes to read next."""
+        if len(self._buffer) < REPLY.size:
+            return CHUNK
+        _, _, length, noted, _ = REPLY.unpack_from(self._buffer)
+        missing: int = REPLY.size + length + noted - len(self._buffer)
+        return max(CHUNK, min(missing, MOST_READ))
+
+    def feed(self, chunk: bytes) -> Reply | None:
+        """The reply, once it is complete. Call `check` afterwards: more bytes may have come with it."""
+        buffer = self._buffer
+        buffer += chunk
+        self.check()
+        if len(buffer) < REPLY.size:
+            return None
+        number, pid, length, noted, memory = REPLY.unpack_from(buffer)
+        if number != self._expected:
+            raise BadReply("it sent a reply to something that it was not asked")
+        if pid != self._pid:
+            raise BadReply("a process that it forked answered in its place")
+        middle = REPLY.size + length
+        end = middle + noted
+        if len(buffer) < end:
+            return None
+        value = bytes(buffer[REPLY.size : middle])
+        note = _read_note(buffer[middle:end]) if noted else None
+        if number == SETUP and len(value) != SIZE.size:
+            raise BadReply("it sent a damaged reply")
+        del buffer[:end]
+        self._expected = None
+        return Reply(number, value, note, memory)
+
+    def check(self) -> None:
+        """Raise if the worker has sent anything that it was not asked for."""
+        if self._buffer and self._expected is None:
+            raise BadReply("it sent a reply that it was not asked for")
+
+
+def _read_note(encoded: bytearray) -> Note:
+    try:
+        return decode_note(encoded)
+    except Exception as error:  # Bytes from outside: also a RecursionError.
+        raise BadReply("it sent a damaged reply") from error
+
+
 def keep_used(page: mmap.mmap, number: int, used: Usage) -> None:
     """Write down what a unit has used so far. Its number comes last: half a figure counts for nothing."""
     BEGUN.pack_into(page, BEGUN.size, STOP)
@@ -78,7 +160,7 @@ def keep_used(page: mmap.mmap, number: int, used: Usage) -> None:
     BEGUN.pack_into(page, BEGUN.size, number)
 
 
-def kept_used(page: mmap.mmap, number: int) -> Usage | None:
+def kept_used(page: bytes, number: int) -> Usage | None:
     """What a unit told of itself, if it told anything."""
     whose, tokens_in, tokens_out, cached, cost_usd = USED.unpack_from(page, BEGUN.size)
     if whose != number:
@@ -88,5 +170,27 @@ def kept_used(page: mmap.mmap, number: int) -> Usage | None:
 
 encode_setup: Final = msgspec.msgpack.Encoder().encode
 decode_setup: Final = msgspec.msgpack.Decoder(Setup).decode
-encode_note: Final = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def encode_note(note: Note) -> bytes:
+    """Never fails for what a unit may say: text that is not valid Unicode, numbers of any size."""
+    try:
+        return _encode(note)
+    except (UnicodeEncodeError, OverflowError):
+        return _encode(_made_sendable(msgspec.to_builtins(note, builtin_types=(bytes,))))
+
+
+def _made_sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", errors="replace").decode()
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_made_sendable(each) for each in value]
+    if isinstance(value, dict):
+        return {_made_sendable(name): _made_sendable(each) for name, each in value.items()}
+    return value
+
+
 decode_note: Final = msgspec.msgpack.Decoder(Note).decode

@@ -241,7 +241,8 @@ class ProcessPool:
             return
         worn = self._recycle_after and worker.units >= self._recycle_after
         fat = self._memory_ceiling and worker.memory > self._memory_ceiling
-        if worn or fat or (note is not None and note.spoiled):
+        worker.spoiled = note is not None and note.spoiled
+        if worn or fat or worker.spoiled:
             self._retire(worker)
         else:
             self._offer(worker)
@@ -315,6 +316,8 @@ class ProcessPool:
         if note is not None:  # It says why it cannot: that would be the same again.
             self._break(f"the workers cannot start: {note.outcome.message}")
             return
+        if worker.gone:  # It is being killed: its death says why.
+            return
         timer = self._starting.pop(worker.pid)
         timer.cancel()
         self._failed_starts = 0
@@ -335,7 +338,7 @@ class ProcessPool:
             self._start_failed(worker, death)
         if job is not None:
             self._lost(worker, job, death)
-        if death != Death(0, STOPPED):  # One that was asked to stop has seen to that itself.
+        if worker.spoiled or death != Death(0, STOPPED):  # Others that were asked to stop have seen to that.
             self._sweep(worker.mark)
         if self._closing is not None:
             if not self._workers and not self._closing.done():

@@ -3,6 +3,9 @@
 Nothing that a unit does leaves this loop as an exception. What cannot be caught, a death, is seen from outside. It is
 in a process group of its own, and takes that with it when its owner goes: the kernel kills it (Linux), a thread that
 watches the lifeline kills the group, and a guardian does the same from outside for those that can do neither.
+
+Only the process that was started as a worker may answer. A process that a unit forks has no pipe, and when its function
+comes back in it, it exits at once.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -40,6 +43,7 @@ from headway.executors.frames import (
     keep_used,
 )
 from headway.executors.kin import end_kin, own_mark
+from headway.executors.process_state import ProcessState
 
 #: What serves a unit: its payload → its value, and a note where there is more to say.
 Serve = Callable[[bytes], tuple[bytes, Note | None]]
@@ -53,51 +57,88 @@ _RESERVE: Final = 1_000_000
 #: Whether this process is a worker that is not ready yet: while it imports the caller's script it must start none itself.
 setting_up = False
 #: What its owner sees of this process, if it is a worker.
-_shown: mmap.mmap | None = None
+_shown: _Page | None = None
 
 
-def spent(used: Usage) -> None:
-    """Show what the running unit has used so far: should this process die, its owner knows what was paid for."""
+class _Page:
+    """The page that the owner reads when this process has died."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._map = mmap.mmap(descriptor, PAGE)
+        os.close(descriptor)
+        self._pid = os.getpid()
+        #: Threads of earlier units may still run. A signal's handler may call `keep` within `keep`.
+        self._lock = threading.RLock()
+        self.running = SETUP
+
+    def begin(self, number: int) -> None:
+        """The unit with this number begins."""
+        self.running = number
+        BEGUN.pack_into(self._map, 0, number)
+
+    def keep(self, number: int, used: Usage) -> None:
+        """Write down a unit's usage, if it is the one that runs and this process is the worker."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if number == self.running:
+                keep_used(self._map, number, used)
+
+
+def running() -> int:
+    """The number of the unit that runs in this process; 0 if it is no worker."""
+    return SETUP if _shown is None else _shown.running
+
+
+def spent(number: int, used: Usage) -> None:
+    """Show what a unit has used so far: should this process die, its owner knows what was paid for.
+
+    It counts only while this unit runs: a thread or a process that an earlier unit left behind cannot tell usage of it.
+    """
     if _shown is not None:
-        keep_used(_shown, BEGUN.unpack_from(_shown)[0], used)
+        _shown.keep(number, used)
 
 
 def main(link: int, page: int, lifeline: int, owner: int) -> None:
     """Serve. The arguments are descriptors, and the owner's process number."""
     global _shown  # noqa: PLW0603 - a process serves once
     libc = _die_with(owner)
+    for descriptor in (link, page, lifeline):
+        os.set_inheritable(descriptor, False)  # They were, so that this program could have them.
     threading.Thread(target=_watch, args=(lifeline,), name="headway-lifeline", daemon=True).start()
     with suppress(Exception):  # Where standard error is no file.
         faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it is a TextIOWrapper
-    with socket.socket(fileno=link) as channel:
-        asked = _asked(channel)
+    with closing(_Channel(link)) as channel:
+        asked = channel.asked()
         number, payload = next(asked, (STOP, b""))
         if number != SETUP:
             return
         serve, note = _set_up(payload)
+        channel.end_if_forked(note)
         memory = _Memory()
-        _answer(channel, SETUP, SIZE.pack(memory.peak()), note, memory.floor)
+        channel.answer(SETUP, SIZE.pack(memory.peak()), note, memory.floor)
         if serve is not None:
-            _shown = mmap.mmap(page, PAGE)
+            _shown = _Page(page)
             _serve(channel, asked, serve, _shown, memory, libc)
 
 
 def _serve(
-    channel: socket.socket,
+    channel: _Channel,
     asked: Iterator[tuple[int, bytes]],
     serve: Serve,
-    begun: mmap.mmap,
+    shown: _Page,
     memory: _Memory,
     libc: Any,
 ) -> None:
     reserve: bytes | None = bytes(_RESERVE)
     mark = own_mark()
+    state = ProcessState()
     for number, payload in asked:
         if number == STOP:
             end_kin(mark, below=os.getpid())
             return
-        BEGUN.pack_into(begun, 0, number)
+        shown.begin(number)
         note: Note | None
         try:
             value, note = serve(payload)
@@ -105,11 +146,15 @@ def _serve(
             reserve = None
             # What is raised here was not meant to be: whoever serves says how it went.
             value, note = b"", _broken(error)
+        channel.end_if_forked(note)
         if len(value) > LARGEST:
             text = f"returned {len(value) / 1e9:.1f} GB, more than can be passed on"
             value, note = b"", Note(Outcome(Kind.INVALID, message=text))
         _flush(libc)
-        _answer(channel, number, value, note, memory.peak())
+        if state.is_spoiled():
+            note = Note() if note is None else note
+            note.spoiled = True
+        channel.answer(number, value, note, memory.peak())
         if reserve is None:
             reserve = bytes(_RESERVE)
 
@@ -160,30 +205,79 @@ def _import_main(setup: Setup) -> None:
 # -- the pipe -----------------------------------------------------------------------------------------------------
 
 
-def _asked(channel: socket.socket) -> Iterator[tuple[int, bytes]]:
-    """Units as they come, until the owner has closed its end."""
-    buffer = bytearray()
-    while True:
-        while len(buffer) < ASK.size:
-            chunk = channel.recv(CHUNK)
-            if not chunk:
-                return
-            buffer += chunk
-        number, length = ASK.unpack_from(buffer)
-        end = ASK.size + length
-        while len(buffer) < end:
-            chunk = channel.recv(max(CHUNK, end - len(buffer)))
-            if not chunk:
-                return
-            buffer += chunk
-        payload = bytes(buffer[ASK.size : end])
-        del buffer[:end]
-        yield number, payload
+class _Channel:
+    """This end of the pipe. Only the process that opened it can use it.
+
+    A fork by Python closes it in the child. A fork by other code is noticed by the process number.
+    """
+
+    def __init__(self, link: int) -> None:
+        self._link = link
+        self._socket = socket.socket(fileno=link)
+        self._pid = os.getpid()
+        self._identity = _identity(link)
+        os.register_at_fork(after_in_child=self.close)
+
+    def asked(self) -> Iterator[tuple[int, bytes]]:
+        """Units as they come, until the owner has closed its end."""
+        buffer = bytearray()
+        while True:
+            while len(buffer) < ASK.size:
+                chunk = self._socket.recv(CHUNK)
+                if not chunk:
+                    return
+                buffer += chunk
+            number, length = ASK.unpack_from(buffer)
+            end = ASK.size + length
+            while len(buffer) < end:
+                chunk = self._socket.recv(max(CHUNK, end - len(buffer)))
+                if not chunk:
+                    return
+                buffer += chunk
+            payload = bytes(buffer[ASK.size : end])
+            del buffer[:end]
+            yield number, payload
+
+    def answer(self, number: int, value: bytes, note: Note | None, memory: int) -> None:
+        """Send a unit's value and note."""
+        encoded = b"" if note is None else encode_note(note)
+        if not self._is_open():
+            raise OSError("the unit closed the pipe to Headway, or opened another file in its place")
+        frame = REPLY.pack(number, os.getpid(), len(value), len(encoded), memory)
+        self._socket.sendall(frame + value + encoded)
+
+    def end_if_forked(self, note: Note | None) -> None:
+        """End a forked child in which the unit's function came back, as a script would end.
+
+        Its exit code is the one of the function. What the parent registered to be done at exit, and what it has in its
+        buffers, is the parent's.
+        """
+        if os.getpid() == self._pid:
+            return
+        code = 0
+        if note is not None and note.outcome.kind is not None:
+            code = 1 if note.code is None else note.code
+            said = note.trace or f"{note.outcome.message}\n"
+            with suppress(OSError):
+                os.write(2, said.encode("utf-8", errors="replace"))
+        os._exit(code & 0xFF)
+
+    def close(self) -> None:
+        """Close it. The descriptor may be another file by now, which is the unit's."""
+        if self._is_open():
+            self._socket.close()
+
+    def _is_open(self) -> bool:
+        try:
+            return _identity(self._link) == self._identity
+        except OSError:
+            return False
 
 
-def _answer(channel: socket.socket, number: int, value: bytes, note: Note | None, memory: int) -> None:
-    said = b"" if note is None else encode_note(note)
-    channel.sendall(REPLY.pack(number, len(value), len(said), memory) + value + said)
+def _identity(descriptor: int) -> tuple[int, int]:
+    """What tells an open file from every other."""
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 def _flush(libc: Any) -> None:

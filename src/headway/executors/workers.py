@@ -7,7 +7,6 @@ runs the loop: the kernel kills a worker when the *thread* that started it ends.
 from __future__ import annotations
 
 import asyncio
-import mmap
 import os
 import resource
 import signal
@@ -27,14 +26,14 @@ from headway.executors.capture import Capture, drain
 from headway.executors.frames import (
     ASK,
     BEGUN,
-    CHUNK,
     PAGE,
-    REPLY,
     SETUP,
     SIZE,
     STOP,
+    BadReply,
     Note,
-    decode_note,
+    Replies,
+    Reply,
     kept_used,
 )
 from headway.executors.kin import end_kin, marked
@@ -48,8 +47,6 @@ _PROGRAM: Final = (
 )
 #: A process that was killed is gone in milliseconds. One that the kernel does not let go is not waited for.
 GONE_S: Final = 5.0
-#: The longest read of a reply that did not come in one piece.
-MOST_READ: Final = 4_194_304
 #: How long a process whose pipe is closed may live on.
 CLOSED_S: Final = 0.25
 STOPPED: Final = "it was asked to stop"
@@ -72,16 +69,20 @@ class Worker:
         self.stdout, self.stderr = Capture(), Capture()
         self.memory = 0
         self.units = 0
-        #: Its process has ended, or is about to: it takes nothing any more.
+        #: Its process has ended, or was killed and is about to end: it takes nothing any more.
         self.gone = False
         #: Of a dead one: whether it died in the midst of its unit, and not before it.
         self.had_begun = False
         #: And what that unit had told of its usage.
         self.used: Usage | None = None
+        #: A unit spoiled it: it may not be able to find the processes that it started.
+        self.spoiled = False
         self._why = ""
         self._floor = 0
         self._asked = 0
-        self._buffer = bytearray()
+        self._ended = False
+        #: It sent what it was not asked for: nothing that it sends counts any more.
+        self._refused = False
         self._unsent = memoryview(b"")
         self._watched: list[int] = []
         self._giving_up: asyncio.TimerHandle | None = None
@@ -91,13 +92,14 @@ class Worker:
 
     def _start(self, lifeline: int) -> None:
         self._channel, theirs = socket.socketpair()
-        with tempfile.TemporaryFile() as page, theirs:
-            page.truncate(PAGE)
-            self._page = mmap.mmap(page.fileno(), PAGE)
+        # Read as a file and not mapped: a worker that cuts it short must not kill us with SIGBUS.
+        self._page = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the worker
+        self._page.truncate(PAGE)
+        with theirs:
             self._out, out = _pipe()
             self._err, err = _pipe()
             try:
-                given = (theirs.fileno(), page.fileno(), lifeline)
+                given = (theirs.fileno(), self._page.fileno(), lifeline)
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-c", _PROGRAM, _HOME, *map(str, given), str(os.getpid())],
                     stdin=subprocess.DEVNULL,
@@ -111,11 +113,13 @@ class Worker:
                 for descriptor in (self._out, self._err):
                     os.close(descriptor)
                 self._channel.close()
+                self._page.close()
                 raise
             finally:
                 os.close(out)
                 os.close(err)
         self.pid = self._process.pid
+        self._replies = Replies(self.pid)
         self._floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
         self._channel.setblocking(False)
         self._listen()
@@ -144,6 +148,7 @@ class Worker:
     def ask(self, number: int, payload: bytes) -> None:
         """Hand a unit over, or its setup. A worker that has just died is heard of by its death."""
         self._asked = number
+        self._replies.expect(number)
         self._send(ASK.pack(number, len(payload)) + payload)
 
     def stop(self) -> None:
@@ -180,46 +185,44 @@ class Worker:
 
     def _receive(self) -> bool:
         """Take what is there; returns whether more may come."""
-        buffer = self._buffer
+        if self._refused:
+            return False
         try:
-            chunk = self._channel.recv(max(CHUNK, self._missing()))
+            chunk = self._channel.recv(self._replies.wanted())
         except BlockingIOError:
             return True
         except OSError:
             return False
         if not chunk:
             return False
-        buffer += chunk
-        while len(buffer) >= REPLY.size:
-            number, length, noted, memory = REPLY.unpack_from(buffer)
-            middle = REPLY.size + length
-            if len(buffer) < middle + noted:
-                break
-            value = bytes(buffer[REPLY.size : middle])
-            note = decode_note(buffer[middle : middle + noted]) if noted else None
-            del buffer[: middle + noted]
-            self._take(number, value, note, memory)
-        return True
+        reply = None
+        try:
+            reply = self._replies.feed(chunk)
+            self._replies.check()
+        except BadReply as error:
+            self._refuse(str(error))
+        if reply is not None:
+            self._take(reply)
+        return not self._refused
 
-    def _missing(self) -> int:
-        """How much of a reply that has begun is not here yet."""
-        if len(self._buffer) < REPLY.size:
-            return 0
-        _, length, noted, _ = REPLY.unpack_from(self._buffer)
-        missing: int = REPLY.size + length + noted - len(self._buffer)
-        return min(missing, MOST_READ)
+    def _refuse(self, why: str) -> None:
+        """Another process, or the unit itself, writes into its pipe: end it, before it can answer for another unit."""
+        self._refused = True
+        self._ignore(self._channel.fileno())
+        self._why = self._why or why
+        self.kill(why)
 
-    def _take(self, number: int, value: bytes, note: Note | None, memory: int) -> None:
-        if number == SETUP:
-            self._floor = max(self._floor, memory)
-            self.memory = SIZE.unpack(value)[0]
+    def _take(self, reply: Reply) -> None:
+        if reply.number == SETUP:
+            self._floor = max(self._floor, reply.memory)
+            self.memory = SIZE.unpack(reply.value)[0]
         else:
             self.units += 1
-            self.memory = memory
+            self.memory = reply.memory
             # What it printed before it replied is in the pipes already.
             drain(self._out, self.stdout)
             drain(self._err, self.stderr)
-        self._replied(self, number, value, note)
+        self._replied(self, reply.number, reply.value, reply.note)
 
     def _printed(self, descriptor: int, capture: Capture) -> None:
         if not drain(descriptor, capture):
@@ -231,6 +234,7 @@ class Worker:
         """End it, everything in its group and everything that it started, now."""
         if self.gone:
             return
+        self.gone = True
         self._why = self._why or why
         with suppress(OSError):  # It starts nothing more while we look.
             os.kill(self.pid, signal.SIGSTOP)
@@ -245,13 +249,14 @@ class Worker:
 
     def _exited(self) -> None:
         """The process is gone, but not yet taken note of: its number is still its own, and so is its group's."""
-        if self.gone:
+        if self._ended:
             return
-        self.gone = True
+        self.gone = self._ended = True
         while self._receive() and self._more():  # It may have replied before it died.
             pass
-        self.had_begun = BEGUN.unpack_from(self._page)[0] == self._asked
-        self.used = kept_used(self._page, self._asked)
+        page = os.pread(self._page.fileno(), PAGE, 0).ljust(PAGE, b"\0")
+        self.had_begun = BEGUN.unpack_from(page)[0] == self._asked
+        self.used = kept_used(page, self._asked)
         self._kill_group()
         drain(self._out, self.stdout)
         drain(self._err, self.stderr)
