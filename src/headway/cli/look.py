@@ -254,6 +254,7 @@ def export(
     import os
 
     from headway.batch.output import lines, must_be_writable_table
+    from headway.batch.output_lock import OutputLock, real_path
     from headway.batch.recipe import is_table
     from headway.batch.sheet import write_sheet
     from headway.cli import session
@@ -267,21 +268,23 @@ def export(
                 sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
             return
-        if out.exists() and not force:
-            raise UsageError(f"{out} exists", hint="replace it with --force")
         if is_table(out):
             must_be_writable_table(out)
-        fresh = out.with_name(out.name + ".new")
-        try:
-            if is_table(out):
-                write_sheet(fresh, store, chosen)
-            else:
-                with fresh.open("wb") as file:
-                    file.writelines(lines(store, chosen))
-            os.replace(fresh, out)
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise UsageError(f"--out {out} cannot be written: {why}", hint="name another file") from None
+        target = real_path(out)
+        fresh = target.with_name(target.name + ".new")
+        with OutputLock(target, chosen.name, make=False):
+            if out.exists() and not force:
+                raise UsageError(f"{out} exists", hint="replace it with --force")
+            try:
+                if is_table(out):
+                    write_sheet(fresh, store, chosen)
+                else:
+                    with fresh.open("wb") as file:
+                        file.writelines(lines(store, chosen))
+                os.replace(fresh, target)
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                raise UsageError(f"--out {out} cannot be written: {why}", hint="name another file") from None
     session.say(f"wrote {out}")
 
 

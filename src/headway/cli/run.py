@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -85,7 +86,7 @@ def command(
     run_flags = running.flags_of(target, **flags)
     taking = Taking(flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]))
     with open_input(file, sys.stdin.buffer if file == "-" else None, recipe) as source:
-        _must_not_be_the_input(target, source)
+        _must_not_be_the_input(target, run_flags, source)
         if dry_run or confirm:
             from headway.cli import dry_run as ahead  # What plans is loaded for who wants a plan.
 
@@ -98,10 +99,10 @@ def command(
         return _run(_Call(settings, source, run_flags, taking, shown), flags["max_cost"])
 
 
-def _must_not_be_the_input(target: Path, source: Input) -> None:
+def _must_not_be_the_input(target: Path, flags: RunFlags, source: Input) -> None:
     from headway.errors import UsageError
 
-    if str(target.absolute()) == source.path:
+    if source.path != "-" and flags.out == Path(source.path).resolve():
         raise UsageError(f"--out {target} is the input itself", hint="name another file")
 
 
@@ -147,7 +148,7 @@ def _run_new(call: _Call, store: Store, new: Job) -> int | None:
     process left.
     """
     from headway.batch.jobs import is_ingesting, relatives
-    from headway.batch.output import claim
+    from headway.batch.output import owned
     from headway.cli import running, session
 
     if not is_ingesting(store, new):
@@ -156,17 +157,18 @@ def _run_new(call: _Call, store: Store, new: Job) -> int | None:
     elders = [] if call.taking.fresh else relatives(store, config, call.source)
     if not (quiet or elders or call.taking.fresh):
         _say_why_new(session.say, store, call.source.path)
-    try:
-        claim(flags.out, new.name, force=flags.force, store=store)
-        job, left_out = _taken_in(call, store, new, elders)
-    except BaseException:
-        store.forget(new.id)
-        raise
-    if left_out and not quiet:
-        session.say("1 bad row was left out" if left_out == 1 else f"{left_out:,} bad rows were left out")
-    if elders and not quiet:
-        session.say(_about_elder(job, elders[0]))
-    return running.run_job(config, store, job, flags, **call.shown)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(owned(flags.out, new.name, force=flags.force, store=store))
+            job, left_out = _taken_in(call, store, new, elders)
+        except BaseException:
+            store.forget(new.id)
+            raise
+        if left_out and not quiet:
+            session.say("1 bad row was left out" if left_out == 1 else f"{left_out:,} bad rows were left out")
+        if elders and not quiet:
+            session.say(_about_elder(job, elders[0]))
+        return running.run_job(config, store, job, flags, **call.shown)
 
 
 def _about_elder(job: Job, elder: Job) -> str:
