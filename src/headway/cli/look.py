@@ -76,8 +76,9 @@ def _show_status(
     settings: Any, store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any
 ) -> None:
     from headway.cli import programs, session
+    from headway.cli.holds import holds_of
     from headway.cli.onward import next_step
-    from headway.display.account import cost_of, spent
+    from headway.display.account import cost_of, held, spent
     from headway.display.words import count, duration, short, units
 
     click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
@@ -99,6 +100,8 @@ def _show_status(
         )
     for name, reason in sorted(session.stopped(store, job, progress).items()):
         click.echo(f"  {name} stopped: {reason}")
+    for name, hold in sorted(holds_of(store, job).items()):
+        click.echo(f"  {name} was {held(hold.held_s, hold.holds, hold.reason)}")
     waits = {} if progress is None else progress["lanes"]
     uses = session.uses_of(store, job)
     for name, counts in sorted(lanes.items()):
