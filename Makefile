@@ -56,9 +56,9 @@ check: setup ## lint, formatting, types, import contracts
 test: check ## what CI runs: check, then every test
 	$(BIN)/pytest $(PYTEST_FLAGS)
 
-# KILLS=1000 makes a long night of it; SEED chooses the moments.
-crash: setup ## the crash suite, all of it: SIGKILL at every commit point and at 200 random moments, full disks, jumps of the clock
-	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
+# KILLS=1000 makes a long night of it; RACES is for each kind of race; SEED chooses the moments.
+crash: setup ## the crash suite, all of it: SIGKILL at every commit point and at 200 random moments, 2,000 races of two processes, full disks, jumps of the clock
+	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_RACES=$(or $(RACES),2000) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
 
 # MINUTES=600 makes a long night of it.
 soak: setup ## half an hour of mixed work with faults, deaths and kills: nothing grows, nothing is lost

@@ -2,6 +2,7 @@
 
     HeadwayError            1   something a user can act on went wrong
     ├── UsageError          2   the command or call asks for what cannot be done
+    │   └── OutputBusy      2   another job writes to the output file
     ├── ConfigError         2   a file or an environment variable says what cannot be meant
     │   └── InputError      2   rows of a batch are wrong; every one is named
     └── StoreError          1   the records cannot be read or written
@@ -36,6 +37,10 @@ class UsageError(HeadwayError):
     """The command line, or a call, asks for something that cannot be done."""
 
     exit_code = 2
+
+
+class OutputBusy(UsageError):
+    """Another process writes to the output file."""
 
 
 class ConfigError(HeadwayError):

@@ -15,9 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.drive import Run, units
 
 import headway
 from headway.api import waits as waits_of
+from headway.api.progress import lanes_held
+from headway.core.events import HoldLane
 from headway.core.snapshot import Wait
 from headway.display.bar import Frame, NotebookBar, line, waits
 from headway.testing import VirtualLoop
@@ -206,6 +209,15 @@ def test_where_nobody_looks_a_long_wait_is_told_once(progress: bool | None) -> N
         r"headway: north waits (1h 00m|59m \d\ds), until [-\d :]+: .*the account of north is at its limit",
         told,
     )
+
+
+def test_the_last_frame_names_the_lanes_that_were_held() -> None:
+    run = Run(units(3))
+    run.at(5.0, HoldLane("a", 128.0, "You've hit your limit · resets 4pm"))
+    run.at(128.0)
+    told = waits(Frame(3, 3, 0, 0, 1, 130, holds=lanes_held(run.seen(130.0))))
+    assert told == ["a was held 2m 03s: You've hit your limit · resets 4pm"]
+    assert lanes_held(Run(units(3)).seen(0.0)) == ()
 
 
 def test_a_slow_pace_is_told_once_and_every_hold_by_itself(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -19,6 +21,7 @@ from headway.stores.records import (
     Change,
     Claimed,
     Event,
+    Job,
     Lesson,
     NewJob,
     NewUnit,
@@ -84,6 +87,62 @@ def test_a_name_is_taken_once(store: Store) -> None:
     with pytest.raises(StoreError, match="a job 'one' already"):
         store.add_job(new_job("one"))
     assert len(store.jobs()) == 1
+
+
+def test_a_job_that_is_not_there_is_added_once_and_found_from_then_on(store: Store) -> None:
+    def is_same(job: Job) -> bool:
+        return job.digest == "d1"
+
+    added, is_new = store.find_or_add(new_job("one"), is_same)
+    assert (added.name, added.state, is_new) == ("one", "ingesting", True)
+    assert store.job("one") == added
+
+    assert store.find_or_add(new_job("another"), is_same) == (added, False), "also while it takes in units"
+    store.seal(added.id, 0, MODELS, "d1")
+    assert store.find_or_add(new_job("another"), is_same) == (the_job(store, "one"), False)
+    assert len(store.jobs()) == 1
+
+
+def test_the_newest_of_several_that_fit_is_found(store: Store) -> None:
+    for name in ("one", "two", "three"):
+        store.add_job(new_job(name))
+
+    found, is_new = store.find_or_add(new_job("four"), lambda job: job.name != "three")
+    assert (found.name, is_new) == ("two", False)
+
+
+def test_a_job_whose_name_is_taken_gets_a_number(store: Store) -> None:
+    names = [store.find_or_add(new_job("one"), lambda job: False)[0].name for _ in range(3)]
+
+    assert names == ["one", "one-2", "one-3"]
+
+
+def test_nothing_is_added_where_looking_fails(store: Store) -> None:
+    store.add_job(new_job("one"))
+
+    with pytest.raises(ZeroDivisionError):
+        store.find_or_add(new_job("two"), lambda job: bool(1 // 0))
+    assert [job.name for job in store.jobs()] == ["one"]
+    assert store.find_or_add(new_job("two"), lambda job: False)[1]
+
+
+def test_of_many_that_look_at_once_one_adds_the_job(store: Store, tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def look() -> tuple[str, bool]:
+        own = SqliteStore(tmp_path / "h.db") if isinstance(store, SqliteStore) else store
+        try:
+            together.wait(30)
+            job, is_new = own.find_or_add(new_job("one"), lambda job: job.digest == "d1")
+        finally:
+            if own is not store:
+                own.close()
+        return job.name, is_new
+
+    with ThreadPoolExecutor(8) as threads:
+        told = [done.result() for done in [threads.submit(look) for _ in range(8)]]
+
+    assert sorted(told) == [("one", False)] * 7 + [("one", True)]
 
 
 def test_the_salt_stays_the_same(store: Store) -> None:

@@ -140,3 +140,16 @@ def test_a_lock_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         pass
     assert str(tmp_path / "file" / "lock") in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_lock_is_its_owners_alone_and_no_symbolic_link(path: Path, tmp_path: Path) -> None:
+    with JobLock(path, "translate"):
+        assert path.stat().st_mode & 0o777 == 0o600
+    precious = tmp_path / "precious"
+    precious.write_text("mine\n")
+    path.unlink()
+    path.symlink_to(precious)
+
+    with pytest.raises(StoreError, match="cannot be opened"), JobLock(path, "translate"):
+        pass
+    assert precious.read_text() == "mine\n"

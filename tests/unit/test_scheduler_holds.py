@@ -69,6 +69,45 @@ def test_a_hold_that_is_extended_is_announced_again() -> None:
     assert run.at(2.0, HoldLane("a", 90.0, "longer")).told == ["held"]
 
 
+def test_a_hold_that_attempts_in_flight_meet_one_after_another_is_announced_once() -> None:
+    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=4), retry=Retry(hold_margin_s=0.0)))
+    run.at(0.0)
+    told = []
+    for index, at in enumerate((1.0, 1.2, 2.0, 5.5)):
+        told += run.at(at, failed(index, Kind.HOLD, "You've hit your limit", retry_after_s=100.0)).told
+    assert told == ["held"]
+    assert run.at(105.4).started == [], "the later end counts, told or not"
+    assert run.at(105.5).told == ["released"]
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "later", "news"),
+    [(60.0, 64.0, False), (60.0, 67.0, True), (3600.0, 3900.0, False), (3600.0, 4000.0, True)],
+)
+def test_a_hold_is_announced_again_only_where_it_ends_much_later(
+    ends_at: float, later: float, news: bool
+) -> None:
+    run = Run(units(3))
+    run.at(0.0, HoldLane("a", ends_at, "first"))
+    assert run.at(1.0, HoldLane("a", later, "again")).told == (["held"] if news else [])
+
+
+def test_small_delays_of_a_hold_add_up_to_news() -> None:
+    run = Run(units(3))
+    run.at(0.0, HoldLane("a", 60.0, "first"))
+    told = [run.at(at, HoldLane("a", 60.0 + 2 * at, "again")).told for at in (1.0, 2.0, 3.0, 4.0)]
+    assert told == [[], [], [], ["held"]]
+
+
+def test_the_next_hold_is_another_one() -> None:
+    run = Run(units(9))
+    run.at(0.0, HoldLane("a", 5.0, "one"))
+    assert run.at(5.0).told == ["released"]
+    assert run.at(5.5, HoldLane("a", 8.0, "two")).told == ["held"]
+    view = run.view(20.0)
+    assert (view.holds, view.held_for) == (2, "two")
+
+
 def test_the_end_of_a_hold_is_told() -> None:
     run = Run(units(9))
     run.at(0.0, HoldLane("a", 5.0, "closed"))

@@ -157,7 +157,9 @@ def test_a_hold_that_goes_on_is_told() -> None:
     run = Run(units(3))
     run.at(5.0, HoldLane("a", 1000.0, "asked"))
     run.at(6.0, HoldLane("a", 2000.0, "asked again"))
-    assert run.view(25.0).held_s == pytest.approx(20.0)
+    view = run.view(25.0)
+    assert view.held_s == pytest.approx(20.0)
+    assert (view.holds, view.held_for) == (1, "asked again")
 
 
 def test_a_pause_is_no_time_that_the_limit_was_left_unused() -> None:

@@ -16,7 +16,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -41,10 +40,9 @@ from headway.errors import UsageError
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
-from headway.stores.lock import JobLock
 from headway.stores.records import Attempt, Change, Job, NewJob, NewUnit, Route, State
 from headway.stores.writer import Writer
-from headway.wiring.places import store_at
+from headway.wiring.places import job_lock, store_at
 
 #: Intents are recorded ahead for at the most so many units of a lane: as many as `map` reads ahead.
 MOST_AHEAD: Final = 1_000
@@ -86,7 +84,7 @@ class Ledger:
     def __init__(self, db: str, name: str, kind: str, source: str) -> None:
         self._db, self._kind, self._source = db, kind, source
         self.name = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:60] or kind
-        self._lock = JobLock(Path(db).parent / "jobs" / self.name / "lock", self.name)
+        self._lock = job_lock(db, self.name)
         self._desks: dict[str, _Desk] = {}
         self._by_number: dict[int, _Desk] = {}
         #: Units whose intent is on its way to the disk, with what wakes who waits for that; and how many wait.
@@ -112,7 +110,7 @@ class Ledger:
             self._store.close()
             raise
         try:
-            self._job = self._store.job(self.name) or self._new_job()
+            self._job = self._found_or_new()
             if self._job.kind != self._kind:
                 raise UsageError(
                     f"the job '{self.name}' in {self._db} is a {self._job.kind}, not a {self._kind}",
@@ -132,11 +130,12 @@ class Ledger:
         self._writer.start()
         self._ticker = self._loop.create_task(self._learn_now_and_then())
 
-    def _new_job(self) -> Job:
-        new = NewJob(self.name, self._kind, self._source, self._source, "", time.time())
-        self._store.seal(self._store.add_job(new), 0, {}, self._source)
-        job = self._store.job(self.name)
-        assert job is not None
+    def _found_or_new(self) -> Job:
+        """The job with this name. The lock of the name is held."""
+        wanted = NewJob(self.name, self._kind, self._source, self._source, "", time.time())
+        job, is_new = self._store.find_or_add(wanted, lambda job: job.name == self.name)
+        if is_new:
+            self._store.seal(job.id, 0, {}, self._source)
         return job
 
     async def close(self, state: State) -> None:

@@ -114,6 +114,7 @@ class Watch:
             rate_per_s=(ends - before) / max(now - then, 1e-9),
             elapsed_s=now - self._began_at,
             waits=() if last else _waits(view),
+            holds=lanes_held(view) if last else (),
         )
 
     def close(self) -> None:
@@ -134,3 +135,8 @@ def _waits(view: Snapshot) -> tuple[tuple[str, str, float | None], ...]:
         for lane in view.lanes
         if lane.wait is not None and (lane.remaining or lane.in_flight)
     )
+
+
+def lanes_held(view: Snapshot) -> tuple[tuple[str, float, int, str], ...]:
+    """The lanes that were held, for how long, how often, and why the last time."""
+    return tuple((lane.key, lane.held_s, lane.holds, lane.held_for) for lane in view.lanes if lane.holds)

@@ -1,8 +1,12 @@
 """Which job an input is, and how a new one is taken in.
 
 A job is its input's content together with what the flags say about its requests (`recipe`) and what the models that it
-names resolve to. The same again is the same job, whatever became of limits, keys, addresses or the file's name. Taking
-in is all or nothing: a process that dies in the middle leaves a job that is `ingesting`, which the next one removes.
+names resolve to. The same again is the same job, whatever became of limits, keys, addresses or the file's name.
+
+Several processes may be given the same input at once; one of them makes the job. Finding it and adding it is one
+transaction (`find_or_add`), so a second process finds what the first has added. A job is `ingesting` until all of its rows
+are in the store, and the process that takes them in holds the job's lock. A process that dies in the middle leaves such
+a job without a lock: the next process removes it (`clear_remains`).
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -24,8 +28,8 @@ from headway.batch.recipe import Recipe, is_parquet, is_table
 from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
 from headway.config import Config, ProviderConfig
-from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, UsageError
-from headway.stores.base import Store, chunks
+from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, JobBusy, UsageError
+from headway.stores.base import Store, chunks, free_name
 from headway.stores.records import Job, NewJob, NewUnit, Route
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
@@ -44,6 +48,8 @@ _EXPECTED: Final = ("one JSON object a line", "a record a line below its header"
 Progress = Callable[[int], None]
 #: Asked whether rows for a provider's model could be sent: its key is there, its price where one is needed.
 Check = Callable[[str, str], None]
+#: Makes the lock of a job, by its name.
+Locks = Callable[[str], AbstractContextManager[object]]
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -170,48 +176,69 @@ def _resolves(job: Job, router: Router, config: Config) -> bool:
 
 def name_for(store: Store, source: Input) -> str:
     """A name for a new job: the file's, and enough of the digest to tell its versions apart."""
+    return free_name(_wanted_name(source), {job.name for job in store.jobs() if job.state != "ingesting"})
+
+
+def _wanted_name(source: Input) -> str:
     stem = re.sub(r"\.(jsonl|gz|json|csv|tsv|parquet)", "", source.name)
     stem = re.sub(r"[^A-Za-z0-9_]+", "-", stem).strip("-")[:40] or "job"
-    first = f"{stem}-{source.digest[:6]}"
-    taken = {job.name for job in store.jobs() if job.state != "ingesting"}
-    names = (first if n == 1 else f"{first}-{n}" for n in range(1, len(taken) + 2))
-    return next(name for name in names if name not in taken)
+    return f"{stem}-{source.digest[:6]}"
 
 
-def clear_remains(store: Store, name: str) -> None:
-    """Remove what a process left that died while it took this job in. The caller has the job's lock."""
-    job = store.job(name)
-    if job is not None and job.state == "ingesting":
-        store.forget(job.id)
+def find_or_add(
+    store: Store, config: Config, source: Input, out: str, *, fresh: bool = False
+) -> tuple[Job, bool]:
+    """The job that an input is, or a new one that is `ingesting`; and whether it is new. `fresh` always makes a new one.
+
+    The job may be one that another process takes in now: its models are not known yet, so its content decides.
+    """
+    router = Router(config)
+
+    def is_same(job: Job) -> bool:
+        return not fresh and job.digest == source.digest and _resolves(job, router, config)
+
+    new = NewJob(_wanted_name(source), "batch", source.path, source.digest, out, time.time(), source.form())
+    return store.find_or_add(new, is_same)
+
+
+def clear_remains(store: Store, digest: str, lock: Locks) -> None:
+    """Remove jobs of this content whose process died while it took them in."""
+    for job in store.jobs():
+        if job.digest == digest and job.state == "ingesting":
+            try:
+                with lock(job.name):
+                    if is_ingesting(store, job):
+                        store.forget(job.id)
+            except JobBusy:
+                continue  # Its process lives.
+
+
+def is_ingesting(store: Store, job: Job) -> bool:
+    """Whether this very job is still in the store and takes in units."""
+    now = store.job(job.name)
+    return now is not None and now.id == job.id and now.state == "ingesting"
 
 
 def ingest(
     store: Store,
     config: Config,
     source: Input,
-    name: str,
-    out: str,
+    new: Job,
     *,
     skip_bad: bool = False,
     progress: Progress,
     check: Check = lambda provider, model: None,
     elders: Sequence[Job] = (),
 ) -> tuple[Job, int]:
-    """Take every row in; returns the job and how many bad rows were left out. The caller has the job's lock.
+    """Take every row in; returns the job and how many bad rows were left out. The caller has the job's lock, and
+    removes the job if this fails.
 
     `check` is asked once for each model that rows go to, and raises where they could not be sent. What `elders` have
     answered is taken over.
     """
-    clear_remains(store, name)
-    new = NewJob(name, "batch", source.path, source.digest, out, time.time(), source.form())
-    number = store.add_job(new)
-    try:
-        intake = Intake(store, config, source, number, check, skip_bad=skip_bad, progress=progress)
-        left_out = intake.run(lambda: _take_over(store, number, elders))
-    except BaseException:
-        store.forget(number)
-        raise
-    job = store.job(name)
+    intake = Intake(store, config, source, new.id, check, skip_bad=skip_bad, progress=progress)
+    left_out = intake.run(lambda: _take_over(store, new.id, elders))
+    job = store.job(new.name)
     assert job is not None
     return job, left_out
 

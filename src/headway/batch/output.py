@@ -11,12 +11,14 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 import msgspec
 
+from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_parquet, is_table
 from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
@@ -160,6 +162,14 @@ class OutputFile:
             self._store.close()
 
 
+@contextmanager
+def owned(path: Path, job: str, *, force: bool = False, store: Store | None = None) -> Iterator[None]:
+    """Keep a file for this job: locked against other processes, `force` or not, and claimed."""
+    with OutputLock(path, job):
+        claim(path, job, force=force, store=store)
+        yield
+
+
 def claim(
     path: Path, job: str, *, force: bool = False, store: Store | None = None, make: bool = True
 ) -> None:
@@ -173,6 +183,11 @@ def claim(
     try:
         if path.is_dir():
             raise UsageError(f"--out {path} is a directory", hint="name a file")
+        if path.exists() and not path.is_file():
+            raise UsageError(
+                f"--out {path} is not a regular file",
+                hint="name a file; 'headway export' writes to standard output",
+            )
         if not path.exists():
             above = next(folder for folder in path.absolute().parents if folder.exists())
             if not above.is_dir():
@@ -222,7 +237,7 @@ def _writer_of(path: Path, store: Store | None) -> str | None:
         return None
     found: list[tuple[float, int, str]] = []
     for job in store.jobs():
-        if job.out == str(path):
+        if job.out and job.state != "ingesting" and real_path(Path(job.out)) == path:
             at_utc = inf if job.state in LIVE else job.finished_utc or job.created_utc
             found.append((at_utc, job.id, job.name))
         written = (event for event in store.events(job.id) if (event.what, event.text) == (WROTE, str(path)))

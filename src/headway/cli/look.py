@@ -76,8 +76,9 @@ def _show_status(
     settings: Any, store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any
 ) -> None:
     from headway.cli import programs, session
+    from headway.cli.holds import holds_of
     from headway.cli.onward import next_step
-    from headway.display.account import cost_of, spent
+    from headway.display.account import cost_of, held, spent
     from headway.display.words import count, duration, short, units
 
     click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
@@ -99,6 +100,8 @@ def _show_status(
         )
     for name, reason in sorted(session.stopped(store, job, progress).items()):
         click.echo(f"  {name} stopped: {reason}")
+    for name, hold in sorted(holds_of(store, job).items()):
+        click.echo(f"  {name} was {held(hold.held_s, hold.holds, hold.reason)}")
     waits = {} if progress is None else progress["lanes"]
     uses = session.uses_of(store, job)
     for name, counts in sorted(lanes.items()):
@@ -254,6 +257,7 @@ def export(
     import os
 
     from headway.batch.output import lines, must_be_writable_table
+    from headway.batch.output_lock import OutputLock, real_path
     from headway.batch.recipe import is_table
     from headway.batch.sheet import write_sheet
     from headway.cli import session
@@ -267,21 +271,23 @@ def export(
                 sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
             return
-        if out.exists() and not force:
-            raise UsageError(f"{out} exists", hint="replace it with --force")
         if is_table(out):
             must_be_writable_table(out)
-        fresh = out.with_name(out.name + ".new")
-        try:
-            if is_table(out):
-                write_sheet(fresh, store, chosen)
-            else:
-                with fresh.open("wb") as file:
-                    file.writelines(lines(store, chosen))
-            os.replace(fresh, out)
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise UsageError(f"--out {out} cannot be written: {why}", hint="name another file") from None
+        target = real_path(out)
+        fresh = target.with_name(target.name + ".new")
+        with OutputLock(target, chosen.name, make=False):
+            if out.exists() and not force:
+                raise UsageError(f"{out} exists", hint="replace it with --force")
+            try:
+                if is_table(out):
+                    write_sheet(fresh, store, chosen)
+                else:
+                    with fresh.open("wb") as file:
+                        file.writelines(lines(store, chosen))
+                os.replace(fresh, target)
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                raise UsageError(f"--out {out} cannot be written: {why}", hint="name another file") from None
     session.say(f"wrote {out}")
 
 

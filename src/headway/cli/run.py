@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,6 +31,16 @@ class Taking(NamedTuple):
     fresh: bool
     skip_bad: bool
     progress: Progress
+
+
+class _Call(NamedTuple):
+    """What one `headway run` was given."""
+
+    config: Config
+    source: Input
+    flags: RunFlags
+    taking: Taking
+    shown: dict[str, Any]
 
 
 @click.command(
@@ -77,7 +88,7 @@ def command(
     run_flags = running.flags_of(target, **flags)
     taking = Taking(flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]))
     with open_input(file, sys.stdin.buffer if file == "-" else None, recipe) as source:
-        _must_not_be_the_input(target, source)
+        _must_not_be_the_input(target, run_flags, source)
         if dry_run or confirm:
             from headway.cli import dry_run as ahead  # What plans is loaded for who wants a plan.
 
@@ -87,57 +98,79 @@ def command(
                 return INTERRUPTED
             run_flags = planned
         shown = {name: flags[name] for name in _SHOWN}
-        return _run(settings, source, run_flags, taking, flags["max_cost"], shown)
+        return _run(_Call(settings, source, run_flags, taking, shown), flags["max_cost"])
 
 
-def _must_not_be_the_input(target: Path, source: Input) -> None:
+def _must_not_be_the_input(target: Path, flags: RunFlags, source: Input) -> None:
     from headway.errors import UsageError
 
-    if str(target.absolute()) == source.path:
+    if source.path != "-" and flags.out == Path(source.path).resolve():
         raise UsageError(f"--out {target} is the input itself", hint="name another file")
 
 
-def _run(
-    config: Config, source: Input, flags: RunFlags, taking: Taking, cap: float | None, shown: dict[str, Any]
-) -> int:
+def _run(call: _Call, cap: float | None) -> int:
     """Go on with the job that the input is, or make it one."""
     from headway.batch.jobs import find
     from headway.cli import running, session
     from headway.errors import UsageError
-    from headway.wiring.places import store_at
+    from headway.wiring.places import lock_of, store_at
 
+    config, source = call.config, call.source
     with store_at(config.db) as store:
-        job = None if taking.fresh else find(store, config, source.digest)
-        if job is not None:
-            if job.good < job.total:
-                config = session.with_cap_of(config, job, cap, quiet=shown["quiet"])
-            return running.locked_run(config, store, job, flags, **shown)
-        if flags.only_failed:
+        if call.flags.only_failed and (call.taking.fresh or find(store, config, source.digest) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
-        return _run_new(config, store, source, flags, taking, shown)
+        while True:
+            job, is_new = _found_or_new(call, store)
+            if is_new:
+                with lock_of(config, job.name):
+                    if (code := _run_new(call, store, job)) is not None:
+                        return code
+            elif job.state == "ingesting":
+                with lock_of(config, job.name):
+                    pass  # Its process has just finished or died: look again.
+            else:
+                if job.good < job.total:
+                    config = session.with_cap_of(config, job, cap, quiet=call.shown["quiet"])
+                return running.locked_run(config, store, job, call.flags, **call.shown)
 
 
-def _run_new(
-    config: Config, store: Store, source: Input, flags: RunFlags, taking: Taking, shown: dict[str, Any]
-) -> int:
-    """Take the input in as a job of its own, and run it, under one lock."""
-    from headway.batch.jobs import name_for, relatives
-    from headway.batch.output import claim
-    from headway.cli import running, session
+def _found_or_new(call: _Call, store: Store) -> tuple[Job, bool]:
+    """The job that the input is, and whether it is new: then its rows are not in the store yet."""
+    from headway.batch.jobs import clear_remains, find_or_add
     from headway.wiring.places import lock_of
 
-    name = name_for(store, source)
-    elders = [] if taking.fresh else relatives(store, config, source)
-    if not (shown["quiet"] or elders or taking.fresh):
-        _say_why_new(session.say, store, source.path)
-    claim(flags.out, name, force=flags.force, store=store)
-    with lock_of(config, name):
-        job, left_out = _taken_in(config, store, source, name, str(flags.out), taking, elders)
-        if left_out and not shown["quiet"]:
+    clear_remains(store, call.source.digest, lambda name: lock_of(call.config, name))
+    return find_or_add(store, call.config, call.source, str(call.flags.out), fresh=call.taking.fresh)
+
+
+def _run_new(call: _Call, store: Store, new: Job) -> int | None:
+    """Take in the rows of a new job and run it; the caller holds its lock.
+
+    None: another process removed the job before it was locked. A job without rows and without a lock may be one that a dead
+    process left.
+    """
+    from headway.batch.jobs import is_ingesting, relatives
+    from headway.batch.output import owned
+    from headway.cli import running, session
+
+    if not is_ingesting(store, new):
+        return None
+    config, flags, quiet = call.config, call.flags, call.shown["quiet"]
+    elders = [] if call.taking.fresh else relatives(store, config, call.source)
+    if not (quiet or elders or call.taking.fresh):
+        _say_why_new(session.say, store, call.source.path)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(owned(flags.out, new.name, force=flags.force, store=store))
+            job, left_out = _taken_in(call, store, new, elders)
+        except BaseException:
+            store.forget(new.id)
+            raise
+        if left_out and not quiet:
             session.say("1 bad row was left out" if left_out == 1 else f"{left_out:,} bad rows were left out")
-        if elders and not shown["quiet"]:
+        if elders and not quiet:
             session.say(_about_elder(job, elders[0]))
-        return running.run_job(config, store, job, flags, **shown)
+        return running.run_job(config, store, job, flags, **call.shown)
 
 
 def _about_elder(job: Job, elder: Job) -> str:
@@ -149,20 +182,18 @@ def _about_elder(job: Job, elder: Job) -> str:
     return f"these rows were run before with another --limit, as job {elder.name}: {took}"
 
 
-def _taken_in(
-    config: Config, store: Store, source: Input, name: str, out: str, taking: Taking, elders: list[Job]
-) -> tuple[Job, int]:
+def _taken_in(call: _Call, store: Store, new: Job, elders: list[Job]) -> tuple[Job, int]:
     """The new job, and how many bad rows were left out of it."""
     from headway.batch.jobs import ingest
     from headway.cli.running import tell_bad_rows
     from headway.errors import InputError
     from headway.wiring.runs import check_route
 
+    config, taking = call.config, call.taking
     check = check_route(config, os.environ)
     try:
         return ingest(
-            store, config, source, name, out, skip_bad=taking.skip_bad, progress=taking.progress, check=check,
-            elders=elders,
+            store, config, call.source, new, skip_bad=taking.skip_bad, progress=taking.progress, check=check, elders=elders
         )  # fmt: skip
     except InputError as error:
         tell_bad_rows(error)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_table
 from headway.cli.onward import next_command, next_step, used_up
 from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
@@ -40,7 +41,7 @@ def flags_of(out: Path, **flags: Any) -> RunFlags:
             "--out-order completion does not go with a table", hint="name a .jsonl file with --out"
         )
     return RunFlags(
-        out=out.absolute(),
+        out=real_path(out),
         order=flags["out_order"],
         force=flags["force"],
         only_failed=flags.get("only_failed", False),
@@ -136,7 +137,8 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
 
 def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown: Any) -> int:
     """The same with the job's lock taken for as long as it runs. A job that is done needs no run, and no key."""
-    with lock_of(config, job.name):
+    with lock_of(config, job.name), OutputLock(flags.out, job.name):
+        job = store.job(job.name) or job  # Another process may have finished it a moment ago.
         # One that died between its last answer and its end is ended by a run that sends nothing.
         if job.good < job.total or job.state != "complete":
             return run_job(config, store, job, flags, **shown)

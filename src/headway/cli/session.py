@@ -10,9 +10,10 @@ from typing import Any, Final
 import click
 import msgspec
 
+from headway.cli.holds import holds_of
 from headway.config import Config, dotenv_of, load, variables_of, with_overrides
 from headway.core.budget import OUT_OF_MONEY
-from headway.display.account import use_facts
+from headway.display.account import hold_facts, use_facts
 from headway.display.words import clock, count, duration, money, short
 from headway.errors import UsageError
 from headway.stores.base import Store
@@ -159,6 +160,10 @@ def facts(store: Store, job: Job, state: str) -> dict[str, Any]:
         "created_utc": job.created_utc,
         "started_utc": job.started_utc,
         "finished_utc": job.finished_utc,
+        "holds": {
+            lane: hold_facts(held.held_s, held.holds, held.reason)
+            for lane, held in holds_of(store, job).items()
+        },
         "prediction": comparison(store, job),
         "failures": [
             {"code": code, "units": n, "first": first, "message": message}

@@ -63,6 +63,10 @@ SAME_S: Final = 1e-6
 PROBE_PAUSE_S: Final = 600.0
 #: Silence after which a canary goes (providers.md §4.5).
 CANARY_S: Final = 3.0
+#: A hold that ends later than was told is told again if the difference is more than this, and more than this part of it: below, it
+#: is what attempts in flight together make of one limit.
+SAME_HOLD_S: Final = 5.0
+SAME_HOLD_PART: Final = 0.1
 #: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
 #: choose from many; input order needs only as many as may start before the next call.
 BATCH: Final = 128
@@ -79,7 +83,8 @@ class Lane:
     __slots__ = (
         "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker",
         "broke", "caution", "closed_at", "estimator", "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge",
-        "held_s", "held_until", "hold_reason", "in_flight", "invalid_run", "invalid_since", "key", "last_invalid", "last_start_at", "limits", "low",
+        "held_for", "held_s", "held_until", "hold_reason", "holds", "in_flight", "invalid_run", "invalid_since", "key", "last_invalid",
+        "last_start_at", "limits", "low",
         "meters", "others", "parked", "part", "part_s", "paused_until", "places", "probe_after", "probe_pause_s", "probe_width",
         "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "window_s", "worked_s",
@@ -98,6 +103,9 @@ class Lane:
         self.held_until = ALWAYS
         self.announced_until = ALWAYS
         self.hold_reason = ""
+        #: For the account of a run: how many holds there were, and the reason of the latest.
+        self.holds = 0
+        self.held_for = ""
         self.paused_until = ALWAYS
         self.stopped = ""
         self.parked = False
@@ -472,6 +480,8 @@ class Lane:
 
     def closed(self, now: float) -> None:
         """A hold begins; one that only grows has begun before."""
+        if self.closed_at == NEVER:
+            self.holds += 1
         self.closed_at = min(self.closed_at, now)
 
     def freed(self, at: float) -> None:
@@ -652,7 +662,16 @@ class Lane:
         """Close the lane until an instant; a shorter hold never opens a longer one."""
         if until > self.held_until:
             self.held_until = until
-            self.hold_reason = reason
+            self.hold_reason = self.held_for = reason
+
+    @property
+    def hold_is_news(self) -> bool:
+        """Whether people should be told of the hold: it is new, or ends much later than they were told.
+
+        Attempts that were in flight together each tell an end of their own, a little later than the one before.
+        """
+        longer_s = self.held_until - self.announced_until
+        return longer_s > max(SAME_HOLD_S, SAME_HOLD_PART * (self.announced_until - self.closed_at))
 
     def reopen(self) -> None:
         """Lift hold, stop and breaker."""

@@ -397,7 +397,7 @@ class Scheduler:
         longest_s = self.settings.max_hold_s
         if longest_s is not None and lane.held_until - now > longest_s:
             self._stop(lane, lane.hold_reason, parked=True)
-        elif lane.held_until != lane.announced_until:
+        elif lane.hold_is_news:
             lane.closed(now)
             lane.announced_until = lane.held_until
             self._notice(lane, "held", lane.hold_reason, lane.held_until)

@@ -62,7 +62,10 @@ class LaneView(msgspec.Struct, frozen=True):
     #: How much of each limit was used so far, the most used first, and how long the lane was held.
     shares: tuple[Share, ...] = ()
     held_s: float = 0.0
-    #: The same of the cap on what all lanes have in flight, where there is one.
+    #: How often that was, and what the provider said the last time.
+    holds: int = 0
+    held_for: str = ""
+    #: How much was used of the cap on what all lanes have in flight, where there is one.
     cap: Share | None = None
 
 
@@ -130,6 +133,8 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None) 
         eta_s=lane_eta_s(lane, remaining, now),
         shares=shares(lane),
         held_s=lane.held_s + max(0.0, now - lane.closed_at),
+        holds=lane.holds,
+        held_for=lane.held_for,
         cap=cap,
     )
 

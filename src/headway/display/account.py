@@ -8,14 +8,12 @@ from typing import Any, Final
 from headway.core.finder import LEARNED
 from headway.core.shares import CONCURRENCY, Share
 from headway.core.snapshot import LaneView
-from headway.display.words import count, duration, money, tokens
+from headway.display.words import count, duration, money, short, tokens
 from headway.engine.observer import View
 from headway.stores.records import Job, Use
 
 #: Lanes that have a line of their own at the end of a run.
 MOST_LANES: Final = 12
-#: A lane that was held for less than this was not held back by it.
-SHORT_HOLD_S: Final = 1.0
 #: Whose part of a limit was less than this had others beside it.
 SHARED: Final = 0.99
 #: A window of which so much was used was full.
@@ -79,8 +77,8 @@ def use_facts(use: Job | Use) -> dict[str, Any]:
 
 
 def lane_lines(view: View, uses: Mapping[str, Use]) -> list[str]:
-    """A line for each lane that did anything: what it cost, and what held it back. `uses` are by the lane's key."""
-    worked = [lane for lane in view.snapshot.lanes if lane.started]
+    """A line for each lane that did anything or was held: what it cost, and what held it back. `uses` are by the lane's key."""
+    worked = [lane for lane in view.snapshot.lanes if lane.started or lane.holds]
     lines = []
     for lane in sorted(worked, key=lambda lane: view.names[lane.key])[:MOST_LANES]:
         use = uses.get(lane.key)
@@ -95,23 +93,45 @@ def lane_lines(view: View, uses: Mapping[str, Use]) -> list[str]:
 
 def held_back(lane: LaneView) -> str:
     """Which limit the lane ran against over a run, and how much of it was used."""
-    top, cap = lane.shares[0] if lane.shares else None, lane.cap
+    top, cap, hold = lane.shares[0] if lane.shares else None, lane.cap, _hold(lane)
+    if hold and not lane.started:
+        return hold
     if not (lane.succeeded or lane.failed or lane.refused):
         text = "nothing was answered"
     elif _unmeasured(lane, top):
         text = f"a limit was met ({lane.refused:,} × 429) and not measured yet"
     elif cap is not None and cap.binds and (top is None or cap.used > top.used):
         text = f"{cap.limit:,.0f} at once over all lanes was the limit, {cap.used:.0%} of it used"
-    elif top is None:
-        text = "no limit was met"
-    elif top.binds:
+    elif top is not None and top.binds:
         of = "it" if top.part > SHARED else f"the {top.part:.0%} that were this job's"
         text = f"{_limit(top)}{',' if top.found else ''} was the limit, {top.used:.0%} of {of} used"
+    elif hold:
+        return hold
+    elif top is None:
+        text = "no limit was met"
     else:
         text = f"no limit held it back ({top.used:.0%} used of {_limit(top)})"
-    if lane.held_s >= SHORT_HOLD_S:
-        text += f"; held for {duration(lane.held_s)}"
-    return text
+    return f"{text}; {hold}" if hold else text
+
+
+def _hold(lane: LaneView) -> str:
+    """How long the lane was held over a run, and why; "" where it was not."""
+    if lane.holds:
+        return held(lane.held_s, lane.holds, lane.held_for)
+    if lane.held_for:
+        return "held for longer than --max-hold"
+    return ""
+
+
+def held(held_s: float, holds: int, reason: str) -> str:
+    """Holds in words: "held 2m 03s: You've hit your limit"."""
+    times = f" in {holds:,} holds" if holds > 1 else ""
+    return f"held {duration(held_s)}{times}: {short(reason)}"
+
+
+def hold_facts(held_s: float, holds: int, reason: str) -> dict[str, Any]:
+    """The same as data."""
+    return {"held_s": round(held_s, 3), "holds": holds, "reason": reason}
 
 
 def _unmeasured(lane: LaneView, top: Share | None) -> bool:
@@ -137,6 +157,8 @@ def limit_facts(view: View) -> dict[str, Any]:
     return {
         view.names[lane.key]: {
             "held_s": round(lane.held_s, 3),
+            "holds": lane.holds,
+            "held_for": lane.held_for or None,
             "limits": [
                 {"name": share.name, "limit": share.limit, "used": round(share.used, 4), "found": share.found}
                 for share in lane.shares

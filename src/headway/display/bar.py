@@ -18,6 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headway.display.account import held
 from headway.display.words import duration, short
 
 #: Lanes whose wait is told.
@@ -34,6 +35,8 @@ class Frame(msgspec.Struct, frozen=True):
     rate_per_s: float
     elapsed_s: float
     waits: tuple[tuple[str, str, float | None], ...] = ()
+    #: At the end: a lane that was held, for how long, how often, and why the last time.
+    holds: tuple[tuple[str, float, int, str], ...] = ()
 
 
 class Bar(Protocol):
@@ -106,11 +109,16 @@ def line(frame: Frame) -> str:
 
 
 def waits(frame: Frame) -> list[str]:
-    """A line for each lane that waits."""
+    """A line for each lane that waits, and at the end for each that was held."""
     found = [f"{lane} waits{_still(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits]
-    if len(found) <= MOST_WAITS:
-        return found
-    return [*found[: MOST_WAITS - 1], f"… {len(found) - MOST_WAITS + 1} more lanes wait"]
+    over = [f"{lane} was {held(held_s, holds, reason)}" for lane, held_s, holds, reason in frame.holds]
+    return [*_most(found, "wait"), *_most(over, "were held")]
+
+
+def _most(lines: list[str], what: str) -> list[str]:
+    if len(lines) <= MOST_WAITS:
+        return lines
+    return [*lines[: MOST_WAITS - 1], f"… {len(lines) - MOST_WAITS + 1} more lanes {what}"]
 
 
 def _still(left_s: float | None) -> str:

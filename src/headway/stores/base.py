@@ -7,7 +7,7 @@ transaction, whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -57,6 +57,15 @@ class Store(Protocol):
 
     def add_job(self, job: NewJob) -> int:
         """A job that takes in units; its number. A name that is taken is a StoreError."""
+
+    def find_or_add(self, job: NewJob, is_same: Callable[[Job], bool]) -> tuple[Job, bool]:
+        """The newest job that `is_same` accepts, or `job` as a new one; and whether it is new.
+
+        One transaction: if several processes call this at once, one adds the job and the others find it. A database
+        without a single writer has to serialize the calls, for example with an advisory lock. `is_same` is asked about
+        every job, also about those that still take in units. A new job gets `job.name`, or the first of NAME-2, NAME-3 …
+        that is free.
+        """
 
     def add_route(self, job: int, route: Route) -> int:
         """A place that units of the job are sent to; its number, which stays the same when it is added again."""
@@ -190,6 +199,12 @@ class Store(Protocol):
 
     def asked(self, job: int) -> list[Asked]:
         """Commands that nobody has carried out yet."""
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """The wanted name, or the first of NAME-2, NAME-3 … that is not taken."""
+    names = (wanted if n == 1 else f"{wanted}-{n}" for n in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
 
 
 def chunks(rows: Iterable[NewUnit], size: int) -> Iterator[list[NewUnit]]:

@@ -27,16 +27,13 @@ class JobLock:
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(
                 f"{self.path} cannot be opened: {(error.strerror or str(error)).lower()}"
             ) from error
-        give_up_at = time.monotonic() + PATIENCE_S
-        while not _locked(self._file):
-            if time.monotonic() >= give_up_at:
-                raise JobBusy(self._who(), hint=f"watch it with 'headway status {self.job}'")
-            time.sleep(STEP_S)
+        if not lock_soon(self._file):
+            raise JobBusy(self._who(), hint=f"watch it with 'headway status {self.job}'")
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         return self
@@ -68,6 +65,16 @@ def held(path: Path) -> bool:
         return not _locked(file)
     finally:
         os.close(file)
+
+
+def lock_soon(file: int) -> bool:
+    """Lock an open file, and wait a moment for an owner that is just going. False: another process keeps it locked."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not _locked(file):
+        if time.monotonic() >= give_up_at:
+            return False
+        time.sleep(STEP_S)
+    return True
 
 
 def _locked(file: int) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import secrets
+import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +16,7 @@ import msgspec
 
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
+from headway.stores.base import free_name
 from headway.stores.batch import Batch
 from headway.stores.memory_cache import MemoryCache
 from headway.stores.records import (
@@ -104,6 +106,8 @@ class MemoryStore:
         self._commands: list[tuple[int, Asked]] = []
         self._claims: dict[tuple[int, int], tuple[bytes, float]] = {}
         self._next = 0
+        #: Held while a job is looked for and added.
+        self._adding = threading.RLock()
         self.cache = MemoryCache(self)
 
     def __enter__(self) -> Self:
@@ -127,8 +131,21 @@ class MemoryStore:
     # -- taking in -----------------------------------------------------------------------------------------
 
     def add_job(self, job: NewJob) -> int:
-        if self.job(job.name) is not None:
-            raise StoreError(f"there is a job '{job.name}' already")
+        with self._adding:
+            if self.job(job.name) is not None:
+                raise StoreError(f"there is a job '{job.name}' already")
+            return self._add_job(job)
+
+    def find_or_add(self, job: NewJob, is_same: Callable[[Job], bool]) -> tuple[Job, bool]:
+        with self._adding:
+            known = self.jobs()
+            found = next(filter(is_same, known), None)
+            if found is not None:
+                return found, False
+            name = free_name(job.name, {one.name for one in known})
+            return self._jobs[self._add_job(msgspec.structs.replace(job, name=name))], True
+
+    def _add_job(self, job: NewJob) -> int:
         number = self._number()
         self._jobs[number] = Job(
             id=number, name=job.name, kind=job.kind, state="ingesting", input=job.input, digest=job.digest, models={},

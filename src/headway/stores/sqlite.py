@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -17,6 +17,7 @@ import msgspec
 
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
+from headway.stores.base import free_name
 from headway.stores.batch import Batch
 from headway.stores.records import (
     COUNTED,
@@ -105,13 +106,27 @@ class SqliteStore:
     def add_job(self, job: NewJob) -> int:
         try:
             with self._transaction() as db:
-                number = db.execute(
-                    self._sql["add_job"], {**msgspec.structs.asdict(job), "form": _json(job.form)}
-                ).lastrowid
+                return self._add_job(db, job)
         except sqlite3.IntegrityError:
             raise StoreError(f"there is a job '{job.name}' already") from None
+
+    def _add_job(self, db: sqlite3.Connection, job: NewJob) -> int:
+        values = {**msgspec.structs.asdict(job), "form": _json(job.form)}
+        number = db.execute(self._sql["add_job"], values).lastrowid
         assert number is not None
         return number
+
+    def find_or_add(self, job: NewJob, is_same: Callable[[Job], bool]) -> tuple[Job, bool]:
+        with self._transaction() as db:
+            known = self.jobs()
+            found = next(filter(is_same, known), None)
+            if found is not None:
+                return found, False
+            name = free_name(job.name, {one.name for one in known})
+            self._add_job(db, msgspec.structs.replace(job, name=name))
+            added = self.job(name)
+        assert added is not None
+        return added, True
 
     def add_route(self, job: int, route: Route) -> int:
         with self._transaction() as db:

@@ -36,9 +36,19 @@ def records_at(db: str) -> Store:
 
 def folder_of(config: Config, job: str) -> Path:
     """Where a job's small files are: beside the database."""
-    return Path(config.db).parent / "jobs" / job
+    return _folder(config.db, job)
+
+
+def _folder(db: str, job: str) -> Path:
+    """Beside the file that the database really is: two names of it must not mean two locks."""
+    return Path(db).resolve().parent / "jobs" / job
 
 
 def lock_of(config: Config, job: str) -> JobLock:
     """The lock that whoever runs the job holds."""
-    return JobLock(folder_of(config, job) / "lock", job)
+    return job_lock(config.db, job)
+
+
+def job_lock(db: str, job: str) -> JobLock:
+    """The same for a caller that has no configuration."""
+    return JobLock(_folder(db, job) / "lock", job)

@@ -1,0 +1,179 @@
+"""One process writes an output file at a time. The lock is found from the file's path alone, so that jobs of different
+databases meet at it; `--force` does not open it.
+
+The lock is a file beside the output, `.NAME.headway-lock`, which says who writes. It is made when a run begins and removed when
+the run ends. It cannot be the output itself: a table, and rows in order of completion, come into place by a rename,
+and a lock stays with the file that was renamed over. A process that is killed leaves its lock file behind, but no lock:
+the next process that writes to the output takes it over and removes it.
+
+Two names may be hard links to one file, and a directory may not be writable while the output in it is. In these cases the
+output itself is locked, too. Only regular files have a lock: not standard output, a device or a pipe.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from headway.errors import OutputBusy, UsageError
+from headway.stores.lock import lock_soon
+
+#: The longest name that file systems take, in bytes.
+_NAME_BYTES: Final = 255
+#: How a file system says that it has no locks.
+_NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK})
+#: How it says that nothing may be made in a directory.
+_NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def real_path(path: Path) -> Path:
+    """The file that `path` stands for. Links are followed here, once: what is locked is what is written."""
+    absolute = path.absolute()
+    return Path(os.path.realpath(absolute)) if _is_file(absolute) else absolute
+
+
+def lock_path(path: Path) -> Path:
+    """Where the lock of an output file is. `path` is its real path."""
+    name = f".{path.name}.headway-lock"
+    if len(os.fsencode(name)) > _NAME_BYTES:
+        name = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()}.headway-lock"
+    return path.with_name(name)
+
+
+class OutputLock:
+    """Held from `__enter__` to `__exit__`, or to the end of the process. `path` is a real path; `make` is whether its
+    directory is made.
+    """
+
+    def __init__(self, path: Path, job: str, *, make: bool = True) -> None:
+        self._path, self._job, self._make = path, job, make
+        self._place = lock_path(path)
+        self._beside: int | None = None
+        self._itself: int | None = None
+
+    def __enter__(self) -> Self:
+        if not _is_file(self._path):
+            return self
+        try:
+            self._beside = self._lock_beside()
+            if self._beside is None or _has_links(self._path):
+                self._itself = self._lock_itself()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def _lock_beside(self) -> int | None:
+        """Take the lock file; None where there can be none."""
+        while (file := self._open_beside()) is not None:
+            try:
+                is_ours = self._is_locked(file)
+                if is_ours and _is_at(self._place, file):
+                    os.ftruncate(file, 0)
+                    os.pwrite(file, f"{os.getpid()}\n{self._job}\n".encode(), 0)
+                    return file
+            except BaseException:
+                os.close(file)
+                raise
+            os.close(file)
+            if not is_ours:
+                self._place.unlink(missing_ok=True)
+                return None
+            # Its owner removed it in the moment between opening and locking: there may be a new one.
+        return None
+
+    def _open_beside(self) -> int | None:
+        try:
+            if self._make:
+                self._place.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno == errno.ELOOP and self._place.is_symlink():
+                raise UsageError(
+                    f"{self._place} is a symbolic link, and the lock of --out cannot be one", hint="remove it"
+                ) from error
+            if error.errno in _NOT_WRITABLE and os.path.lexists(self._place):
+                raise UsageError(
+                    f"{self._path} is locked by another user, who owns {self._place}",
+                    hint="name another file with --out, or remove the lock if nothing writes the file",
+                ) from error
+            return None  # What is wrong with the directory is told by `claim`.
+
+    def _is_locked(self, file: int) -> bool:
+        """Whether the file is locked for us now; False where locks are not supported."""
+        try:
+            if lock_soon(file):
+                return True
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return False
+            raise
+        raise self._busy(os.pread(file, 1_000, 0))
+
+    def _lock_itself(self) -> int | None:
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            if not lock_soon(file):
+                raise self._busy(b"")
+        except OSError as error:
+            os.close(file)
+            if error.errno in _NO_LOCKS:
+                return None
+            raise
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
+    def _busy(self, owner: bytes) -> OutputBusy:
+        pid, _, job = owner.decode(errors="replace").strip().partition("\n")
+        who = f"job '{job}' (process {pid})" if job else "another process"
+        return OutputBusy(
+            f"{self._path} is being written by {who}",
+            hint="name another file with --out, or wait until that job ends",
+        )
+
+    def _release(self) -> None:
+        if self._beside is not None:
+            if _is_at(self._place, self._beside):
+                self._place.unlink(missing_ok=True)
+            os.close(self._beside)
+        if self._itself is not None:
+            os.close(self._itself)
+        self._beside = self._itself = None
+
+
+def _is_file(path: Path) -> bool:
+    """Whether writing to `path` changes a regular file, or makes one."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return True  # There is none yet, or it cannot be looked at.
+
+
+def _has_links(path: Path) -> bool:
+    try:
+        return path.stat().st_nlink > 1
+    except OSError:
+        return False
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Whether an open file is the one that is at `path` now."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(file))
+    except OSError:
+        return False
