@@ -92,7 +92,7 @@ class ProcessPool:
         memory_ceiling: int = 0,
         memory_limit: int = 0,
         start_s: float = START_S,
-        read_signs: Callable[[Ran], Ran] | None = None,
+        find_limit: Callable[[Ran], Ran] | None = None,
     ) -> None:
         if program.setting_up:
             raise UsageError(
@@ -107,7 +107,7 @@ class ProcessPool:
         self._recycle_after, self._memory_ceiling = recycle_after, memory_ceiling
         self._memory_limit = memory_limit
         self._looking: asyncio.TimerHandle | None = None
-        self._start_s, self._read_signs = start_s, read_signs
+        self._start_s, self._find_limit = start_s, find_limit
         self._setup = encode_setup(
             Setup(
                 work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
@@ -156,8 +156,8 @@ class ProcessPool:
             if not worker.gone:
                 tries += 1
                 ran = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
-        if self._read_signs is not None and ran.end != "value":
-            return await asyncio.to_thread(self._read_signs, ran)
+        if self._find_limit is not None and ran.end != "value":
+            return await asyncio.to_thread(self._find_limit, ran)
         return ran
 
     async def warm(self) -> str:

@@ -59,7 +59,7 @@ _STDOUT: Final = ("stdout", "output")
 _STDERR: Final = ("stderr", "error", "error_message", "message")
 
 
-class Signs(msgspec.Struct, frozen=True):
+class LimitDetector(msgspec.Struct, frozen=True):
     """Where limits are looked for: exit codes that mean one, and a pattern of logs below a directory."""
 
     exit_codes: tuple[int, ...] = ()
