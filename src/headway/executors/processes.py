@@ -444,6 +444,7 @@ def ran_of(value: bytes, note: Note | None) -> Ran:
         note.error,
         note.trace,
         death,
+        tuple(note.exit_codes),
         rate_limit=limit,
         messages=note.messages,
         files=note.files,

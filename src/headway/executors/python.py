@@ -149,7 +149,8 @@ class _Here:
                 value, note = await asyncio.wait_for(_in_thread(lambda: self._served(payload)), timeout_s)
         except TimeoutError:
             text = f"no result within {timeout_s:g} s; its thread was left alone"
-            return Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
+            late = Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
+            return self._find_limit(late)
         except Exception as error:
             text = f"the function cannot be imported: {_said(error)}"
             return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
