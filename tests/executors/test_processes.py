@@ -18,6 +18,7 @@ from tests.executors.conftest import LONG_S, Make, gone_within
 from headway.core.model import Kind, Usage
 from headway.executors import kin, workers
 from headway.executors.capture import HEAD, TAIL, Capture
+from headway.executors.limit_detection import LimitDetector
 from headway.executors.processes import LEAST_ROUND, ROUNDS
 
 
@@ -286,6 +287,13 @@ async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> Non
     ran = await pool.do("echo")
     assert ran.outcome.kind is Kind.AUTH
     assert "all workers died 3 times over (12 deaths in a row" in ran.outcome.message
+
+
+async def test_deaths_that_met_a_limit_are_no_row_of_deaths(make: Make) -> None:
+    """A limit that lasts kills whatever is sent: that is the account's, and waiting ends it."""
+    pool = make(find_limit=LimitDetector(exit_codes=(75,)).read)
+    for _ in range(ROUNDS * LEAST_ROUND + 1):
+        assert (await pool.do("exit", code=75)).outcome.kind is Kind.HOLD
 
 
 async def test_one_that_ends_breaks_the_row_of_deaths(make: Make) -> None:

@@ -157,7 +157,10 @@ class ProcessPool:
                 tries += 1
                 ran = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
         if self._find_limit is not None and ran.end != "value":
-            return await asyncio.to_thread(self._find_limit, ran)
+            crash = ran.outcome.kind is Kind.CRASH
+            ran = await asyncio.to_thread(self._find_limit, ran)
+            if crash and ran.outcome.kind is not Kind.CRASH:
+                self._deaths = 0  # It met a limit, which is no fault of the workers.
         return ran
 
     async def warm(self) -> str:
