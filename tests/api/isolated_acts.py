@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.executors.limit_rows import CLAUDE, EVENT
 
 import headway
 
@@ -79,3 +84,47 @@ def deadly(item: tuple[int, str, int]) -> int:
     if unit == killer:
         ctypes.string_at(0)
     return unit
+
+
+def limited(item: tuple[str, str]) -> Any:
+    """Meets a limit once, and shows it as it is told to."""
+    how, folder = item
+    if how == "answer":
+        return {"answer": CLAUDE}
+    met = Path(folder) / "met"
+    if met.exists():
+        return "through"
+    met.touch()
+    return _LIMITED[how](Path(folder))
+
+
+def _exit(code: int, *, stdout: str = "", stderr: str = "") -> None:
+    sys.stdout.write(stdout)
+    sys.stdout.flush()
+    sys.stderr.write(stderr)
+    os._exit(code)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _log(folder: Path) -> None:
+    (folder / ".failed").mkdir()
+    (folder / ".failed" / "agent.log").write_text("starting\nrate limited\n")
+    os._exit(255)
+
+
+_LIMITED: dict[str, Callable[[Path], Any]] = {
+    "exception": lambda _: _raise(RuntimeError("429 rate limit exceeded")),
+    "unpicklable": lambda _: _raise(Unpicklable("rate limited")),
+    "program": lambda _: _raise(subprocess.CalledProcessError(1, "agent", stderr=b"rate limited")),
+    "program's code": lambda _: _raise(subprocess.CalledProcessError(75, "agent")),
+    "result": lambda _: {"rate_limit_info": {"retry_after_seconds": 0.1}},
+    "stderr": lambda _: _exit(1, stderr="You've hit your limit\n"),
+    "stdout": lambda _: _exit(1, stdout=EVENT),
+    "exit code": lambda _: os._exit(75),
+    "sys.exit": lambda _: sys.exit(75),
+    "sys.exit with words": lambda _: sys.exit("429 rate limit exceeded"),
+    "log": _log,
+}

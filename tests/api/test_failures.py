@@ -336,7 +336,7 @@ class Mail(Exception):
 
 @pytest.mark.parametrize(
     "error",
-    [KeyError("x"), ValueError("429 too many requests"), Odd(), Mail("bounced")],
+    [KeyError("x"), ValueError("429 rows have too many requests"), Odd(), Mail("bounced")],
     ids=lambda error: type(error).__name__,
 )
 def test_what_nobody_knows_is_the_callables_own(error: Exception) -> None:

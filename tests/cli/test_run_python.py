@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -315,7 +316,7 @@ def work(payload):
 # -- limits from every source ---------------------------------------------------------------------------------------
 
 LIMITED = """
-import headway, json, os, sys
+import headway, json, os, subprocess, sys
 from pathlib import Path
 
 def work(payload):
@@ -330,6 +331,11 @@ SOURCES = {
     "result": 'return {"rate_limit": {"retry_after_s": 0.3, "message": "slower"}}',
     "RateLimited": "raise headway.RateLimited(retry_after=0.3)",
     "no word on its end": "raise headway.RateLimited()",
+    "RuntimeError": """raise RuntimeError("429 rate limit exceeded, retry in 0.3s")""",
+    "CalledProcessError": """raise subprocess.CalledProcessError(1, "agent", stderr=b"rate limited")""",
+    "code of a program": """raise subprocess.CalledProcessError(75, "agent")""",
+    "result of the seed": """return {"selection_reason": "RateLimitError: You've hit your limit"}""",
+    "SystemExit": """sys.exit("You've hit your limit")""",
     "exit code": "os._exit(75)",
     "sys.exit": "sys.exit(75)",
     "stdout": """print(json.dumps({"type": "result", "is_error": True, "result": "API Error: Request rejected (429)"})); os._exit(1)""",
@@ -360,11 +366,28 @@ def test_a_limit_is_found_wherever_it_is_said(desk: Desk, source: str) -> None:
     named = {
         "no word on its end": "RateLimited",
         "sys.exit": "exit code",
+        "code of a program": "exit code",
+        "result of the seed": "result",
         "stream-json": "stdout",
         "a word of its own": "stderr",
         "stderr of an exception": "stderr",
     }
     assert told[0]["rate_limit"]["source"] == named.get(source, source)
+
+
+#: In one process nothing is captured, and no death is survived.
+HERE = ("result", "RateLimited", "RuntimeError", "CalledProcessError", "code of a program", "result of the seed", "sys.exit", "SystemExit")  # fmt: skip
+
+
+@pytest.mark.parametrize("isolation", ["thread", "inline"])
+@pytest.mark.parametrize("source", HERE)
+def test_a_limit_is_found_without_processes_too(desk: Desk, isolation: str, source: str) -> None:
+    desk.write(LIMITED.replace("{act}", SOURCES[source]))
+    desk.configure(f'isolation = "{isolation}"\nlimit_exit_codes = [75]')
+    desk.rows({"id": "a", "payload": 1})
+    code, err = desk.run()
+    assert code == 0, err
+    assert [attempt["outcome"] for attempt in _attempts(desk)] == ["throttled", "succeeded"]
 
 
 def _attempts(desk: Desk) -> list[dict[str, Any]]:
@@ -410,6 +433,9 @@ def test_the_seeds_failure_is_survived(desk: Desk) -> None:
     begun = Counter(int(unit) for unit in desk.log())
     assert begun == Counter(range(15)) + Counter(refused), "only what was refused ran again"
     assert len(refused) <= 2, "no more than were in flight met the limit"
+    job = json.loads(_headway(desk, "jobs", "--json"))[0]["job"]
+    shown = _headway(desk, "show", job, f"t{min(refused)}")
+    assert re.search(r"; limit found in \.failed/\d+/agent/result\.json$", shown, re.MULTILINE), shown
 
 
 def test_the_seeds_failure_as_it_was(desk: Desk) -> None:
@@ -453,6 +479,7 @@ def work(payload):
     desk.rows({"id": "a", "payload": 1}, {"id": "b", "payload": 2})
     code, err = desk.run()
     assert code == 0, err
+    assert "never again" in err, "it is waited for, as a limit is that says nothing of its end"
 
 
 def test_a_hold_beyond_a_day_parks_the_run_at_once_and_can_be_cleared(desk: Desk) -> None:
@@ -496,11 +523,28 @@ touch met
             """echo '{"type": "result", "is_error": true, "result": "API Error: Request rejected (429)"}'; exit 1""",
             2,
         ),
+        ("""echo "You've hit your limit" >&2; exit 0""", 2),
+        ("""echo "You've hit your limit · resets in 1s"; exit 0""", 2),
+        (
+            """echo '{"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}'; exit 0""",
+            2,
+        ),
         ("""echo "You've hit your limit, says the model"; exit 0""", 1),
+        ("""echo OK; echo "rate limit exceeded, retrying" >&2; echo done >&2; exit 0""", 1),
         ("sleep 60", 1),
         ("exit 3", 1),
     ],
-    ids=["stderr", "stdout", "an answer", "a timeout", "another failure"],
+    ids=[
+        "stderr",
+        "stdout",
+        "stderr and 0",
+        "plain and 0",
+        "an event and 0",
+        "an answer",
+        "a remark",
+        "a timeout",
+        "another failure",
+    ],
 )
 def test_a_command_may_go_ahead(desk: Desk, first: str, pings: int) -> None:
     ping = desk.folder / "ping.sh"

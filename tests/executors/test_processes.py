@@ -18,6 +18,7 @@ from tests.executors.conftest import LONG_S, Make, gone_within
 from headway.core.model import Kind, Usage
 from headway.executors import kin, workers
 from headway.executors.capture import HEAD, TAIL, Capture
+from headway.executors.limit_detection import LimitDetector
 from headway.executors.processes import LEAST_ROUND, ROUNDS
 
 
@@ -322,6 +323,13 @@ async def test_a_fresh_process_waits_for_a_busy_pool(make: Make) -> None:
     ran = await pool.do("pid", fresh=True)
     assert (await busy).end == "value"
     assert json.loads(ran.value) != (await busy).pid
+
+
+async def test_deaths_that_met_a_limit_are_no_row_of_deaths(make: Make) -> None:
+    """A limit that lasts kills whatever is sent: that is the account's, and waiting ends it."""
+    pool = make(find_limit=LimitDetector(exit_codes=(75,)).read)
+    for _ in range(ROUNDS * LEAST_ROUND + 1):
+        assert (await pool.do("exit", code=75)).outcome.kind is Kind.HOLD
 
 
 async def test_one_that_ends_breaks_the_row_of_deaths(make: Make) -> None:

@@ -11,9 +11,11 @@ import time
 from typing import Final
 
 from headway.api.attempt import RateLimited, limited
-from headway.api.shapes import Link, fault_of, links, seen_in, text_of
+from headway.api.shapes import Link, fault_of, links, seen_in
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import HOPELESS
+from headway.executors.limit_detection import in_exception
+from headway.providers.exceptions import attribute, text_of
 from headway.providers.hints import understand
 from headway.providers.kinds import folded
 from headway.providers.messages import shown
@@ -39,7 +41,7 @@ def _outcome(link: Link, used: Usage | None, retry_on: tuple[type[BaseException]
     error = link.error
     if isinstance(error, RateLimited):
         return limited(error, used)
-    outcome = _answered(error, used) or _lost(error, used)
+    outcome = _answered(error, used) or _limited(error, used) or _lost(error, used)
     if isinstance(error, retry_on) and (outcome is None or outcome.kind in HOPELESS):
         return Outcome(Kind.TRANSIENT, used, message=shown(text_of(error)))
     return outcome if outcome is not None and outcome.kind is not None and link.counts(outcome.kind) else None
@@ -71,6 +73,22 @@ def _meant(facts: Facts, profile: Profile, names: tuple[str, ...]) -> bool:
     code = folded(facts.code)
     known = code in profile.all_codes or code in profile.all_soft
     return known or facts.kind is not Kind.TRANSIENT or bool(names[-1])
+
+
+def _limited(error: BaseException, used: Usage | None) -> Outcome | None:
+    """Its type, its text or the output that it carries tells of a rate limit."""
+    facts = in_exception(error)
+    return None if facts is None else Outcome(facts.kind, used, facts.hint, facts.message)
+
+
+def exit_codes_in(error: BaseException | None) -> tuple[int, ...]:
+    """Exit codes of programs that an exception reports on, and that of `sys.exit`."""
+    if error is None:
+        return ()
+    chain = [link.error for link in links(error)]
+    codes = [attribute(each, name) for each in chain for name in ("returncode", "exit_code")]
+    codes += [each.code for each in chain if isinstance(each, SystemExit)]
+    return tuple(code for code in codes if type(code) is int)
 
 
 def _lost(error: BaseException, used: Usage | None) -> Outcome | None:

@@ -12,6 +12,7 @@ from headway.api.served import RetryOn
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
+from headway.executors.limit_detection import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work
 from headway.executors.ran import Ran
 
@@ -29,6 +30,7 @@ class Isolated:
         recycle_after: int,
         memory_ceiling: int,
         memory_limit: int,
+        detector: LimitDetector,
     ) -> None:
         self._packer = Packer()
         given = self._packer.pack((call, retry_on), "callable")
@@ -40,6 +42,7 @@ class Isolated:
             recycle_after=recycle_after,
             memory_ceiling=memory_ceiling,
             memory_limit=memory_limit,
+            find_limit=detector.read,
         )
 
     async def attempt(self, item: Any, flight: Flight, timeout_s: float) -> Outcome:
@@ -50,7 +53,7 @@ class Isolated:
             flight.error = error
             return Outcome(Kind.INVALID, message=error.message)
         ran = await self._pool.run(payload, timeout_s, fresh=flight.alone)
-        flight.usage = ran.outcome.usage
+        flight.usage, flight.rate_limit = ran.outcome.usage, ran.rate_limit
         if ran.end == "value":
             return self._value(ran, flight)
         if ran.outcome.kind is Kind.AUTH and not self._pool.proven:

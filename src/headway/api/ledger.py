@@ -22,6 +22,7 @@ import msgspec
 
 from headway.core.commands import Notice
 from headway.core.lane import Lane
+from headway.core.retry import THROTTLES
 from headway.core.snapshot import Snapshot
 from headway.core.status import GOOD, Status
 from headway.engine.calls import DONE, End, Ended, Flight
@@ -37,6 +38,7 @@ from headway.engine.recording import (
     tokens_of,
 )
 from headway.errors import UsageError
+from headway.executors.limit_detection import rate_limit_of
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
@@ -327,7 +329,7 @@ class Ledger:
         started_utc = utc - (time.monotonic() - flight.started_at)
         attempt = Attempt(
             index, number, desk.number, how, kind, message, None, None, started_utc, utc, *tokens_of(used),
-            None if used is None else used.cost_usd, flight.charged, None, worker,
+            None if used is None else used.cost_usd, flight.charged, _limit_met(flight), worker,
         )  # fmt: skip
         keep_attempt(self._writer.batch, desk.route, attempt, change)
 
@@ -442,3 +444,13 @@ class Ledger:
             if desk.lane is not None:
                 row = lane_row(desk.lane, desk.record, view, now, utc)
                 self._writer.batch.lanes[desk.number] = row
+
+
+def _limit_met(flight: Flight) -> bytes | None:
+    """The rate limit that an attempt met, as it is kept; None where it met none."""
+    outcome, limit = flight.outcome, flight.rate_limit
+    if limit is None:
+        if outcome is None or outcome.kind not in THROTTLES:
+            return None
+        limit = rate_limit_of("result" if flight.error is None else type(flight.error).__name__, outcome)
+    return msgspec.json.encode(limit)

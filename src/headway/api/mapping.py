@@ -13,14 +13,14 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
 from headway.api.attempt import current, succeeded
 from headway.api.changes import digest_of
-from headway.api.failures import outcome_of
+from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.interrupts import unfinished
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
@@ -35,6 +35,7 @@ from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
+from headway.executors.limit_detection import LIMITS, Evidence, in_result
 from headway.providers.limit import Limit
 from headway.stores.records import State
 
@@ -79,7 +80,23 @@ class _Item:
             return Outcome(Kind.TIMEOUT, flight.usage, message=str(flight.error))
         finally:
             limit.end()
+        refused = in_result(flight.value)
+        if refused is not None:
+            flight.value = None
+            return Outcome(refused.kind, flight.usage, refused.hint, refused.message)
         return succeeded(flight)
+
+    async def call_and_look(self, flight: Flight) -> Outcome:
+        """One attempt; where it failed, the logs that it left are searched for a limit."""
+        began_utc = time()
+        outcome = await self.call(flight)
+        if outcome.kind is None or outcome.kind in LIMITS:
+            return outcome
+        evidence = Evidence(exit_codes_in(flight.error), began_utc=began_utc)
+        outcome, flight.rate_limit = await asyncio.to_thread(
+            self.run.options.detector.judge, outcome, evidence
+        )
+        return outcome
 
     def ended(self, flight: Flight, end: End) -> None:
         """Its end, as the scheduler sees it."""
@@ -159,6 +176,8 @@ class Run(Generic[T, R]):
         self._threads = Threads()
         self.isolated = _isolated(call, options, self._give_up)
         self.invoke = invoker(call, self._threads, options.isolation)
+        #: Whether logs and exit codes are looked at here: worker processes have that done already.
+        self._looks = options.detector.looks and self.isolated is None
         self._lane_of = options.lane_of
         self.calls = Calls(self._spec, self._settings())
         self._results: deque[Result[T, R]] = deque()
@@ -272,7 +291,7 @@ class Run(Generic[T, R]):
                 return
             self._ledger.expect(kept.index, lane)
             one = _KeptItem(self, index, item, self._ledger, kept)
-        self.calls.submit(lane, one.call, one.ended, **size)
+        self.calls.submit(lane, one.call_and_look if self._looks else one.call, one.ended, **size)
         self._unstarted += 1  # Only now: a lane that cannot be made has nothing under way.
         self._under_way += 1
 
@@ -452,6 +471,7 @@ def _isolated(
         recycle_after=options.recycle_after,
         memory_ceiling=options.memory_ceiling,
         memory_limit=options.memory_limit,
+        detector=options.detector,
     )
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from difflib import get_close_matches
 from os import PathLike
+from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
 import msgspec
@@ -19,6 +20,7 @@ from headway.config.durations import LONGEST_S
 from headway.core import model
 from headway.core.model import Estimate
 from headway.errors import UsageError
+from headway.executors.limit_detection import LimitDetector
 
 T = TypeVar("T")
 
@@ -48,6 +50,9 @@ class Choices(TypedDict, Generic[T], total=False):
     recycle_after: units after which a worker process is replaced; 0 is never.
     memory_ceiling: bytes of memory above which it is, between two units; 0 is never.
     memory_limit: bytes of memory above which it is killed in the midst of a unit; 0 is never. Only on Linux.
+    failure_logs: a pattern of log files below the working directory (".failed/*/agent/result.json"). Where a call fails,
+        those that were written since it began are searched for a rate limit. Only with isolation="process".
+    limit_exit_codes: exit codes that say "a rate limit was met". Only with isolation="process".
     db: a file that keeps every result, so that a run which was killed goes on where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
@@ -69,6 +74,8 @@ class Choices(TypedDict, Generic[T], total=False):
     recycle_after: int
     memory_ceiling: int
     memory_limit: int
+    failure_logs: str | PathLike[str] | None
+    limit_exit_codes: Iterable[int]
     db: str | PathLike[str] | None
     key: Callable[[T], str] | None
     name: str
@@ -170,6 +177,23 @@ def _asked(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return asked
 
 
+def detector_of(failure_logs: object, limit_exit_codes: object) -> LimitDetector:
+    """Where rate limits are looked for, besides results and exceptions."""
+    made = tuple(limit_exit_codes) if isinstance(limit_exit_codes, Iterable) else (None,)
+    if not all(type(code) is int and 0 < code < 256 for code in made):
+        raise UsageError(
+            f"limit_exit_codes is {brief(limit_exit_codes)}", hint="it is exit codes from 1 to 255: (75,)"
+        )
+    logs = os.fspath(failure_logs) if isinstance(failure_logs, str | PathLike) else failure_logs
+    if logs is not None and (not isinstance(logs, str) or not logs):
+        raise UsageError(
+            f"failure_logs is {brief(failure_logs)}",
+            hint='it is a pattern of files: ".failed/*/agent/result.json"',
+        )
+    anchor = Path(logs or ".").anchor
+    return LimitDetector(made, (logs or "").removeprefix(anchor), anchor or os.getcwd(), backs_off=True)
+
+
 class Options:
     """The same in the scheduler's words, checked."""
 
@@ -242,6 +266,10 @@ class Options:
             must_be_whole(getattr(self, name), name, 0, f"it is {kind}, 0 or more")
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
+        for name in ("failure_logs", "limit_exit_codes"):
+            if name in choices and self.isolation != "process":
+                raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
+        self.detector = detector_of(choices.get("failure_logs"), choices.get("limit_exit_codes", ()))
         if self.isolation == "process":
             self.workers = self.workers or os.cpu_count() or 1
             # A call that waits for a free process would hold a slot of its lane.

@@ -13,7 +13,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Final, Protocol
@@ -31,11 +31,12 @@ from headway.api.checks import (
     named,
     path_of,
 )
-from headway.api.failures import outcome_of
+from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.interrupts import say
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
+from headway.api.options import detector_of
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
@@ -44,7 +45,10 @@ from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Setting
 from headway.core.status import Status
 from headway.engine.calls import Calls, End, Flight
 from headway.errors import UsageError
+from headway.executors.limit_detection import LIMITS, Evidence, in_report, in_result
 from headway.providers.limit import Limit
+from headway.providers.messages import shown
+from headway.providers.seen import Facts
 from headway.stores.records import State
 
 _log: Final = logging.getLogger("headway")
@@ -107,6 +111,9 @@ class _Work:
 class WorkerPool:
     """`max_workers` at once. With a `store` (a file) every step is on record and finished units stay finished.
 
+    A rate limit is found in what a worker raises or reports, in its output files, in log files that match `failure_logs`,
+    and by `limit_exit_codes` of the programs that it ran. It holds the pool, and its unit is tried again.
+
     >>> import headway
     >>> class Shout:
     ...     def execute(self, prompt, payload, timeout):
@@ -130,6 +137,8 @@ class WorkerPool:
         on_unit_failed: Callback | None = None,
         *,
         retry: Retry | None = None,
+        failure_logs: str | PathLike[str] | None = None,
+        limit_exit_codes: Iterable[int] = (),
     ) -> None:
         if isinstance(worker, type):
             raise UsageError(f"worker is the class {worker.__name__}", hint=f"make one: {worker.__name__}(…)")
@@ -149,6 +158,7 @@ class WorkerPool:
         self._timeout_s = seconds(timeout, "timeout")
         self._on_complete, self._on_failed = on_unit_complete, on_unit_failed
         self._retry = retry_of(retry, Retry(max_attempts=1))
+        self._detector = detector_of(failure_logs, limit_exit_codes)
         self._changed = threading.Condition()
         self._active = 0
         self._calling_back = 0
@@ -321,11 +331,24 @@ class WorkerPool:
             work.view.status = "assigned"
             self._calls.submit(
                 LANE,
-                lambda flight: self._attempt(work, flight),
+                lambda flight: self._attempt_and_look(work, flight),
                 lambda flight, end: self._ended(work, flight, end),
             )
         except Exception as error:
             self._over(work, Status.FAILED, WorkerResult(False, error=f"{type(error).__name__}: {error}"))
+
+    async def _attempt_and_look(self, work: _Work, flight: Flight) -> Outcome:
+        """One attempt; where it failed, its logs and output files are searched for a rate limit."""
+        began_utc = time.time()
+        outcome = await self._attempt(work, flight)
+        if outcome.kind is None or outcome.kind in LIMITS:
+            return outcome
+        files = _files_of(work.result)
+        if not files and not self._detector.looks:
+            return outcome
+        evidence = Evidence(exit_codes_in(flight.error), files=files, began_utc=began_utc)
+        outcome, flight.rate_limit = await asyncio.to_thread(self._detector.judge, outcome, evidence)
+        return outcome
 
     async def _attempt(self, work: _Work, flight: Flight) -> Outcome:
         flight.value, work.result = work, None
@@ -370,7 +393,12 @@ class WorkerPool:
         return await self._threads.run(lambda: execute(prompt, payload, self._timeout_s))
 
     def _judged(self, work: _Work, flight: Flight, result: Any) -> Outcome:
-        """What a worker's own words mean: a failure that it reports is the unit's, and final."""
+        """What a worker's own words mean: a failure that it reports is the unit's, and final, unless it is a rate limit."""
+        refused = _refusal_in(result)
+        if refused is not None:
+            words = shown(refused.message)
+            work.result = result if isinstance(result, WorkerResult) else WorkerResult(False, error=words)
+            return Outcome(refused.kind, flight.usage, refused.hint, words)
         if not isinstance(result, WorkerResult):
             kind = type(result).__name__
             work.result = WorkerResult(False, error=f"execute returned a {kind}, not a WorkerResult")
@@ -441,6 +469,19 @@ class WorkerPool:
             self._failure = error
             self._active = 0
             self._changed.notify_all()
+
+
+def _refusal_in(result: Any) -> Facts | None:
+    """The rate limit that a worker's result reports."""
+    refused = in_result(result)
+    if refused is not None or not isinstance(result, WorkerResult):
+        return refused
+    return in_result(result.output) if result.success else in_report(result.error, result.output)
+
+
+def _files_of(result: WorkerResult | None) -> tuple[str, ...]:
+    files: object = None if result is None else result.output_files
+    return tuple(str(path) for path in files if path) if isinstance(files, list | tuple) else ()
 
 
 def _wait_s(timeout: float | None) -> float | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sized
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Final
 
 from headway.api.checks import must_be_function, must_be_whole
 from headway.api.interrupts import Interrupts
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run, invoker
-from headway.api.options import Options, check_work
+from headway.api.options import Options, check_work, detector_of
 from headway.api.results import Result, T
 from headway.api.settings import Duration, Limits, Retry
 from headway.api.threads import Threads
@@ -43,12 +44,15 @@ def run_pool(
     retry: Retry | None = RETRY,
     timeout: Duration = "10m",
     progress: bool | None = None,
+    failure_logs: str | PathLike[str] | None = None,
+    limit_exit_codes: Iterable[int] = (),
 ) -> PoolResult:
     """Handle every item, at most `concurrency` at once. A handler that raises counts, and stops nobody else.
 
     Once `is_interrupted` says so nothing new starts, what is in flight finishes, and the rest is skipped (of an iterator:
     what had been read of it). It is asked before every start and ten times a second, also while everything waits. A rate
-    limit is waited for, and holds no place in the pool.
+    limit is waited for, and holds no place in the pool. Where a handler fails, log files that match `failure_logs` and were
+    written since it began are searched for a limit, and `limit_exit_codes` are exit codes of programs that mean one.
 
     >>> import headway
     >>> headway.run_pool(["1", "2", "x"], 4, int)
@@ -61,6 +65,7 @@ def run_pool(
     must_be_function(is_interrupted, "is_interrupted", "it is a function that says whether to stop")
     limits = Limits(max_concurrency=concurrency)
     options = Options({"limits": limits, "retry": retry, "timeout": timeout, "progress": progress})
+    options.detector = detector_of(failure_logs, limit_exit_codes)
 
     def made() -> _Pool:
         return _Pool(items, handler, is_interrupted or (lambda: False), options)

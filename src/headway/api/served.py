@@ -21,10 +21,11 @@ from typing import Any, Final
 import msgspec
 
 from headway.api.attempt import RateLimited, current, usage
-from headway.api.failures import outcome_of
-from headway.core.model import Hint, Kind, Outcome, Usage
+from headway.api.failures import exit_codes_in, outcome_of
+from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors.frames import Note
+from headway.executors.limit_detection import LIMITS, in_result
 from headway.executors.worker import fault, running, spent
 
 Served = tuple[bytes, Note | None]
@@ -114,6 +115,9 @@ def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
             value = run(call, pickle.loads(payload))
         except BaseException as error:
             return b"", failed(error, attempt.usage, retry_on)
+        limit = limit_in(value, attempt.usage)
+        if limit is not None:
+            return b"", Note(limit, source="result")
         try:
             packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         except Exception as error:
@@ -199,25 +203,17 @@ def _plain(messages: list[Any]) -> list[Any]:
 
 
 def limit_in(value: Any, used: Usage | None = None) -> Outcome | None:
-    """A result that says itself that a limit was met: `{"rate_limit": {"retry_after_s": 30, "message": "…"}}`."""
-    told = value.get("rate_limit") if isinstance(value, dict) else None
-    if not told:
-        return None
-    told = told if isinstance(told, dict) else {"message": told if isinstance(told, str) else ""}
-    wait_s = next((told[name] for name in _WAITS if isinstance(told.get(name), int | float)), None)
-    message = next((told[name] for name in _WORDS if isinstance(told.get(name), str)), "")
-    hint = None if wait_s is None or isinstance(wait_s, bool) else Hint(retry_after_s=max(0.0, float(wait_s)))
-    return Outcome(Kind.RATE, used, hint, message or "the result says that a rate limit was met")
-
-
-#: How results and their frameworks name it; the second is the seed's.
-_WAITS: Final = ("retry_after_s", "retry_after_seconds", "retry_after")
-_WORDS: Final = ("message", "error_message", "reason")
+    """The outcome of a result that reports a rate limit: `{"rate_limit": {"retry_after_s": 30, "message": "…"}}`."""
+    facts = in_result(value)
+    return None if facts is None else Outcome(facts.kind, used, facts.hint, facts.message)
 
 
 def failed(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
     """What a callable raised."""
     if isinstance(error, SystemExit):
+        limit = outcome_of(error, used)
+        if limit.kind in LIMITS:  # sys.exit("…") ends a program with these words on standard error.
+            return Note(limit, source="SystemExit")
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         return Note(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
@@ -226,7 +222,13 @@ def failed(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
     outcome = outcome_of(error, used, retry_on)
     limited = outcome.kind in THROTTLES
     source = "RateLimited" if isinstance(error, RateLimited) else type(error).__name__
-    return Note(outcome, _pickled(error), _trace(error), source=source if limited else "")
+    return Note(
+        outcome,
+        _pickled(error),
+        _trace(error),
+        source=source if limited else "",
+        exit_codes=[] if limited else list(exit_codes_in(error)),
+    )
 
 
 def _pickled(error: Exception) -> bytes:

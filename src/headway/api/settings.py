@@ -75,6 +75,8 @@ class Retry:
     base: Duration = "1s"
     cap: Duration = "60s"
     jitter: float = 0.2
+    #: How long a limit lasts that says nothing of its end, where backing off is not enough.
+    default_wait: Duration = "60s"
     on: tuple[type[BaseException], ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -99,6 +101,7 @@ class Retry:
             base_s=seconds(self.base, "base"),
             cap_s=seconds(self.cap, "cap"),
             jitter=self.jitter,
+            default_wait_s=seconds(self.default_wait, "default_wait"),
         )
 
 

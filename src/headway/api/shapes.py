@@ -13,6 +13,7 @@ import msgspec
 
 from headway.core.model import Kind
 from headway.core.retry import HOPELESS, LANE_STOPPERS
+from headway.providers.exceptions import attribute, text_of
 from headway.providers.seen import NO_HEADERS, Seen
 
 #: Exceptions that are looked at behind the one that was raised: chains and groups are short.
@@ -103,42 +104,23 @@ def fault_of(error: BaseException) -> Kind | None:
 
 def seen_in(error: BaseException) -> tuple[Seen, tuple[str, ...]] | None:
     """What it carries of an answer, and by what names its provider may be known; None where it carries nothing."""
-    response = _get(error, "response")
+    response = attribute(error, "response")
     if isinstance(response, Mapping):  # botocore
         return _of_aws(error, response)
     status = _status(error, response)
     body = _body(error, response)
     if status is None and body is None:
         return None
-    headers = _headers(_get(response, "headers")) or _headers(_get(error, "headers"))
+    headers = _headers(attribute(response, "headers")) or _headers(attribute(error, "headers"))
     return Seen(status, headers, body, text_of(error), "exception"), (
         *_addresses(error, response),
         speaks(error),
     )
 
 
-def text_of(error: BaseException) -> str:
-    """The exception with its type's name in front."""
-    kind = type(error)
-    package = kind.__module__.partition(".")[0]
-    name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
-    try:
-        return f"{name}: {error}".rstrip(": ")
-    except Exception:
-        return name
-
-
 def speaks(error: BaseException) -> str:
     """The API that the exception's package is made for; "" where it is made for none."""
     return _SPEAKS.get(type(error).__module__.partition(".")[0], "")
-
-
-def _get(thing: Any, name: str) -> Any:
-    """An attribute, None where there is none or it cannot be had."""
-    try:
-        return getattr(thing, name, None)
-    except Exception:
-        return None
 
 
 def _status(error: BaseException, response: Any) -> int | None:
@@ -148,15 +130,15 @@ def _status(error: BaseException, response: Any) -> int | None:
         (error, "status_code"),
         (error, "status"),
     ):
-        status = _get(holder, name)
+        status = attribute(holder, name)
         if type(status) is int and 100 <= status < 600:
             return status
     # `code` may count anything, unless something beside it shows that it is HTTP's (google-genai, urllib).
-    code = _get(error, "code")
+    code = attribute(error, "code")
     if (
         isinstance(code, int)
         and 400 <= code < 600
-        and any(_get(error, name) is not None for name in _COMPANY)
+        and any(attribute(error, name) is not None for name in _COMPANY)
     ):
         return int(code)
     return None
@@ -174,11 +156,11 @@ def _headers(headers: Any) -> Mapping[str, str]:
 
 def _body(error: BaseException, response: Any) -> bytes | str | None:
     """The body as it came, if it was read; otherwise what the exception made of it."""
-    content = _get(response, "content")
+    content = attribute(response, "content")
     if isinstance(content, bytes) and content:
         return content
     for name in ("body", "details"):
-        body = _get(error, name)
+        body = attribute(error, name)
         if isinstance(body, bytes | str) and body:
             return body
         if isinstance(body, Mapping | list) and body:

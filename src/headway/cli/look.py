@@ -196,7 +196,10 @@ def _show_head(facts: dict[str, Any], where: str, attempts: list[Any]) -> None:
         if attempt.started_utc and attempt.finished_utc:
             took = f" in {attempt.finished_utc - attempt.started_utc:.2f} s"
         code = f", HTTP {attempt.status_code}" if attempt.status_code else ""
-        click.echo(f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}")
+        found = f"; limit found in {attempt.rate_limit['source']}" if attempt.rate_limit else ""
+        click.echo(
+            f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}{found}"
+        )
         _show_note(facts["notes"].get(attempt.number, {}))
 
 

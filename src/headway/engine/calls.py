@@ -21,6 +21,7 @@ from headway.core.snapshot import Snapshot, snapshot
 from headway.core.source import ListSource
 from headway.core.status import Status
 from headway.engine.turns import Turns
+from headway.providers.base import RateLimit
 
 #: Makes a lane the first time that its name is met.
 SpecOf = Callable[[str], LaneSpec]
@@ -56,7 +57,8 @@ class Flight:
     """One unit from its submission to its end. `call` makes one attempt and says how it went."""
 
     __slots__ = (
-        "alone", "attempts", "call", "charged", "ended", "error", "final", "index", "lane", "outcome", "started_at", "task", "usage", "value",
+        "alone", "attempts", "call", "charged", "ended", "error", "final", "index", "lane", "outcome", "rate_limit", "started_at", "task",
+        "usage", "value",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +76,8 @@ class Flight:
         self.error: BaseException | None = None
         self.usage: Usage | None = None
         self.outcome: Outcome | None = None
+        #: The limit that it met, where that is known better than from the outcome.
+        self.rate_limit: RateLimit | None = None
         #: When the last attempt began (time.monotonic), and what the lane's meters set aside for it.
         self.started_at = 0.0
         self.charged: Costs = NO_COSTS
@@ -230,7 +234,7 @@ class Calls(Turns):
         flight.attempts, flight.alone = command.attempt, command.alone
         flight.started_at = monotonic()
         flight.charged = self._scheduler.out[flight.index].charged
-        flight.error = flight.usage = flight.outcome = None
+        flight.error = flight.usage = flight.outcome = flight.rate_limit = None
         flight.task = self._loop.create_task(self._attempt(flight))
 
     async def _attempt(self, flight: Flight) -> None:

@@ -69,6 +69,8 @@ class Note(msgspec.Struct, omit_defaults=True):
     files: list[str] = []
     #: Where the outcome comes from, if it is a limit.
     source: str = ""
+    #: Exit codes of programs that the exception reports on.
+    exit_codes: list[int] = []
     #: The code that the unit wanted its process to exit with.
     code: int | None = None
     #: The process should not be used again.

@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 
 from headway.core.model import Outcome
+from headway.executors.limit_detection import LIMITS, LimitDetector, in_preflight
 from headway.executors.ran import Ran
-from headway.executors.signs import LIMITS, Signs, said
 
 #: A limit shows at once. A canary that is still at work after this long has met none, and the rest may go.
 CANARY_S: Final = 10.0
@@ -88,13 +88,11 @@ def command(given: tuple[str, ...], timeout_s: float) -> Callable[[], Awaitable[
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        if process.returncode == 0:
-            err = b""  # It answered: whatever it remarked on the way is no refusal.
-        facts = said(out[-_MOST_OUTPUT:], err[-_MOST_OUTPUT:])
+        facts = in_preflight(out[-_MOST_OUTPUT:], err[-_MOST_OUTPUT:], process.returncode)
         if facts is None:
             return None
         outcome = Outcome(facts.kind, None, facts.hint, facts.message)
-        ran = Signs().read(Ran("error", outcome=outcome, began_utc=began_utc))
+        ran = LimitDetector().read(Ran("error", outcome=outcome, began_utc=began_utc))
         assert ran.rate_limit is not None
         limit = msgspec.structs.replace(ran.rate_limit, source="preflight")
         return msgspec.structs.replace(ran, rate_limit=limit)

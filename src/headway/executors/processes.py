@@ -108,7 +108,7 @@ class ProcessPool:
         memory_limit: int = 0,
         start_s: float = START_S,
         doomed_s: float = DOOMED_S,
-        read_signs: Callable[[Ran], Ran] | None = None,
+        find_limit: Callable[[Ran], Ran] | None = None,
     ) -> None:
         if program.setting_up:
             raise UsageError(
@@ -123,7 +123,7 @@ class ProcessPool:
         self._recycle_after, self._memory_ceiling = recycle_after, memory_ceiling
         self._memory_limit = memory_limit
         self._looking: asyncio.TimerHandle | None = None
-        self._start_s, self._doomed_s, self._read_signs = start_s, doomed_s, read_signs
+        self._start_s, self._doomed_s, self._find_limit = start_s, doomed_s, find_limit
         self._setup = encode_setup(
             Setup(
                 work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
@@ -177,8 +177,11 @@ class ProcessPool:
             if not worker.gone:
                 tries += 1
                 ran = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
-        if self._read_signs is not None and ran.end != "value":
-            return await asyncio.to_thread(self._read_signs, ran)
+        if self._find_limit is not None and ran.end != "value":
+            crash = ran.outcome.kind is Kind.CRASH
+            ran = await asyncio.to_thread(self._find_limit, ran)
+            if crash and ran.outcome.kind is not Kind.CRASH:
+                self._deaths = 0  # It met a limit, which is no fault of the workers.
         return ran
 
     async def warm(self) -> str:
@@ -478,6 +481,7 @@ def ran_of(value: bytes, note: Note | None) -> Ran:
         note.error,
         note.trace,
         death,
+        tuple(note.exit_codes),
         rate_limit=limit,
         messages=note.messages,
         files=note.files,

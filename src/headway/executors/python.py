@@ -17,10 +17,10 @@ from headway.config import WorkersConfig
 from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
 from headway.executors.frames import Note
+from headway.executors.limit_detection import LimitDetector
 from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
-from headway.executors.signs import Signs
 from headway.providers.base import Admitted, Answer, Request
 from headway.providers.messages import shown, without_secrets
 
@@ -44,8 +44,8 @@ class PythonAdapter:
     def __init__(self, settings: WorkersConfig, model: str, size: int, root: str, place: str) -> None:
         self._settings, self._size, self._root, self._place = settings, size, root, place
         self._given = (settings.target, model, root)
-        signs = Signs(settings.limit_exit_codes, settings.failure_logs, root)
-        self._read_signs = signs.read
+        detector = LimitDetector(settings.limit_exit_codes, settings.failure_logs, root)
+        self._find_limit = detector.read
         ask = None
         if settings.preflight == "command":
             ask = command(settings.preflight_command, settings.preflight_timeout_s)
@@ -91,7 +91,7 @@ class PythonAdapter:
     def _runner(self) -> Run:
         with_root(self._root)
         if self._settings.isolation != "process":
-            self._here = _Here(self._given, self._read_signs, threads=self._settings.isolation == "thread")
+            self._here = _Here(self._given, self._find_limit, threads=self._settings.isolation == "thread")
             return self._here.run
         self._pool = ProcessPool(
             Work(SERVED, pickle.dumps(self._given)),
@@ -99,7 +99,7 @@ class PythonAdapter:
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,
             memory_limit=self._settings.memory_limit,
-            read_signs=self._read_signs,
+            find_limit=self._find_limit,
         )
         return self._in_process
 
@@ -140,8 +140,8 @@ def with_root(root: str) -> None:
 class _Here:
     """In this process: no death is survived, and a thread that is past its timeout is left alone."""
 
-    def __init__(self, given: tuple[Any, ...], read_signs: Callable[[Ran], Ran], *, threads: bool) -> None:
-        self._given, self._read_signs, self._threads = given, read_signs, threads
+    def __init__(self, given: tuple[Any, ...], find_limit: Callable[[Ran], Ran], *, threads: bool) -> None:
+        self._given, self._find_limit, self._threads = given, find_limit, threads
         self._serve: Serve | None = None
         self._lock = threading.Lock()
 
@@ -156,13 +156,14 @@ class _Here:
                 value, note = await asyncio.wait_for(_in_thread(lambda: self._served(payload)), timeout_s)
         except TimeoutError:
             text = f"no result within {timeout_s:g} s; its thread was left alone"
-            return Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
+            late = Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
+            return self._find_limit(late)
         except Exception as error:
             text = f"the function cannot be imported: {_said(error)}"
             return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
         ran = ran_of(value, note)
         ran = msgspec.structs.replace(ran, began_utc=began_utc, took_s=time.monotonic() - began_at)
-        return ran if ran.outcome is SUCCESS else self._read_signs(ran)
+        return ran if ran.outcome is SUCCESS else self._find_limit(ran)
 
     async def load(self) -> str:
         """Import the function; returns why that cannot be done, if so."""

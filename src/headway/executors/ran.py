@@ -50,6 +50,8 @@ class Ran(msgspec.Struct, frozen=True):
     error: bytes = b""
     trace: str = ""
     death: Death | None = None
+    #: Of programs that the exception reports on.
+    exit_codes: tuple[int, ...] = ()
     stdout: bytes = b""
     stderr: bytes = b""
     memory: int = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from headway.providers.bodies import LONGEST_BODY, Said, collect, loose, parse
 
@@ -37,6 +37,25 @@ _AWS: Final = re.compile(r"An error occurred \((\w{3,60})\) when calling")
 _JSON: Final = re.compile(r"(?:^|[\s(\[-])(?=\{['\"\s]|\[\{)", re.MULTILINE)
 #: Where a JSON document may begin in an error output; the last ones are looked at first.
 _DOCUMENTS: Final = 6
+
+
+def text_of(error: BaseException) -> str:
+    """The exception with its type's name in front."""
+    kind = type(error)
+    package = kind.__module__.partition(".")[0]
+    name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
+    try:
+        return f"{name}: {error}".rstrip(": ")
+    except Exception:
+        return name
+
+
+def attribute(thing: object, name: str) -> Any:
+    """An attribute of a stranger; None where there is none, or where reading it raises."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
 
 
 def read(text: str) -> Said:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headway.core.model import Hint, Kind, Outcome
+from headway.executors.limit_detection import LimitDetector
 from headway.executors.ran import Death, Ran
-from headway.executors.signs import Signs
 
 CRASH = Outcome(Kind.CRASH, message="its worker died")
 SAID = "You've hit your limit · resets 4pm (America/Los_Angeles)"
@@ -24,16 +24,16 @@ def ran(stdout: str = "", stderr: str = "", code: int = -9, outcome: Outcome = C
 
 
 def test_a_death_without_a_word_is_a_death() -> None:
-    assert Signs(exit_codes=(75,)).read(ran()).outcome == CRASH
+    assert LimitDetector(exit_codes=(75,)).read(ran()).outcome == CRASH
 
 
 def test_a_success_is_never_looked_at() -> None:
     fine = Ran("value", b"1", stderr=SAID.encode())
-    assert Signs().read(fine) is fine
+    assert LimitDetector().read(fine) is fine
 
 
 def test_standard_error_tells_until_when() -> None:
-    found = Signs().read(ran(stderr=f"starting\n{SAID}\n"))
+    found = LimitDetector().read(ran(stderr=f"starting\n{SAID}\n"))
     assert found.outcome.kind is Kind.HOLD
     assert found.outcome.hint is not None
     assert found.outcome.hint.retry_after_s is not None
@@ -70,7 +70,7 @@ def test_standard_error_tells_until_when() -> None:
     ],
 )
 def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> None:
-    found = Signs().read(ran(stderr=f"Traceback (most recent call last):\n  File\n{text}\n"))
+    found = LimitDetector().read(ran(stderr=f"Traceback (most recent call last):\n  File\n{text}\n"))
     assert found.outcome.kind is kind
     assert (found.rate_limit is not None) == (kind is not Kind.CRASH)
 
@@ -79,18 +79,18 @@ def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> 
     "stdout", ["quota exceeded", SAID, f"The model says: {SAID}", json.dumps({"type": "assistant", "text": SAID}), json.dumps({"type": "result", "is_error": False, "result": SAID})]
 )  # fmt: skip
 def test_what_a_model_says_is_no_sign(stdout: str) -> None:
-    assert Signs().read(ran(stdout=stdout)).outcome == CRASH
+    assert LimitDetector().read(ran(stdout=stdout)).outcome == CRASH
 
 
 def test_structured_output_comes_before_standard_error() -> None:
     event = {"type": "result", "is_error": True, "result": SAID}
-    found = Signs().read(ran(stdout=json.dumps(event), stderr="Rate limit exceeded"))
+    found = LimitDetector().read(ran(stdout=json.dumps(event), stderr="Rate limit exceeded"))
     assert found.rate_limit is not None
     assert found.rate_limit.source == "stdout"
 
 
 def test_an_exit_code_comes_before_both_and_holds_for_the_default() -> None:
-    found = Signs(exit_codes=(2,)).read(ran(stderr=SAID, code=2))
+    found = LimitDetector(exit_codes=(2,)).read(ran(stderr=SAID, code=2))
     assert found.rate_limit is not None
     assert (found.rate_limit.source, found.outcome.kind, found.outcome.hint) == (
         "exit code",
@@ -100,10 +100,10 @@ def test_an_exit_code_comes_before_both_and_holds_for_the_default() -> None:
 
 
 def test_a_limit_that_says_nothing_of_its_end_is_a_hold() -> None:
-    found = Signs().read(ran(outcome=Outcome(Kind.RATE, message="slower")))
+    found = LimitDetector().read(ran(outcome=Outcome(Kind.RATE, message="slower")))
     assert found.outcome.kind is Kind.HOLD
     soon = Outcome(Kind.RATE, hint=Hint(retry_after_s=5.0))
-    assert Signs().read(ran(outcome=soon)).outcome == soon
+    assert LimitDetector().read(ran(outcome=soon)).outcome == soon
 
 
 def _log(folder: Path, name: str, text: str, age_s: float = 0.0) -> None:
@@ -130,7 +130,7 @@ def _log(folder: Path, name: str, text: str, age_s: float = 0.0) -> None:
 def test_logs_are_read_in_every_form(tmp_path: Path, text: str) -> None:
     began = ran()  # First: a log that is older than its unit says nothing.
     _log(tmp_path, "7", text)
-    found = Signs(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(began)
+    found = LimitDetector(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(began)
     assert found.outcome.kind is Kind.HOLD
     assert found.rate_limit is not None
     assert found.rate_limit.source == ".failed/7/agent/result.json"
@@ -140,4 +140,4 @@ def test_old_logs_and_answers_in_logs_are_no_signs(tmp_path: Path) -> None:
     _log(tmp_path, "1", json.dumps({"stdout": "", "stderr": SAID}), age_s=60.0)
     _log(tmp_path, "2", json.dumps({"stdout": SAID, "stderr": ""}))
     _log(tmp_path, "3", "{ broken " + SAID)
-    assert Signs(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(ran()).outcome == CRASH
+    assert LimitDetector(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(ran()).outcome == CRASH
