@@ -19,6 +19,7 @@ from tests.executors.limit_rows import (
     NO_RESULTS,
     REJECTED,
     RESULTS,
+    RateLimitError,
 )
 
 from headway.api import served
@@ -86,6 +87,15 @@ def test_an_exception_that_cannot_be_pickled_is_understood_before_it_crosses() -
 
     note = served.failed(Local(CLAUDE), None, ())
     assert (note.error, note.outcome.kind, note.source) == (b"", Kind.HOLD, "Local")
+
+
+def test_an_exception_whose_fields_raise_is_no_accident() -> None:
+    class Hostile(dict[str, Any]):
+        def get(self, *_: Any) -> Any:
+            raise RuntimeError("no")
+
+    assert outcome_of(RateLimitError("rate limit exceeded", Hostile())).kind is Kind.INVALID
+    assert in_result({"rate_limit_info": Hostile(x=1)}) is None
 
 
 # -- a preflight command --------------------------------------------------------------------------------------------

@@ -73,6 +73,13 @@ _QUOTING: Final = re.compile("Valid|Pars|Decod|Schema", re.IGNORECASE)
 
 def in_exception(error: BaseException) -> Facts | None:
     """The limit that an exception tells of: by its type's name, by the output that it carries, by its text."""
+    try:
+        return _told_by(error)
+    except Exception:  # Attributes of strangers may do anything.
+        return None
+
+
+def _told_by(error: BaseException) -> Facts | None:
     if isinstance(error, _OWN_FAULTS) or isinstance(attribute(error, "errno"), int):
         return None
     if isinstance(error, SystemExit):
