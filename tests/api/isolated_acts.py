@@ -22,6 +22,11 @@ async def adouble(n: int) -> int:
     return 2 * n
 
 
+async def told(n: int) -> int:
+    headway.usage(input_tokens=n)
+    return n
+
+
 def picky(n: int) -> int:
     if n < 0:
         raise ValueError(f"{n} is negative")

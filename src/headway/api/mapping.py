@@ -481,4 +481,11 @@ def invoker(
         value = await threads.run(lambda: call(item))
         return await value if inspect.isawaitable(value) else value
 
+    async def wholly_in_thread(item: T) -> Any:
+        return await threads.run(lambda: finished(call, item))
+
+    if isolation == "thread":
+        from headway.api.served import finished
+
+        return wholly_in_thread
     return inline if isolation == "inline" else in_thread

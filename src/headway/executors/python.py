@@ -26,12 +26,13 @@ from headway.providers.messages import shown, without_secrets
 
 #: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
 SERVED: Final = "headway.api.served:rows"
+_IN_THREADS: Final = "headway.api.served:rows_in_threads"
+_INLINE: Final = "headway.api.served:rows_inline"
 #: How much of each stream is kept on record.
 KEPT: Final = 4096
 #: As a server that has done what it was asked for.
 OK: Final = 200
 
-Serve = Callable[[bytes], tuple[bytes, Note | None]]
 Run = Callable[[bytes, float], Awaitable[Ran]]
 
 
@@ -132,23 +133,25 @@ def with_root(root: str) -> None:
 
 
 class _Here:
-    """In this process: no death is survived, and a thread that is past its timeout is left alone."""
+    """In this process: no death is survived, and a thread that is past its timeout is left alone.
+
+    Inline, an asynchronous function runs on the engine's loop and is cancelled at its timeout; any other blocks the loop.
+    """
 
     def __init__(self, given: tuple[Any, ...], read_signs: Callable[[Ran], Ran], *, threads: bool) -> None:
         self._given, self._read_signs, self._threads = given, read_signs, threads
-        self._serve: Serve | None = None
+        self._serve: Callable[[bytes], Any] | None = None
         self._lock = threading.Lock()
 
     async def run(self, payload: bytes, timeout_s: float) -> Ran:
         """One unit."""
         began_utc, began_at = time.time(), time.monotonic()
         try:
-            if not self._threads:
-                value, note = self._served(payload)
-            else:
-                value, note = await asyncio.wait_for(_in_thread(lambda: self._served(payload)), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                value, note = await self._served(payload)
         except TimeoutError:
-            text = f"no result within {timeout_s:g} s; its thread was left alone"
+            left = "its thread was left alone" if self._threads else "it was cancelled"
+            text = f"no result within {timeout_s:g} s; {left}"
             return Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
         except Exception as error:
             text = f"the function cannot be imported: {_said(error)}"
@@ -168,15 +171,20 @@ class _Here:
             return _said(error)
         return ""
 
-    def _loaded(self) -> Serve:
+    def _loaded(self) -> Callable[[bytes], Any]:
         with self._lock:
             if self._serve is None:
-                module, _, name = SERVED.partition(":")
+                module, _, name = (_IN_THREADS if self._threads else _INLINE).partition(":")
                 self._serve = getattr(import_module(module), name)(*self._given)
             return self._serve
 
-    def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
-        return self._loaded()(payload)
+    async def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
+        served: tuple[bytes, Note | None]
+        if self._threads:
+            served = await _in_thread(lambda: self._loaded()(payload))
+        else:
+            served = await self._loaded()(payload)
+        return served
 
 
 def _said(error: BaseException) -> str:
