@@ -419,7 +419,7 @@ store.commit(ended(job, done, b"x" * 20_000))
 
 WITH_SMALL_FILES = {
     "before": "import resource",
-    "between": "resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, resource.RLIM_INFINITY))",
+    "between": "resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, resource.RLIM_INFINITY))",
     "after": "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))",
 }
 

@@ -449,6 +449,7 @@ def _isolated(
         options.workers,
         options.retry.on,
         give_up=give_up,
+        on_record=options.db is not None,
         recycle_after=options.recycle_after,
         memory_ceiling=options.memory_ceiling,
         memory_limit=options.memory_limit,

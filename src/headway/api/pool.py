@@ -36,16 +36,17 @@ from headway.api.interrupts import say
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
+from headway.api.pool_details import details_of
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status
-from headway.engine.calls import Calls, End, Flight
+from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
+from headway.executors.details import recorded, text_of
 from headway.providers.limit import Limit
-from headway.stores.records import State
 
 _log: Final = logging.getLogger("headway")
 LANE: Final = "workers"
@@ -84,7 +85,7 @@ class Worker(Protocol):
 
 
 #: Results on record; of what JSON cannot say, its text.
-_KEEPING: Final = Keeping(WorkerResult, repr)
+_KEEPING: Final = Keeping(WorkerResult, text_of)
 
 Callback = Callable[[Any, WorkerResult], object]
 
@@ -161,7 +162,6 @@ class WorkerPool:
         self._slots: list[int] = []
         self._made = 0
         self._failure: Exception | None = None
-        self._failed_units = 0
         self._interrupted = False
         #: Made here, where the caller's line is known.
         self._changes = Changes(UNITS)
@@ -286,7 +286,8 @@ class WorkerPool:
             with in_python("store"):
                 ledger.begin(lambda: calls.lanes, self._lost_records)
             self._ledger = ledger
-            calls.opened, calls.noted, calls.requeued = ledger.recall, ledger.note, self._requeued
+            calls.opened, calls.noted = ledger.recall, ledger.note
+        self._calls.requeued = self._requeued
         self._slots = [self._new_slot() for _ in range(self._max_workers)]
 
     def _new_slot(self) -> int:
@@ -300,8 +301,7 @@ class WorkerPool:
         if self._ledger is not None:
             for slot in self._slots:
                 self._ledger.set_worker(slot, "terminated")
-            failed: State = "failed" if self._failed_units else "complete"
-            await self._ledger.close("interrupted" if self._interrupted else failed)
+            await self._ledger.close("interrupted" if self._interrupted else None)
 
     def _submit(self, work: _Work) -> None:
         assert self._calls is not None
@@ -309,23 +309,31 @@ class WorkerPool:
             if self._ledger is not None:
                 key = work.view.id
                 given = {"prompt": work.prompt, "payload": work.view.payload}
-                work.kept = self._ledger.known([key], ours=True).get(key) or self._ledger.add(
-                    key, LANE, _json(given)
-                )
+                known = self._ledger.known([key], ours=True).get(key)
+                work.kept = known or self._ledger.add(key, LANE, _json(given))
                 if work.kept.value is not None:
                     self._changes.compare(key, given, work.kept.digest)
                     work.result = _KEEPING.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
+                if known is not None:
+                    self._ledger.run_again(known.index, _json(given))
                 work.digest = digest_of(given)  # Now: a worker may write into it.
             work.view.status = "assigned"
             self._calls.submit(
                 LANE,
-                lambda flight: self._attempt(work, flight),
+                lambda flight: self._try(work, flight),
                 lambda flight, end: self._ended(work, flight, end),
             )
         except Exception as error:
             self._over(work, Status.FAILED, WorkerResult(False, error=f"{type(error).__name__}: {error}"))
+
+    async def _try(self, work: _Work, flight: Flight) -> Outcome:
+        """One attempt, and what it leaves for the records."""
+        outcome = await self._attempt(work, flight)
+        if work.kept is not None:
+            flight.details = await recorded(details_of(work.prompt, work.result))
+        return outcome
 
     async def _attempt(self, work: _Work, flight: Flight) -> Outcome:
         flight.value, work.result = work, None
@@ -393,7 +401,9 @@ class WorkerPool:
 
     def _requeued(self, flight: Flight, command: Requeue) -> None:
         work = flight.value
-        if isinstance(work, _Work) and self._ledger is not None and work.kept is not None:
+        if not isinstance(work, _Work):
+            return
+        if self._ledger is not None and work.kept is not None:
             wait_s = command.not_before - asyncio.get_running_loop().time()
             number = work.kept.attempts + flight.attempts
             self._ledger.tried(work.kept.index, number, flight, wait_s, command.reason, work.slot)
@@ -404,8 +414,9 @@ class WorkerPool:
             self._over(work, end.status, result)
             return
         number = work.kept.attempts + flight.attempts
+        value = _recorded(result) if end is DONE else None
         self._ledger.ended(
-            work.kept.index, number, flight, end, _recorded(result), lambda _, end: self._over(work, end.status, result), work.slot, work.digest
+            work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
@@ -414,7 +425,6 @@ class WorkerPool:
             return
         work.over = True
         good = status is Status.SUCCEEDED
-        self._failed_units += not good
         work.view.status, work.view.result = str(status), result
         callback = self._on_complete if good else self._on_failed
         with self._changed:
@@ -476,13 +486,13 @@ def _recorded(result: WorkerResult) -> bytes:
     """A result for the records; where JSON cannot say it at all, its texts."""
     try:
         return _KEEPING.kept(result)[0]
-    except (TypeError, ValueError, RecursionError, UnicodeError, msgspec.ValidationError):
+    except Exception:
         plain = WorkerResult(
-            bool(result.success), repr(result.output), repr(result.error), result.execution_time
+            bool(result.success), text_of(result.output), text_of(result.error), result.execution_time
         )
         return _KEEPING.kept(plain)[0]
 
 
 def _json(value: Any) -> bytes:
     """As JSON; what JSON cannot say as its text."""
-    return msgspec.json.encode(value, enc_hook=repr)
+    return msgspec.json.encode(value, enc_hook=text_of)

@@ -16,20 +16,19 @@ import msgspec
 from headway.config import WorkersConfig
 from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
+from headway.executors.details import details_of, recorded
 from headway.executors.frames import Note
 from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
 from headway.executors.signs import Signs
 from headway.providers.base import Admitted, Answer, Request
-from headway.providers.messages import shown, without_secrets
+from headway.providers.messages import shown
 
 #: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
 SERVED: Final = "headway.api.served:rows"
 _IN_THREADS: Final = "headway.api.served:rows_in_threads"
 _INLINE: Final = "headway.api.served:rows_inline"
-#: How much of each stream is kept on record.
-KEPT: Final = 4096
 #: As a server that has done what it was asked for.
 OK: Final = 200
 
@@ -77,9 +76,9 @@ class PythonAdapter:
         """One unit, once."""
         ran = await self._ahead.run(lambda: self._one(request.body, timeout_s), lambda: admitted(None, None))
         if ran.end == "value":
-            return Answer(ran.outcome, OK, body=ran.value, note=_note(ran))
+            return Answer(ran.outcome, OK, body=ran.value, note=await recorded(details_of(ran)))
         outcome = msgspec.structs.replace(ran.outcome, message=shown(ran.outcome.message))
-        return Answer(outcome, rate_limit=ran.rate_limit, note=_note(ran))
+        return Answer(outcome, rate_limit=ran.rate_limit, note=await recorded(details_of(ran)))
 
     async def _one(self, body: bytes, timeout_s: float) -> Ran:
         if self._run is None:
@@ -109,21 +108,6 @@ class PythonAdapter:
         """End every worker."""
         if self._pool is not None:
             await self._pool.close()
-
-
-def _note(ran: Ran) -> bytes:
-    """What is kept of a unit beside its value: the ends of what it printed, and of a failure how it came about."""
-    note: dict[str, Any] = {}
-    if ran.outcome.kind is not None and ran.memory:
-        note["memory_mb"] = round(ran.memory / 1e6, 1)
-    for name, said in (("stdout", ran.stdout), ("stderr", ran.stderr), ("trace", ran.trace.encode())):
-        if said.strip():
-            note[name] = without_secrets(said[-KEPT:].decode("utf-8", errors="replace"))
-    if ran.messages:
-        note["messages"] = ran.messages
-    if ran.files:
-        note["files"] = ran.files
-    return msgspec.json.encode(note) if note else b""
 
 
 def with_root(root: str) -> None:

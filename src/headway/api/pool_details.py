@@ -1,0 +1,40 @@
+"""What an attempt of a worker pool leaves for the records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headway.executors.details import Details
+
+if TYPE_CHECKING:
+    from headway.api.pool import WorkerResult
+
+
+def details_of(prompt: str, result: WorkerResult | None) -> Details:
+    """The prompt as it was sent, the conversation, the session; of a failure also what it returned nonetheless.
+
+    `prompt` is what was submitted: the worker may have rendered another from it. Its result is data from outside, so each
+    field may be of any type.
+    """
+    if result is None:
+        return Details(prompt=_text(prompt))
+    return Details(
+        prompt=_text(result.rendered_prompt) or _text(prompt),
+        messages=_list(result.conversation),
+        session_id=_text(result.session_id),
+        files=[_text(each) for each in _list(result.output_files)],
+        output=None if result.success else result.output,
+    )
+
+
+def _text(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else "" if value is None else str(value)
+    except Exception:  # Its own text cannot be made.
+        return f"a {type(value).__name__}"
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None or isinstance(value, str):
+        return [value] if value else []
+    return list(value) if isinstance(value, list | tuple) else [value]
