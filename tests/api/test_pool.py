@@ -678,3 +678,107 @@ def test_whatever_a_result_holds_its_unit_ends_well(odd: Any, tmp_path: Path) ->
             pool.submit_work_unit(unit, prompt)
         assert pool.wait_for_completion(10)
     assert {prompt: unit.status for prompt, unit in units.items()} == {"good": "succeeded", "bad": "failed"}
+
+
+# -- waiting holds nothing ---------------------------------------------------------------------------------------------
+
+
+class Limited:
+    """Fails its first units, which wait then."""
+
+    def __init__(self, error: Callable[[], Exception], waiting: int = 1) -> None:
+        self.error, self.left = error, waiting
+        self.lock = threading.Lock()
+        self.done: list[str] = []
+
+    def execute(self, prompt: str, payload: Any, timeout: float) -> WorkerResult:
+        with self.lock:
+            if self.left:
+                self.left -= 1
+                raise self.error()
+            self.done.append(prompt)
+        return WorkerResult(True)
+
+
+def waits(unit: WorkUnit) -> None:
+    """Until the unit waits for another try."""
+    give_up_at = time.monotonic() + 10
+    while unit.status != "pending":
+        assert time.monotonic() < give_up_at
+        time.sleep(0.001)
+
+
+def test_a_unit_that_waits_for_its_retry_leaves_its_slot_to_others() -> None:
+    worker = Limited(lambda: ConnectionResetError("gone"))
+    first = WorkUnit("first", status="new")
+    with WorkerPool(worker, max_workers=1, retry=Retry(max_attempts=2, base="1s", jitter=0)) as pool:
+        assert pool.submit_work_unit(first, "first")
+        waits(first)
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit("second", "second")
+        assert not pool.wait_for_completion(0), "the first is still under way"
+        assert pool.active >= 1
+        assert pool.wait_for_completion(10)
+    assert worker.done == ["second", "first"]
+    assert first.status == "succeeded"
+
+
+def test_while_the_lane_is_held_as_many_are_taken_as_there_are_workers() -> None:
+    worker = Limited(lambda: RateLimited(retry_after=1))
+    first = WorkUnit("first", status="new")
+    with WorkerPool(worker, max_workers=1) as pool:
+        assert pool.submit_work_unit(first, "first")
+        waits(first)
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit("second", "second"), "it starts when the lane opens"
+        assert not pool.submit_work_unit("third", "third")
+        assert not pool.wait_for_available_slot(0)
+        assert pool.active == 2
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit("third", "third")
+        assert pool.wait_for_completion(10)
+    assert sorted(worker.done) == ["first", "second", "third"]
+
+
+def test_no_more_than_a_thousand_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.api.pool.MOST_WAITING", 3)
+    worker = Limited(lambda: ConnectionResetError("gone"), waiting=3)
+    units = [WorkUnit(str(n), status="new") for n in range(4)]
+    with WorkerPool(worker, max_workers=1, retry=Retry(max_attempts=2, base="1s", jitter=0)) as pool:
+        for unit in units[:3]:
+            assert pool.wait_for_available_slot(10)
+            assert pool.submit_work_unit(unit, unit.id)
+            waits(unit)
+        assert not pool.wait_for_available_slot(0)
+        assert not pool.submit_work_unit(units[3], "3")
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit(units[3], "3")
+        assert pool.wait_for_completion(10)
+    assert [unit.status for unit in units] == ["succeeded"] * 4
+
+
+def test_a_slot_that_was_offered_is_kept_for_the_next_unit() -> None:
+    """A caller who waits for a slot and then submits, and never looks at the answer, loses no unit."""
+    worker, again = Gate(), threading.Event()
+
+    class First:
+        tries = 0
+
+        def execute(self, prompt: str, payload: Any, timeout: float) -> WorkerResult:
+            self.tries += prompt == "first"
+            if prompt == "first" and self.tries == 1:
+                raise ConnectionResetError("gone")
+            again.set()
+            return worker.execute(prompt, payload, timeout)
+
+    first = WorkUnit("first", status="new")
+    with WorkerPool(First(), max_workers=1, retry=Retry(max_attempts=2, base="50ms", jitter=0)) as pool:
+        assert pool.submit_work_unit(first, "first")
+        waits(first)
+        assert pool.wait_for_available_slot(10)
+        assert again.wait(10), "the first one has its worker again"
+        assert pool.submit_work_unit("second", "second")
+        assert not pool.submit_work_unit("third", "third")
+        worker.open.set()
+        assert pool.wait_for_completion(10)
+    assert first.status == "succeeded"

@@ -50,6 +50,8 @@ from headway.providers.limit import Limit
 
 _log: Final = logging.getLogger("headway")
 LANE: Final = "workers"
+#: Units that may wait for another try at once, beside those that have a worker: as many as `map` reads ahead.
+MOST_WAITING: Final = 1_000
 
 
 @dataclass(slots=True)
@@ -93,13 +95,15 @@ Callback = Callable[[Any, WorkerResult], object]
 class _Work:
     """One unit on its way."""
 
-    __slots__ = ("digest", "kept", "over", "prompt", "result", "slot", "unit", "view")
+    __slots__ = ("digest", "kept", "over", "placed", "prompt", "result", "slot", "unit", "view")
 
     def __init__(self, unit: Any, view: WorkUnit, prompt: str) -> None:
         self.unit, self.view, self.prompt = unit, view, prompt
         self.kept: Kept | None = None
         self.digest: str | None = None
         self.slot: int | None = None
+        #: Whether it has a worker or is about to get one; while it waits for another try it has none.
+        self.placed = True
         #: Whether its end was told: that is done once, whatever fails.
         self.over = False
         self.result: WorkerResult | None = None
@@ -152,6 +156,9 @@ class WorkerPool:
         self._retry = retry_of(retry, Retry(max_attempts=1))
         self._changed = threading.Condition()
         self._active = 0
+        #: How many of those have a worker, or are about to get one; and whether a caller was told that a slot is free.
+        self._placed = 0
+        self._offered = False
         self._calling_back = 0
         #: Ids of what has no end yet: two units of one id at once would be one.
         self._under_way: set[str] = set()
@@ -188,7 +195,7 @@ class WorkerPool:
         self._running = True
 
     def submit_work_unit(self, unit: Any, prompt: str) -> bool:
-        """Hand over a unit; False when every worker is busy.
+        """Hand over a unit; False when every worker is busy. A unit that waits for another try keeps no worker busy.
 
         A unit is a `WorkUnit`, a mapping or an object with an `id` (and a `payload`), or just its id. One that is on
         record as succeeded is not run again: its callback hears of the kept result.
@@ -199,21 +206,38 @@ class WorkerPool:
                 raise UsageError("the pool is not running", hint="call start() first")
             if self._failure is not None:
                 raise self._failure
-            if self._active >= self._max_workers:
+            if not (self._offered or self._has_slot()):
                 return False
             if view.id in self._under_way:
                 raise UsageError(f"the unit '{view.id}' is under way already", hint="an id names one unit")
             self._under_way.add(view.id)
             self._active += 1
+            self._placed += 1
+            self._offered = False
         work = _Work(unit, view, prompt)
         self._background.soon(lambda: self._submit(work))
         return True
 
     def wait_for_available_slot(self, timeout: float | None = None) -> bool:
-        """Wait until a unit can be submitted; False when that took too long."""
+        """Wait until a unit can be submitted; False when that took too long.
+
+        The next unit is accepted then, even where one that waited for another try gets the worker first.
+        """
         timeout = _wait_s(timeout)
         with self._changed:
-            return self._changed.wait_for(lambda: self._active < self._max_workers, timeout)
+            self._offered = self._changed.wait_for(self._has_slot, timeout)
+            return self._offered
+
+    def _has_slot(self) -> bool:
+        return self._placed < self._max_workers and self._active - self._placed < MOST_WAITING
+
+    def _place(self, work: _Work, placed: bool) -> None:
+        """A unit gets a worker, or gives up its own to wait."""
+        if work.placed is not placed:
+            with self._changed:
+                work.placed = placed
+                self._placed += 1 if placed else -1
+                self._changed.notify_all()
 
     def wait_for_completion(self, timeout: float | None = None) -> bool:
         """Wait until nothing is under way and every callback has returned; False when that took too long."""
@@ -330,6 +354,7 @@ class WorkerPool:
 
     async def _try(self, work: _Work, flight: Flight) -> Outcome:
         """One attempt, and what it leaves for the records."""
+        self._place(work, True)
         outcome = await self._attempt(work, flight)
         if work.kept is not None:
             flight.details = await recorded(details_of(work.prompt, work.result))
@@ -403,6 +428,8 @@ class WorkerPool:
         work = flight.value
         if not isinstance(work, _Work):
             return
+        work.view.status = "pending"
+        self._place(work, False)
         if self._ledger is not None and work.kept is not None:
             wait_s = command.not_before - asyncio.get_running_loop().time()
             number = work.kept.attempts + flight.attempts
@@ -430,6 +457,7 @@ class WorkerPool:
         with self._changed:
             self._under_way.discard(work.view.id)
             self._active -= 1
+            self._placed -= work.placed
             self._calling_back += callback is not None
             self._changed.notify_all()
         if callback is not None:
@@ -449,7 +477,7 @@ class WorkerPool:
         reworded(error, "store")
         with self._changed:
             self._failure = error
-            self._active = 0
+            self._active = self._placed = 0
             self._changed.notify_all()
 
 
