@@ -13,39 +13,36 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from os import PathLike
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from headway.api.attempt import current
 from headway.api.changes import UNITS, Changes, digest_of
 from headway.api.checks import (
-    brief,
     must_be_function,
     must_be_number,
     must_be_text,
     must_be_whole,
-    named,
     path_of,
 )
 from headway.api.failures import outcome_of
 from headway.api.interrupts import say
-from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
-from headway.api.pool_details import details_of
+from headway.api.pool_records import KEEPING, as_json, details_of, encoded
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
+from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status
 from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
-from headway.executors.details import recorded, text_of
+from headway.executors.details import recorded
 from headway.providers.limit import Limit
 
 _log: Final = logging.getLogger("headway")
@@ -53,41 +50,6 @@ LANE: Final = "workers"
 #: Units that may wait for another try at once, beside those that have a worker: as many as `map` reads ahead.
 MOST_WAITING: Final = 1_000
 
-
-@dataclass(slots=True)
-class WorkerResult:
-    """What a worker brings back."""
-
-    success: bool
-    output: Any = None
-    error: str = ""
-    execution_time: float = 0.0
-    output_files: list[str] = field(default_factory=list)
-    rendered_prompt: str = ""
-    conversation: list[dict[str, Any]] = field(default_factory=list)
-    session_id: str = ""
-    cost_usd: float = 0.0
-
-
-@dataclass(slots=True)
-class WorkUnit:
-    """A piece of work. `status` and `result` are filled in as it goes."""
-
-    id: str
-    payload: Any = None
-    status: str = "pending"
-    result: WorkerResult | None = None
-
-
-class Worker(Protocol):
-    """Whatever does the work: `execute` runs in a thread, or on a loop where it is asynchronous."""
-
-    def execute(self, prompt: str, payload: Any, timeout: float) -> Any:
-        """Do one unit; returns a `WorkerResult`."""
-
-
-#: Results on record; of what JSON cannot say, its text.
-_KEEPING: Final = Keeping(WorkerResult, text_of)
 
 Callback = Callable[[Any, WorkerResult], object]
 
@@ -200,7 +162,7 @@ class WorkerPool:
         A unit is a `WorkUnit`, a mapping or an object with an `id` (and a `payload`), or just its id. One that is on
         record as succeeded is not run again: its callback hears of the kept result.
         """
-        view = _view(unit)
+        view = view_of(unit)
         with self._changed:
             if not self._running:
                 raise UsageError("the pool is not running", hint="call start() first")
@@ -334,14 +296,14 @@ class WorkerPool:
                 key = work.view.id
                 given = {"prompt": work.prompt, "payload": work.view.payload}
                 known = self._ledger.known([key], ours=True).get(key)
-                work.kept = known or self._ledger.add(key, LANE, _json(given))
+                work.kept = known or self._ledger.add(key, LANE, as_json(given))
                 if work.kept.value is not None:
                     self._changes.compare(key, given, work.kept.digest)
-                    work.result = _KEEPING.found(work.kept.value)
+                    work.result = KEEPING.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
                 if known is not None:
-                    self._ledger.run_again(known.index, _json(given))
+                    self._ledger.run_again(known.index, as_json(given))
                 work.digest = digest_of(given)  # Now: a worker may write into it.
             work.view.status = "assigned"
             self._calls.submit(
@@ -441,7 +403,7 @@ class WorkerPool:
             self._over(work, end.status, result)
             return
         number = work.kept.attempts + flight.attempts
-        value = _recorded(result) if end is DONE else None
+        value = encoded(result) if end is DONE else None
         self._ledger.ended(
             work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
@@ -487,40 +449,3 @@ def _wait_s(timeout: float | None) -> float | None:
         return None
     must_be_number(timeout, "timeout", "it is seconds, 0 or more; None waits until it is so")
     return min(timeout, threading.TIMEOUT_MAX)
-
-
-def _view(unit: Any) -> WorkUnit:
-    """The unit as the pool sees it; a `WorkUnit` is filled in, everything else is left alone."""
-    if isinstance(unit, WorkUnit | str):
-        view = WorkUnit(unit) if isinstance(unit, str) else unit
-        given: object = view.id
-        if not isinstance(given, str) or not given:
-            raise UsageError(f"the id of the unit is {brief(given)}", hint="it is a text that is not empty")
-        return view
-    found = (
-        unit
-        if isinstance(unit, Mapping)
-        else {"id": getattr(unit, "id", None), "payload": getattr(unit, "payload", None)}
-    )
-    if found.get("id") in (None, ""):
-        raise UsageError(
-            f"unit is {named(unit)} and has no id",
-            hint="give it one: WorkUnit('…'), {'id': …} or an object with .id",
-        )
-    return WorkUnit(str(found["id"]), found.get("payload"))
-
-
-def _recorded(result: WorkerResult) -> bytes:
-    """A result for the records; where JSON cannot say it at all, its texts."""
-    try:
-        return _KEEPING.kept(result)[0]
-    except Exception:
-        plain = WorkerResult(
-            bool(result.success), text_of(result.output), text_of(result.error), result.execution_time
-        )
-        return _KEEPING.kept(plain)[0]
-
-
-def _json(value: Any) -> bytes:
-    """As JSON; what JSON cannot say as its text."""
-    return msgspec.json.encode(value, enc_hook=text_of)

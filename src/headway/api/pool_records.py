@@ -1,13 +1,17 @@
-"""What an attempt of a worker pool leaves for the records."""
+"""How a worker pool's attempts and results go on record."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-from headway.executors.details import Details
+import msgspec
 
-if TYPE_CHECKING:
-    from headway.api.pool import WorkerResult
+from headway.api.keeping import Keeping
+from headway.api.work_units import WorkerResult
+from headway.executors.details import Details, text_of
+
+#: Results on record; of what JSON cannot say, its text.
+KEEPING: Final = Keeping(WorkerResult, text_of)
 
 
 def details_of(prompt: str, result: WorkerResult | None) -> Details:
@@ -38,3 +42,19 @@ def _list(value: Any) -> list[Any]:
     if value is None or isinstance(value, str):
         return [value] if value else []
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def encoded(result: WorkerResult) -> bytes:
+    """A result for the records; where JSON cannot say it at all, its texts."""
+    try:
+        return KEEPING.kept(result)[0]
+    except Exception:
+        plain = WorkerResult(
+            bool(result.success), text_of(result.output), text_of(result.error), result.execution_time
+        )
+        return KEEPING.kept(plain)[0]
+
+
+def as_json(value: Any) -> bytes:
+    """As JSON; what JSON cannot say as its text."""
+    return msgspec.json.encode(value, enc_hook=text_of)
