@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from headway.api.clients import httpx_client, httpx_transport
     from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
     from headway.api.permits import Lane, Permit
-    from headway.api.pool import WorkerPool, WorkerResult, WorkUnit
+    from headway.api.pool import WorkerPool
     from headway.api.results import CallsFailed, Result, UnitError
     from headway.api.run_pool import PoolResult, run_pool
     from headway.api.settings import Limits, Retry
+    from headway.api.work_units import WorkerResult, WorkUnit
     from headway.errors import HeadwayError
 
 __version__ = "0.1.0"
@@ -56,9 +57,9 @@ _HOMES = {
     "Retry": "api.settings",
     "Stream": "api.front",
     "UnitError": "api.results",
-    "WorkUnit": "api.pool",
+    "WorkUnit": "api.work_units",
     "WorkerPool": "api.pool",
-    "WorkerResult": "api.pool",
+    "WorkerResult": "api.work_units",
     "amap": "api.front",
     "httpx_client": "api.clients",
     "httpx_transport": "api.clients",

@@ -27,6 +27,22 @@ async def adouble(n: int) -> int:
     return 2 * n
 
 
+async def told(n: int) -> int:
+    headway.usage(input_tokens=n)
+    return n
+
+
+def chatty(folder: str) -> str:
+    """Fails at first, and prints each time."""
+    tries = Path(folder) / "tries"
+    number = len(tries.read_text()) + 1 if tries.exists() else 1
+    tries.write_text("x" * number)
+    sys.stdout.write(f"try {number}\n")
+    if number == 1:
+        raise ConnectionResetError("not yet")
+    return "done"
+
+
 def picky(n: int) -> int:
     if n < 0:
         raise ValueError(f"{n} is negative")

@@ -352,11 +352,92 @@ def test_the_commands_show_what_workers_were_given_and_brought_back(
         pool.submit_work_unit("bad", "do it too")
     assert main(["show", "p", "good"]) == 0
     out = capsys.readouterr().out
-    assert out.endswith('prompt:\ndo it\npayload:\n{\n  "n": 1\n}\noutput:\ndone\nso\nsession_id:\ns-1\n')
+    assert out.endswith(
+        ' s\n    prompt: do it\n    session: s-1\npayload:\n{\n  "n": 1\n}\noutput:\ndone\nso\n'
+    )
     assert main(["show", "p", "bad"]) == 0
-    assert capsys.readouterr().out.endswith("prompt:\ndo it too\nerror (invalid):\nno payload\n")
+    assert capsys.readouterr().out.endswith(" s\n    prompt: do it too\nerror (invalid):\nno payload\n")
     assert main(["status", "p"]) == 0
     assert "  headway.WorkerPool of " in capsys.readouterr().out
+
+
+def test_show_has_every_attempt_with_its_prompt_its_session_and_its_conversation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls: list[str] = []
+
+    class Worker:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            calls.append(prompt)
+            number = len(calls)
+            return headway.WorkerResult(
+                number == 2,
+                output="the answer",
+                error="" if number == 2 else "no luck",
+                rendered_prompt=f"Please {prompt}",
+                session_id=f"s-{number}",
+                conversation=[
+                    {"role": "user", "content": f"Please {prompt}"},
+                    {"type": "tool_use", "name": "Read", "input": {"path": "a.py"}},
+                    {
+                        "role": "assistant",
+                        "content": f"Line {number}\nand \x1b[31mred\x1b[0m, {'sk-' + 'a' * 20}",
+                    },
+                ],
+            )
+
+    with headway.WorkerPool(Worker(), job_id="p", store=".headway/headway.db") as pool:
+        for prompt in ("try", "try again"):
+            pool.submit_work_unit("a", prompt)
+            assert pool.wait_for_completion(10)
+
+    def attempt(number: int, prompt: str) -> str:
+        return (
+            f"    prompt: Please {prompt}\n    session: s-{number}\n    conversation:\n      user: Please {prompt}\n"
+            '      {"type":"tool_use","name":"Read","input":{"path":"a.py"}}\n'
+            f"      assistant:\n        Line {number}\n        and \ufffd[31mred\ufffd[0m, sk-aaaa…\n"
+        )
+
+    assert main(["show", "p", "a"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("a (unit 0 of p): succeeded\n  lane workers\n  attempt 1, ")
+    assert f" s\n{attempt(1, 'try')}    output: the answer\n  attempt 2, " in out
+    assert out.endswith(f" s\n{attempt(2, 'try again')}output:\nthe answer\n")
+    assert main(["show", "p", "a", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(n, note["prompt"], note["session_id"]) for n, note in told["notes"].items()] == [
+        ("1", "Please try", "s-1"),
+        ("2", "Please try again", "s-2"),
+    ]
+    assert [turn["role"] for turn in told["notes"]["1"]["messages"] if "role" in turn] == [
+        "user",
+        "assistant",
+    ]
+    assert told["request"]["body"]["prompt"] == "try again"
+
+
+def test_what_calls_in_processes_print_is_on_record_for_every_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    from isolated_acts import chatty  # type: ignore[import-not-found]  # beside this file, on the path of its workers too
+
+    db = tmp_path / "h.db"
+    values = headway.map(
+        chatty,
+        [str(tmp_path)],
+        isolation="process",
+        workers=1,
+        db=db,
+        key=lambda _: "a",
+        retry=Retry(base="10ms"),
+    )
+    assert values == ["done"]
+    with SqliteStore(db) as store:
+        notes = store.notes_of(1, 0)
+    assert [note["stdout"] for note in notes.values()] == ["try 1\n", "try 2\n"]
+    assert "ConnectionResetError: not yet" in notes[1]["trace"]
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:

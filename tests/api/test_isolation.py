@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import re
@@ -291,6 +292,32 @@ def test_inline_and_thread_are_what_they_say() -> None:
 
     assert headway.map(where, [1], isolation="inline") == [here]
     assert headway.map(where, [1], isolation="thread") != [here]
+
+    async def later(item: int) -> int:
+        return threading.get_ident()
+
+    assert headway.map(later, [1], isolation="inline") == [here]
+    assert headway.map(later, [1], isolation="thread") != [here]
+
+
+def test_asynchronous_calls_in_threads_tell_their_own_usage_and_errors() -> None:
+    barrier = threading.Barrier(3)
+
+    async def call(n: int) -> int:
+        headway.usage(input_tokens=n)
+        await asyncio.to_thread(barrier.wait, 20)
+        if n == 2:
+            raise ValueError("two")
+        return n
+
+    done = list(headway.stream(call, [1, 2, 3], isolation="thread", ordered=True, timeout="30s"))
+    assert [each.usage and each.usage.input_tokens for each in done] == [1, 2, 3]
+    assert [str(each.error or "") for each in done] == ["", "two", ""]
+
+
+def test_usage_of_an_asynchronous_call_in_a_worker_process_is_its_own_items() -> None:
+    done = headway.stream(act("told"), [1, 2, 3], isolation="process", workers=1, ordered=True)
+    assert [each.usage and each.usage.input_tokens for each in done] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

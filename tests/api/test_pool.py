@@ -17,6 +17,7 @@ import headway
 from headway import RateLimited, Retry, WorkerPool, WorkerResult, WorkUnit
 from headway.core.model import SUCCESS, LaneSpec, Outcome
 from headway.engine.calls import Calls, End, Flight
+from headway.stores.sqlite import SqliteStore
 
 
 class Doing:
@@ -513,3 +514,271 @@ def test_an_id_that_is_under_way_is_refused_without_a_store_too() -> None:
         worker.open.set()
         assert pool.wait_for_completion(10)
         assert pool.submit_work_unit("same", "x")
+
+
+# -- units that are submitted again ---------------------------------------------------------------------------------
+
+
+def trying(fails: int) -> Callable[[str], WorkerResult]:
+    """Fails so often, with a conversation and a session each time."""
+    tries: list[str] = []
+
+    def act(prompt: str) -> WorkerResult:
+        tries.append(prompt)
+        number, good = len(tries), len(tries) > fails
+        return WorkerResult(
+            good, output=f"output {number}", error="" if good else f"error {number}", rendered_prompt=f"<{prompt}>",
+            conversation=[{"role": "user", "content": prompt}, {"role": "assistant", "content": f"reply {number}"}],
+            session_id=f"session-{number}", output_files=[f"f{number}.txt"],
+        )  # fmt: skip
+
+    return act
+
+
+COUNTS = "SELECT state, total, succeeded, failed, timed_out, skipped, cancelled, attempts FROM jobs"
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_units_that_fail_and_are_submitted_again_are_counted_once(tmp_path: Path, runs: int) -> None:
+    """In the same run, or in a later one."""
+    db, failed = tmp_path / "h.db", list[WorkUnit]()
+    lock = threading.Lock()
+    tries: dict[str, int] = {}
+
+    def act(prompt: str) -> WorkerResult:
+        with lock:
+            tries[prompt] = tries.get(prompt, 0) + 1
+            return WorkerResult(tries[prompt] > 1, error="not yet")
+
+    def submit(pool: WorkerPool, units: list[WorkUnit]) -> None:
+        for unit in units:
+            assert pool.wait_for_available_slot(10)
+            assert pool.submit_work_unit(unit, unit.id)
+        assert pool.wait_for_completion(10)
+
+    pools = [
+        WorkerPool(Doing(act), "job", db, on_unit_failed=lambda unit, _: failed.append(unit))
+        for _ in range(runs)
+    ]
+    units = [WorkUnit(str(n)) for n in range(20)]
+    with pools[0] as pool:
+        submit(pool, units)
+        if runs == 1:
+            submit(pool, failed)
+    if runs == 2:
+        assert rows(db, COUNTS) == [("failed", 20, 0, 20, 0, 0, 0, 20)]
+        with pools[1] as pool:
+            submit(pool, failed)
+    assert len(failed) == 20
+    assert rows(db, COUNTS) == [("complete", 20, 20, 0, 0, 0, 0, 40)]
+
+
+def test_a_job_is_failed_while_one_of_its_units_is(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+
+    def act(prompt: str) -> WorkerResult:
+        return WorkerResult(prompt == "good", error="bad")
+
+    with WorkerPool(Doing(act), "job", db) as pool:
+        for prompt in ("bad", "bad", "good", "good"):
+            pool.submit_work_unit("a", prompt)
+            assert pool.wait_for_completion(10)
+        pool.submit_work_unit("b", "bad")
+    assert rows(db, COUNTS) == [("failed", 2, 1, 1, 0, 0, 0, 4)]
+    with WorkerPool(Doing(act), "job", db) as pool:
+        pool.submit_work_unit("a", "good")
+    assert rows(db, COUNTS) == [("stopped", 2, 1, 0, 0, 0, 0, 4)], "nobody submitted b again"
+
+
+def test_units_of_a_lane_that_stopped_stay_pending_and_nothing_is_called_complete(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+
+    class Refused(Exception):
+        status_code = 401
+
+    def act(prompt: str) -> WorkerResult:
+        raise Refused("Incorrect API key provided")
+
+    with WorkerPool(Doing(act), "job", db, max_workers=1) as pool:
+        pool.submit_work_unit("a", "x")
+        assert pool.wait_for_completion(10)
+    assert [state for state, *_ in rows(db, COUNTS)] == ["stopped"]
+
+
+def test_every_attempt_keeps_its_prompt_its_conversation_and_its_session(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    worker = Doing(trying(2))
+    for prompts in (("one", "two"), ("three",)):
+        with WorkerPool(worker, "job", db) as pool:
+            for prompt in prompts:
+                pool.submit_work_unit(WorkUnit("a", {"for": prompt}), prompt)
+                assert pool.wait_for_completion(10)
+    with SqliteStore(db) as store:
+        notes = store.notes_of(1, 0)
+        assert [attempt.outcome for attempt in store.attempts(1, 0)] == ["failed", "failed", "succeeded"]
+        assert store.request(1, 0) == ("", b'{"prompt":"three","payload":{"for":"three"}}')
+    assert notes == {
+        number: {
+            "prompt": f"<{prompt}>",
+            "messages": [
+                {"role": "user", "content": prompt},
+                {"role": "assistant", "content": f"reply {number}"},
+            ],
+            "session_id": f"session-{number}",
+            "files": [f"f{number}.txt"],
+            **({} if number == 3 else {"output": f"output {number}"}),
+        }
+        for number, prompt in enumerate(("one", "two", "three"), 1)
+    }
+    turns = 'SELECT attempt, position, role, content FROM messages ORDER BY job, "index", attempt, position'
+    assert rows(db, turns)[2:4] == [(2, 0, "user", '"two"'), (2, 1, "assistant", '"reply 2"')]
+
+
+def test_a_retry_of_the_pool_keeps_the_attempt_before_it(tmp_path: Path) -> None:
+    db, tries = tmp_path / "h.db", list[str]()
+
+    def act(prompt: str) -> WorkerResult:
+        tries.append(prompt)
+        if len(tries) == 1:
+            raise ConnectionResetError("gone")
+        if len(tries) == 2:
+            raise RateLimited(retry_after=0)
+        return WorkerResult(True, rendered_prompt="rendered", session_id="s")
+
+    with WorkerPool(Doing(act), "job", db, retry=Retry(max_attempts=2, base="1ms")) as pool:
+        pool.submit_work_unit("a", "as submitted")
+        assert pool.wait_for_completion(10)
+    with SqliteStore(db) as store:
+        assert store.notes_of(1, 0) == {
+            1: {"prompt": "as submitted"},
+            2: {"prompt": "as submitted"},
+            3: {"prompt": "rendered", "session_id": "s"},
+        }
+
+
+class Rude:
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 5, "text", ("a", "b"), Rude(), [Rude()], {"role": Rude()}, [["\ud800"]]]
+)
+def test_whatever_a_result_holds_its_unit_ends_well(odd: Any, tmp_path: Path) -> None:
+    def act(prompt: str) -> WorkerResult:
+        return WorkerResult(
+            prompt == "good", odd, rendered_prompt=odd, conversation=odd, session_id=odd, output_files=odd
+        )
+
+    units = {prompt: WorkUnit(prompt) for prompt in ("good", "bad")}
+    with WorkerPool(Doing(act), "job", tmp_path / "h.db") as pool:
+        for prompt, unit in units.items():
+            pool.submit_work_unit(unit, prompt)
+        assert pool.wait_for_completion(10)
+    assert {prompt: unit.status for prompt, unit in units.items()} == {"good": "succeeded", "bad": "failed"}
+
+
+# -- waiting holds nothing ---------------------------------------------------------------------------------------------
+
+
+class Limited:
+    """Fails its first units, which wait then."""
+
+    def __init__(self, error: Callable[[], Exception], waiting: int = 1) -> None:
+        self.error, self.left = error, waiting
+        self.lock = threading.Lock()
+        self.done: list[str] = []
+
+    def execute(self, prompt: str, payload: Any, timeout: float) -> WorkerResult:
+        with self.lock:
+            if self.left:
+                self.left -= 1
+                raise self.error()
+            self.done.append(prompt)
+        return WorkerResult(True)
+
+
+def waits(unit: WorkUnit) -> None:
+    """Until the unit waits for another try."""
+    give_up_at = time.monotonic() + 10
+    while unit.status != "pending":
+        assert time.monotonic() < give_up_at
+        time.sleep(0.001)
+
+
+def test_a_unit_that_waits_for_its_retry_leaves_its_slot_to_others() -> None:
+    worker = Limited(lambda: ConnectionResetError("gone"))
+    first = WorkUnit("first", status="new")
+    with WorkerPool(worker, max_workers=1, retry=Retry(max_attempts=2, base="1s", jitter=0)) as pool:
+        assert pool.submit_work_unit(first, "first")
+        waits(first)
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit("second", "second")
+        assert not pool.wait_for_completion(0), "the first is still under way"
+        assert pool.active >= 1
+        assert pool.wait_for_completion(10)
+    assert worker.done == ["second", "first"]
+    assert first.status == "succeeded"
+
+
+def test_while_the_lane_is_held_as_many_are_taken_as_there_are_workers() -> None:
+    worker = Limited(lambda: RateLimited(retry_after=1))
+    first = WorkUnit("first", status="new")
+    with WorkerPool(worker, max_workers=1) as pool:
+        assert pool.submit_work_unit(first, "first")
+        waits(first)
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit("second", "second"), "it starts when the lane opens"
+        assert not pool.submit_work_unit("third", "third")
+        assert not pool.wait_for_available_slot(0)
+        assert pool.active == 2
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit("third", "third")
+        assert pool.wait_for_completion(10)
+    assert sorted(worker.done) == ["first", "second", "third"]
+
+
+def test_no_more_than_a_thousand_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.api.pool.MOST_WAITING", 3)
+    worker = Limited(lambda: ConnectionResetError("gone"), waiting=3)
+    units = [WorkUnit(str(n), status="new") for n in range(4)]
+    with WorkerPool(worker, max_workers=1, retry=Retry(max_attempts=2, base="1s", jitter=0)) as pool:
+        for unit in units[:3]:
+            assert pool.wait_for_available_slot(10)
+            assert pool.submit_work_unit(unit, unit.id)
+            waits(unit)
+        assert not pool.wait_for_available_slot(0)
+        assert not pool.submit_work_unit(units[3], "3")
+        assert pool.wait_for_available_slot(10)
+        assert pool.submit_work_unit(units[3], "3")
+        assert pool.wait_for_completion(10)
+    assert [unit.status for unit in units] == ["succeeded"] * 4
+
+
+def test_a_slot_that_was_offered_is_kept_for_the_next_unit() -> None:
+    """A caller who waits for a slot and then submits, and never looks at the answer, loses no unit."""
+    worker, again = Gate(), threading.Event()
+
+    class First:
+        tries = 0
+
+        def execute(self, prompt: str, payload: Any, timeout: float) -> WorkerResult:
+            self.tries += prompt == "first"
+            if prompt == "first" and self.tries == 1:
+                raise ConnectionResetError("gone")
+            again.set()
+            return worker.execute(prompt, payload, timeout)
+
+    first = WorkUnit("first", status="new")
+    with WorkerPool(First(), max_workers=1, retry=Retry(max_attempts=2, base="50ms", jitter=0)) as pool:
+        assert pool.submit_work_unit(first, "first")
+        waits(first)
+        assert pool.wait_for_available_slot(10)
+        assert again.wait(10), "the first one has its worker again"
+        assert pool.submit_work_unit("second", "second")
+        assert not pool.submit_work_unit("third", "third")
+        worker.open.set()
+        assert pool.wait_for_completion(10)
+    assert first.status == "succeeded"

@@ -30,8 +30,10 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def configure(self, more: str = "", target: str = "deeds:work", rest: str = SHORT) -> None:
-        text = f'[providers.work]\nkind = "python"\ntarget = "{target}"\nworkers = 2\n{more}\n{rest}'
+    def configure(
+        self, more: str = "", target: str = "deeds:work", rest: str = SHORT, workers: int = 2
+    ) -> None:
+        text = f'[providers.work]\nkind = "python"\ntarget = "{target}"\nworkers = {workers}\n{more}\n{rest}'
         (self.folder / "headway.toml").write_text(text)
 
     def write(self, code: str, name: str = "deeds.py") -> None:
@@ -126,6 +128,77 @@ def test_a_function_may_be_plain_or_asynchronous(desk: Desk, target: str, expect
     desk.rows({"id": "a", "payload": 1})
     code, err = desk.run()
     assert (code, desk.results()[0]["response"]["body"]) == (0, expected), err
+
+
+MEETING = """
+import asyncio, headway
+
+met = asyncio.Event()
+inside = 0
+
+async def work(payload, context):
+    global inside
+    context.usage(input_tokens=payload)
+    if payload == 9:
+        raise ValueError("nine")
+    if payload == 8:
+        await asyncio.Event().wait()
+    inside += 1
+    if inside == 3:
+        met.set()
+    {meet}
+    headway.usage(output_tokens=1)
+    return payload
+"""
+
+
+@pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
+def test_usage_of_an_asynchronous_function_is_its_own_units(desk: Desk, isolation: str) -> None:
+    desk.write(MEETING.format(meet="await asyncio.sleep(0)"))
+    desk.configure(f'isolation = "{isolation}"\npreflight = "none"', workers=1)
+    desk.rows(*({"id": str(n), "payload": n} for n in range(1, 6)))
+    code, err = desk.run()
+    assert code == 0, err
+    used = [row["headway"]["usage"] for row in desk.results()]
+    assert [(each["input_tokens"], each["output_tokens"]) for each in used] == [(n, 1) for n in range(1, 6)]
+
+
+def test_asynchronous_functions_run_side_by_side_inline(desk: Desk) -> None:
+    """All three must be inside at once, or none of them comes back."""
+    desk.write(MEETING.format(meet="await met.wait()"))
+    desk.configure('isolation = "inline"\npreflight = "none"', workers=3)
+    desk.rows(*({"id": str(n), "payload": n} for n in range(3)))
+    code, err = desk.run("--timeout", "20s", "--max-attempts", "1")
+    assert code == 0, err
+
+
+def test_asynchronous_functions_run_side_by_side_in_threads(desk: Desk) -> None:
+    desk.write(MEETING.format(meet="await asyncio.to_thread(barrier.wait, 20)") + BARRIER)
+    desk.configure('isolation = "thread"\npreflight = "none"', workers=3)
+    desk.rows(*({"id": str(n), "payload": n} for n in range(3)))
+    code, err = desk.run("--timeout", "30s", "--max-attempts", "1")
+    assert code == 0, err
+
+
+BARRIER = """
+import threading
+barrier = threading.Barrier(3)
+"""
+
+
+def test_an_asynchronous_function_inline_has_its_timeout_and_its_errors(desk: Desk) -> None:
+    desk.write(MEETING.format(meet="pass"))
+    desk.configure('isolation = "inline"\npreflight = "none"', workers=1)
+    desk.rows(*({"id": str(n), "payload": n} for n in (1, 8, 9, 2)))
+    code, err = desk.run("--timeout", "300ms", "--max-attempts", "1")
+    assert code == 1, err
+    errors = [row["error"] and (row["error"]["code"], row["error"]["message"]) for row in desk.results()]
+    assert errors == [
+        None,
+        ("timeout", "no result within 0.3 s; it was cancelled"),
+        ("invalid", "ValueError: nine"),
+        None,
+    ]
 
 
 def test_what_is_no_json_is_the_units_own_failure(desk: Desk) -> None:

@@ -176,6 +176,15 @@ class StoreMachine(RuleBasedStateMachine):
         self.send(pick)
         self.end_attempt(pick, lane, status, code, 0.25)
 
+    @rule(pick=picks, body=st.sampled_from((None, b"again")))
+    def run_again(self, pick: int, body: bytes | None) -> None:
+        """A unit that came to an end and is submitted once more: that end is on record by then."""
+        self.commit()
+        if (index := self.pick(pick, "failed", "timed_out", "skipped", "cancelled")) is not None:
+            for twin in self.twins:
+                twin.batch.reopen(index, body)
+            self.at[index] = "pending"
+
     # -- the job ---------------------------------------------------------------------------------------------
 
     @rule(text=st.text(max_size=5), lane=st.integers(0, 1))
@@ -217,6 +226,8 @@ class StoreMachine(RuleBasedStateMachine):
             twin.store.commit(twin.batch)
             twin.new_batch()
             assert statuses(twin.store, twin.job) == self.at
+            counts = the_job(twin.store, JOB).counts
+            assert counts == {name: self.at.count(name) for name in counts}
         self.compare()
 
     @rule(only_failed=st.booleans())

@@ -427,10 +427,11 @@ def test_what_a_change_does_not_say_of_lane_and_start_stays(store: Store) -> Non
 
 def test_a_later_answer_replaces_an_earlier_one(store: Store) -> None:
     job, _, _ = begun(store, 1)
-    for body in (b"1", b"2"):
+    for body, status in ((b"1", "failed"), (b"2", "succeeded")):
         batch = Batch(job)
+        batch.reopen(0)
         batch.answers.append((0, 200, None, body))
-        batch.change(0, Change("succeeded", 1, finished_utc=1.0))
+        batch.change(0, Change(status, 1, finished_utc=1.0))
         store.commit(batch)
 
     [result] = store.results(job, -1, 9)
@@ -835,6 +836,58 @@ def test_the_last_of_a_units_changes_stands(
     assert the_job(store).ended == (after in ("succeeded", "failed", "cancelled"))
 
 
+@pytest.mark.parametrize("first", ["failed", "timed_out", "skipped", "cancelled", "succeeded"])
+@pytest.mark.parametrize("then", ["failed", "succeeded", None])
+def test_a_unit_that_runs_again_is_counted_where_it_stands(
+    store: Store, first: str, then: str | None
+) -> None:
+    job, _, lane = begun(store, 2)
+    end(store, job, 0, first, code="invalid", message="no")
+    batch = Batch(job)
+    batch.reopen(0, b'{"new":1}')
+    if then is None:
+        batch.intend(0, lane)
+    assert batch
+    store.commit(batch)
+    if then is not None and first != "succeeded":
+        end(store, job, 0, then)
+
+    expected = first if first == "succeeded" and then else then
+    now = the_job(store)
+    assert {name: n for name, n in now.counts.items() if n} == (
+        {expected: 1} if expected else {"succeeded": 1} if first == "succeeded" else {}
+    )
+    assert statuses(store, job)[0] == (expected or "assigned")
+    assert store.results(job, -1, 1)[0].code is None or first == "succeeded"
+    assert store.request(job, 0) == ("/v1/chat/completions", b'{"new":1}')
+
+
+@pytest.mark.parametrize("counts", [{"failed": -1}, {"succeeded": 3}, {"succeeded": 2, "failed": -1}])
+def test_a_batch_that_does_not_fit_the_units_leaves_nothing(store: Store, counts: dict[str, int]) -> None:
+    job, _, _ = begun(store, 2)
+    end(store, job, 0, "succeeded")
+    batch = Batch(job)
+    batch.change(1, Change("pending", 1, code="rate"))
+    for name, n in counts.items():
+        batch.count(name, n)
+    with pytest.raises(StoreError, match="does not fit its counters, and was not recorded"):
+        store.commit(batch)
+
+    assert the_job(store).counts["succeeded"] == 1
+    assert store.results(job, 0, 1)[0].code is None
+
+
+def test_units_that_come_later_are_counted_with_them(store: Store) -> None:
+    job, _, _ = begun(store, 1)
+    route = store.routes(job)[0].id
+    batch = Batch(job)
+    batch.added.append((1, new_unit("late", route)))
+    for index in (0, 1):
+        batch.change(index, Change("succeeded", 1, finished_utc=9.0))
+    store.commit(batch)
+    assert (the_job(store).total, the_job(store).good) == (2, 2)
+
+
 def test_a_batch_changes_its_own_job_alone(store: Store) -> None:
     job, _, lane = begun(store, 2)
     other, _, _ = begun(store, 2, "other")
@@ -1016,7 +1069,7 @@ def test_what_a_row_leaves_empty_is_empty_whatever_its_neighbours_have(
     store: Store, *, together: bool
 ) -> None:
     job, worker, lane = begun(store, 2)
-    full = Change("failed", 1, lane, "invalid", "no", 1.0, 2.0, 3.0, 4, 5, 6, 0.5)
+    full = Change("pending", 1, lane, "invalid", "no", 1.0, 2.0, None, 4, 5, 6, 0.5)
     plain = Change("succeeded", 1, finished_utc=9.0)
     batch = Batch(job, worker)
     for index, change in ((0, full), (1, full), (0, plain)):

@@ -419,7 +419,7 @@ store.commit(ended(job, done, b"x" * 20_000))
 
 WITH_SMALL_FILES = {
     "before": "import resource",
-    "between": "resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, resource.RLIM_INFINITY))",
+    "between": "resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, resource.RLIM_INFINITY))",
     "after": "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))",
 }
 
@@ -550,6 +550,7 @@ def converse(path: Path, *turns: tuple[dict[str, Any] | bytes, dict[str, Any] | 
         route = store.add_route(job, Route("alpha", "openai", "m"))
         bodies = [sent if isinstance(sent, bytes) else json.dumps(sent).encode() for sent, _ in turns]
         store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", body) for n, body in enumerate(bodies)])
+        store.seal(job, len(turns), {}, "d")
         for index, (_, answer) in enumerate(turns):
             if answer is not None:
                 body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
@@ -610,3 +611,81 @@ def test_a_file_of_an_older_schema_is_brought_forward_by_whoever_opens_it(
         assert (job.name, job.known_usd) == ("old", 0.0)
         assert store.use_by_route(job.id) == {}
     assert schema(path)[0] == len(migrations())
+
+
+#: The schema whose counters could contradict the units.
+UNCOUNTED = 6
+
+
+def uncounted(path: Path) -> None:
+    """A file of that schema: a worker pool's units failed once each, were submitted again and succeeded; one that still
+    failed; and a job without units."""
+    with raw(path) as db:
+        for script in migrations()[:UNCOUNTED]:
+            db.executescript(script)
+        db.execute(f"PRAGMA user_version = {UNCOUNTED}")
+        db.execute("BEGIN")
+        jobs = (("again", "failed", 3, 3, 3), ("poor", "failed", 2, 2, -1), ("empty", "ready", 0, 0, 0))
+        for number, (name, state, total, succeeded, failed) in enumerate(jobs, 1):
+            db.execute(
+                "INSERT INTO jobs (id, name, kind, state, input, digest, models, settings, created_utc, total, succeeded, failed, "
+                "attempts, cost_usd, repeated) VALUES (?, ?, 'pool', ?, 'in', 'd', '{}', '{}', 1, ?, ?, ?, 6, 0.5, 3)",
+                (number, name, state, total, succeeded, failed),
+            )
+            for n in range(total):
+                status = "failed" if (name, n) == ("poor", 1) else "succeeded"
+                row = ((number << 32) + n, f"u{n}", status)
+                db.execute("INSERT INTO units (uid, custom_id, route, status) VALUES (?, ?, 1, ?)", row)
+        db.execute("COMMIT")
+
+
+def counted(path: Path) -> list[Any]:
+    with SqliteStore(path) as store:
+        jobs = sorted(store.jobs(), key=lambda job: job.id)
+        assert {(job.attempts, job.cost_usd, job.repeated, job.digest) for job in jobs} == {(6, 0.5, 3, "d")}
+        return [
+            (job.name, job.state, job.total, {name: n for name, n in job.counts.items() if n}) for job in jobs
+        ]
+
+
+COUNTED_ANEW = [
+    ("again", "complete", 3, {"succeeded": 3}),
+    ("poor", "failed", 2, {"succeeded": 1, "failed": 1}),
+    ("empty", "ready", 0, {}),
+]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_counters_of_an_older_schema_are_made_anew_from_the_units(path: Path, read_only: bool) -> None:
+    uncounted(path)
+    SqliteStore(path, read_only=read_only).close()
+    assert counted(path) == COUNTED_ANEW
+    assert schema(path)[0] == len(migrations())
+    with raw(path) as db:
+        for wrong in ("failed = -1", "succeeded = total + 1", "cancelled = -1"):
+            with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+                db.execute(f"UPDATE jobs SET {wrong}")
+
+
+@pytest.mark.parametrize("after", range(count(migrations()[UNCOUNTED]) + 1))
+def test_a_kill_while_counters_are_made_anew_costs_nothing(path: Path, after: int) -> None:
+    uncounted(path)
+    script = """
+import os, signal, sys
+from pathlib import Path
+from headway.stores import sqlite_file
+
+def killing(script, statements=sqlite_file.statements):
+    for number, statement in enumerate(statements(script)):
+        if number == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield statement
+    os.kill(os.getpid(), signal.SIGKILL)
+
+sqlite_file.statements = killing
+sqlite_file.CACHE_KB = 4
+sqlite_file.SqliteFile(Path(sys.argv[1]))
+"""
+    assert run(script, path, after).returncode == -9
+    assert schema(path)[0] == UNCOUNTED
+    assert counted(path) == COUNTED_ANEW

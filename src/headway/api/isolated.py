@@ -12,6 +12,7 @@ from headway.api.served import RetryOn
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
+from headway.executors.details import details_of, recorded
 from headway.executors.limit_detection import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work
 from headway.executors.ran import Ran
@@ -27,6 +28,7 @@ class Isolated:
         retry_on: RetryOn,
         *,
         give_up: Callable[[Exception], None],
+        on_record: bool,
         recycle_after: int,
         memory_ceiling: int,
         memory_limit: int,
@@ -34,7 +36,7 @@ class Isolated:
     ) -> None:
         self._packer = Packer()
         given = self._packer.pack((call, retry_on), "callable")
-        self._give_up = give_up
+        self._give_up, self._on_record = give_up, on_record
         work = Work("headway.api.served:calls", given, main=True)
         self._pool = ProcessPool(
             work,
@@ -54,6 +56,8 @@ class Isolated:
             return Outcome(Kind.INVALID, message=error.message)
         ran = await self._pool.run(payload, timeout_s, fresh=flight.alone)
         flight.usage, flight.rate_limit = ran.outcome.usage, ran.rate_limit
+        if self._on_record:
+            flight.details = await recorded(details_of(ran))
         if ran.end == "value":
             return self._value(ran, flight)
         if ran.outcome.kind is Kind.AUTH and not self._pool.proven:

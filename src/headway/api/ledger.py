@@ -140,8 +140,8 @@ class Ledger:
             self._store.seal(job.id, 0, {}, self._source)
         return job
 
-    async def close(self, state: State) -> None:
-        """Commit what is left and end the run."""
+    async def close(self, state: State | None = None) -> None:
+        """Commit what is left and end the run. Without a state, the units' own states say it."""
         self._ticker.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -150,10 +150,19 @@ class Ledger:
         await asyncio.sleep(0)  # The last commits' callbacks.
         try:
             if self._failure is None:
-                self._store.end_run(self._job.id, self._worker, state, time.time(), {})
+                end = state or self._state_of_units()
+                self._store.end_run(self._job.id, self._worker, end, time.time(), {})
         finally:
             self._store.close()
             self._lock.__exit__(None, None, None)
+
+    def _state_of_units(self) -> State:
+        """`failed` if a unit is, `stopped` if one still waits: its lane stopped, or nobody submitted it again."""
+        job = self._store.job(self.name)
+        assert job is not None
+        if job.ended > job.good:
+            return "failed"
+        return "complete" if job.good == job.total else "stopped"
 
     # -- units ------------------------------------------------------------------------------------------------
 
@@ -175,6 +184,11 @@ class Ledger:
         route = self._desk(lane).route
         self._writer.batch.added.append((index, NewUnit(key, route, "", payload, len(payload))))
         return Kept(index)
+
+    def run_again(self, index: int, payload: bytes) -> None:
+        """A unit on record that did not succeed runs once more, with this."""
+        self._writer.batch.reopen(index, payload)
+        self._linger()
 
     def expect(self, index: int, lane: str) -> None:
         """The unit will run as soon as its lane lets it: its intent may be recorded ahead."""
@@ -294,9 +308,12 @@ class Ledger:
         worker: int | None = None,
         digest: str | None = None,
     ) -> None:
-        """A unit has come to its end; `then` is called once that is durable."""
+        """A unit has come to its end; `then` is called once that is durable.
+
+        One that waited for another try, and whose lane or run stopped, stays pending: its last attempt is on record.
+        """
         batch = self._writer.batch
-        if end is DONE or flight.outcome is not None:
+        if end is DONE or (flight.outcome is not None and flight.recorded != flight.attempts):
             if end is DONE:
                 change = Change(_SUCCEEDED, finished_utc=time.time())
             else:
@@ -332,6 +349,9 @@ class Ledger:
             None if used is None else used.cost_usd, flight.charged, _limit_met(flight), worker,
         )  # fmt: skip
         keep_attempt(self._writer.batch, desk.route, attempt, change)
+        flight.recorded = flight.attempts
+        if flight.details:
+            self._writer.batch.notes.append((index, number, flight.details))
 
     # -- commits ----------------------------------------------------------------------------------------------
 

@@ -468,6 +468,7 @@ def _isolated(
         options.workers,
         options.retry.on,
         give_up=give_up,
+        on_record=options.db is not None,
         recycle_after=options.recycle_after,
         memory_ceiling=options.memory_ceiling,
         memory_limit=options.memory_limit,
@@ -501,4 +502,11 @@ def invoker(
         value = await threads.run(lambda: call(item))
         return await value if inspect.isawaitable(value) else value
 
+    async def wholly_in_thread(item: T) -> Any:
+        return await threads.run(lambda: finished(call, item))
+
+    if isolation == "thread":
+        from headway.api.served import finished
+
+        return wholly_in_thread
     return inline if isolation == "inline" else in_thread

@@ -13,82 +13,47 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from os import PathLike
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from headway.api.attempt import current
 from headway.api.changes import UNITS, Changes, digest_of
 from headway.api.checks import (
-    brief,
     must_be_function,
     must_be_number,
     must_be_text,
     must_be_whole,
-    named,
     path_of,
 )
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.interrupts import say
-from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.options import detector_of
+from headway.api.pool_records import KEEPING, as_json, details_of, encoded
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
+from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status
-from headway.engine.calls import Calls, End, Flight
+from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
+from headway.executors.details import recorded
 from headway.executors.limit_detection import LIMITS, Evidence, in_report, in_result
 from headway.providers.limit import Limit
 from headway.providers.messages import shown
 from headway.providers.seen import Facts
-from headway.stores.records import State
 
 _log: Final = logging.getLogger("headway")
 LANE: Final = "workers"
+#: Units that may wait for another try at once, beside those that have a worker: as many as `map` reads ahead.
+MOST_WAITING: Final = 1_000
 
-
-@dataclass(slots=True)
-class WorkerResult:
-    """What a worker brings back."""
-
-    success: bool
-    output: Any = None
-    error: str = ""
-    execution_time: float = 0.0
-    output_files: list[str] = field(default_factory=list)
-    rendered_prompt: str = ""
-    conversation: list[dict[str, Any]] = field(default_factory=list)
-    session_id: str = ""
-    cost_usd: float = 0.0
-
-
-@dataclass(slots=True)
-class WorkUnit:
-    """A piece of work. `status` and `result` are filled in as it goes."""
-
-    id: str
-    payload: Any = None
-    status: str = "pending"
-    result: WorkerResult | None = None
-
-
-class Worker(Protocol):
-    """Whatever does the work: `execute` runs in a thread, or on a loop where it is asynchronous."""
-
-    def execute(self, prompt: str, payload: Any, timeout: float) -> Any:
-        """Do one unit; returns a `WorkerResult`."""
-
-
-#: Results on record; of what JSON cannot say, its text.
-_KEEPING: Final = Keeping(WorkerResult, repr)
 
 Callback = Callable[[Any, WorkerResult], object]
 
@@ -96,13 +61,15 @@ Callback = Callable[[Any, WorkerResult], object]
 class _Work:
     """One unit on its way."""
 
-    __slots__ = ("digest", "kept", "over", "prompt", "result", "slot", "unit", "view")
+    __slots__ = ("digest", "kept", "over", "placed", "prompt", "result", "slot", "unit", "view")
 
     def __init__(self, unit: Any, view: WorkUnit, prompt: str) -> None:
         self.unit, self.view, self.prompt = unit, view, prompt
         self.kept: Kept | None = None
         self.digest: str | None = None
         self.slot: int | None = None
+        #: Whether it has a worker or is about to get one; while it waits for another try it has none.
+        self.placed = True
         #: Whether its end was told: that is done once, whatever fails.
         self.over = False
         self.result: WorkerResult | None = None
@@ -161,6 +128,9 @@ class WorkerPool:
         self._detector = detector_of(failure_logs, limit_exit_codes)
         self._changed = threading.Condition()
         self._active = 0
+        #: How many of those have a worker, or are about to get one; and whether a caller was told that a slot is free.
+        self._placed = 0
+        self._offered = False
         self._calling_back = 0
         #: Ids of what has no end yet: two units of one id at once would be one.
         self._under_way: set[str] = set()
@@ -171,7 +141,6 @@ class WorkerPool:
         self._slots: list[int] = []
         self._made = 0
         self._failure: Exception | None = None
-        self._failed_units = 0
         self._interrupted = False
         #: Made here, where the caller's line is known.
         self._changes = Changes(UNITS)
@@ -198,32 +167,49 @@ class WorkerPool:
         self._running = True
 
     def submit_work_unit(self, unit: Any, prompt: str) -> bool:
-        """Hand over a unit; False when every worker is busy.
+        """Hand over a unit; False when every worker is busy. A unit that waits for another try keeps no worker busy.
 
         A unit is a `WorkUnit`, a mapping or an object with an `id` (and a `payload`), or just its id. One that is on
         record as succeeded is not run again: its callback hears of the kept result.
         """
-        view = _view(unit)
+        view = view_of(unit)
         with self._changed:
             if not self._running:
                 raise UsageError("the pool is not running", hint="call start() first")
             if self._failure is not None:
                 raise self._failure
-            if self._active >= self._max_workers:
+            if not (self._offered or self._has_slot()):
                 return False
             if view.id in self._under_way:
                 raise UsageError(f"the unit '{view.id}' is under way already", hint="an id names one unit")
             self._under_way.add(view.id)
             self._active += 1
+            self._placed += 1
+            self._offered = False
         work = _Work(unit, view, prompt)
         self._background.soon(lambda: self._submit(work))
         return True
 
     def wait_for_available_slot(self, timeout: float | None = None) -> bool:
-        """Wait until a unit can be submitted; False when that took too long."""
+        """Wait until a unit can be submitted; False when that took too long.
+
+        The next unit is accepted then, even where one that waited for another try gets the worker first.
+        """
         timeout = _wait_s(timeout)
         with self._changed:
-            return self._changed.wait_for(lambda: self._active < self._max_workers, timeout)
+            self._offered = self._changed.wait_for(self._has_slot, timeout)
+            return self._offered
+
+    def _has_slot(self) -> bool:
+        return self._placed < self._max_workers and self._active - self._placed < MOST_WAITING
+
+    def _place(self, work: _Work, placed: bool) -> None:
+        """A unit gets a worker, or gives up its own to wait."""
+        if work.placed is not placed:
+            with self._changed:
+                work.placed = placed
+                self._placed += 1 if placed else -1
+                self._changed.notify_all()
 
     def wait_for_completion(self, timeout: float | None = None) -> bool:
         """Wait until nothing is under way and every callback has returned; False when that took too long."""
@@ -296,7 +282,8 @@ class WorkerPool:
             with in_python("store"):
                 ledger.begin(lambda: calls.lanes, self._lost_records)
             self._ledger = ledger
-            calls.opened, calls.noted, calls.requeued = ledger.recall, ledger.note, self._requeued
+            calls.opened, calls.noted = ledger.recall, ledger.note
+        self._calls.requeued = self._requeued
         self._slots = [self._new_slot() for _ in range(self._max_workers)]
 
     def _new_slot(self) -> int:
@@ -310,8 +297,7 @@ class WorkerPool:
         if self._ledger is not None:
             for slot in self._slots:
                 self._ledger.set_worker(slot, "terminated")
-            failed: State = "failed" if self._failed_units else "complete"
-            await self._ledger.close("interrupted" if self._interrupted else failed)
+            await self._ledger.close("interrupted" if self._interrupted else None)
 
     def _submit(self, work: _Work) -> None:
         assert self._calls is not None
@@ -319,23 +305,32 @@ class WorkerPool:
             if self._ledger is not None:
                 key = work.view.id
                 given = {"prompt": work.prompt, "payload": work.view.payload}
-                work.kept = self._ledger.known([key], ours=True).get(key) or self._ledger.add(
-                    key, LANE, _json(given)
-                )
+                known = self._ledger.known([key], ours=True).get(key)
+                work.kept = known or self._ledger.add(key, LANE, as_json(given))
                 if work.kept.value is not None:
                     self._changes.compare(key, given, work.kept.digest)
-                    work.result = _KEEPING.found(work.kept.value)
+                    work.result = KEEPING.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
+                if known is not None:
+                    self._ledger.run_again(known.index, as_json(given))
                 work.digest = digest_of(given)  # Now: a worker may write into it.
             work.view.status = "assigned"
             self._calls.submit(
                 LANE,
-                lambda flight: self._attempt_and_look(work, flight),
+                lambda flight: self._try(work, flight),
                 lambda flight, end: self._ended(work, flight, end),
             )
         except Exception as error:
             self._over(work, Status.FAILED, WorkerResult(False, error=f"{type(error).__name__}: {error}"))
+
+    async def _try(self, work: _Work, flight: Flight) -> Outcome:
+        """One attempt, and what it leaves for the records."""
+        self._place(work, True)
+        outcome = await self._attempt_and_look(work, flight)
+        if work.kept is not None:
+            flight.details = await recorded(details_of(work.prompt, work.result))
+        return outcome
 
     async def _attempt_and_look(self, work: _Work, flight: Flight) -> Outcome:
         """One attempt; where it failed, its logs and output files are searched for a rate limit."""
@@ -421,7 +416,11 @@ class WorkerPool:
 
     def _requeued(self, flight: Flight, command: Requeue) -> None:
         work = flight.value
-        if isinstance(work, _Work) and self._ledger is not None and work.kept is not None:
+        if not isinstance(work, _Work):
+            return
+        work.view.status = "pending"
+        self._place(work, False)
+        if self._ledger is not None and work.kept is not None:
             wait_s = command.not_before - asyncio.get_running_loop().time()
             number = work.kept.attempts + flight.attempts
             self._ledger.tried(work.kept.index, number, flight, wait_s, command.reason, work.slot)
@@ -432,8 +431,9 @@ class WorkerPool:
             self._over(work, end.status, result)
             return
         number = work.kept.attempts + flight.attempts
+        value = encoded(result) if end is DONE else None
         self._ledger.ended(
-            work.kept.index, number, flight, end, _recorded(result), lambda _, end: self._over(work, end.status, result), work.slot, work.digest
+            work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
 
     def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
@@ -442,12 +442,12 @@ class WorkerPool:
             return
         work.over = True
         good = status is Status.SUCCEEDED
-        self._failed_units += not good
         work.view.status, work.view.result = str(status), result
         callback = self._on_complete if good else self._on_failed
         with self._changed:
             self._under_way.discard(work.view.id)
             self._active -= 1
+            self._placed -= work.placed
             self._calling_back += callback is not None
             self._changed.notify_all()
         if callback is not None:
@@ -467,7 +467,7 @@ class WorkerPool:
         reworded(error, "store")
         with self._changed:
             self._failure = error
-            self._active = 0
+            self._active = self._placed = 0
             self._changed.notify_all()
 
 
@@ -490,40 +490,3 @@ def _wait_s(timeout: float | None) -> float | None:
         return None
     must_be_number(timeout, "timeout", "it is seconds, 0 or more; None waits until it is so")
     return min(timeout, threading.TIMEOUT_MAX)
-
-
-def _view(unit: Any) -> WorkUnit:
-    """The unit as the pool sees it; a `WorkUnit` is filled in, everything else is left alone."""
-    if isinstance(unit, WorkUnit | str):
-        view = WorkUnit(unit) if isinstance(unit, str) else unit
-        given: object = view.id
-        if not isinstance(given, str) or not given:
-            raise UsageError(f"the id of the unit is {brief(given)}", hint="it is a text that is not empty")
-        return view
-    found = (
-        unit
-        if isinstance(unit, Mapping)
-        else {"id": getattr(unit, "id", None), "payload": getattr(unit, "payload", None)}
-    )
-    if found.get("id") in (None, ""):
-        raise UsageError(
-            f"unit is {named(unit)} and has no id",
-            hint="give it one: WorkUnit('…'), {'id': …} or an object with .id",
-        )
-    return WorkUnit(str(found["id"]), found.get("payload"))
-
-
-def _recorded(result: WorkerResult) -> bytes:
-    """A result for the records; where JSON cannot say it at all, its texts."""
-    try:
-        return _KEEPING.kept(result)[0]
-    except (TypeError, ValueError, RecursionError, UnicodeError, msgspec.ValidationError):
-        plain = WorkerResult(
-            bool(result.success), repr(result.output), repr(result.error), result.execution_time
-        )
-        return _KEEPING.kept(plain)[0]
-
-
-def _json(value: Any) -> bytes:
-    """As JSON; what JSON cannot say as its text."""
-    return msgspec.json.encode(value, enc_hook=repr)

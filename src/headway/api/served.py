@@ -12,7 +12,8 @@ import inspect
 import pickle
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -86,7 +87,7 @@ class _Attempt:
 
 
 class _Runner:
-    """Calls, and finishes what an asynchronous callable began."""
+    """Calls, and runs what an asynchronous callable returns on one loop that stays: a worker has one thread."""
 
     def __init__(self) -> None:
         self._loop: asyncio.Runner | None = None
@@ -97,11 +98,18 @@ class _Runner:
             return value
         if self._loop is None:
             self._loop = asyncio.Runner()
+        # A runner keeps the context of its first call, in which another attempt is current.
+        return self._loop.run(_awaited(value), context=copy_context())
 
-        async def waited() -> Any:
-            return await value
 
-        return self._loop.run(waited())
+def finished(call: Callable[..., Any], *given: Any) -> Any:
+    """Call in a thread that serves one call; an asynchronous callable gets an event loop there."""
+    value = call(*given)
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
@@ -128,23 +136,70 @@ def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
     return serve
 
 
+class _Row:
+    """One call of a function for `kind = "python"`: its payload and its value are JSON."""
+
+    __slots__ = ("attempt", "context", "given")
+
+    def __init__(self, payload: bytes, model: str, *, with_context: bool) -> None:
+        self.attempt, self.context = _Attempt(), Context(model)
+        current.set(self.attempt)
+        value = msgspec.json.decode(payload)
+        self.given = (value, self.context) if with_context else (value,)
+
+    def returned(self, value: Any) -> Served:
+        return _as_json(value, self.attempt.usage, self.context)
+
+    def raised(self, error: BaseException) -> Served:
+        note = failed(error, self.attempt.usage, ())
+        note.messages, note.files = _plain(self.context.messages), self.context.files
+        return b"", note
+
+
 def rows(target: str, model: str, root: str) -> Serve:
-    """For `kind = "python"`: payloads and values are JSON. `root` is the directory of headway.toml."""
+    """For `kind = "python"` in worker processes. `root` is the directory of headway.toml."""
+    return _rows(target, model, root, _Runner())
+
+
+def rows_in_threads(target: str, model: str, root: str) -> Serve:
+    """The same in threads, one a call."""
+    return _rows(target, model, root, finished)
+
+
+def _rows(target: str, model: str, root: str, run: Callable[..., Any]) -> Serve:
     function = found(target, root)
     with_context = _asks_for_context(function)
-    run = _Runner()
 
     def serve(payload: bytes) -> Served:
-        attempt, context = _Attempt(), Context(model)
-        current.set(attempt)
+        row = _Row(payload, model, with_context=with_context)
         try:
-            given = msgspec.json.decode(payload)
-            value = run(function, given, context) if with_context else run(function, given)
+            value = run(function, *row.given)
         except BaseException as error:
-            note = failed(error, attempt.usage, ())
-            note.messages, note.files = _plain(context.messages), context.files
-            return b"", note
-        return _as_json(value, attempt.usage, context)
+            return row.raised(error)
+        return row.returned(value)
+
+    return serve
+
+
+def rows_inline(target: str, model: str, root: str) -> Callable[[bytes], Awaitable[Served]]:
+    """The same on the running event loop. Asynchronous functions run side by side and can be cancelled."""
+    function = found(target, root)
+    with_context = _asks_for_context(function)
+
+    async def serve(payload: bytes) -> Served:
+        row = _Row(payload, model, with_context=with_context)
+        try:
+            value = function(*row.given)
+            if inspect.isawaitable(value):
+                value = await value
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return row.raised(error)
+        except BaseException as error:
+            return row.raised(error)
+        return row.returned(value)
 
     return serve
 

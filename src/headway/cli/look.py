@@ -171,7 +171,7 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         return
     if programs.is_one(chosen):
         _show_head(facts, f"lane {route.provider}", attempts)
-        programs.show_unit(chosen, body, result)
+        programs.show_unit(chosen, body, result, told=bool(notes))
         return
     _show_head(facts, f"{route.provider}/{route.model} {path}", attempts)
     _show_exchange(facts)
@@ -186,6 +186,7 @@ def _repair(repair: Any) -> dict[str, Any]:
 def _show_head(facts: dict[str, Any], where: str, attempts: list[Any]) -> None:
     """Which unit it is, and every attempt at it."""
     from headway.cli import session
+    from headway.cli.details import show_details
 
     status = facts["result"]["headway"]["status"]
     click.echo(f"{facts['custom_id']} (unit {facts['unit']} of {facts['job']}): {status}")
@@ -200,7 +201,7 @@ def _show_head(facts: dict[str, Any], where: str, attempts: list[Any]) -> None:
         click.echo(
             f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}{found}"
         )
-        _show_note(facts["notes"].get(attempt.number, {}))
+        show_details(facts["notes"].get(attempt.number, {}))
 
 
 def _show_exchange(facts: dict[str, Any]) -> None:
@@ -221,20 +222,6 @@ def _show_exchange(facts: dict[str, Any]) -> None:
     answer = result["response"]["body"] if result["response"] else result["error"]
     click.echo("answer:" if result["response"] else "error:")
     click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
-
-
-def _show_note(note: dict[str, Any]) -> None:
-    """What a worker left behind: what it printed goes below its name, line by line."""
-    for name, value in note.items():
-        if not isinstance(value, str):
-            value = msgspec.json.encode(value).decode()
-        lines = value.splitlines()
-        if len(lines) < 2:
-            click.echo(f"    {name}: {value.strip()}")
-            continue
-        click.echo(f"    {name}:")
-        for line in lines:
-            click.echo(f"      {line}")
 
 
 @click.command(

@@ -16,6 +16,10 @@ from headway.stores.records import Job
 _MADE_BY: Final = {"map": "headway.map", "pool": "headway.WorkerPool"}
 #: How `headway.map` marks a value with bytes in it: where they are, and the value with base64 in their places.
 _BYTES: Final = "$bytes"
+#: What a worker's result has that its attempt shows: always, and with its conversation.
+_OF_ATTEMPTS: Final = (
+    "success", "execution_time", "cost_usd", "rendered_prompt", "conversation", "session_id", "output_files",
+)  # fmt: skip
 
 
 def is_one(job: Job) -> bool:
@@ -54,11 +58,11 @@ def facts(job: Job, key: str, result: dict[str, Any]) -> dict[str, Any]:
     return {**told, "exception": result["error"]["message"]}
 
 
-def show_unit(job: Job, asked: bytes, result: dict[str, Any]) -> None:
-    """What went in, and what came out."""
+def show_unit(job: Job, asked: bytes, result: dict[str, Any], *, told: bool) -> None:
+    """What went in, and what came out. `told`: the attempts have shown their prompts and conversations."""
     work = msgspec.json.decode(asked)
     if isinstance(work, dict) and job.kind == "pool":
-        for name in ("prompt", "payload"):
+        for name in ("payload",) if told else ("prompt", "payload"):
             _show(name, work.get(name))
     if not result["response"]:
         error = result["error"]
@@ -73,7 +77,7 @@ def show_unit(job: Job, asked: bytes, result: dict[str, Any]) -> None:
         value = value["value"]
     if job.kind == "pool" and isinstance(value, dict):
         for name, part in value.items():
-            if name not in ("success", "execution_time", "cost_usd"):  # The attempt has told them.
+            if name not in (_OF_ATTEMPTS if told else _OF_ATTEMPTS[:3]):
                 _show(name, part)
         return
     click.echo(f"value{base64}:")

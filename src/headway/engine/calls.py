@@ -57,8 +57,8 @@ class Flight:
     """One unit from its submission to its end. `call` makes one attempt and says how it went."""
 
     __slots__ = (
-        "alone", "attempts", "call", "charged", "ended", "error", "final", "index", "lane", "outcome", "rate_limit", "started_at", "task",
-        "usage", "value",
+        "alone", "attempts", "call", "charged", "details", "ended", "error", "final", "index", "lane", "outcome", "rate_limit", "recorded",
+        "started_at", "task", "usage", "value",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +78,10 @@ class Flight:
         self.outcome: Outcome | None = None
         #: The limit that it met, where that is known better than from the outcome.
         self.rate_limit: RateLimit | None = None
+        #: What the last attempt leaves behind for the records, as `executors.details` writes it.
+        self.details = b""
+        #: The attempt that went on record last, so that none goes there twice.
+        self.recorded = 0
         #: When the last attempt began (time.monotonic), and what the lane's meters set aside for it.
         self.started_at = 0.0
         self.charged: Costs = NO_COSTS
@@ -235,6 +239,7 @@ class Calls(Turns):
         flight.started_at = monotonic()
         flight.charged = self._scheduler.out[flight.index].charged
         flight.error = flight.usage = flight.outcome = flight.rate_limit = None
+        flight.details = b""
         flight.task = self._loop.create_task(self._attempt(flight))
 
     async def _attempt(self, flight: Flight) -> None:

@@ -16,22 +16,22 @@ import msgspec
 from headway.config import WorkersConfig
 from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
+from headway.executors.details import details_of, recorded
 from headway.executors.frames import Note
 from headway.executors.limit_detection import LimitDetector
 from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
 from headway.providers.base import Admitted, Answer, Request
-from headway.providers.messages import shown, without_secrets
+from headway.providers.messages import shown
 
 #: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
 SERVED: Final = "headway.api.served:rows"
-#: How much of each stream is kept on record.
-KEPT: Final = 4096
+_IN_THREADS: Final = "headway.api.served:rows_in_threads"
+_INLINE: Final = "headway.api.served:rows_inline"
 #: As a server that has done what it was asked for.
 OK: Final = 200
 
-Serve = Callable[[bytes], tuple[bytes, Note | None]]
 Run = Callable[[Request, float], Awaitable[Ran]]
 
 
@@ -76,9 +76,9 @@ class PythonAdapter:
         """One unit, once."""
         ran = await self._ahead.run(lambda: self._one(request, timeout_s), lambda: admitted(None, None))
         if ran.end == "value":
-            return Answer(ran.outcome, OK, body=ran.value, note=_note(ran))
+            return Answer(ran.outcome, OK, body=ran.value, note=await recorded(details_of(ran)))
         outcome = msgspec.structs.replace(ran.outcome, message=shown(ran.outcome.message))
-        return Answer(outcome, rate_limit=ran.rate_limit, note=_note(ran))
+        return Answer(outcome, rate_limit=ran.rate_limit, note=await recorded(details_of(ran)))
 
     async def _one(self, request: Request, timeout_s: float) -> Ran:
         if self._run is None:
@@ -113,21 +113,6 @@ class PythonAdapter:
             await self._pool.close()
 
 
-def _note(ran: Ran) -> bytes:
-    """What is kept of a unit beside its value: the ends of what it printed, and of a failure how it came about."""
-    note: dict[str, Any] = {}
-    if ran.outcome.kind is not None and ran.memory:
-        note["memory_mb"] = round(ran.memory / 1e6, 1)
-    for name, said in (("stdout", ran.stdout), ("stderr", ran.stderr), ("trace", ran.trace.encode())):
-        if said.strip():
-            note[name] = without_secrets(said[-KEPT:].decode("utf-8", errors="replace"))
-    if ran.messages:
-        note["messages"] = ran.messages
-    if ran.files:
-        note["files"] = ran.files
-    return msgspec.json.encode(note) if note else b""
-
-
 def with_root(root: str) -> None:
     """Let the target import modules beside headway.toml; a worker gets this path with the rest.
 
@@ -138,11 +123,14 @@ def with_root(root: str) -> None:
 
 
 class _Here:
-    """In this process: no death is survived, and a thread that is past its timeout is left alone."""
+    """In this process: no death is survived, and a thread that is past its timeout is left alone.
+
+    Inline, an asynchronous function runs on the engine's loop and is cancelled at its timeout; any other blocks the loop.
+    """
 
     def __init__(self, given: tuple[Any, ...], find_limit: Callable[[Ran], Ran], *, threads: bool) -> None:
         self._given, self._find_limit, self._threads = given, find_limit, threads
-        self._serve: Serve | None = None
+        self._serve: Callable[[bytes], Any] | None = None
         self._lock = threading.Lock()
 
     async def run(self, request: Request, timeout_s: float) -> Ran:
@@ -150,12 +138,11 @@ class _Here:
         payload = request.body
         began_utc, began_at = time.time(), time.monotonic()
         try:
-            if not self._threads:
-                value, note = self._served(payload)
-            else:
-                value, note = await asyncio.wait_for(_in_thread(lambda: self._served(payload)), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                value, note = await self._served(payload)
         except TimeoutError:
-            text = f"no result within {timeout_s:g} s; its thread was left alone"
+            left = "its thread was left alone" if self._threads else "it was cancelled"
+            text = f"no result within {timeout_s:g} s; {left}"
             late = Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
             return self._find_limit(late)
         except Exception as error:
@@ -176,15 +163,20 @@ class _Here:
             return _said(error)
         return ""
 
-    def _loaded(self) -> Serve:
+    def _loaded(self) -> Callable[[bytes], Any]:
         with self._lock:
             if self._serve is None:
-                module, _, name = SERVED.partition(":")
+                module, _, name = (_IN_THREADS if self._threads else _INLINE).partition(":")
                 self._serve = getattr(import_module(module), name)(*self._given)
             return self._serve
 
-    def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
-        return self._loaded()(payload)
+    async def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
+        served: tuple[bytes, Note | None]
+        if self._threads:
+            served = await _in_thread(lambda: self._loaded()(payload))
+        else:
+            served = await self._loaded()(payload)
+        return served
 
 
 def _said(error: BaseException) -> str:

@@ -16,6 +16,11 @@ _SECRETS: Final = (
         r"(?i)\b(bearer |(?:api[-_]?key|access[-_]?token|authorization|[?&]key)['\"]?[=:] ?['\"]?)[\w\-./+]{8,2000}"
     ),
 )
+#: One of these is in every text that has such a key, in lower case.
+_MARKS: Final = (
+    "sk-", "gsk_", "xai-", "fw_", "aiza", "akia", "asia", "ya29.", "eyj", "bearer ", "apikey", "api-key", "api_key", "accesstoken",
+    "access-token", "access_token", "authorization", "?key", "&key",
+)  # fmt: skip
 _SPACE: Final = re.compile(r"\s+")
 
 
@@ -24,6 +29,12 @@ def without_secrets(text: str) -> str:
     for secret in _SECRETS:
         text = secret.sub(r"\1…", text)
     return text
+
+
+def may_have_secrets(text: str) -> bool:
+    """Whether `without_secrets` might change it; for long texts, of which most have none, that is soon known."""
+    lower = text.lower()
+    return any(mark in lower for mark in _MARKS)
 
 
 def shown(message: str, *, otherwise: str = "") -> str:

@@ -6,6 +6,7 @@ stands where it does.
 
 from __future__ import annotations
 
+from headway.errors import StoreError
 from headway.stores.records import USED, Attempt, Change, Event, NewUnit, Repair, State, Use
 
 
@@ -14,7 +15,7 @@ class Batch:
 
     __slots__ = (
         "added", "answers", "attempts", "caching", "claims", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
-        "notes", "released", "repairs", "running", "state", "units", "uses", "worker", "workers",
+        "notes", "released", "reopened", "repairs", "running", "state", "units", "uses", "worker", "workers",
     )  # fmt: skip
 
     def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
@@ -31,6 +32,8 @@ class Batch:
         #: index → when it was sent.
         self.running: dict[int, float] = {}
         self.released: list[int] = []
+        #: index → what the unit is run with now, None: as before. Applied before all else but `added`.
+        self.reopened: dict[int, bytes | None] = {}
         self.units: list[tuple[int, Change]] = []
         self.attempts: list[Attempt] = []
         #: (index, status code, request id, body)
@@ -54,7 +57,7 @@ class Batch:
 
     def __bool__(self) -> bool:
         return bool(
-            self.added or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
+            self.added or self.reopened or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
             or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
         )  # fmt: skip
 
@@ -66,6 +69,10 @@ class Batch:
         """It is not sent after all."""
         if self.intents.pop(index, None) is None:
             self.released.append(index)
+
+    def reopen(self, index: int, request: bytes | None = None) -> None:
+        """The unit runs again, after whatever end it had but a good one; the job counts that end no more."""
+        self.reopened[index] = request
 
     def use(self, route: int) -> Use:
         """Where to add what an attempt came to."""
@@ -98,3 +105,11 @@ class Batch:
         """A unit ended with the one that it follows."""
         self.followed.append(index)
         self.count(change.status)
+
+
+def uncountable(job: int) -> StoreError:
+    """The error of a batch after which more units of a job would have ended than it has, or fewer than none."""
+    return StoreError(
+        f"a change to job {job} does not fit its counters, and was not recorded",
+        hint="this is a bug in headway: please report it; what was committed is safe",
+    )

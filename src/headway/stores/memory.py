@@ -17,7 +17,7 @@ import msgspec
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.base import free_name
-from headway.stores.batch import Batch
+from headway.stores.batch import Batch, uncountable
 from headway.stores.memory_cache import MemoryCache
 from headway.stores.records import (
     COUNTED,
@@ -44,6 +44,8 @@ from headway.stores.records import (
 )
 
 _OPEN = ("pending", "assigned", "running")
+#: The ends that a unit may leave again.
+_REOPENED = ("failed", "timed_out", "skipped", "cancelled")
 
 
 class _Unit:
@@ -82,6 +84,12 @@ class _Unit:
     def sent_utc(self) -> float | None:
         """When the present attempt was sent, if it is known to have been."""
         return self.started_utc if self.status == "running" else None
+
+    def run_again(self, request: bytes | None) -> None:
+        if self.status in _REOPENED:
+            self.reopen()
+        if request is not None:
+            self.new = msgspec.structs.replace(self.new, body=request)
 
     def reopen(self) -> None:
         self.status = Status.PENDING
@@ -417,6 +425,12 @@ class MemoryStore:
 
     def commit(self, batch: Batch) -> None:
         units = self._units[batch.job]
+        for index in batch.reopened:
+            if (status := units[index].status) in _REOPENED:
+                batch.count(status, -1)
+        self._must_fit(batch)
+        for index, request in batch.reopened.items():
+            units[index].run_again(request)
         if batch.added:
             self.add_units(batch.job, batch.added[0][0], [unit for _, unit in batch.added])
             self._edit(batch.job, total=len(units))
@@ -436,6 +450,13 @@ class MemoryStore:
         if batch.caching:
             self.cache.keep(batch)
         self._commit_rest(batch)
+
+    def _must_fit(self, batch: Batch) -> None:
+        """Before anything is changed: a batch is whole or not at all."""
+        job = self._jobs[batch.job]
+        ends = [n + batch.counts.get(name, 0) for name, n in job.counts.items()]
+        if min(ends) < 0 or sum(ends) > job.total + len(batch.added):
+            raise uncountable(batch.job)
 
     def _apply(self, unit: _Unit, change: Change) -> None:
         unit.status = change.status

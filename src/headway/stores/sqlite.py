@@ -18,7 +18,7 @@ import msgspec
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.base import free_name
-from headway.stores.batch import Batch
+from headway.stores.batch import Batch, uncountable
 from headway.stores.records import (
     COUNTED,
     USED,
@@ -374,12 +374,22 @@ class SqliteStore:
         return sorted(found, key=lambda start: start.at_utc)
 
     def commit(self, batch: Batch) -> None:
+        try:
+            self._commit(batch)
+        except sqlite3.IntegrityError as error:
+            if "CHECK" in str(error):
+                raise uncountable(batch.job) from error
+            raise
+
+    def _commit(self, batch: Batch) -> None:
         base = batch.job << SHIFT
         sql = self._sql
         with self._transaction() as db:
             intents = batch.intents
             if batch.added:
                 intents = self._commit_added(db, batch)
+            if batch.reopened:
+                self._commit_reopened(db, batch)
             if batch.attempts:
                 attempts = [_attempt_row(base, batch.worker, attempt) for attempt in batch.attempts]
                 each(db, sql["add_attempt"], attempts)
@@ -408,6 +418,15 @@ class SqliteStore:
         self._add_units(db, (batch.job << SHIFT) + first, units, lanes)
         db.execute(self._sql["set_total"], (last + 1, batch.job))
         return {index: lane for index, lane in intents.items() if index < first}
+
+    def _commit_reopened(self, db: sqlite3.Connection, batch: Batch) -> None:
+        base, sql = batch.job << SHIFT, self._sql
+        uids = [base + index for index in batch.reopened]
+        for status, n in db.execute(sql["count_reopened"], (_json(uids),)).fetchall():
+            batch.count(status, -n)
+        db.executemany(sql["reopen_unit"], [(uid,) for uid in uids])
+        requests = [(body, base + index) for index, body in batch.reopened.items() if body is not None]
+        db.executemany(sql["set_request"], requests)
 
     def _commit_rest(self, db: sqlite3.Connection, batch: Batch) -> None:
         """What comes once in a while, and the counters."""

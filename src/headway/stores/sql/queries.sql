@@ -141,6 +141,18 @@ WHERE uid BETWEEN ? AND ? AND status NOT IN ('pending', 'succeeded', 'cached');
 UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
 WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out', 'assigned', 'running');
 
+-- name: count_reopened
+SELECT status, count(*) FROM units
+WHERE uid IN (SELECT value FROM json_each(?)) AND status IN ('failed', 'timed_out', 'skipped', 'cancelled')
+GROUP BY status;
+
+-- name: reopen_unit
+UPDATE units SET status = 'pending', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = NULL
+WHERE uid = ? AND status IN ('failed', 'timed_out', 'skipped', 'cancelled');
+
+-- name: set_request
+UPDATE requests SET body = ? WHERE uid = ?;
+
 -- name: put_back
 UPDATE units SET status = 'pending' WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
 

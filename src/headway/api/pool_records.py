@@ -1,0 +1,60 @@
+"""How a worker pool's attempts and results go on record."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from headway.api.keeping import Keeping
+from headway.api.work_units import WorkerResult
+from headway.executors.details import Details, text_of
+
+#: Results on record; of what JSON cannot say, its text.
+KEEPING: Final = Keeping(WorkerResult, text_of)
+
+
+def details_of(prompt: str, result: WorkerResult | None) -> Details:
+    """The prompt as it was sent, the conversation, the session; of a failure also what it returned nonetheless.
+
+    `prompt` is what was submitted: the worker may have rendered another from it. Its result is data from outside, so each
+    field may be of any type.
+    """
+    if result is None:
+        return Details(prompt=_text(prompt))
+    return Details(
+        prompt=_text(result.rendered_prompt) or _text(prompt),
+        messages=_list(result.conversation),
+        session_id=_text(result.session_id),
+        files=[_text(each) for each in _list(result.output_files)],
+        output=None if result.success else result.output,
+    )
+
+
+def _text(value: Any) -> str:
+    try:
+        return value if isinstance(value, str) else "" if value is None else str(value)
+    except Exception:  # Its own text cannot be made.
+        return f"a {type(value).__name__}"
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None or isinstance(value, str):
+        return [value] if value else []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def encoded(result: WorkerResult) -> bytes:
+    """A result for the records; where JSON cannot say it at all, its texts."""
+    try:
+        return KEEPING.kept(result)[0]
+    except Exception:
+        plain = WorkerResult(
+            bool(result.success), text_of(result.output), text_of(result.error), result.execution_time
+        )
+        return KEEPING.kept(plain)[0]
+
+
+def as_json(value: Any) -> bytes:
+    """As JSON; what JSON cannot say as its text."""
+    return msgspec.json.encode(value, enc_hook=text_of)

@@ -1,0 +1,185 @@
+"""What an attempt leaves behind besides its outcome, as it goes on record: one shape for worker pools, Python workers and agents.
+
+The record is JSON, written in the same transaction as its attempt (`Batch.notes`), and kept for every attempt. Texts are
+bounded, and keys are blotted out of them. Attempts that leave nothing have no record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from headway.executors.ran import Ran
+from headway.providers.messages import may_have_secrets, without_secrets
+
+#: How much of each stream is kept, in bytes, from its end.
+STREAM: Final = 4_096
+#: The longest single text, in characters: a long file in a tool's result fits.
+LONGEST_TEXT: Final = 256 * 1024
+#: The largest record, in bytes. A longer conversation has its long texts cut first, then its middle.
+LARGEST: Final = 4 * 1024 * 1024
+#: How texts are cut until the record fits.
+_CUTS: Final = (LONGEST_TEXT, 32 * 1024, 4 * 1024, 512)
+#: The most turns of a conversation; between the first and the last half of them the others are left out.
+MOST_TURNS: Final = 10_000
+#: A larger record is made in a thread: to look for keys in a megabyte takes up to a tenth of a second.
+_ASIDE: Final = 128 * 1024
+
+
+class Details(msgspec.Struct, frozen=True):
+    """What is known of one attempt. Empty fields are not recorded."""
+
+    #: As it was sent, after any template was filled in.
+    prompt: str = ""
+    #: For resuming the conversation.
+    session_id: str = ""
+    #: The conversation: messages, tool calls and results, in order.
+    messages: list[Any] = []
+    files: list[str] = []
+    #: What a failed attempt returned nonetheless.
+    output: Any = None
+    #: The most memory of the worker's process, for a failed attempt.
+    memory_mb: float | None = None
+    stdout: str = ""
+    stderr: str = ""
+    trace: str = ""
+
+    def recorded(self) -> bytes:
+        """As JSON for the records; empty where there is nothing to record. Never raises."""
+        fields = {
+            name: value for name in self.__struct_fields__ if not _is_empty(value := getattr(self, name))
+        }
+        if not fields:
+            return b""
+        plain = {name: _plain(value) for name, value in fields.items()}
+        said = _encode(plain)
+        if len(said) > LONGEST_TEXT:
+            plain = _fitted(plain)
+            said = _encode(plain)
+        return _encode(_each_text(plain, _without_secrets)) if may_have_secrets(said.decode()) else said
+
+
+async def recorded(details: Details) -> bytes:
+    """The same without delaying the loop for long."""
+    if _size(details.messages) + _size(details.output) + len(details.prompt) < _ASIDE:
+        return details.recorded()
+    return await asyncio.to_thread(details.recorded)
+
+
+def details_of(ran: Ran) -> Details:
+    """Of a unit that ran in a worker: the ends of what it printed, and of a failure how it came about."""
+    failed = ran.outcome.kind is not None
+    return Details(
+        messages=ran.messages,
+        files=ran.files,
+        memory_mb=round(ran.memory / 1e6, 1) if failed and ran.memory else None,
+        stdout=_end_of(ran.stdout),
+        stderr=_end_of(ran.stderr),
+        trace=_end_of(ran.trace.encode("utf-8", "replace")),
+    )
+
+
+def _end_of(said: bytes) -> str:
+    return said[-STREAM:].decode("utf-8", errors="replace") if said.strip() else ""
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list) and not value)
+
+
+_encode: Final = msgspec.json.encode
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(_encode(value, enc_hook=text_of))
+    except Exception:  # JSON cannot say it.
+        return 0
+
+
+def _plain(value: Any) -> Any:
+    """As a value that JSON has; of what JSON cannot say (a key of its own class, a list inside of itself) the text."""
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=text_of)
+        try:
+            _encode(plain)
+        except (OverflowError, UnicodeError):
+            plain = _each_text(plain, _whole_characters)
+            _encode(plain)
+    except Exception:
+        return _whole_characters(text_of(value))
+    return plain
+
+
+def text_of(value: Any) -> str:
+    """`repr` that never raises."""
+    try:
+        return repr(value)
+    except Exception:  # Its own text cannot be made.
+        return f"a {type(value).__name__}"
+
+
+def _whole_characters(text: str, name: str = "") -> str:
+    """Half of a surrogate pair cannot be written."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _without_secrets(text: str, name: str) -> str:
+    """What makes a text a secret may be its field's name: "api_key"."""
+    return without_secrets(f"{name}={text}").removeprefix(f"{name}=") if name else without_secrets(text)
+
+
+def _each_text(value: Any, change: Callable[[str, str], str], name: str = "") -> Any:
+    """With every text changed (text, name of its field), names too; integers that JSON readers do not have are texts."""
+    if isinstance(value, str):
+        return change(value, name)
+    if isinstance(value, dict):
+        return {change(key, ""): _each_text(each, change, key) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each_text(each, change) for each in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)
+    return value
+
+
+def _fitted(plain: dict[str, Any]) -> dict[str, Any]:
+    """Not larger than a record may be: without the middle of what is long, and at last without what is too large."""
+    plain = _without_larger(_with_turns(plain, MOST_TURNS), LARGEST, ("prompt", "messages"))
+    for longest in _CUTS:
+        plain = _each_text(plain, partial(_cut, longest))
+        if len(_encode(plain)) <= LARGEST:
+            return plain
+    turns = len(plain.get("messages", ()))
+    while turns > 2:
+        turns //= 2
+        short = _with_turns(plain, turns)
+        if len(_encode(short)) <= LARGEST:
+            return short
+    return _without_larger(plain, LARGEST // len(Details.__struct_fields__))
+
+
+def _without_larger(plain: dict[str, Any], most: int, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    sizes = {name: len(_encode(value)) for name, value in plain.items() if name not in but}
+    left_out = {name: f"{size:,} bytes, too large to keep" for name, size in sizes.items() if size > most}
+    return {**plain, **left_out}
+
+
+def _cut(longest: int, text: str, name: str) -> str:
+    if len(text) <= longest:
+        return text
+    head, tail = longest * 3 // 4, longest // 4
+    return f"{text[:head]}\n… {len(text) - head - tail:,} characters left out …\n{text[-tail:]}"
+
+
+def _with_turns(plain: dict[str, Any], most: int) -> dict[str, Any]:
+    """With at most so many turns of its conversation, of which the middle goes."""
+    messages = plain.get("messages")
+    if not isinstance(messages, list) or len(messages) <= most:
+        return plain
+    half = most // 2
+    left_out = {"role": "headway", "content": f"{len(messages) - 2 * half:,} messages left out"}
+    return {**plain, "messages": [*messages[:half], left_out, *messages[-half:]]}
