@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.options import json_option, where_options
+from headway.display.terminal import echo
 
 if TYPE_CHECKING:
     from headway.cli.checkup import Check
@@ -39,7 +40,7 @@ def command(offline: bool, config: Path | None, db: str | None, as_json: bool) -
     if as_json:
         session.print_json({"ok": not problems, "checks": found})
     else:
-        click.echo(_sum(problems, warnings))
+        echo(_sum(problems, warnings))
     return 1 if problems else 0
 
 
@@ -66,7 +67,7 @@ def _show(check: Check) -> None:
     step = f" — {check.next}" if check.next else ""
     text = " ".join(f"{check.text}{step}".split())
     colour = {"ok": "green", "warning": "yellow", "problem": "red"}[check.state]
-    click.echo(f"{click.style(f'{check.state:8}', fg=colour)} {check.name}: {text}")
+    echo(f" {check.name}: {text}", label=click.style(f"{check.state:8}", fg=colour))
 
 
 def _sum(problems: int, warnings: int) -> str:

@@ -8,6 +8,7 @@ from typing import Final, TextIO
 
 from headway.core.snapshot import LaneView
 from headway.display.account import saved
+from headway.display.terminal import write_line
 from headway.display.words import clock, duration, short, units
 from headway.engine.observer import View
 from headway.stores.records import Event, Job, Unknown
@@ -33,7 +34,7 @@ class PlainDisplay:
 
     def say(self, text: str) -> None:
         """One line."""
-        print(f"{time.strftime('%H:%M:%S')}  {text}", file=self._stream, flush=True)
+        write_line(f"{time.strftime('%H:%M:%S')}  {text}", self._stream)
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         for line in began_lines(job, unknown):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from headway.safe_text import visible
+
 #: Long enough for the longest sentence with its numbers; a store keeps one for every attempt.
 LONGEST: Final = 500
 
@@ -39,7 +41,7 @@ def may_have_secrets(text: str) -> bool:
 
 def shown(message: str, *, otherwise: str = "") -> str:
     """The message in one line, cut to a length, with keys blotted out."""
-    message = without_secrets(_SPACE.sub(" ", message[: 4 * LONGEST]).strip())
+    message = visible(without_secrets(_SPACE.sub(" ", message[: 4 * LONGEST]).strip()))
     if len(message) > LONGEST:
         message = message[: LONGEST - 1] + "…"
     return message or otherwise
