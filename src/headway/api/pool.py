@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from headway.api.attempt import current
+from headway.api import json_floats
 from headway.api.changes import UNITS, Changes, digest_of
 from headway.api.checks import (
     brief,
@@ -31,6 +32,7 @@ from headway.api.checks import (
     named,
     path_of,
 )
+    text_of,
 from headway.api.failures import outcome_of
 from headway.api.interrupts import say
 from headway.api.keeping import Keeping
@@ -84,7 +86,7 @@ class Worker(Protocol):
 
 
 #: Results on record; of what JSON cannot say, its text.
-_KEEPING: Final = Keeping(WorkerResult, repr)
+_KEEPING: Final = Keeping(WorkerResult, text_of)
 
 Callback = Callable[[Any, WorkerResult], object]
 
@@ -485,4 +487,4 @@ def _recorded(result: WorkerResult) -> bytes:
 
 def _json(value: Any) -> bytes:
     """As JSON; what JSON cannot say as its text."""
-    return msgspec.json.encode(value, enc_hook=repr)
+    return json_floats.encode(value, text_of)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.api import json_floats
 from headway.api.attempt import RateLimited, current, usage
 from headway.api.failures import outcome_of
 from headway.core.model import Hint, Kind, Outcome, Usage
@@ -162,7 +163,7 @@ def _asks_for_context(function: Callable[..., Any]) -> bool:
 
 def _as_json(value: Any, used: Usage | None, context: Context) -> Served:
     try:
-        body = msgspec.json.encode(value)
+        body = json_floats.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"returned what is no JSON: {error}".rstrip(": ")
         return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
@@ -176,7 +177,7 @@ def _as_json(value: Any, used: Usage | None, context: Context) -> Served:
 
 def _plain(messages: list[Any]) -> list[Any]:
     """As they can cross."""
-    made: list[Any] = msgspec.to_builtins(messages, enc_hook=str)
+    made: list[Any] = json_floats.json_floats(msgspec.to_builtins(messages, enc_hook=str))
     return made
 
 

@@ -16,6 +16,8 @@ from headway.stores.records import Job
 _MADE_BY: Final = {"map": "headway.map", "pool": "headway.WorkerPool"}
 #: How `headway.map` marks a value with bytes in it: where they are, and the value with base64 in their places.
 _BYTES: Final = "$bytes"
+#: The same for NaN and infinities, which stand as texts.
+_FLOATS: Final = "$floats"
 
 
 def is_one(job: Job) -> bool:
@@ -67,7 +69,7 @@ def show_unit(job: Job, asked: bytes, result: dict[str, Any]) -> None:
         return
     value = result["response"]["body"]
     base64 = ""
-    if isinstance(value, dict) and list(value) == [_BYTES, "value"]:
+    if isinstance(value, dict) and list(value) in ([_BYTES, "value"], [_BYTES, "value", _FLOATS]):
         places = [".".join(map(str, path)) for path in value[_BYTES]]
         base64 = f" (base64: {', '.join(place or 'all of it' for place in places)})" if places else ""
         value = value["value"]
