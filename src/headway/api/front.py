@@ -19,6 +19,7 @@ from headway.api.interrupts import Interrupts, unfinished
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
 from headway.api.options import Choices, Options, check_work
+from headway.api.raised import as_exception
 from headway.api.results import CallsFailed, R, Result, T
 from headway.errors import UsageError
 
@@ -164,9 +165,7 @@ def _given(results: list[Result[Any, Any]], on_error: OnError) -> list[Any]:
     """What a `map` gives for them."""
     errors = [result.error for result in results if result.error is not None]
     if errors and on_error == "raise":
-        raise CallsFailed(
-            _summary(results), [each for each in errors if isinstance(each, Exception)], results
-        )
+        raise CallsFailed(_summary(results), [as_exception(each) for each in errors], results)
     return [result.value if result.error is None else result.error for result in results]
 
 

@@ -20,10 +20,12 @@ import msgspec
 from headway.api import json_floats
 from headway.api.attempt import RateLimited, current, usage
 from headway.api.failures import outcome_of
+from headway.api.loops import completed
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors.frames import Note
 from headway.executors.worker import fault, spent
+from headway.providers.messages import said
 
 Served = tuple[bytes, Note | None]
 Serve = Callable[[bytes], Served]
@@ -97,7 +99,7 @@ class _Runner:
         async def waited() -> Any:
             return await value
 
-        return self._loop.run(waited())
+        return completed(self._loop.get_loop(), waited())
 
 
 def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
@@ -114,7 +116,7 @@ def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
         try:
             packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            text = f"returned what cannot be sent to another process: {type(error).__name__}: {error}"
+            text = f"returned what cannot be sent to another process: {said(error)}"
             return b"", Note(Outcome(Kind.INVALID, attempt.usage, message=text))
         return packed, None if attempt.usage is None else Note(Outcome(usage=attempt.usage))
 
@@ -203,6 +205,8 @@ def failed(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         return Note(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
+    if isinstance(error, asyncio.CancelledError):
+        return Note(Outcome(Kind.INVALID, used, message="it ended with a CancelledError of its own"))
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
         # Out of memory, or somebody meant to end this process: nothing in it is to be trusted.
         return Note(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)

@@ -13,6 +13,7 @@ import msgspec
 
 from headway.core.model import Kind
 from headway.core.retry import HOPELESS, LANE_STOPPERS
+from headway.providers.messages import plain
 from headway.providers.seen import NO_HEADERS, Seen
 
 #: Exceptions that are looked at behind the one that was raised: chains and groups are short.
@@ -120,12 +121,9 @@ def seen_in(error: BaseException) -> tuple[Seen, tuple[str, ...]] | None:
 def text_of(error: BaseException) -> str:
     """The exception with its type's name in front."""
     kind = type(error)
-    package = kind.__module__.partition(".")[0]
+    package = str(kind.__module__).partition(".")[0]
     name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
-    try:
-        return f"{name}: {error}".rstrip(": ")
-    except Exception:
-        return name
+    return f"{name}: {plain(error)}".rstrip(": ")
 
 
 def speaks(error: BaseException) -> str:
