@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 import threading
 import time
@@ -324,6 +325,44 @@ def test_bytes_of_a_result_are_bytes_when_it_is_found_again(tmp_path: Path) -> N
         ) as pool:
             pool.submit_work_unit("a", "speak")
     assert given == [{"audio": b"\xff", "odd": 1 + 2j}, {"audio": b"\xff", "odd": "(1+2j)"}]
+
+
+def test_floats_that_json_has_not_are_the_same_when_a_result_is_found_again(tmp_path: Path) -> None:
+    nan, inf = float("nan"), float("inf")
+
+    class Scorer:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True, output={"score": nan, "bounds": [-inf, inf, None]})
+
+    given: list[Any] = []
+    for _ in range(2):
+        with headway.WorkerPool(
+            Scorer(),
+            store=tmp_path / "h.db",
+            on_unit_complete=lambda unit, result: given.append(result.output),
+        ) as pool:
+            pool.submit_work_unit({"id": "a", "payload": {"threshold": nan}}, "score")
+    assert [repr(output) for output in given] == ["{'score': nan, 'bounds': [-inf, inf, None]}"] * 2
+    assert rows(tmp_path / "h.db", "SELECT body FROM requests") == [
+        (b'{"prompt":"score","payload":{"threshold":"NaN"}}',)
+    ]
+
+
+def test_exhaustion_says_what_was_seen_and_what_to_do(tmp_path: Path) -> None:
+    def act(prompt: str) -> Any:
+        raise RateLimited(retry_after=0, reason="slow down")
+
+    unit = WorkUnit("a")
+    with WorkerPool(Doing(act), "job", tmp_path / "h.db", retry=Retry(max_throttles=2)) as pool:
+        pool.submit_work_unit(unit, "x")
+        assert pool.wait_for_completion(20)
+    expected = (
+        r"refused 3 times over \d+ s, the last time with: slow down; reduce concurrency or try again later"
+    )
+    assert unit.result is not None
+    assert re.fullmatch(expected, unit.result.error)
+    ((message,),) = rows(tmp_path / "h.db", "SELECT message FROM units")
+    assert re.fullmatch(expected, message)
 
 
 def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ _BYTES: Final = "$bytes"
 _OF_ATTEMPTS: Final = (
     "success", "execution_time", "cost_usd", "rendered_prompt", "conversation", "session_id", "output_files",
 )  # fmt: skip
+#: The same for NaN and infinities, which stand as texts.
+_FLOATS: Final = "$floats"
 
 
 def is_one(job: Job) -> bool:
@@ -71,7 +73,7 @@ def show_unit(job: Job, asked: bytes, result: dict[str, Any], *, told: bool) -> 
         return
     value = result["response"]["body"]
     base64 = ""
-    if isinstance(value, dict) and list(value) == [_BYTES, "value"]:
+    if isinstance(value, dict) and list(value) in ([_BYTES, "value"], [_BYTES, "value", _FLOATS]):
         places = [".".join(map(str, path)) for path in value[_BYTES]]
         base64 = f" (base64: {', '.join(place or 'all of it' for place in places)})" if places else ""
         value = value["value"]

@@ -26,7 +26,7 @@ class Entry:
 
     __slots__ = (
         "accepted", "alone_by", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "lane", "marks", "meters", "not_before",
-        "probe", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
+        "probe", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
     )  # fmt: skip
 
     meters: tuple[Meter, ...]
@@ -45,6 +45,8 @@ class Entry:
     #: Why it waits, while it waits for an instant.
     why: str
     started_at: float
+    #: When it met its first rate limit, once `throttles` counts any.
+    refused_at: float
     #: What the lane went by when this unit was last found to fit it.
     fits: object
 

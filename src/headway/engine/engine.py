@@ -44,6 +44,7 @@ from headway.engine.sharing import Sharing
 from headway.engine.source import StoreSource, at_the_most
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request
+from headway.providers.messages import said
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
@@ -348,11 +349,15 @@ class Engine(Turns):
                 await _patiently(self._pricing)
             if flight.rate.price is not None:
                 flight.answer = priced(flight.answer, flight.rate.price)
-        except (
-            Exception
-        ) as error:  # An adapter never raises; one that does has a bug, and that costs its unit alone.
-            message = f"{type(error).__name__}: {error}"
-            flight.answer = Answer(Outcome(Kind.CRASH, message=message))
+        except asyncio.CancelledError:
+            if flight.task is None or flight.task.cancelling():
+                raise
+            message = "it ended with a CancelledError of its own"
+            flight.answer = Answer(Outcome(Kind.INVALID, message=message))
+        except BaseException as error:
+            # An adapter never raises; one that does has a bug, and that costs its unit alone. A signal raises nothing here:
+            # the loop has its handlers.
+            flight.answer = Answer(Outcome(Kind.CRASH, message=said(error)))
         complaint = flight.answer.complaint
         if complaint is None:
             self.tell(events.Finished(index, flight.answer.outcome))
