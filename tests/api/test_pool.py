@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -717,6 +720,46 @@ def test_whatever_a_result_holds_its_unit_ends_well(odd: Any, tmp_path: Path) ->
             pool.submit_work_unit(unit, prompt)
         assert pool.wait_for_completion(10)
     assert {prompt: unit.status for prompt, unit in units.items()} == {"good": "succeeded", "bad": "failed"}
+
+
+KILLED = """
+import os, signal, sys
+from headway import WorkerPool, WorkerResult, WorkUnit
+
+class Worker:
+    def execute(self, prompt, payload, timeout):
+        if prompt == "again 5":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return WorkerResult(prompt.startswith("again"), error="not yet", session_id=prompt)
+
+failed = []
+with WorkerPool(Worker(), "job", sys.argv[1], max_workers=1, on_unit_failed=lambda unit, _: failed.append(unit)) as pool:
+    for n in range(8):
+        pool.wait_for_available_slot()
+        pool.submit_work_unit(WorkUnit(str(n)), f"first {n}")
+    pool.wait_for_completion()
+    for unit in failed:
+        pool.wait_for_available_slot()
+        pool.submit_work_unit(unit, f"again {unit.id}")
+    pool.wait_for_completion()
+"""
+
+
+def test_a_kill_while_units_run_again_leaves_counters_that_fit(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(db)], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with WorkerPool(Doing(lambda prompt: WorkerResult(True)), "job", db) as pool:
+        for n in range(8):
+            assert pool.wait_for_available_slot(10)
+            assert pool.submit_work_unit(str(n), f"again {n}")
+    assert rows(db, COUNTS.replace(", attempts", "")) == [("complete", 8, 8, 0, 0, 0, 0)]
+    with SqliteStore(db) as store:
+        assert [attempt.outcome for attempt in store.attempts(1, 5)] == ["failed", "lost", "succeeded"]
+        assert {number: note["prompt"] for number, note in store.notes_of(1, 5).items()} == {
+            1: "first 5",
+            3: "again 5",
+        }
 
 
 # -- waiting holds nothing ---------------------------------------------------------------------------------------------
