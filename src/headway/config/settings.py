@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,6 +20,9 @@ Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
 #: Which requests may be answered from the cache, and are kept in it.
 CacheMode = Literal["off", "deterministic", "all"]
+#: The most that is taken of one answer. The longest chat completions have a few MB; what is above this is a fault or an
+#: attack, but for embeddings of thousands of texts in one request.
+MAX_ANSWER_BYTES: Final = 64_000_000
 
 
 class RetryConfig(msgspec.Struct, frozen=True):

@@ -11,10 +11,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Usage
 
 #: A whole response in one event (OpenAI's `response.completed`) with images in it has a few MB.
-LONGEST_EVENT: Final = 64 * 1024 * 1024
+LONGEST_EVENT: Final = MAX_ANSWER_BYTES
 DONE: Final = b"[DONE]"
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -24,6 +25,21 @@ _MOST_TOKENS: Final = 1e12
 
 class Broken(Exception):
     """The stream is not what it should be. The text says why, without quoting it."""
+
+
+class TooLong(Broken):
+    """An answer, or one event of it, is longer than what is taken into memory. It was made, and perhaps paid for."""
+
+    def __init__(self, most: int, what: str = "the answer") -> None:
+        super().__init__(f"{what} is longer than {size_words(most)}")
+
+
+def size_words(size: int) -> str:
+    """A number of bytes for people: 64 MB, 1.5 MB, 200 bytes."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size} bytes"
 
 
 class Refused(Exception):
@@ -68,14 +84,17 @@ class Draft(Protocol):
 
 
 class Parser:
-    """Bytes → events. A line, and all data of an event, may come in any pieces."""
+    """Bytes → events. A line, and all data of an event, may come in any pieces. Raises `TooLong` for an event whose lines
+    have more than `longest` bytes. Takes time in proportion to the bytes, however they are cut.
+    """
 
     def __init__(self, longest: int = LONGEST_EVENT) -> None:
         self._longest = longest
         self._pieces: list[bytes] = []  # of the line that is not complete
         self._name = b""
         self._data: list[bytes] = []
-        self._held = 0  # bytes in both
+        self._line_size = 0  # of the pieces
+        self._data_size = 0  # of the lines that the data stood in
         self._first = True
 
     def feed(self, chunk: bytes) -> list[Event]:
@@ -84,13 +103,13 @@ class Parser:
         cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, -1)) + 1
         events: list[Event] = []
         if cut:
-            lines = b"".join((*self._pieces, chunk[:cut]))
-            self._pieces, chunk = [], chunk[cut:]
-            self._held = sum(map(len, self._data))
+            lines = b"".join((*self._pieces, chunk[:cut])) if self._pieces else chunk[:cut]
+            self._pieces, self._line_size, chunk = [], 0, chunk[cut:]
             self._take(lines, events)
         if chunk:
             self._pieces.append(chunk)
-            self._hold(len(chunk))
+            self._line_size += len(chunk)
+            self._check()
         return events
 
     def close(self) -> list[Event]:
@@ -114,9 +133,9 @@ class Parser:
     def _field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         if name == b"data":
-            value = value.removeprefix(b" ")
-            self._data.append(value)
-            self._hold(len(value))
+            self._data.append(value.removeprefix(b" "))
+            self._data_size += len(line) + 1
+            self._check()
         elif name == b"event":
             self._name = value.removeprefix(b" ")
 
@@ -125,12 +144,11 @@ class Parser:
             events.append(Event(self._name, b"\n".join(self._data)))
             self._data = []
         self._name = b""
-        self._held = 0
+        self._data_size = 0
 
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > self._longest:
-            raise Broken(f"an event of the stream is longer than {self._longest // 1024**2} MB")
+    def _check(self) -> None:
+        if self._data_size + self._line_size > self._longest:
+            raise TooLong(self._longest, "an event of the stream")
 
 
 # -- JSON that is taken for granted nowhere -----------------------------------------------------------------------
