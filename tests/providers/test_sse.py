@@ -189,9 +189,9 @@ def test_parsing_takes_time_in_proportion_to_the_bytes(work: Callable[[int], Non
 
 def test_empty_data_lines_count_towards_the_length_of_an_event() -> None:
     parser = Parser(longest=1000)
+    parser.feed(b"data:\n" * 160)
     with pytest.raises(TooLong, match="an event of the stream is longer than 1 KB"):
-        for _ in range(1000):
-            parser.feed(b"data:\n")
+        parser.feed(b"data:\n" * 7)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ class Growing:
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
+        self._name_chars = 0
 
     def add(self, delta: dict[str, Any]) -> None:
         """Take one more piece."""
@@ -122,11 +123,19 @@ class Growing:
         pieces = self._texts.get(name)
         if pieces is None:
             self._fields[name] = self._texts[name] = [value]
+            self._name_chars = len(value) if name == "name" else self._name_chars
         elif name not in _NAMES:
             pieces.append(value)
-        elif value and pieces[0] != value:
-            # A name repeated is the same name; a tool's that differs is its next piece; an id or role is told once.
-            pieces[:] = ["".join(pieces) + value if name == "name" else pieces[0] or value]
+        elif name == "name" and value:
+            self._more_of_name(pieces, value)
+        elif not pieces[0]:  # An id, a role or a type is told once.
+            pieces[0] = value
+
+    def _more_of_name(self, pieces: list[str], value: str) -> None:
+        """A name repeated is the same name; a tool's that differs is its next piece. Joined only to be compared."""
+        if len(value) != self._name_chars or "".join(pieces) != value:
+            pieces.append(value)
+            self._name_chars += len(value)
 
     def _grown(self, name: str, kind: Any) -> Any:
         held = self._fields.get(name)
@@ -160,6 +169,9 @@ class _Calls:
 
     def __init__(self) -> None:
         self._calls: list[tuple[int, Growing]] = []
+        #: The last call of each number, and whether it has an id already.
+        self._last: dict[int, tuple[Growing, bool]] = {}
+        self._by_id: dict[tuple[int, str], Growing] = {}
 
     def add(self, items: list[Any]) -> None:
         for item in objects(items):
@@ -171,11 +183,20 @@ class _Calls:
         else:
             number = self._calls[-1][0] if self._calls else 0
         told = item.get("id")
-        for known, call in reversed(self._calls):
-            if known == number and (not told or call.get("id") in (None, "", told)):
-                return call
-        self._calls.append((number, Growing()))
-        return self._calls[-1][1]
+        last, named = self._last.get(number, (None, True))
+        if not told and last is not None:
+            return last
+        key = (number, told if isinstance(told, str) else repr(told))
+        call = self._by_id.get(key) if told else None
+        if call is not None:
+            return call
+        if last is None or named:
+            last = Growing()
+            self._calls.append((number, last))
+        self._last[number] = last, bool(told)
+        if told:
+            self._by_id[key] = last
+        return last
 
     def built(self) -> list[Any]:
         return [call.built() for _, call in sorted(self._calls, key=lambda numbered: numbered[0])]
