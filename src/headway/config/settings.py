@@ -87,6 +87,8 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     api_version: str | None = None
     #: AWS's.
     region: str | None = None
+    #: The most that is taken of one answer; 0 is no ceiling.
+    max_answer_bytes: int = MAX_ANSWER_BYTES
     workers: WorkersConfig | None = None
 
     @property

@@ -7,6 +7,7 @@ answer away: half an emoji and a NaN are no valid JSON, and both are sent. Knows
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -18,6 +19,7 @@ from headway.core.model import Usage
 LONGEST_EVENT: Final = MAX_ANSWER_BYTES
 DONE: Final = b"[DONE]"
 
+_TOO_DEEP: Final = "an event of the stream is nested too deep"
 _BOM: Final = b"\xef\xbb\xbf"
 #: More than any answer has; above it a count is garbage.
 _MOST_TOKENS: Final = 1e12
@@ -81,6 +83,26 @@ class Draft(Protocol):
 
     def body(self) -> bytes:
         """The whole answer."""
+
+
+def add_to(draft: Draft, events: Iterable[Event]) -> None:
+    """Add events to a draft. Raises `Refused` and `Broken`, the latter also for what is nested too deep to be walked."""
+    try:
+        for event in events:
+            draft.add(event)
+    except RecursionError:
+        raise Broken(_TOO_DEEP) from None
+
+
+def body_of(draft: Draft, most: int) -> bytes:
+    """What a draft has come to. Raises `Broken` where that cannot be written, and `TooLong` above `most` bytes."""
+    try:
+        body = draft.body()
+    except RecursionError:
+        raise Broken(_TOO_DEEP) from None
+    if len(body) > most:
+        raise TooLong(most)
+    return body
 
 
 class Parser:

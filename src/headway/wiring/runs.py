@@ -252,6 +252,7 @@ def adapter_of(provider: ProviderConfig, key: str) -> HttpAdapter:
             profile=provider.profile or "",
             api_version=provider.api_version or "",
             region=provider.region or "",
+            max_answer_bytes=provider.max_answer_bytes,
         )
     except ConfigError as error:
         raise ConfigError(f"provider '{provider.name}': {error.message}", hint=error.hint) from None
