@@ -112,10 +112,10 @@ class Parser:
 
     def __init__(self, longest: int = LONGEST_EVENT) -> None:
         self._longest = longest
-        self._pieces: list[bytes] = []  # of the line that is not complete
+        # Arrays of bytes, not lists of pieces: joining takes 80 bytes more for each piece.
+        self._line = bytearray()  # that is not complete
         self._name = b""
-        self._data: list[bytes] = []
-        self._line_size = 0  # of the pieces
+        self._data: bytes | bytearray | None = None
         self._data_size = 0  # of the lines that the data stood in
         self._first = True
 
@@ -125,20 +125,22 @@ class Parser:
         cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, -1)) + 1
         events: list[Event] = []
         if cut:
-            lines = b"".join((*self._pieces, chunk[:cut])) if self._pieces else chunk[:cut]
-            self._pieces, self._line_size, chunk = [], 0, chunk[cut:]
+            lines, chunk = chunk[:cut], chunk[cut:]
+            if self._line:
+                lines = bytes(self._line) + lines
+                self._line = bytearray()
             self._take(lines, events)
         if chunk:
-            self._pieces.append(chunk)
-            self._line_size += len(chunk)
-            self._check()
+            self._line += chunk
+            if self._data_size + len(self._line) > self._longest:
+                raise TooLong(self._longest, "an event of the stream")
         return events
 
     def close(self) -> list[Event]:
         """The events that the end completes: the last one may lack its blank line."""
         events: list[Event] = []
-        self._take(b"".join(self._pieces), events)
-        self._pieces = []
+        self._take(bytes(self._line), events)
+        self._line = bytearray()
         self._dispatch(events)
         return events
 
@@ -155,22 +157,28 @@ class Parser:
     def _field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         if name == b"data":
-            self._data.append(value.removeprefix(b" "))
             self._data_size += len(line) + 1
-            self._check()
+            if self._data is None:
+                self._data = value.removeprefix(b" ")
+            else:
+                self._more(value.removeprefix(b" "))
         elif name == b"event":
             self._name = value.removeprefix(b" ")
 
+    def _more(self, value: bytes) -> None:
+        """One more line of the same event."""
+        if not isinstance(self._data, bytearray):
+            self._data = bytearray(self._data or b"")
+        self._data += b"\n" + value
+        if self._data_size > self._longest:
+            raise TooLong(self._longest, "an event of the stream")
+
     def _dispatch(self, events: list[Event]) -> None:
-        if self._data:
-            events.append(Event(self._name, b"\n".join(self._data)))
-            self._data = []
+        if self._data is not None:
+            events.append(Event(self._name, bytes(self._data)))
+            self._data = None
         self._name = b""
         self._data_size = 0
-
-    def _check(self) -> None:
-        if self._data_size + self._line_size > self._longest:
-            raise TooLong(self._longest, "an event of the stream")
 
 
 # -- JSON that is taken for granted nowhere -----------------------------------------------------------------------
