@@ -82,6 +82,7 @@ class SyncTransport:
 
     def handle_request(self, request: Any) -> Any:
         """Send a request when its lane lets it; again where that helps and nothing of an answer was handed out."""
+        self._lanes.terms.guard(request)
         body = request.read() if is_json(request.headers) else b""
         ask = asked(request, body, self._lanes.terms.lane_of)
         way = self._lanes.enter(ask)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from headway.api.asked import Asked, LaneOf
 from headway.api.heard import Answer
 from headway.api.journeys import CLOSED
+from headway.api.origins import keep_keys_home, refuse_plain_keys
 from headway.api.results import UnitError
 from headway.api.settings import Duration, Limits, Retry, seconds
 from headway.core import model
@@ -40,6 +41,7 @@ class Terms:
         retry: Retry | None = None,
         lane: LaneOf | None = None,
         max_hold: Duration | None = None,
+        insecure_http: bool = False,
     ) -> None:
         named: list[tuple[str, object]] = [*limits.items()] if isinstance(limits, Mapping) else [("", limits)]
         for name, one in named:
@@ -56,6 +58,10 @@ class Terms:
         given: object = retry
         if not isinstance(given, Retry | None):
             raise UsageError(f"retry is {given!r}", hint="it is headway.Retry(max_attempts=…)")
+        allowed: object = insecure_http
+        if not isinstance(allowed, bool):
+            raise UsageError(f"insecure_http is {allowed!r}", hint="it is True or False")
+        self._insecure_http = insecure_http
         self._limits = limits
         self._retry = (retry or Retry()).to_core()
         self.lane_of = lane
@@ -68,6 +74,12 @@ class Terms:
         calls = Calls(self._specs.__getitem__, settings)
         calls.noted = _note
         return calls
+
+    def guard(self, request: Any) -> None:
+        """See to it that keys go only where they may."""
+        keep_keys_home(request)
+        if not self._insecure_http:
+            refuse_plain_keys(request)
 
     def meet(self, asked: Asked) -> None:
         """See to it that the lane of a request can be made."""

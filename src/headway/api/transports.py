@@ -69,6 +69,7 @@ class AsyncTransport:
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request when its lane lets it; again where that helps and nothing of an answer was handed out."""
+        self._lanes.terms.guard(request)
         body = await request.aread() if is_json(request.headers) else b""
         ask = asked(request, body, self._lanes.terms.lane_of)
         self._lanes.terms.meet(ask)

@@ -72,6 +72,11 @@ def _begun(form: bytes, body: bytes) -> int:
     return next((n for n in range(len(form) - 1, 0, -1) if body.endswith(form[:n])), 0)
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a header of this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def secrets_in(headers: Mapping[str, str]) -> list[str]:
     """What of the further headers is secret: by their names."""
-    return [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_NAME.search(name)]
+    return [value.removeprefix("Bearer ") for name, value in headers.items() if is_secret_name(name)]
