@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from headway.config.settings import is_loopback
+from headway.config.settings import is_plain_http
 from headway.errors import ConfigError
 from headway.providers.secrecy import is_secret_name
 
@@ -52,7 +52,7 @@ def keep_keys_home(request: Any) -> None:
 def refuse_plain_keys(request: Any) -> None:
     """Raise where a request would carry a key over plain http to another machine."""
     url = request.url
-    if url.scheme != "http" or is_loopback(str(url)):
+    if url.scheme == "https" or not is_plain_http(str(url)):
         return
     if _keys_in_headers(request.headers) or _keys_in_query(url):
         raise ConfigError(

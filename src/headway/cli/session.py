@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from headway.config import Config, load, with_overrides
+from headway.config import Config, load, with_insecure_http, with_overrides
 from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import use_facts
 from headway.display.words import clock, count, duration, money, short
@@ -37,6 +37,8 @@ _RUN_KEYS: Final = (
 def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     """The configuration under the flags of a command."""
     loaded = load(config, Path.cwd(), os.environ)
+    if flags.get("insecure_http"):
+        loaded = with_insecure_http(loaded)
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 
