@@ -29,6 +29,7 @@ from tests.providers.wire import (
 )
 
 from headway.core.model import Kind
+from headway.providers import sse
 from headway.providers.base import Answer
 from headway.providers.reading import LONGEST_FAILURE, STREAM_FACTOR
 
@@ -269,6 +270,16 @@ async def test_what_follows_the_last_word_without_end_is_not_read() -> None:
     assert answer.outcome.kind is None
     assert json.loads(answer.body)["choices"][0]["message"]["content"] == "a"
     assert attack.sent < 10 * MOST
+
+
+async def test_a_stream_of_countless_values_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty list has three bytes in JSON, and 64 in memory."""
+    monkeypatch.setattr(sse, "LIGHT", 1000)
+    lists = event({"choices": [{"index": 0, "delta": {"a": [[]] * 1000}}]}).replace(b" ", b"")
+    attack = Attack(stream_head(), chunk(lists))
+    answer = await attacked(attack, stream=True)
+    too_long(answer, "the answer as it is put together is longer than 5 MB")
+    assert attack.sent < 5 * MOST
 
 
 @pytest.mark.parametrize("depth", [300, 500, 900, 2000])

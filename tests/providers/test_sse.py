@@ -194,6 +194,18 @@ def test_empty_data_lines_count_towards_the_length_of_an_event() -> None:
         parser.feed(b"data:\n" * 7)
 
 
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'{"a":1}', b"1", b'""'])
+def test_a_text_of_countless_values_is_not_decoded(value: bytes) -> None:
+    data = b"[" + (value + b",") * 8_000_000 + b"1]"
+    with pytest.raises(ValueError, match="too many values"):
+        decoded(data)
+
+
+def test_long_texts_and_many_numbers_are_decoded() -> None:
+    assert len(decoded(b'{"a":"' + b"lorem ipsum, " * 1_000_000 + b'"}')["a"]) == 13_000_000
+    assert len(decoded(b"[" + b"0.0123," * 1_000_000 + b"1]")) == 1_000_001
+
+
 @pytest.mark.parametrize(
     ("size", "words"),
     [

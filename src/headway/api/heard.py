@@ -20,7 +20,7 @@ from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES
 from headway.providers.hints import understand
 from headway.providers.reading import LONGEST_FAILURE
 from headway.providers.seen import Facts, Seen
-from headway.providers.sse import Broken, Draft, Event, Parser, Refused, add_to, counts, decoded
+from headway.providers.sse import Broken, Draft, Event, Parser, Refused, add_to, counts, decoded, is_heavy
 
 Way = Literal["whole", "stream", "plain"]
 
@@ -82,7 +82,7 @@ class Answer:
         """What a whole answer means. One that is no answer at all is worth another try."""
         if not self._good:
             return self._refusal(Seen(self._status, self._headers, body[:LONGEST_FAILURE]))
-        if len(body) > self.most:
+        if len(body) > self.most or is_heavy(body):
             return Outcome(None, None, self.hint)  # It is no failure to be long; its usage stays unknown.
         endpoint = self._asked.endpoint
         assert endpoint is not None

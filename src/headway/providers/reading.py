@@ -12,13 +12,15 @@ from typing import Final
 
 import aiohttp
 
-from headway.providers.sse import Draft, Parser, TooLong, add_to, body_of
+from headway.providers.sse import Draft, Parser, TooLong, add_to, body_of, is_heavy
 
 #: What is kept of a failure's body, and what is read of it: a key at the end of what is kept must be seen whole.
 LONGEST_FAILURE: Final = 65_536
 LONGEST_FAILURE_READ: Final = LONGEST_FAILURE + 8192
 #: A stream may be so many times as long as its answer: each token of it comes in an envelope of some hundred bytes.
 STREAM_FACTOR: Final = 4
+#: What is put together may take so many times as much memory as the answer may be long.
+MEMORY_FACTOR: Final = 5
 #: How often what a stream has come to is measured on its way to the ceiling.
 MEASURES: Final = 4
 #: How long a stream that said its last word may take to end, and how much it may say, for its connection to be used again.
@@ -91,7 +93,8 @@ class Incoming:
         add_to(self._draft, self._parser.feed(chunk))
         if self._taken > self._measure_at:
             self._measure_at = self._taken + self._most // MEASURES
-            body_of(self._draft, self._most)
+            if is_heavy(body_of(self._draft, self._most), MEMORY_FACTOR * self._most):
+                raise TooLong(MEMORY_FACTOR * self._most, "the answer as it is put together")
 
     async def finish(self) -> None:
         """After the last word: what has no line end yet, and the end of the body so that the connection can stay."""

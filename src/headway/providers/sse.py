@@ -18,6 +18,10 @@ from headway.core.model import Usage
 #: A whole response in one event (OpenAI's `response.completed`) with images in it has a few MB.
 LONGEST_EVENT: Final = MAX_ANSWER_BYTES
 DONE: Final = b"[DONE]"
+#: JSON of up to so many bytes is decoded whatever is in it.
+LIGHT: Final = 4_000_000
+#: What JSON may take as Python objects: as many embeddings as the ceiling of an answer lets through take 240 MB.
+HEAVY: Final = 300_000_000
 
 _TOO_DEEP: Final = "an event of the stream is nested too deep"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -184,8 +188,21 @@ class Parser:
 # -- JSON that is taken for granted nowhere -----------------------------------------------------------------------
 
 
+def is_heavy(data: bytes, most: int | None = None) -> bool:
+    """Whether JSON of this many lists, objects and values would take too much memory as Python objects.
+
+    Sixty million bytes of "[]," are 1.4 GB of empty lists. The figures are what CPython takes for one of each.
+    """
+    if len(data) <= LIGHT:
+        return False
+    weight = 240 * data.count(b"{") + 72 * data.count(b"[") + 40 * data.count(b",")
+    return weight > (HEAVY if most is None else most)
+
+
 def decoded(data: bytes) -> Any:
-    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError."""
+    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError, also for what `is_heavy`."""
+    if is_heavy(data):
+        raise ValueError("too many values")
     try:
         return msgspec.json.decode(data)
     except ValueError:
