@@ -41,7 +41,8 @@ from headway.errors import ConfigError
 from headway.providers.addresses import root_of
 from headway.providers.base import Adapter, Answer
 from headway.providers.dialect import KINDS, dialect_of
-from headway.providers.http import LONGEST_FAILURE, HttpAdapter, Settings, adapter_for
+from headway.providers.http import HttpAdapter, Settings, adapter_for
+from headway.providers.reading import LONGEST_FAILURE
 from headway.providers.secrecy import Secret
 from headway.providers.trouble import duration
 

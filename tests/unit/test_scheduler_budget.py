@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
-from headway.core.model import Estimate, Kind, Limits, Settings, Unit, Usage
+from headway.core.events import Finished
+from headway.core.model import Estimate, Kind, Limits, Outcome, Settings, Unit, Usage
 
 DOLLAR = Estimate(cost_usd=1.0)
 HUNDRED = Estimate(input_tokens=60.0, max_output_tokens=40.0)
@@ -73,6 +74,14 @@ def test_a_failed_attempt_costs_what_it_used() -> None:
     step = run.at(1.0, failed(0, Kind.TRANSIENT, usage=spending(0.9)))
     assert step.started == []
     assert step.done == "budget"
+
+
+@pytest.mark.parametrize(("worked", "started"), [(False, [1]), (True, [])])
+def test_an_answer_that_could_not_be_taken_may_have_to_be_paid_for(worked: bool, started: list[int]) -> None:
+    """A request that was refused as invalid costs nothing; an answer that is too long was made."""
+    run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.5))
+    run.at(0.0)
+    assert run.at(1.0, Finished(0, Outcome(Kind.INVALID, worked=worked))).started == started
 
 
 def test_an_answer_without_usage_costs_what_was_estimated() -> None:

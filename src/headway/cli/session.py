@@ -10,7 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from headway.cli.holds import holds_of
-from headway.config import Config, dotenv_of, load, variables_of, with_overrides
+from headway.config import (
+    Config,
+    dotenv_of,
+    load,
+    variables_of,
+    with_insecure_http,
+    with_overrides,
+)
 from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import hold_facts, use_facts
 from headway.display.terminal import echo, echo_json
@@ -38,6 +45,8 @@ _RUN_KEYS: Final = (
 def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     """The configuration under the flags of a command."""
     loaded = load(config, Path.cwd(), os.environ)
+    if flags.get("insecure_http"):
+        loaded = with_insecure_http(loaded)
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 

@@ -44,7 +44,7 @@ from headway.core.model import (
 )
 from headway.core.portion import WHOLE, Grant, Parts
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
-from headway.core.retry import LONGEST_HINT_S, REFUSED
+from headway.core.retry import LONGEST_HINT_S, unpaid
 from headway.core.watch import Watch
 from headway.core.window import Window
 
@@ -561,7 +561,7 @@ class Lane:
                 self.estimator.learn(entry.unit.chars, entry.unit.family, outcome.usage)
                 if self.estimator.reports in _MILESTONES:
                     self.basis = object()
-        elif outcome.kind in REFUSED:
+        elif unpaid(outcome):
             settling.refund(self, entry)
 
     # -- refusals ---------------------------------------------------------------------------------------

@@ -171,13 +171,16 @@ class Hint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt ended. `kind` is None on success; `reached` is False where nobody was there to say a word."""
+    """How an attempt ended. `kind` is None on success; `reached` is False where nobody was there to say a word. `worked` is
+    True where the provider made an answer that could not be taken: a failure of any kind may then have to be paid for.
+    """
 
     kind: Kind | None = None
     usage: Usage | None = None
     hint: Hint | None = None
     message: str = ""
     reached: bool = True
+    worked: bool = False
 
 
 SUCCESS: Final = Outcome()

@@ -46,6 +46,11 @@ def believed(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(outcome, hint=msgspec.structs.replace(hint, retry_after_s=None))
 
 
+def unpaid(outcome: Outcome) -> bool:
+    """Whether the provider refused before it did any work."""
+    return outcome.usage is None and outcome.kind in REFUSED and not outcome.worked
+
+
 def spread(index: int, attempt: int) -> float:
     """A number in [-1, 1) that depends on the unit and the attempt only, evenly scattered over both."""
     mixed = (index * 0x9E3779B1 + attempt * 0x85EBCA6B) & 0xFFFFFFFF

@@ -23,7 +23,7 @@ from headway.core.events import Event
 from headway.core.lane import Lane
 from headway.core.model import Kind, LaneSpec, Outcome, Purse, Settings, Unit
 from headway.core.queue import ALWAYS, NEVER, Entry
-from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES, believed
+from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed, unpaid
 from headway.core.source import Source
 from headway.core.status import GOOD, MOVES, Move, Status, after
 from headway.core.verdict import judge
@@ -187,7 +187,7 @@ class Scheduler:
         if self.costliest is not None:
             self.costliest.saw(lane.key, outcome.usage)
             budget.spend(entry.unit.estimate, outcome.usage)
-        elif outcome.usage is not None or outcome.kind not in REFUSED:
+        elif outcome.usage is not None or not unpaid(outcome):
             budget.spend(entry.estimate, outcome.usage)
             for purse in purses:
                 purse.spend(entry.estimate, outcome.usage)

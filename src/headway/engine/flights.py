@@ -13,7 +13,7 @@ import msgspec
 
 from headway.core.model import Kind, Outcome, Price
 from headway.core.queue import Entry
-from headway.core.retry import REFUSED
+from headway.core.retry import unpaid
 from headway.engine.plan import LanePlan
 from headway.engine.recording import outcome_of, tokens_of
 from headway.engine.source import roughly_the_most
@@ -82,7 +82,7 @@ class Flight:
 
 def may_cost(outcome: Outcome) -> bool:
     """Whether an attempt that ended so may have to be paid for."""
-    return outcome.usage is not None or outcome.kind not in REFUSED
+    return not unpaid(outcome)
 
 
 def priced(answer: Answer, price: Price) -> Answer:
@@ -98,7 +98,7 @@ def _untold(flight: Flight, batch: Batch) -> float | None:
     """The cost of an attempt that does not say what it took: nothing where it was refused before any work."""
     outcome = None if flight.answer is None else flight.answer.outcome
     price, estimate = flight.rate.price, flight.estimate
-    if outcome is not None and outcome.kind in REFUSED:
+    if outcome is not None and unpaid(outcome):
         return None if price is None else 0.0
     use = batch.use(flight.rate.route)
     if price is not None and not estimate.cost_usd:  # It was read before its price was known.

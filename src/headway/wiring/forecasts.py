@@ -10,7 +10,7 @@ import msgspec
 
 from headway.batch.jobs import Input, Progress, find, relatives
 from headway.batch.survey import Load, Survey, To, survey
-from headway.config import Config, ProviderConfig, dotenv_of, key_of
+from headway.config import Config, ProviderConfig, dotenv_of, key_of, key_to_send
 from headway.core.memory import LaneRecord
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Limits
 from headway.errors import ConfigError
@@ -133,8 +133,9 @@ class _Keys:
 
     def of(self, provider: str) -> str | None:
         if provider not in self._known:
+            look_up = key_of if self._optional else key_to_send
             try:
-                self._known[provider] = key_of(self._config.providers[provider], self._environ, self._dotenv)
+                self._known[provider] = look_up(self._config.providers[provider], self._environ, self._dotenv)
             except ConfigError:
                 if not self._optional:
                     raise

@@ -16,7 +16,7 @@ import msgspec
 from headway.batch.output import Order, OutputFile, claim
 from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
-from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
+from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, lane_key
 from headway.core.model import LaneSpec, Price, Purse
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
@@ -183,7 +183,7 @@ def _lanes(
                 f"job '{job.name}' needs the provider '{route.provider}', which is not configured any more",
                 hint=f"add [providers.{route.provider}] to headway.toml",
             )
-        key = key_of(provider, environ, dotenv)
+        key = key_to_send(provider, environ, dotenv)
         spec, name = lane_for(config, provider, route.model, key, salt)
         lane = spec.key
         if provider.name not in adapters:
@@ -252,6 +252,7 @@ def adapter_of(provider: ProviderConfig, key: str) -> HttpAdapter:
             profile=provider.profile or "",
             api_version=provider.api_version or "",
             region=provider.region or "",
+            max_answer_bytes=provider.max_answer_bytes,
         )
     except ConfigError as error:
         raise ConfigError(f"provider '{provider.name}': {error.message}", hint=error.hint) from None
@@ -262,7 +263,7 @@ def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, st
     dotenv = dotenv_of(config)
 
     def check(provider: str, model: str) -> None:
-        key_of(config.providers[provider], environ, dotenv)
+        key_to_send(config.providers[provider], environ, dotenv)
         check_workers(config, config.providers[provider])
         if must_be_known(config, provider, model):
             required_price(config, provider, model)
