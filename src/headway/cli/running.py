@@ -170,19 +170,24 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
     view = ending.view
     how = "stopped: a lane's budget is used up" if used_up(job) else _ENDS[ending.state]
     lines = [f"{how}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
+    lines += _stopped_lines(config, store, job)
     lines.append(f"  {spent(job)}")
     lines += [f"  {line}" for line in lane_lines(view, _uses_by_key(store, job))]
     lines += cached_lines(store, job)
     lines += compared(store, job)
     lines += failure_lines(store, job)
-    for name, reason in sorted(stopped(store, job, None).items()):
-        lines.append(
-            f"  {name} stopped: {reason}{_about_key(config, name, reason) or about_address(config, name, reason)}"
-        )
     lines.append(f"  results: {_shown(out)}")
     if ending.state != "complete":
         lines.append(f"  {next_step(config, store, job, ending.state)}")
     return lines
+
+
+def _stopped_lines(config: Config, store: Store, job: Job) -> list[str]:
+    """The lanes that cannot go on, and what to do: before everything else, since the figures follow from it."""
+    return [
+        f"  {name} stopped: {reason}{_about_key(config, name, reason) or about_address(config, name, reason)}"
+        for name, reason in sorted(stopped(store, job, None).items())
+    ]
 
 
 def run_facts(config: Config, store: Store, before: Job, job: Job, ending: Ending) -> dict[str, Any]:

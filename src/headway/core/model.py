@@ -171,13 +171,19 @@ class Hint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt ended. `kind` is None on success; `reached` is False where nobody was there to say a word."""
+    """How an attempt ended. `kind` is None on success.
+
+    `sent`: whether any byte of the request was handed to the network. False is certain (the connection was refused,
+    the name has no address, TLS failed, connecting took too long): nobody can charge for it. True may be a guess.
+    `reached` is False where no answer came, sent or not: the breaker asks for that.
+    """
 
     kind: Kind | None = None
     usage: Usage | None = None
     hint: Hint | None = None
     message: str = ""
     reached: bool = True
+    sent: bool = True
 
 
 SUCCESS: Final = Outcome()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.core.model import Kind, Retry
+from headway.core.model import Kind, Outcome, Retry
 
 #: A hint above this closes the whole lane instead of delaying one unit (DESIGN §2).
 LONGEST_HINT_S: Final = 60.0
@@ -31,6 +31,14 @@ REFUSED: Final = THROTTLES | LANE_STOPPERS | HOPELESS | {Kind.OVERLOAD}
 SUSPECT_CRASHES: Final = 2
 #: A suspect waits until its lane has nothing else to do, but no longer than this.
 SUSPECT_WAIT_S: Final = 60.0
+
+
+def unpaid(outcome: Outcome) -> bool:
+    """Whether an attempt that ended so cost nothing for certain: it was never sent, or refused before any work.
+
+    The one rule for budgets, records and totals. What was sent and did not say what it took is unsure.
+    """
+    return outcome.usage is None and (not outcome.sent or outcome.kind in REFUSED)
 
 
 def spread(index: int, attempt: int) -> float:

@@ -23,7 +23,7 @@ from headway.core.events import Event
 from headway.core.lane import Lane
 from headway.core.model import Kind, LaneSpec, Outcome, Purse, Settings, Unit
 from headway.core.queue import ALWAYS, NEVER, Entry
-from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES
+from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, unpaid
 from headway.core.source import Source
 from headway.core.status import GOOD, MOVES, Move, Status, after
 from headway.core.verdict import judge
@@ -44,6 +44,7 @@ _STARTED: Final = {Status.PENDING: after(after(Status.PENDING, Move.ASSIGN), Mov
 _CRASHES: Final = frozenset({Kind.CRASH})
 _OWN: Final = frozenset({Kind.CRASH, Kind.TRANSIENT, Kind.TIMEOUT})
 _CUT_SHORT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled")
+_NEVER_SENT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled", sent=False)
 
 
 class Scheduler:
@@ -167,7 +168,7 @@ class Scheduler:
     def _cancelled(self, event: events.Cancelled, now: float) -> None:
         entry = self.out.pop(event.index, None)
         if entry is not None:
-            self._release(entry, _CUT_SHORT, now)
+            self._release(entry, _CUT_SHORT if event.sent else _NEVER_SENT, now)
             self._meet_fate(entry, now)
 
     def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
@@ -187,7 +188,7 @@ class Scheduler:
         if self.costliest is not None:
             self.costliest.saw(lane.key, outcome.usage)
             budget.spend(entry.unit.estimate, outcome.usage)
-        elif outcome.usage is not None or outcome.kind not in REFUSED:
+        elif not unpaid(outcome):
             budget.spend(entry.estimate, outcome.usage)
             for purse in purses:
                 purse.spend(entry.estimate, outcome.usage)

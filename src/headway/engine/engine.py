@@ -20,12 +20,13 @@ import msgspec
 
 from headway.core import commands, events
 from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
+from headway.core.retry import unpaid
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
 from headway.core.status import Status
 from headway.engine.cache import Lookup
 from headway.engine.endings import Ending, Stops, state_after
-from headway.engine.flights import Desk, Flight, Rate, may_cost, priced, record_of
+from headway.engine.flights import Desk, Flight, Rate, priced, record_of
 from headway.engine.identity import CacheUse
 from headway.engine.intents import Intents
 from headway.engine.observer import Observer, View
@@ -43,7 +44,7 @@ from headway.engine.repairs import Repairs, unfit
 from headway.engine.sharing import Sharing
 from headway.engine.source import StoreSource, at_the_most
 from headway.engine.turns import Turns
-from headway.providers.base import Answer, Request
+from headway.providers.base import Answer, Request, unsent
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
@@ -329,12 +330,12 @@ class Engine(Turns):
         if flight.alone:
             request = msgspec.structs.replace(request, alone=True)
         flight.task = self._loop.create_task(self._attempt(flight, request))
-        flight.task.add_done_callback(partial(self._called_off, flight.index))
+        flight.task.add_done_callback(partial(self._called_off, flight))
 
-    def _called_off(self, index: int, task: asyncio.Task[None]) -> None:
+    def _called_off(self, flight: Flight, task: asyncio.Task[None]) -> None:
         """Also where the task never came to its first step: then nothing inside it could tell."""
         if task.cancelled():
-            self.tell(events.Cancelled(index))
+            self.tell(events.Cancelled(flight.index, flight.sent))
 
     async def _attempt(self, flight: Flight, request: Request) -> None:
         index = flight.index
@@ -342,12 +343,16 @@ class Engine(Turns):
         def admitted(hint: Hint | None, usage: Usage | None) -> None:
             self.tell(events.Admitted(index, hint, usage))
 
+        flight.sent = True
         try:
             flight.answer = await flight.lane.send(request, self._plan.timeout_s, admitted)
-            if self._pricing is not None and may_cost(flight.answer.outcome):
+            if self._pricing is not None and not unpaid(flight.answer.outcome):
                 await _patiently(self._pricing)
             if flight.rate.price is not None:
                 flight.answer = priced(flight.answer, flight.rate.price)
+        except asyncio.CancelledError as called_off:
+            flight.sent = not unsent(called_off)
+            raise
         except (
             Exception
         ) as error:  # An adapter never raises; one that does has a bug, and that costs its unit alone.
@@ -367,7 +372,7 @@ class Engine(Turns):
             return
         self._waiting.pop(index, None)
         self._intents.release(index)
-        self.tell(events.Cancelled(index))
+        self.tell(events.Cancelled(index, sent=False))
 
     def _requeue(self, command: commands.Requeue) -> None:
         index, now = command.unit.index, self._now()

@@ -11,9 +11,9 @@ import time
 
 import msgspec
 
-from headway.core.model import Kind, Outcome, Price
+from headway.core.model import Kind, Price
 from headway.core.queue import Entry
-from headway.core.retry import REFUSED
+from headway.core.retry import unpaid
 from headway.engine.plan import LanePlan
 from headway.engine.recording import outcome_of, tokens_of
 from headway.engine.source import roughly_the_most
@@ -59,6 +59,7 @@ class Flight:
         "lane",
         "number",
         "rate",
+        "sent",
         "started_at",
         "task",
     )
@@ -73,16 +74,13 @@ class Flight:
         self.started_at = 0.0
         #: Whether it is to run in a process that has run no other unit.
         self.alone = False
+        #: Whether anything of it may have left, where no answer tells.
+        self.sent = False
         self.answer: Answer | None = None
         self.task: asyncio.Task[None] | None = None
 
 
 # -- what it costs ------------------------------------------------------------------------------------------------
-
-
-def may_cost(outcome: Outcome) -> bool:
-    """Whether an attempt that ended so may have to be paid for."""
-    return outcome.usage is not None or outcome.kind not in REFUSED
 
 
 def priced(answer: Answer, price: Price) -> Answer:
@@ -95,10 +93,9 @@ def priced(answer: Answer, price: Price) -> Answer:
 
 
 def _untold(flight: Flight, batch: Batch) -> float | None:
-    """The cost of an attempt that does not say what it took: nothing where it was refused before any work."""
-    outcome = None if flight.answer is None else flight.answer.outcome
+    """The cost of an attempt that does not say what it took: nothing where it was never sent or was refused."""
     price, estimate = flight.rate.price, flight.estimate
-    if outcome is not None and outcome.kind in REFUSED:
+    if not flight.sent if flight.answer is None else unpaid(flight.answer.outcome):
         return None if price is None else 0.0
     use = batch.use(flight.rate.route)
     if price is not None and not estimate.cost_usd:  # It was read before its price was known.

@@ -24,7 +24,7 @@ from yarl import URL
 import headway
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.errors import ConfigError
-from headway.providers.base import Admitted, Answer, RateLimit, Request
+from headway.providers.base import Admitted, Answer, RateLimit, Request, unsent
 from headway.providers.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
 from headway.providers.hints import understand
 from headway.providers.limit import Limit
@@ -416,13 +416,14 @@ class HttpAdapter:
             return self._refusal(response, b"")
         if limit.expired:
             what = "no answer" if response is None else "no whole answer"
-            return self._failed(
+            late = self._failed(
                 Kind.TIMEOUT, f"{what} within {duration(limit.seconds)}", response, usage=usage
             )
+            return Answer(msgspec.structs.replace(late.outcome, sent=False)) if unsent(fault) else late
         answer = self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
         if response is not None:
             return answer
-        return Answer(msgspec.structs.replace(answer.outcome, reached=False))
+        return Answer(msgspec.structs.replace(answer.outcome, reached=False, sent=not unsent(fault)))
 
 
 class _Exchange(msgspec.Struct):

@@ -22,6 +22,8 @@ from aiohttp.connector import Connection
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from headway.providers.base import mark_unsent
+
 #: Idle connections are let go before load balancers do it (60 s and more). Servers that close after five (uvicorn,
 #: Node) close first: `_Line.dropped` looks before a line is used again.
 KEEPALIVE_S: Final = 15.0
@@ -131,8 +133,12 @@ class Wire:
         self._idle: deque[_Line] = deque()
 
     async def post(self, head: bytes, body: bytes) -> Reply:
-        """Send, and wait for the head of the answer."""
-        line = self._take() or await self._connect()
+        """Send, and wait for the head of the answer. A fault before the first byte left is marked (`base.unsent`)."""
+        try:
+            line = self._take() or await self._connect()
+        except BaseException as fault:
+            mark_unsent(fault)
+            raise
         protocol = line.protocol
         try:
             protocol.set_response_params(
@@ -187,7 +193,9 @@ class Wire:
 def _write(protocol: ResponseHandler, head: bytes, body: bytes) -> None:
     transport = protocol.transport
     if transport is None or transport.is_closing():
-        raise aiohttp.ClientConnectionResetError("the connection is closed")
+        closed = aiohttp.ClientConnectionResetError("the connection is closed")
+        mark_unsent(closed)
+        raise closed
     if len(body) <= SMALL:
         transport.write(head + body)
     else:
