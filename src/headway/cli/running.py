@@ -15,7 +15,15 @@ from headway.cli.session import cached_lines, compared, facts, failure_lines, pr
 from headway.config import Config, dotenv_of, parse_duration, variables_of
 from headway.core.model import Kind
 from headway.core.scheduler import NEVER_ANSWERED
-from headway.display.account import lane_lines, limit_facts, saved, saved_facts, spent
+from headway.display.account import (
+    budget_facts,
+    budget_line,
+    lane_lines,
+    limit_facts,
+    saved,
+    saved_facts,
+    spent,
+)
 from headway.display.jsonl import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
@@ -172,6 +180,8 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
     lines = [f"{how}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
     lines += _stopped_lines(config, store, job)
     lines.append(f"  {spent(job)}")
+    if ending.state == "budget" and not used_up(job) and (line := budget_line(view)):
+        lines.append(f"  {line}")
     lines += [f"  {line}" for line in lane_lines(view, _uses_by_key(store, job))]
     lines += cached_lines(store, job)
     lines += compared(store, job)
@@ -197,6 +207,7 @@ def run_facts(config: Config, store: Store, before: Job, job: Job, ending: Endin
         "elapsed_s": round(ending.view.elapsed_s, 3),
         "saved": saved_facts(before),
         "limits": limit_facts(ending.view),
+        "budget": budget_facts(ending.view),
         "next": None if ending.state == "complete" else next_command(config, store, job, ending.state),
     }
 

@@ -139,6 +139,9 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     #: The length of its input, where its lane is to estimate the tokens, and the prompt that it shares with others.
     chars: int = 0
     family: str = ""
+    #: USD of an output token, where nothing limits the answer: its lane sets money aside by what answers of its family
+    #: were like, beside `estimate.cost_usd`.
+    output_usd: float = 0.0
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):

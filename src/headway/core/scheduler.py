@@ -196,6 +196,7 @@ class Scheduler:
             budget.release(entry.estimate)
             for purse in purses:
                 purse.release(entry.estimate)
+            lane.shortage.guesses -= entry.guess
             self._dirty.update(self._broke)
             self._broke.clear()
 
@@ -618,7 +619,13 @@ class Scheduler:
         if budget.capped or purses:
             if self.costliest is not None:
                 entry.estimate = self.costliest.priced(entry.estimate, lane.key)
+            elif entry.unit.output_usd:
+                lane.reprice(entry)
+                if entry.guess and self._wait_for_answers(entry, lane):
+                    lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
+                    return self._sleep(lane, lane.queue.next_at())
             if not (budget.fits(entry.estimate) and self._affordable(entry, lane)):
+                lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
                 if not lane.stopped:
                     self._broke[lane.key] = (
                         lane  # What is in flight may turn out cheaper than it was thought.
@@ -627,6 +634,8 @@ class Scheduler:
             budget.reserve(entry.estimate)
             for purse in purses:
                 purse.reserve(entry.estimate)
+            lane.shortage.guesses += entry.guess
+            lane.shortage.ends(now)
         if self.settings.delay_s:
             self.next_start_at = now + self.settings.delay_s
         lane.queue.pop()
@@ -636,6 +645,12 @@ class Scheduler:
         self.done = False
         self._commands.append(commands.Start(entry.unit, entry.tries, entry.suspect))
         return True
+
+    def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
+        """Whether nobody knows how long such answers are, and as many are out as the caps bear."""
+        room_usd = min(budget.room_usd for budget in (self.budget, *lane.purses))
+        reserve_usd = entry.estimate.cost_usd - entry.unit.estimate.cost_usd
+        return lane.shortage.too_many_guesses(reserve_usd, room_usd)
 
     def _affordable(self, entry: Entry, lane: Lane) -> bool:
         """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""

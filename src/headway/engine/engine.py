@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.core import commands, events
+from headway.core.lane import Lane
 from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
 from headway.core.retry import unpaid
 from headway.core.scheduler import Scheduler
@@ -42,7 +43,7 @@ from headway.engine.recording import (
 )
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.sharing import Sharing
-from headway.engine.source import StoreSource, at_the_most
+from headway.engine.source import StoreSource, at_the_most, family_name, route_of
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request, unsent
 from headway.stores import records
@@ -71,8 +72,8 @@ class Engine(Turns):
         self._waiting: dict[int, Flight] = {}
         self._desks: dict[str, Desk] = {}
         self._repairs = Repairs()
-        #: By a unit's family, which is its route's number.
-        self._rates = {str(number): Rate(number, route.price) for number, route in plan.routes.items()}
+        #: By a route's number.
+        self._rates = {number: Rate(number, route.price) for number, route in plan.routes.items()}
         self._pricing: asyncio.Task[None] | None = None
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -128,11 +129,12 @@ class Engine(Turns):
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
         self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
-        self._count_unknown(unknown)
-        self._inform(lambda observer: observer.began(self._totals, unknown))
         announced = self._new_batch()
+        unknown = self._count_unknown(unknown, announced)
         self._sharing.announce(announced, self._scheduler, now, utc)
         store.commit(announced)
+        self._totals = store.job(job.name) or job
+        self._inform(lambda observer: observer.began(self._totals, unknown))
         for share in self._share():
             self._scheduler.lanes[share.lane].share(share.grant, now)
         for text in plan.remarks:
@@ -180,16 +182,27 @@ class Engine(Turns):
             self._desks[key] = Desk(key, plan, known)
             found[known.id] = Recalled(self._scheduler.lanes[key], known.record, now, utc)
         refill(self._store, found, utc, unknown)
+        for family, outputs in self._plan.outputs.items():
+            self._lane_of(route_of(family)).estimator.saw(family, outputs)
         self._sharing = Sharing(self._plan.job.id, self._plan.weight, self._desks)
 
-    def _count_unknown(self, unknown: list[records.Unknown]) -> None:
-        """What died with its process may have cost something: budgets count it, and the record says so."""
-        for unit in unknown:
-            route = self._plan.routes[unit.route]
-            most_usd = None if route.price is None else at_the_most(route.price, unit)
-            self._writer.batch.use(unit.route).untold(most_usd)
-            for budget in (self._scheduler.budget, *self._scheduler.lanes[route.lane].purses):
-                budget.spent_usd += most_usd or 0.0
+    def _lane_of(self, route: int) -> Lane:
+        return self._scheduler.lanes[self._plan.routes[route].lane]
+
+    def _count_unknown(self, unknown: list[records.Unknown], batch: Batch) -> list[records.Unknown]:
+        """What died with its process may have cost something: budgets count it, and the record says so. The same units with
+        what each may cost."""
+        told = [msgspec.structs.replace(unit, most_usd=self._most_usd(unit)) for unit in unknown]
+        for unit in told:
+            batch.use(unit.route).untold(unit.most_usd)
+            for budget in (self._scheduler.budget, *self._lane_of(unit.route).purses):
+                budget.spent_usd += unit.most_usd or 0.0
+        return told
+
+    def _most_usd(self, unit: records.Unknown) -> float | None:
+        price = self._plan.routes[unit.route].price
+        open_output = self._lane_of(unit.route).estimator.reserve(family_name(unit.route, unit.family))
+        return None if price is None else at_the_most(price, unit, open_output)
 
     async def _look_up_prices(self, price_list: PriceList) -> None:
         """What is asked for later than the first request: no request waits for it, only the record of its answer."""
@@ -200,7 +213,7 @@ class Engine(Turns):
         finally:
             self._pricing = None
         for number, price in prices.items():
-            self._rates[str(number)].price = price
+            self._rates[number].price = price
         self._source.know(prices)
         if remark:
             self._say("cost", remark)
@@ -314,7 +327,9 @@ class Engine(Turns):
         index = command.unit.index
         desk = self._desks[command.unit.lane]
         number = command.attempt + self._source.tries.get(index, 0)
-        flight = Flight(index, number, desk, self._scheduler.out[index], self._rates[command.unit.family])
+        flight = Flight(
+            index, number, desk, self._scheduler.out[index], self._rates[route_of(command.unit.family)]
+        )
         flight.alone = command.alone
         self._flights[index] = flight
         request = self._intents.ready(index, desk)

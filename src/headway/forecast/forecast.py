@@ -23,6 +23,7 @@ MINDS: Final = ("estimate", "low", "high")
 SLOWER: Final = 1.5
 OWN: Final = "this machine"
 LATENCY: Final = "latency"
+TEACH: Final = "'headway run FILE --limit 20' shows it"
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -246,10 +247,15 @@ def _notes(key: str, known: Known, courses: Sequence[Course], part: _Part) -> li
     """What a lane's figures rest on, where that is not what was seen; and what will go wrong."""
     own = [course for course in courses if course.lane == key]
     notes = []
-    if any(not course.habits.answers for course in own):
+    if any(not course.habits.answers and not course.habits.others for course in own):
         notes.append(
             f"{known.name}: no answers to learn from yet. Assumed: 4 characters a token; answers a quarter as long as "
-            "max_tokens, or 256 tokens; half a second and 20 ms a token"
+            f"max_tokens, or 256 tokens; half a second and 20 ms a token. {TEACH}"
+        )
+    if others := max((course.habits.others for course in own), default=0):
+        notes.append(
+            f"{known.name}: no job like this yet. {others:,} answers to other prompts tell how fast it is, not how long these "
+            f"answers will be: they may have anything from one token to max_tokens (4,096 where none is set). {TEACH}"
         )
     if (record := known.record) is not None and record.glimpsed is not None and not known.spec.limits.known:
         least, most = (MINUTE_S * rate for rate in record.glimpsed)
