@@ -11,7 +11,7 @@ from typing import Final
 
 from headway.batch.family import alike
 from headway.config import Config
-from headway.core.estimate import ENOUGH, FIRST_RESERVE, KEPT, LONG, MARGIN, Estimator
+from headway.core.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
 from headway.display.words import count, money
 from headway.engine.source import at_the_most, family_name
@@ -108,14 +108,13 @@ def _line(route: Route, price: Price, units: list[Pending], seen: Mapping[str, l
     largest = max(names, key=estimator.reserve)
     tokens = estimator.reserve(largest)
     usd = at_the_most(price, names[largest], tokens)
-    aside = f"{route.name}: no max_tokens, so {tokens:,.0f} output tokens ({money(usd)} with the input) are set aside for each request"
     if all(map(estimator.knows, names)):
-        answers = sum(map(len, seen.values()))
-        why = f"{MARGIN - 1:.0%} more than {LONG:.0%} of the {count(answers, 'answer')} seen to such a prompt"
+        why = f", by {count(sum(map(len, seen.values())), 'answer')} to such prompts"
     else:
-        why = f"until {ENOUGH} answers show how long they are"
+        why = f" until {ENOUGH} answers are seen"
     return (
-        f"{aside}, {why}; a longer answer may pass the cap by what it is longer. --max-tokens N sets a limit"
+        f"{route.name}: no max_tokens, so {tokens:,.0f} output tokens are set aside for each request{why}: "
+        f"{money(usd)}. --max-tokens N limits it"
     )
 
 
