@@ -10,7 +10,19 @@ import pytest
 from headway.batch.family import FEW, MOST, Families, alike, kin_of
 from headway.stores.records import Family
 
-WORDS = ("river", "stone", "table", "garden", "silver", "window", "market", "honest", "purple", "engine", "winter")
+WORDS = (
+    "river",
+    "stone",
+    "table",
+    "garden",
+    "silver",
+    "window",
+    "market",
+    "honest",
+    "purple",
+    "engine",
+    "winter",
+)
 
 
 def topic(chance: Random) -> str:

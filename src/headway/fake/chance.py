@@ -95,5 +95,8 @@ def spread(said: object) -> Spread:
     if keys == {"median", "sigma"}:
         return LongTail(seconds(said["median"]), seconds(said["sigma"]))
     raise ValueError(
-        "a number, {min, max}, {mean, jitter} or {median, sigma} is meant, not " + "{" + ", ".join(map(str, said)) + "}"
+        "a number, {min, max}, {mean, jitter} or {median, sigma} is meant, not "
+        + "{"
+        + ", ".join(map(str, said))
+        + "}"
     )
