@@ -437,6 +437,7 @@ class Engine(Turns):
         event = records.Event(time.time(), desk.name, command.what, command.text, until_utc)
         self._writer.batch.events.append(event)
         if command.what in ("held", "stopped", "breaker_opened"):
+            self._intents.call_off(self._waiting, [desk])
             self._learn()  # A hold must outlive the process, however soon that ends; and `headway lanes` is asked now.
         self._inform(lambda observer: observer.noted(event))
 
