@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 from tests.engine.test_engine import Send, ended, until
-from tests.engine.test_prices import PRICE, answered, engine
+from tests.engine.test_prices import PRICE, USED, answered, engine
 
-from headway.core.model import Kind, Outcome
+from headway.core.model import Kind, Outcome, Usage
 from headway.providers.base import Answer, Request, mark_unsent
 from headway.stores.memory import MemoryStore
 
@@ -80,3 +80,18 @@ async def test_what_is_called_off_while_it_connects_costs_nothing(sent: bool) ->
     assert job is not None
     assert job.unsure == int(sent)
     assert run._scheduler.budget.spent_usd == pytest.approx(job.unsure_usd)
+
+
+async def test_what_an_answer_told_before_it_broke_off_is_known_and_the_rest_unsure() -> None:
+    store = MemoryStore()
+    cut = Outcome(Kind.TRANSIENT, Usage(10.0, 1.0, partial=True), message="broke off")
+    run, _, _ = engine(store, first_outcome(cut), 1, price=PRICE, max_cost_usd=1.0)
+    assert (await ended(run)).state == "complete"
+    job = store.job("job")
+    assert job is not None
+    told_usd, whole_usd = PRICE.cost(Usage(10.0, 1.0)), PRICE.cost(USED)
+    assert job.cost_usd == pytest.approx(told_usd + whole_usd)
+    assert (job.unsure, job.repeated) == (1, 1)
+    assert job.unsure_usd == pytest.approx(55e-6 - told_usd), "up to what was set aside for it"
+    assert run._scheduler.budget.spent_usd == pytest.approx(job.cost_usd + job.unsure_usd)
+    assert not run._scheduler.lanes["lane"].estimator.knows("1.0")

@@ -852,6 +852,25 @@ async def test_anthropic_admits_with_the_input_counted() -> None:
     assert answer.outcome.usage == Usage(7.0, 9.0)
 
 
+async def test_what_a_stream_told_before_it_broke_off_is_only_a_part() -> None:
+    start = {
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+        "usage": {"input_tokens": 7, "output_tokens": 1},
+    }
+
+    async def script(call: Call) -> None:
+        await call.write(
+            stream_head(), chunk(event({"type": "message_start", "message": start}, "message_start"))
+        )
+        call.reset()
+
+    answer = await asked(script, request("/v1/messages", max_tokens=5), kind="anthropic", stream=True)
+    failed(answer, Kind.TRANSIENT)
+    assert answer.outcome.usage == Usage(7.0, 1.0, partial=True)
+
+
 async def test_anthropic_overloaded_in_mid_stream() -> None:
     last = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     said = stream_head() + chunk(event(last, "error")) + LAST

@@ -90,13 +90,14 @@ class Budget:
         self.reserved_tokens -= _tokens(estimate)
 
     def spend(self, estimate: Estimate, usage: Usage | None) -> None:
-        """The provider did some work: what it used is spent, or what was estimated where it does not say."""
+        """The provider did some work: what it used is spent, or what was estimated where it does not say, or not all."""
         if usage is None:
             self.spent_usd += estimate.cost_usd
             self.spent_tokens += _tokens(estimate)
-        else:
-            self.spent_usd += usage.cost_usd or 0.0
-            self.spent_tokens += usage.input_tokens + usage.output_tokens
+            return
+        told_usd, told_tokens = usage.cost_usd or 0.0, usage.input_tokens + usage.output_tokens
+        self.spent_usd += max(told_usd, estimate.cost_usd) if usage.partial else told_usd
+        self.spent_tokens += max(told_tokens, _tokens(estimate)) if usage.partial else told_tokens
 
 
 #: Of a family that nobody knows yet so many may be out at once, where the cap would not bear answers of so many times

@@ -560,7 +560,7 @@ class Lane:
             self.unanswered -= 1
         if outcome.usage is not None:
             settling.settle(self, entry, outcome.usage)
-            if entry.unit.chars:
+            if entry.unit.chars and not outcome.usage.partial:
                 self.estimator.learn(entry.unit.chars, entry.unit.family, outcome.usage)
                 if self.estimator.reports in _MILESTONES:
                     self.basis = object()

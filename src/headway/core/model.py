@@ -63,7 +63,8 @@ class Estimate(msgspec.Struct, frozen=True, gc=False):
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
     """What an attempt really took, as the provider reported it. `input_tokens` includes the cached ones, and those that
-    were written to the cache. `cost_usd` is None where nobody knows the price.
+    were written to the cache. `cost_usd` is None where nobody knows the price. `partial`: the answer broke off after this
+    was told, and it may have taken more.
     """
 
     input_tokens: float = 0.0
@@ -71,6 +72,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cached_input_tokens: float = 0.0
     cost_usd: float | None = None
     cache_write_tokens: float = 0.0
+    partial: bool = False
 
 
 class Price(msgspec.Struct, frozen=True, gc=False):

@@ -94,15 +94,17 @@ def priced(answer: Answer, price: Price) -> Answer:
 
 def _untold(flight: Flight, batch: Batch) -> float | None:
     """The cost of an attempt that does not say what it took: nothing where it was never sent or was refused."""
-    price, estimate = flight.rate.price, flight.estimate
+    price = flight.rate.price
     if not flight.sent if flight.answer is None else unpaid(flight.answer.outcome):
         return None if price is None else 0.0
-    use = batch.use(flight.rate.route)
-    if price is not None and not estimate.cost_usd:  # It was read before its price was known.
-        use.untold(roughly_the_most(price, estimate))
-    else:
-        use.untold(None if price is None else estimate.cost_usd)
+    batch.use(flight.rate.route).untold(None if price is None else _most_usd(flight))
     return None
+
+
+def _most_usd(flight: Flight) -> float:
+    """What an attempt may have cost. One that was read before its price was known has no estimate of that."""
+    price, estimate = flight.rate.price, flight.estimate
+    return estimate.cost_usd or (0.0 if price is None else roughly_the_most(price, estimate))
 
 
 # -- its record ---------------------------------------------------------------------------------------------------
@@ -123,6 +125,8 @@ def record_of(flight: Flight, batch: Batch) -> Attempt:
     limit = None if answer is None else answer.rate_limit
     usage = None if answer is None else answer.outcome.usage
     cost_usd = _untold(flight, batch) if usage is None else usage.cost_usd
+    if usage is not None and usage.partial and usage.cost_usd is not None:
+        batch.use(flight.rate.route).untold(max(0.0, _most_usd(flight) - usage.cost_usd))
     started_utc = utc - (time.monotonic() - flight.started_at)
     return Attempt(
         flight.index, flight.number, flight.lane.id, how, kind, message, answer.status if answer else None,

@@ -298,22 +298,22 @@ class HttpAdapter:
         response, draft = exchange.response, exchange.draft
         if response is not None and draft.whole:
             return self._success(response, draft.body(), draft.usage)
-        return self._lost(fault, response, limit, draft.usage)
+        return self._lost(fault, response, limit, _so_far(draft))
 
     async def _hear(self, exchange: _Exchange, response: Reply, admitted: Admitted) -> Answer:
         draft = exchange.draft
         try:
             got = await self._listen(draft, response, admitted)
         except Refused as refused:
-            return self._error(response, refused.body, draft.usage)
+            return self._error(response, refused.body, _so_far(draft))
         except Broken as broken:
-            return self._transient(response, b"", str(broken), draft.usage)
+            return self._transient(response, b"", str(broken), _so_far(draft))
         if got is not None:
             if exchange.switched and response.status == 400 and _streaming_refused(got):
                 return self._unstreamable(exchange.route, response, got)
             return self._answer(exchange.route, response, got)
         if not draft.whole:
-            return self._transient(response, b"", "the stream ended before the answer did", draft.usage)
+            return self._transient(response, b"", "the stream ended before the answer did", _so_far(draft))
         return self._success(response, draft.body(), draft.usage)
 
     async def _listen(self, draft: Draft, response: Reply, admitted: Admitted) -> bytes | None:
@@ -437,6 +437,11 @@ class _Exchange(msgspec.Struct):
 
 
 # -- parts of streams ---------------------------------------------------------------------------------------------
+
+
+def _so_far(draft: Draft) -> Usage | None:
+    """What a stream that broke off has told of its usage: there may be more to it."""
+    return None if draft.usage is None else msgspec.structs.replace(draft.usage, partial=True)
 
 
 async def _first(content: aiohttp.StreamReader) -> bytes:

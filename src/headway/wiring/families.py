@@ -67,9 +67,11 @@ def reserves(
     """For a run with a cap: how long answers of each family were that nothing limits, and a line about each route with such
     units: what is set aside for them, and what would help. Nothing where no unit that waits is such a one.
     """
-    routes = {route.id: route for route in store.routes(job.id)}
+    routes = {route.id: route for route in store.routes(job.id) if _capped(config, route)}
+    if not routes:
+        return {}, []
     waiting = store.next_serial(job.id, -1, LOOKED_AT, every=True)
-    open_ended = [unit for unit in waiting if unit.max_tokens == 0 and _capped(config, routes[unit.route])]
+    open_ended = [unit for unit in waiting if unit.max_tokens == 0 and unit.route in routes]
     outputs: dict[str, list[float]] = {}
     lines: list[str] = []
     for number in dict.fromkeys(unit.route for unit in open_ended):
