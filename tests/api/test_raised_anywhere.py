@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,13 +102,14 @@ CALLS: Final = {"sync": act, "async": aact, "task": task_act}
 # -- the work ---------------------------------------------------------------------------------------------------------
 
 
-#: On a loop of the caller's own asyncio itself ends the loop, with a task that raises these.
-ENDS_THE_LOOP: Final = frozenset(product(("amap", "async stream"), ("task",), ("exit", "interrupt")))
-WORK: Final = [case for case in product(FRONTS, CALLS, RAISED) if case not in ENDS_THE_LOOP]
-
-
-@pytest.mark.parametrize(("front", "call", "what"), WORK)
+@pytest.mark.parametrize("front", FRONTS)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("what", RAISED)
 def test_what_the_work_raises_fails_its_unit_alone(front: str, call: str, what: str) -> None:
+    if call == "task" and what in ("exit", "interrupt") and front in ("amap", "async stream"):
+        # A loop of the caller's own: asyncio itself ends that with a task that raises these.
+        raised(lambda: FRONTS[front](CALLS[call], ["a", what, "b"]), what)
+        return
     errors = FRONTS[front](CALLS[call], ["a", what, "b"])
     assert (errors["a"], errors["b"]) == (None, None)
     error = errors[what]

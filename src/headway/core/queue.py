@@ -25,8 +25,8 @@ class Entry:
     """A unit inside the scheduler: its budget so far and, while it is out, the attempt's facts."""
 
     __slots__ = (
-        "accepted", "alone_by", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "lane", "marks", "meters", "not_before",
-        "probe", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
+        "accepted", "alone_by", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "guess", "lane", "marks",
+        "meters", "not_before", "probe", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
     )  # fmt: skip
 
     meters: tuple[Meter, ...]
@@ -65,6 +65,8 @@ class Entry:
         self.not_before = ALWAYS
         self.waits_for = 0
         self.fits = None
+        #: Whether it was started without anybody knowing how long such answers are.
+        self.guess = False
 
     @property
     def suspect(self) -> bool:

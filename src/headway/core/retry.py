@@ -47,8 +47,12 @@ def believed(outcome: Outcome) -> Outcome:
 
 
 def unpaid(outcome: Outcome) -> bool:
-    """Whether the provider refused before it did any work."""
-    return outcome.usage is None and outcome.kind in REFUSED and not outcome.worked
+    """Whether an attempt that ended so cost nothing for certain: it was never sent, or refused before any work.
+
+    The one rule for budgets, records and totals. What was sent and did not say what it took is unsure.
+    """
+    refused = outcome.kind in REFUSED and not outcome.worked
+    return outcome.usage is None and (not outcome.sent or refused)
 
 
 def spread(index: int, attempt: int) -> float:

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 import msgspec
 
 from headway.display.account import saved_facts
+from headway.display.plain import again_usd
 from headway.display.terminal import write_line
 from headway.engine.observer import View
 from headway.safe_text import escaped
@@ -35,6 +36,7 @@ class JsonDisplay:
             total=job.total,
             done=job.good,
             unknown=[one.custom_id for one in unknown],
+            unknown_most_usd=again_usd(unknown) if unknown else None,
             saved=saved_facts(job),
         )
 

@@ -24,7 +24,7 @@ import headway
 from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.errors import ConfigError
-from headway.providers.base import Admitted, Answer, RateLimit, Request
+from headway.providers.base import Admitted, Answer, RateLimit, Request, unsent
 from headway.providers.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
 from headway.providers.hints import understand
 from headway.providers.limit import Limit
@@ -303,24 +303,24 @@ class HttpAdapter:
         response, draft = exchange.response, exchange.draft
         if response is not None and draft.whole:
             return self._assembled(response, draft)
-        return self._lost(fault, response, limit, draft.usage)
+        return self._lost(fault, response, limit, _so_far(draft))
 
     async def _hear(self, exchange: _Exchange, response: Reply, admitted: Admitted) -> Answer:
         draft = exchange.draft
         try:
             got = await self._listen(draft, response, admitted)
         except Refused as refused:
-            return self._error(response, refused.body, draft.usage)
+            return self._error(response, refused.body, _so_far(draft))
         except TooLong as long:
-            return self._too_long(response, long, draft.usage)
+            return self._too_long(response, long, _so_far(draft))
         except Broken as broken:
-            return self._transient(response, b"", str(broken), draft.usage)
+            return self._transient(response, b"", str(broken), _so_far(draft))
         if got is not None:
             if exchange.switched and response.status == 400 and _streaming_refused(got):
                 return self._unstreamable(exchange.route, response, got)
             return self._answer(exchange.route, response, got)
         if not draft.whole:
-            return self._transient(response, b"", "the stream ended before the answer did", draft.usage)
+            return self._transient(response, b"", "the stream ended before the answer did", _so_far(draft))
         return self._assembled(response, draft)
 
     def _assembled(self, response: Reply, draft: Draft) -> Answer:
@@ -437,13 +437,14 @@ class HttpAdapter:
             return self._refusal(response, b"")
         if limit.expired:
             what = "no answer" if response is None else "no whole answer"
-            return self._failed(
+            late = self._failed(
                 Kind.TIMEOUT, f"{what} within {duration(limit.seconds)}", response, usage=usage
             )
+            return Answer(msgspec.structs.replace(late.outcome, sent=False)) if unsent(fault) else late
         answer = self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
         if response is not None:
             return answer
-        return Answer(msgspec.structs.replace(answer.outcome, reached=False))
+        return Answer(msgspec.structs.replace(answer.outcome, reached=False, sent=not unsent(fault)))
 
 
 class _Exchange(msgspec.Struct):
@@ -454,6 +455,11 @@ class _Exchange(msgspec.Struct):
     #: Whether it was made a stream here.
     switched: bool
     response: Reply | None = None
+
+
+def _so_far(draft: Draft) -> Usage | None:
+    """What a stream that broke off has told of its usage: there may be more to it."""
+    return None if draft.usage is None else msgspec.structs.replace(draft.usage, partial=True)
 
 
 # -- words --------------------------------------------------------------------------------------------------------

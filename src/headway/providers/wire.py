@@ -23,6 +23,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from headway.providers.base import mark_unsent
 from headway.providers.reading import LONGEST_FAILURE_READ, beginning_of, rest_of
 from headway.providers.sse import TooLong
 
@@ -157,8 +158,12 @@ class Wire:
         self._idle: deque[_Line] = deque()
 
     async def post(self, head: bytes, body: bytes) -> Reply:
-        """Send, and wait for the head of the answer."""
-        line = self._take() or await self._connect()
+        """Send, and wait for the head of the answer. A fault before the first byte left is marked (`base.unsent`)."""
+        try:
+            line = self._take() or await self._connect()
+        except BaseException as fault:
+            mark_unsent(fault)
+            raise
         protocol = line.protocol
         try:
             protocol.set_response_params(
@@ -217,7 +222,9 @@ class Wire:
 def _write(protocol: ResponseHandler, head: bytes, body: bytes) -> None:
     transport = protocol.transport
     if transport is None or transport.is_closing():
-        raise aiohttp.ClientConnectionResetError("the connection is closed")
+        closed = aiohttp.ClientConnectionResetError("the connection is closed")
+        mark_unsent(closed)
+        raise closed
     if len(body) <= SMALL:
         transport.write(head + body)
     else:

@@ -32,6 +32,7 @@ from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
 from headway.stores.base import Store
 from headway.stores.records import Event, Job, Unknown
+from headway.wiring.families import reserves
 from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
 from headway.wiring.places import folder_of, store_at
 from headway.wiring.predictions import Prediction, taken_up
@@ -88,6 +89,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
     prices, later = _prices(config, store, job)
     lanes, routes, checks = _lanes(config, store, job, environ, prices)
     line = unpriced_line(config, prices)
+    outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
     run = config.run
     return Plan(
         job=job,
@@ -104,7 +106,8 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         delay_s=flags.delay_s,
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
-        remarks=(line,) if line else (),
+        remarks=(*([line] if line else []), *aside),
+        outputs=outputs,
         checks=checks,
         later_prices=later,
         cache=_cache_use(config, store, job),
