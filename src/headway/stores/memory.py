@@ -475,7 +475,8 @@ class MemoryStore:
         """Before anything is changed: a batch is whole or not at all."""
         job = self._jobs[batch.job]
         ends = [n + batch.counts.get(name, 0) for name, n in job.counts.items()]
-        if min(ends) < 0 or sum(ends) > job.total + len(batch.added):
+        total = sum(ends) if job.state == "ingesting" else job.total + len(batch.added)
+        if min(ends) < 0 or sum(ends) > total:
             raise uncountable(batch.job)
 
     def _apply(self, unit: _Unit, change: Change) -> None:
