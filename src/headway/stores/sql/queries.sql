@@ -180,6 +180,15 @@ UPDATE jobs SET state = 'running', started_utc = coalesce(started_utc, :utc), fi
     out = :out
 WHERE id = :job;
 
+-- name: give_to_worker
+UPDATE jobs SET worker = ? WHERE id = ?;
+
+-- name: worker_of
+SELECT worker FROM jobs WHERE id = ?;
+
+-- name: owner_of
+SELECT jobs.name, workers.name, workers.pid FROM jobs LEFT JOIN workers ON workers.id = jobs.worker WHERE jobs.id = ?;
+
 -- name: set_state
 UPDATE jobs SET state = :state, finished_utc = :finished_utc WHERE id = :job;
 
