@@ -18,7 +18,7 @@ import msgspec
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.base import free_name
-from headway.stores.batch import Batch, uncountable
+from headway.stores.batch import Batch, taken_over, uncountable
 from headway.stores.records import (
     COUNTED,
     USED,
@@ -340,14 +340,18 @@ class SqliteStore:
             counts: dict[str, int] = dict(db.execute(self._sql["count_statuses"], span))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}
             db.execute(self._sql["set_counts"], {"job": job, **ends})
-            db.execute(
-                self._sql["begin_run"], {"job": job, "utc": utc, "settings": _json(settings), "out": out}
-            )
             db.execute(self._sql["drop_commands"], (utc, job))
             db.execute(self._sql["end_lost_workers"], (utc, job))
             worker = db.execute(self._sql["add_worker"], (job, node(), getpid(), "busy", utc)).lastrowid
+            run = {"job": job, "utc": utc, "settings": _json(settings), "out": out, "worker": worker}
+            db.execute(self._sql["begin_run"], run)
         assert worker is not None
         return worker
+
+    def _must_be_ours(self, db: sqlite3.Connection, job: int, worker: int) -> None:
+        """Within a transaction: the run of `worker` is still the job's."""
+        if db.execute(self._sql["worker_of"], (job,)).fetchone() != (worker,):
+            raise taken_over(*(db.execute(self._sql["owner_of"], (job,)).fetchone() or ("", None, None)))
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
         from os import getpid
@@ -411,6 +415,8 @@ class SqliteStore:
         base = batch.job << SHIFT
         sql = self._sql
         with self._transaction() as db:
+            if batch.worker is not None:
+                self._must_be_ours(db, batch.job, batch.worker)
             intents = batch.intents
             if batch.added:
                 intents = self._commit_added(db, batch)
@@ -495,6 +501,7 @@ class SqliteStore:
         self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
     ) -> None:
         with self._transaction() as db:
+            self._must_be_ours(db, job, worker)
             db.execute(self._sql["put_back"], _span(job))
             end = {"job": job, "state": state, "finished_utc": utc, "unfinished": _json(unfinished)}
             db.execute(self._sql["end_run"], end)
@@ -527,6 +534,7 @@ def _job(row: dict[str, Any]) -> Job:
     settings = msgspec.json.decode(row.pop("settings"))
     unfinished = msgspec.json.decode(row.pop("unfinished"), type=dict[str, tuple[str, str]])
     form = msgspec.json.decode(row.pop("form", "{}"))
+    del row["worker"]
     return Job(**row, counts=counts, models=models, settings=settings, unfinished=unfinished, form=form)
 
 
