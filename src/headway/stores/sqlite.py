@@ -47,12 +47,6 @@ from headway.stores.sqlite_cache import span as _span
 from headway.stores.sqlite_file import SqliteFile
 from headway.stores.statements import each
 
-#: The version of the schema that has repairs.
-REPAIRS_SINCE: Final = 2
-#: And the one that has notes.
-NOTES_SINCE: Final = 5
-#: The step that made the families of units.
-FAMILIES_SINCE: Final = 7
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
 
@@ -91,13 +85,10 @@ class SqliteStore:
         """The schema's version and the newest that is known. Raises where the file may not be written; writes nothing."""
         return self._file.probe()
 
-    @property
-    def outdated(self) -> bool:
-        """Whether it was written by an older Headway and only looked at since."""
-        return self._file.outdated
-
     def salt(self) -> bytes:
         rows = self._rows("salt")
+        if not rows and self._file.read_only:
+            return secrets.token_bytes(32)  # No account was ever hashed here.
         if not rows:
             with self._transaction() as db:
                 db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_bytes(32),))
@@ -251,13 +242,9 @@ class SqliteStore:
         return self._rows("requests", _json([base + index for index in indexes]))
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
-        if self._file.version() < REPAIRS_SINCE:
-            return []  # Opened for reading by a newer Headway than the last one that wrote.
         return [Repair(*row) for row in self._rows("repairs_of", (job << SHIFT) + index)]
 
     def notes_of(self, job: int, index: int) -> dict[int, Any]:
-        if self._file.version() < NOTES_SINCE:
-            return {}
         rows = self._rows("notes_of", (job << SHIFT) + index)
         return {number: msgspec.json.decode(note) for number, note in rows}
 
@@ -296,8 +283,6 @@ class SqliteStore:
         ]
 
     def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
-        if self._file.version() < FAMILIES_SINCE:
-            return []
         return [
             (job, Family(route, number, shape, bool(firm), rows, tuple(msgspec.json.decode(words))))
             for job, route, number, shape, firm, rows, words in self._rows("families", provider, model)
@@ -306,8 +291,6 @@ class SqliteStore:
     def lessons(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None
     ) -> list[Lesson]:
-        if self._file.version() < FAMILIES_SINCE:
-            return []
         found: list[Lesson] = []
         for (route,) in self._rows("routes_taken", provider, model):
             if routes is None or route in routes:
