@@ -11,6 +11,7 @@ next units as its pace starts within a quarter of a second. After a crash those 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections import deque
@@ -85,8 +86,10 @@ class Ledger:
 
     def __init__(self, db: str, name: str, kind: str, source: str) -> None:
         self._db, self._kind, self._source = db, kind, source
+        #: Absolute: the program may change its working directory meanwhile.
+        self._place = db if "://" in db else os.path.abspath(db)
         self.name = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:60] or kind
-        self._lock = job_lock(db, self.name)
+        self._lock = job_lock(self._place, self.name)
         self._desks: dict[str, _Desk] = {}
         self._by_number: dict[int, _Desk] = {}
         #: Units whose intent is on its way to the disk, with what wakes who waits for that; and how many wait.
@@ -105,7 +108,7 @@ class Ledger:
         """Take the job over, or make it. `look` shows the lanes; `failed` hears of a store that can no longer be written."""
         self._loop = asyncio.get_running_loop()
         self._look, self._failed = look, failed
-        self._store: Store = store_at(self._db)
+        self._store: Store = store_at(self._place)
         try:
             self._lock.__enter__()
         except BaseException:
@@ -126,7 +129,7 @@ class Ledger:
             self._lock.__exit__(None, None, None)
             raise
         self._writer = Writer(
-            lambda: store_at(self._db), self._new_batch, self._from_thread, self._committed, self._broke
+            lambda: store_at(self._place), self._new_batch, self._from_thread, self._committed, self._broke
         )
         self._release()  # The first batch is nobody's commit.
         self._writer.start()

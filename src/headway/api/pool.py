@@ -27,7 +27,6 @@ from headway.api.checks import (
     must_be_number,
     must_be_text,
     must_be_whole,
-    path_of,
 )
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.insiders import Insiders
@@ -37,6 +36,7 @@ from headway.api.loops import Background
 from headway.api.options import detector_of
 from headway.api.pool_records import KEEPING, as_json, details_of, encoded
 from headway.api.raised import as_exception
+from headway.api.record_path import record_path
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
@@ -123,7 +123,7 @@ class WorkerPool:
             must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
         self._worker = worker
         self._name = job_id or type(worker).__qualname__
-        self._store = path_of(store, "store")
+        self._store = record_path(store, "store")
         self._max_workers = max_workers
         self._timeout_s = seconds(timeout, "timeout")
         self._on_complete, self._on_failed = on_unit_complete, on_unit_failed

@@ -77,6 +77,7 @@ def _again(
             return session.tell(f"job {job.name} has no failed units", facts, as_json)
         if not quiet:
             session.tell_config(settings)
+            session.tell_place(settings)
         settings = session.with_cap_of(settings, job, flags["max_cost"], quiet=quiet)
         target = out or Path(job.out or f"{job.name}.results.jsonl")
         run_flags = running.flags_of(target, only_failed=only_failed, **flags)

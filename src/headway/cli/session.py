@@ -26,6 +26,7 @@ from headway.errors import UsageError
 from headway.stores.base import Store
 from headway.stores.cache import Saved
 from headway.stores.lock import held
+from headway.stores.mounts import network_warning
 from headway.stores.records import LIVE, Job, Use
 from headway.wiring.places import folder_of, look_at
 from headway.wiring.predictions import comparison
@@ -58,6 +59,12 @@ def tell_config(config: Config) -> None:
     providers = config.providers.values()
     hosts = dict.fromkeys(one.host for one in providers if variables_of(one, os.environ, dotenv))
     say(f"settings: {config.path}; " + (f"keys go to {', '.join(hosts)}" if hosts else "no key is sent"))
+
+
+def tell_place(config: Config) -> None:
+    """Warn of a database on a network file system."""
+    if "://" not in config.db and (found := network_warning(Path(config.db))) is not None:
+        say(f"warning: {'; '.join(found)}")
 
 
 def with_cap_of(config: Config, job: Job, said: float | None, *, quiet: bool) -> Config:
