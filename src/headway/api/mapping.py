@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -22,6 +20,7 @@ from headway.api.attempt import current, succeeded
 from headway.api.changes import digest_of
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.interrupts import unfinished
+from headway.api.job_names import identity_of_map
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import uncut
@@ -203,9 +202,7 @@ class Run(Generic[T, R]):
         self.keeping = Keeping(options.returns)
         self._ledger: Ledger | None = None
         if options.db is not None:
-            if not options.name and getattr(call, "__name__", "") == "<lambda>":
-                raise UsageError("a lambda has no name to keep results under", hint="give one: name='…'")
-            self._ledger = Ledger(options.db, options.name or name_of(call), "map", name_of(call))
+            self._ledger = Ledger(options.db, identity_of_map(call, options.name, options.renamed_from))
 
     def _settings(self) -> Settings:
         options = self.options
@@ -474,16 +471,6 @@ def _isolated(
         memory_limit=options.memory_limit,
         detector=options.detector,
     )
-
-
-def name_of(call: Callable[..., Any]) -> str:
-    """What a callable is called, for the records."""
-    name = getattr(call, "__qualname__", None) or type(call).__qualname__
-    module = getattr(call, "__module__", None) or ""
-    if module == "__main__":
-        main = getattr(sys.modules["__main__"], "__file__", None)
-        module = Path(main).stem if main else ""
-    return f"{module}.{name}".strip(".").replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
 def invoker(

@@ -14,6 +14,7 @@ import msgspec
 
 from headway.api.changes import Changes
 from headway.api.checks import brief, must_be_number, must_be_text, must_be_whole, named, path_of
+from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
 from headway.api.settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.durations import LONGEST_S
@@ -56,6 +57,8 @@ class Choices(TypedDict, Generic[T], total=False):
     db: a file that keeps every result, so that a run which was killed goes on where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
+    renamed_from: what the callable was called ("module.name") when it made that job. Otherwise a job that another callable
+        made is an error.
     returns: the type to read kept values as; plain JSON otherwise.
     progress: a bar on stderr or in the notebook. None: where there is somebody to see it and it takes over a second;
         elsewhere a line for every wait of more than ten seconds. False: nothing.
@@ -79,6 +82,7 @@ class Choices(TypedDict, Generic[T], total=False):
     db: str | PathLike[str] | None
     key: Callable[[T], str] | None
     name: str
+    renamed_from: str
     returns: Any
     progress: bool | None
 
@@ -225,6 +229,13 @@ class Options:
         self.key = choices.get("key")
         must_be_text(choices.get("name"), "name", "it is a text: the name of the job in the file")
         self.name = choices.get("name") or ""
+        check_name(choices.get("name"), "name")
+        must_be_text(
+            choices.get("renamed_from"),
+            "renamed_from",
+            'it is a text: what the function was called, "module.name"',
+        )
+        self.renamed_from = choices.get("renamed_from") or ""
         #: Made here, where the caller's line is known.
         self.changes = Changes()
         self.returns = choices.get("returns", Any)
@@ -234,6 +245,8 @@ class Options:
                 "db and key go together",
                 hint="key=lambda item: item.id names an item in the file that db names",
             )
+        if self.renamed_from and self.db is None:
+            raise UsageError("renamed_from is for jobs on record", hint="db=… names the file that keeps them")
         if self.key is not None and not callable(self.key):
             raise UsageError(
                 f"key is {self.key!r}", hint="it is a function of the item: key=lambda item: item.id"

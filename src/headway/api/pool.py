@@ -30,6 +30,7 @@ from headway.api.checks import (
 )
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.interrupts import say
+from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.options import detector_of
@@ -106,6 +107,7 @@ class WorkerPool:
         retry: Retry | None = None,
         failure_logs: str | PathLike[str] | None = None,
         limit_exit_codes: Iterable[int] = (),
+        renamed_from: str | None = None,
     ) -> None:
         if isinstance(worker, type):
             raise UsageError(f"worker is the class {worker.__name__}", hint=f"make one: {worker.__name__}(…)")
@@ -116,10 +118,12 @@ class WorkerPool:
             )
         must_be_whole(max_workers, "max_workers", 1, "it is a whole number, 1 or more")
         must_be_text(job_id, "job_id", "it is a text: the name of the job in the store")
+        check_name(job_id, "job_id")
+        must_be_text(renamed_from, "renamed_from", "it is a text: what the worker's class was called")
         for name, callback in (("on_unit_complete", on_unit_complete), ("on_unit_failed", on_unit_failed)):
             must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
         self._worker = worker
-        self._name = job_id or type(worker).__qualname__
+        self._identity = identity_of_pool(worker, job_id or "", renamed_from or "")
         self._store = path_of(store, "store")
         self._max_workers = max_workers
         self._timeout_s = seconds(timeout, "timeout")
@@ -277,7 +281,7 @@ class WorkerPool:
             Settings(max_identical_invalid=0),
         )
         if self._store is not None:
-            ledger = Ledger(self._store, self._name, "pool", type(self._worker).__qualname__)
+            ledger = Ledger(self._store, self._identity)
             calls = self._calls
             with in_python("store"):
                 ledger.begin(lambda: calls.lanes, self._lost_records)
