@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.providers.secrecy import OPEN, Scrubber
+
 #: How a wrapped value begins. One that begins so by itself is wrapped too.
 _MARK: Final = b'{"$bytes":'
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -33,28 +35,37 @@ _unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
 class Keeping:
     """Values of one type."""
 
-    def __init__(self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None) -> None:
-        """`otherwise` makes something else of what JSON cannot say."""
+    def __init__(
+        self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None, scrub: Scrubber = OPEN
+    ) -> None:
+        """`otherwise` makes something else of what JSON cannot say. `scrub` blots secrets out of what is kept."""
+        self._scrub = scrub
         self._returns = returns
         self._decode = msgspec.json.Decoder(returns).decode
         self._encode = msgspec.json.Encoder(enc_hook=otherwise).encode
         self._otherwise = otherwise
 
-    def kept(self, value: Any) -> tuple[bytes, Any]:
-        """As it goes on record, and as whoever finds it there will see it."""
+    def kept(self, value: Any) -> tuple[bytes, Any, bool]:
+        """As it goes on record, as a later run will see it, and whether a secret was blotted out of it."""
         said = self._encode(value)
         if not said.startswith(_MARK):
             seen = self._decode(said)
             if _same(seen, value):
-                return said, seen
+                blotted = self._scrub.body(said)
+                return (said, seen, False) if blotted is said else (blotted, self.found(blotted), True)
+        clean = True
         try:
             plain = msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=self._otherwise)
         except TypeError:  # Keys that JSON has only by `otherwise`: no bytes are looked for.
-            return said, self.found(said)
-        paths = list(_paths(plain))
-        if paths or said.startswith(_MARK):
-            said = self._encode(_Wrapped(paths, plain))
-        return said, self.found(said)
+            pass
+        else:
+            paths = list(_paths(plain))
+            if paths or said.startswith(_MARK):
+                scrubbed = _each_bytes(plain, self._scrub.body) if paths else plain
+                clean = scrubbed == plain
+                said = self._encode(_Wrapped(paths, scrubbed))
+        blotted = self._scrub.body(said)
+        return blotted, self.found(blotted), not (clean and blotted is said)
 
     def found(self, said: bytes) -> Any:
         """What is on record, as a value."""
@@ -75,6 +86,17 @@ def with_bytes(said: bytes) -> Any:
             at = at[step]
         at[last] = b64decode(at[last])
     return holder[0]
+
+
+def _each_bytes(plain: Any, change: Callable[[bytes], bytes]) -> Any:
+    """With every piece of bytes changed: as base64 no secret would be found in it."""
+    if isinstance(plain, _BYTES):
+        return change(bytes(plain))
+    if isinstance(plain, dict):
+        return {key: _each_bytes(value, change) for key, value in plain.items()}
+    if isinstance(plain, list | tuple | set | frozenset):
+        return [_each_bytes(value, change) for value in plain]
+    return plain
 
 
 def _same(seen: Any, value: Any) -> bool:

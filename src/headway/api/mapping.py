@@ -36,6 +36,7 @@ from headway.engine.calls import DONE, Calls, End, Flight
 from headway.errors import UsageError
 from headway.executors.limit_detection import LIMITS, Evidence, in_result
 from headway.providers.limit import Limit
+from headway.providers.secrecy import Scrubber
 from headway.stores.records import State
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class _KeptItem(_Item):
         if outcome.kind is None:
             try:
                 # As a run that finds it on record would see it.
-                self.encoded, flight.value = self.run.keeping.kept(flight.value)
+                self.encoded, flight.value, _ = self.run.keeping.kept(flight.value)
             except msgspec.ValidationError as error:
                 flight.error = UsageError(
                     f"its value ({type(flight.value).__name__}) is no {self.run.options.returns}: {error}",
@@ -173,12 +174,13 @@ class Run(Generic[T, R]):
         self._items = items
         self.loop = asyncio.get_running_loop()
         self._threads = Threads()
-        self.isolated = _isolated(call, options, self._give_up)
+        scrub = Scrubber.of_environment()
+        self.isolated = _isolated(call, options, self._give_up, scrub)
         self.invoke = invoker(call, self._threads, options.isolation)
         #: Whether logs and exit codes are looked at here: worker processes have that done already.
         self._looks = options.detector.looks and self.isolated is None
         self._lane_of = options.lane_of
-        self.calls = Calls(self._spec, self._settings())
+        self.calls = Calls(self._spec, self._settings(), scrub)
         self._results: deque[Result[T, R]] = deque()
         self._unstarted = 0
         self._handed = handed
@@ -199,7 +201,7 @@ class Run(Generic[T, R]):
         self._failed = self._left = 0
         self._keys: set[str] = set()
         self._changes = options.changes
-        self.keeping = Keeping(options.returns)
+        self.keeping = Keeping(options.returns, scrub=scrub)
         self._ledger: Ledger | None = None
         if options.db is not None:
             self._ledger = Ledger(options.db, identity_of_map(call, options.name, options.renamed_from))
@@ -453,7 +455,7 @@ class Run(Generic[T, R]):
 
 
 def _isolated(
-    call: Callable[[T], Any], options: Options, give_up: Callable[[Exception], None]
+    call: Callable[[T], Any], options: Options, give_up: Callable[[Exception], None], scrub: Scrubber
 ) -> Isolated | None:
     """Worker processes for it, where they are asked for."""
     if options.isolation != "process":
@@ -465,11 +467,12 @@ def _isolated(
         options.workers,
         options.retry.on,
         give_up=give_up,
-        on_record=options.db is not None,
+        scrub=scrub if options.db is not None else None,
         recycle_after=options.recycle_after,
         memory_ceiling=options.memory_ceiling,
         memory_limit=options.memory_limit,
         detector=options.detector,
+        env=options.env,
     )
 
 

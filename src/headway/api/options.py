@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from difflib import get_close_matches
 from os import PathLike
@@ -31,6 +32,7 @@ Isolation = Literal["process", "thread", "inline"]
 LANE: Final = "calls"
 #: From here on an argument is taken for one that was mistyped.
 _ALIKE: Final = 0.7
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class Choices(TypedDict, Generic[T], total=False):
@@ -51,6 +53,7 @@ class Choices(TypedDict, Generic[T], total=False):
     recycle_after: units after which a worker process is replaced; 0 is never.
     memory_ceiling: bytes of memory above which it is, between two units; 0 is never.
     memory_limit: bytes of memory above which it is killed in the midst of a unit; 0 is never. Only on Linux.
+    env: the variables that a worker process gets, besides PATH, HOME, the language and Python's own (default: all of them).
     failure_logs: a pattern of log files below the working directory (".failed/*/agent/result.json"). Where a call fails,
         those that were written since it began are searched for a rate limit. Only with isolation="process".
     limit_exit_codes: exit codes that say "a rate limit was met". Only with isolation="process".
@@ -77,6 +80,7 @@ class Choices(TypedDict, Generic[T], total=False):
     recycle_after: int
     memory_ceiling: int
     memory_limit: int
+    env: Iterable[str]
     failure_logs: str | PathLike[str] | None
     limit_exit_codes: Iterable[int]
     db: str | PathLike[str] | None
@@ -198,6 +202,16 @@ def detector_of(failure_logs: object, limit_exit_codes: object) -> LimitDetector
     return LimitDetector(made, (logs or "").removeprefix(anchor), anchor or os.getcwd(), backs_off=True)
 
 
+def _variables(env: object) -> tuple[str, ...]:
+    """Names of environment variables."""
+    names = (
+        tuple(env) if isinstance(env, Iterable) and not isinstance(env, str | bytes | Mapping) else (None,)
+    )
+    if not all(isinstance(name, str) and _VARIABLE.fullmatch(name) for name in names):
+        raise UsageError("env is no list of names of environment variables", hint='it is such as ["HF_HOME"]')
+    return names
+
+
 class Options:
     """The same in the scheduler's words, checked."""
 
@@ -279,7 +293,8 @@ class Options:
             must_be_whole(getattr(self, name), name, 0, f"it is {kind}, 0 or more")
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
-        for name in ("failure_logs", "limit_exit_codes"):
+        self.env = _variables(choices["env"]) if "env" in choices else None
+        for name in ("env", "failure_logs", "limit_exit_codes"):
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
         self.detector = detector_of(choices.get("failure_logs"), choices.get("limit_exit_codes", ()))

@@ -34,7 +34,7 @@ from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.options import detector_of
-from headway.api.pool_records import KEEPING, as_json, details_of, encoded
+from headway.api.pool_records import as_json, details_of, encoded, keeping_of
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
@@ -48,6 +48,7 @@ from headway.executors.details import recorded
 from headway.executors.limit_detection import LIMITS, Evidence, in_report, in_result
 from headway.providers.limit import Limit
 from headway.providers.messages import shown
+from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Facts
 
 _log: Final = logging.getLogger("headway")
@@ -130,6 +131,8 @@ class WorkerPool:
         self._on_complete, self._on_failed = on_unit_complete, on_unit_failed
         self._retry = retry_of(retry, Retry(max_attempts=1))
         self._detector = detector_of(failure_logs, limit_exit_codes)
+        self._scrub = Scrubber.of_environment()
+        self._keeping = keeping_of(self._scrub)
         self._changed = threading.Condition()
         self._active = 0
         #: How many of those have a worker, or are about to get one; and whether a caller was told that a slot is free.
@@ -279,6 +282,7 @@ class WorkerPool:
         self._calls = Calls(
             lambda lane: LaneSpec(lane, limits, self._retry.to_core(), own_failures=True),
             Settings(max_identical_invalid=0),
+            self._scrub,
         )
         if self._store is not None:
             ledger = Ledger(self._store, self._identity)
@@ -313,7 +317,7 @@ class WorkerPool:
                 work.kept = known or self._ledger.add(key, LANE, as_json(given))
                 if work.kept.value is not None:
                     self._changes.compare(key, given, work.kept.digest)
-                    work.result = KEEPING.found(work.kept.value)
+                    work.result = self._keeping.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
                 if known is not None:
@@ -333,7 +337,7 @@ class WorkerPool:
         self._place(work, True)
         outcome = await self._attempt_and_look(work, flight)
         if work.kept is not None:
-            flight.details = await recorded(details_of(work.prompt, work.result))
+            flight.details = await recorded(details_of(work.prompt, work.result), self._scrub)
         return outcome
 
     async def _attempt_and_look(self, work: _Work, flight: Flight) -> Outcome:
@@ -435,7 +439,9 @@ class WorkerPool:
             self._over(work, end.status, result)
             return
         number = work.kept.attempts + flight.attempts
-        value = encoded(result) if end is DONE else None
+        value = None
+        if end is DONE:
+            value, result = encoded(result, self._keeping)
         self._ledger.ended(
             work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip

@@ -22,6 +22,7 @@ from headway.core.source import ListSource
 from headway.core.status import Status
 from headway.engine.turns import Turns
 from headway.providers.base import RateLimit
+from headway.providers.secrecy import OPEN, Scrubber
 
 #: Makes a lane the first time that its name is met.
 SpecOf = Callable[[str], LaneSpec]
@@ -94,10 +95,14 @@ Ended = Callable[[Flight, End], None]
 
 
 class Calls(Turns):
-    """Lanes for calls. Use it on one running event loop, and close it."""
+    """Lanes for calls. Use it on one running event loop, and close it.
 
-    def __init__(self, spec_of: SpecOf, settings: Settings | None = None) -> None:
+    `scrub` blots secrets out of the message of every attempt that failed, before a lane or a record gets it.
+    """
+
+    def __init__(self, spec_of: SpecOf, settings: Settings | None = None, scrub: Scrubber = OPEN) -> None:
         super().__init__()
+        self._scrub = scrub
         self._loop = asyncio.get_running_loop()
         self._spec_of = spec_of
         self._source = ListSource(())
@@ -258,6 +263,9 @@ class Calls(Turns):
         except Exception as error:  # A call says how it went; one that raises has a bug.
             flight.error = error
             flight.outcome = Outcome(Kind.CRASH, message=f"{type(error).__name__}: {error}")
+        if flight.outcome.kind is not None:
+            flight.outcome = self._scrub.outcome(flight.outcome)
+            flight.rate_limit = self._scrub.rate_limit(flight.rate_limit)
         # It stays in flight until the scheduler has heard of it: an interruption meanwhile must not take its value away.
         self.tell(events.Finished(flight.index, flight.outcome))
 

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ import msgspec
 from headway.batch.output import Order, OutputFile, claim
 from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
-from headway.config import Config, ProviderConfig, dotenv_of, key_of, lane_key
+from headway.config import Config, ProviderConfig, dotenv_of, key_of, keys_of, lane_key
 from headway.core.model import LaneSpec, Price, Purse
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
@@ -30,6 +30,7 @@ from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
 from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
+from headway.providers.secrecy import Scrubber, secrets_of
 from headway.stores.base import Store
 from headway.stores.records import Event, Job, Unknown
 from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
@@ -176,6 +177,7 @@ def _lanes(
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
     validator = _validator(job)
+    secrets = secrets_of({**dotenv, **environ}, keys_of(config, environ, dotenv))
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
         if provider is None:
@@ -188,7 +190,9 @@ def _lanes(
         lane = spec.key
         if provider.name not in adapters:
             adapter = (
-                adapter_of(provider, key) if provider.workers is None else python_adapter(config, provider)
+                adapter_of(provider, key, secrets)
+                if provider.workers is None
+                else python_adapter(config, provider, Scrubber(secrets))
             )
             if not isinstance(adapter, HttpAdapter) and may_start(store, job, lane, name):
                 checks.append(adapter.check)
@@ -241,8 +245,9 @@ def _judged(adapter: Adapter, kind: str, validator: Validator | None) -> Adapter
     return Judged(adapter, kind, validator)
 
 
-def adapter_of(provider: ProviderConfig, key: str) -> HttpAdapter:
-    """What asks a configured provider. What is wrong with its address or its credentials names it."""
+def adapter_of(provider: ProviderConfig, key: str, secrets: Iterable[str] = ()) -> HttpAdapter:
+    """What asks a configured provider, and blots its key and `secrets` out of answers. What is wrong with its address or
+    its credentials names it."""
     try:
         return adapter_for(
             provider.kind,
@@ -252,6 +257,7 @@ def adapter_of(provider: ProviderConfig, key: str) -> HttpAdapter:
             profile=provider.profile or "",
             api_version=provider.api_version or "",
             region=provider.region or "",
+            secrets=secrets,
         )
     except ConfigError as error:
         raise ConfigError(f"provider '{provider.name}': {error.message}", hint=error.hint) from None
