@@ -44,6 +44,7 @@ from headway.wiring.prices import (
     required_price,
     unpriced_line,
 )
+from headway.wiring.stop_signals import stop_signals
 
 if TYPE_CHECKING:
     from headway.batch.schema import Validator
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 Check = Callable[[], Awaitable[None]]
 #: New objects between two looks of the garbage collector while a job runs.
 GC_OBJECTS: Final = 20_000
+_STOPPING: Final = "stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)"
+_CANCELLING: Final = "cancelling what is in flight (Ctrl-C once more to exit at once)"
 
 EXIT_CODES: Final = {
     "complete": 0,
@@ -404,20 +407,23 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _mind_signals(engine: Engine, say: Callable[[str], None]) -> None:
-    """Ctrl-C once, twice, three times; SIGTERM is the first of them."""
+    """Ctrl-C once, twice, three times; SIGTERM and SIGHUP are the first of them.
+
+    SIGHUP is no more than that: where a terminal is closed, both the kernel and the shell send one.
+    """
     interruptions = 0
 
-    def interrupted() -> None:
+    def interrupted(number: int) -> None:
         nonlocal interruptions
+        if number == signal.SIGHUP and interruptions:
+            return
         interruptions += 1
-        if interruptions == 1:
-            say("stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)")
-        elif interruptions == 2:
-            say("cancelling what is in flight (Ctrl-C once more to exit at once)")
-        else:
+        if interruptions > 2:
             os._exit(EXIT_CODES["interrupted"])
         engine.interrupt()
+        with suppress(OSError):  # The terminal may be gone: that is what SIGHUP says.
+            say(_STOPPING if interruptions == 1 else _CANCELLING)
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupted)
+    for number in stop_signals():
+        loop.add_signal_handler(number, interrupted, number)
