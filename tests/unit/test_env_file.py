@@ -108,3 +108,8 @@ def test_any_text_is_read_or_refused_with_a_line_number(text: str) -> None:
     except ConfigError as error:
         said = str(error)
     assert not said or re.match(r"\.env:\d+: ", said)
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_only_a_line_feed_ends_a_line(odd: str) -> None:
+    assert parse_env(f'A="x{odd}B=y"\r\nC=z\r\n', ".env") == {"A": f"x{odd}B=y", "C": "z"}
