@@ -1,8 +1,8 @@
 """A job's results as a table: the input's columns, then what Headway adds, one record a unit, as .csv, .tsv or .parquet.
 
 Written from the store when the run ends, all of it or nothing: a spreadsheet that is open on a growing file would show
-half of it, and a Parquet file is none before its last byte. Cells of a .csv are written as they are; what a spreadsheet
-takes for a formula is the reader's business.
+half of it, and a Parquet file is none before its last byte. Cells of a .csv are written as they are, unless they are to be
+safe in a spreadsheet (`safe`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.batch.answer import answer_of
-from headway.batch.cells import text_of
+from headway.batch.cells import safe_text, text_of
 from headway.batch.output import Order, OutputFile, claim, note_written, results_of, unwritable
 from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
@@ -58,8 +58,8 @@ class Record(msgspec.Struct, frozen=True):
     error: str
 
 
-def write_sheet(path: Path, store: Store, job: Job) -> None:
-    """Write the whole table, on disk when this returns."""
+def write_sheet(path: Path, store: Store, job: Job, *, safe: bool = False) -> None:
+    """Write the whole table, on disk when this returns. `safe`: a spreadsheet takes no cell of a .csv for a formula."""
     named = path.name.removesuffix(".new")
     if is_parquet(named):
         from headway.batch.parquet_sheet import write_parquet  # It brings pyarrow.
@@ -69,7 +69,8 @@ def write_sheet(path: Path, store: Store, job: Job) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         # A line ends as RFC 4180 has it: with both characters csv quotes cells that have either of them.
         out = csv.writer(file, delimiter=delimiter_of(named) or ",", lineterminator="\r\n")
-        out.writerows(lines(store, job))
+        table = lines(store, job)
+        out.writerows(map(safe_text, line) for line in table) if safe else out.writerows(table)
         file.flush()
         os.fsync(file.fileno())
 
@@ -145,8 +146,17 @@ def _error(result: Result) -> str:
 class SheetFile:
     """One job's table, fed like an `OutputFile` and written when it is finished."""
 
-    def __init__(self, open_store: Callable[[], Store], job: Job, path: Path, *, force: bool = False) -> None:
-        self._open_store, self._job, self.path, self._force = open_store, job, path, force
+    def __init__(
+        self,
+        open_store: Callable[[], Store],
+        job: Job,
+        path: Path,
+        *,
+        force: bool = False,
+        safe: bool = False,
+    ) -> None:
+        self._open_store, self._job, self.path = open_store, job, path
+        self._force, self._safe = force, safe
         self._store: Store | None = None
 
     def look(self) -> None:
@@ -167,7 +177,7 @@ class SheetFile:
         fresh = self.path.with_name(self.path.name + ".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_sheet(fresh, self._store, self._job)
+            write_sheet(fresh, self._store, self._job, safe=self._safe)
             if self._replaces(fresh):
                 note_written(self._store, self._job, self.path)
                 os.replace(fresh, self.path)
@@ -196,9 +206,9 @@ class SheetFile:
 
 
 def output_for(
-    open_store: Callable[[], Store], job: Job, path: Path, order: Order, *, force: bool
+    open_store: Callable[[], Store], job: Job, path: Path, order: Order, *, force: bool, safe: bool = False
 ) -> OutputFile | SheetFile:
-    """What a file's name asks for: a table (which has one order only), or rows."""
+    """What a file's name asks for: a table (which has one order only, and may have safe cells), or rows."""
     if not is_table(path):
         return OutputFile(open_store, job, path, order)
-    return SheetFile(open_store, job, path, force=force)
+    return SheetFile(open_store, job, path, force=force, safe=safe)

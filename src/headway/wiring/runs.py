@@ -74,6 +74,8 @@ class RunFlags(msgspec.Struct, frozen=True):
     out: Path
     order: Order = "input"
     force: bool = False
+    #: Whether no cell of a table may be taken for a formula.
+    safe_cells: bool = False
     only_failed: bool = False
     serial: bool = False
     delay_s: float = 0.0
@@ -305,11 +307,15 @@ def _with_purses(lane: LanePlan, purses: tuple[Purse, ...]) -> LanePlan:
     return msgspec.structs.replace(lane, spec=spec)
 
 
+def _output(open_store: Callable[[], Store], job: Job, flags: RunFlags) -> OutputFile | SheetFile:
+    return output_for(open_store, job, flags.out, flags.order, force=flags.force, safe=flags.safe_cells)
+
+
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job that needs no run, from the store alone."""
     if not is_table(flags.out):  # A table looks for itself: it may be there already, word for word.
         claim(flags.out, job.name, force=flags.force)
-    output = output_for(lambda: store_at(config.db), job, flags.out, flags.order, force=flags.force)
+    output = _output(lambda: store_at(config.db), job, flags)
     try:
         output.open()
         output.finish()
@@ -372,7 +378,7 @@ def perform(
 
     with open_store() as store:
         claim(flags.out, plan.job.name, force=flags.force, store=store)
-    output = output_for(open_store, plan.job, flags.out, flags.order, force=flags.force)
+    output = _output(open_store, plan.job, flags)
     writing = _Output(output)
     progress = ProgressFile(folder_of(config, plan.job.name) / "progress.json")
     engine = Engine(open_store, plan, [writing, progress, *observers])
