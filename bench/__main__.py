@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import calls, deaths, lanes, overhead, plans, real, results, sdk, speed, workers
+from bench import calls, deaths, lanes, overhead, plans, real, results, sdk, speed, templates, workers
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -316,7 +316,44 @@ def _plans(missed: list[str]) -> Iterator[str]:
             f"| {result.time_off:+.1%} | {result.cost_usd:.3f} | {result.paid_usd:.3f} | {result.cost_off:+.1%} | {result.binding} |"
         )
     yield ""
+    yield from _templates(missed)
     yield from _sampling(missed)
+
+
+def _templates(missed: list[str]) -> Iterator[str]:
+    """By template: what ran before, and what nobody has sent yet."""
+    print("plan: templates …", flush=True)
+    try:
+        with templates.desk() as at:
+            known, fresh = templates.calibrated(at), templates.new(at)
+    except RuntimeError as error:
+        missed.append(f"plan, templates: {error}")
+        return
+    missed += templates.misses(known, fresh)
+    yield "### One model, many templates"
+    yield ""
+    yield f"Every job goes to the same model from the same directory. Calibrated: a file of {templates.ROWS} rows ran before, then files of the other"
+    yield f"templates; another file of the template is planned and run. Bars: time within {templates.TIME_BAR:.0%}, cost within {templates.COST_BAR:.0%}."
+    yield ""
+    yield "| template | planned s (range) | took s | off | planned $ (range) | paid $ | off |"
+    yield "|---|---|---|---|---|---|---|"
+    for one in known:
+        yield f"| {one.name} | {_three(one.time_s, 1)} | {one.took_s:.1f} | {one.time_off:+.1%} | {_three(one.cost_usd, 4)} | {one.paid_usd:.4f} | {one.cost_off:+.1%} |"
+    yield ""
+    inside = sum(one.inside for one in fresh)
+    yield f"New: files of {templates.NEW_ROWS} rows of a template that was never sent. Both figures were inside the printed range in {inside} of {len(fresh)}"
+    yield f"trials (bar: {templates.INSIDE_BAR} of 10)."
+    yield ""
+    yield "| template | range s | took s | range $ | paid $ | inside |"
+    yield "|---|---|---|---|---|---|"
+    for one in fresh:
+        yield f"| {one.name} | {_three(one.time_s, 1)} | {one.took_s:.1f} | {_three(one.cost_usd, 4)} | {one.paid_usd:.4f} | {'yes' if one.inside else 'no'} |"
+    yield ""
+
+
+def _three(figure: tuple[float, float, float], digits: int) -> str:
+    likely, low, high = (f"{value:.{digits}f}" for value in figure)
+    return f"{likely} ({low}–{high})"
 
 
 def _sampling(missed: list[str]) -> Iterator[str]:

@@ -21,6 +21,7 @@ import pytest
 
 import headway
 from headway import CallsFailed, Limits, RateLimited, Retry
+from headway.api.keeping import Keeping
 from headway.api.ledger import Ledger
 from headway.cli import main
 from headway.errors import JobBusy
@@ -151,6 +152,49 @@ def test_bytes_in_what_becomes_a_dictionary_and_under_a_type(tmp_path: Path) -> 
             lambda _: speech, [1], db=tmp_path / "h.db", key=str, name="typed", returns=Speech
         )
         assert typed == [speech]
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@dataclass
+class Score:
+    mean: float
+    bounds: tuple[float, float]
+
+
+@pytest.mark.parametrize(
+    ("value", "returns"),
+    [
+        (NAN, Any),
+        (NAN, float),
+        ([1.0, INF, None, -INF, "NaN"], Any),
+        ({"score": NAN, "deep": [{"x": -INF}], "raw": b"\xff", "none": None}, Any),
+        ({"$bytes": [["a"]], "$floats": INF}, Any),
+        ({1: NAN, 2: 0.5}, dict[int, float]),
+        (Score(NAN, (-INF, INF)), Score),
+        ([Score(0.5, (NAN, 1.0))], list[Score]),
+    ],
+)
+def test_floats_that_json_has_not_come_back_as_they_went_in(tmp_path: Path, value: Any, returns: Any) -> None:
+    for _ in range(2):
+        (found,) = headway.map(lambda _: value, [1], db=tmp_path / "h.db", key=str, name="n", returns=returns)
+        assert repr(found) == repr(value)
+    with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
+        ((body,),) = connection.execute("SELECT body FROM answers")
+    json.loads(body, parse_constant=lambda token: pytest.fail(f"{token} is no JSON"))
+
+
+def test_a_float_where_another_type_was_promised_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CallsFailed) as caught:
+        headway.map(lambda _: NAN, [1], db=tmp_path / "h.db", key=str, name="n", returns=int)
+    assert "its value (float) is no <class 'int'>" in str(caught.value.exceptions[0])
+
+
+def test_values_that_older_versions_kept_are_read_as_ever() -> None:
+    keeping = Keeping()
+    assert keeping.found(b'{"$bytes":[["a"]],"value":{"a":"eA=="}}') == {"a": b"x"}
+    assert keeping.found(b"[null]") == [None]
 
 
 def test_a_value_of_another_type_than_was_promised_is_named(tmp_path: Path) -> None:

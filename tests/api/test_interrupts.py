@@ -431,3 +431,79 @@ def test_a_pools_second_ctrl_c_cancels_and_its_units_are_there_to_be_done(
     assert units == {"pending": 4}
     failed = [line for line in script.said() if line.startswith("failed")]
     assert failed == ["failed it was cancelled while it ran"] * 4
+
+
+#: Calls that give the loop no chance: a signal's handler runs in their midst, in the main thread.
+BUSY = """
+from headway.api.interrupts import _ears
+
+async def busy(n):
+    say(f"began {n}")
+    heard = 0
+    while True:
+        counts = [one.count for one in _ears._listeners]
+        if counts and counts[0] > heard:
+            heard = counts[0]
+            say(f"heard {heard}")
+"""
+
+
+@pytest.mark.parametrize("front", ["map", "amap", "run_pool"])
+def test_the_third_ctrl_c_ends_the_program_also_in_the_midst_of_a_call(
+    front: str, tmp_path: Path, scripts: list[Script]
+) -> None:
+    """A KeyboardInterrupt that the work raises is the work's; that of the third Ctrl-C is not, wherever it strikes."""
+    script = Script(tmp_path, BUSY + FRONTS[front].replace("(call,", "(busy,").replace(", call,", ", busy,"))
+    scripts.append(script)
+    script.wait_for("began")
+    for times in (1, 2):
+        script.interrupt()
+        script.wait_for(f"heard {times}")
+    script.interrupt()
+    assert "KeyboardInterrupt" in script.ended()
+    assert script.process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ("number", "raises", "code"),
+    [
+        (signal.SIGINT, "raise KeyboardInterrupt", -signal.SIGINT),
+        (signal.SIGTERM, "sys.exit(7)", 7),
+        (signal.SIGTERM, "raise KeyboardInterrupt", -signal.SIGINT),
+    ],
+)
+@pytest.mark.parametrize("front", ["map", "amap"])
+def test_what_a_programs_own_handler_raises_is_not_taken_for_the_works(
+    front: str, number: int, raises: str, code: int, tmp_path: Path, scripts: list[Script]
+) -> None:
+    handler = f"""
+import sys
+
+def mine(number, frame):
+    {raises}
+
+signal.signal({int(number)}, mine)
+"""
+    script = Script(tmp_path, handler + BUSY + FRONTS[front].replace("(call,", "(busy,"))
+    scripts.append(script)
+    script.wait_for("began")
+    script.process.send_signal(number)
+    script.ended()
+    assert script.process.returncode == code
+
+
+def test_an_interrupt_of_the_works_own_is_no_ctrl_c(tmp_path: Path, scripts: list[Script]) -> None:
+    body = """
+async def interrupts(n):
+    if n == 1:
+        raise KeyboardInterrupt
+    return n
+
+say(f"got {headway.map(interrupts, range(3), on_error='return', **CHOICES)}")
+signal.signal(signal.SIGINT, lambda *_: None)
+say(f"got {headway.map(interrupts, range(3), on_error='return', **CHOICES)}")
+"""
+    script = Script(tmp_path, body)
+    scripts.append(script)
+    assert script.ended() == ""
+    assert script.said() == ["got [0, RuntimeError('the callable raised KeyboardInterrupt'), 2]"] * 2

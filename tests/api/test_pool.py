@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -324,6 +328,44 @@ def test_bytes_of_a_result_are_bytes_when_it_is_found_again(tmp_path: Path) -> N
         ) as pool:
             pool.submit_work_unit("a", "speak")
     assert given == [{"audio": b"\xff", "odd": 1 + 2j}, {"audio": b"\xff", "odd": "(1+2j)"}]
+
+
+def test_floats_that_json_has_not_are_the_same_when_a_result_is_found_again(tmp_path: Path) -> None:
+    nan, inf = float("nan"), float("inf")
+
+    class Scorer:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(success=True, output={"score": nan, "bounds": [-inf, inf, None]})
+
+    given: list[Any] = []
+    for _ in range(2):
+        with headway.WorkerPool(
+            Scorer(),
+            store=tmp_path / "h.db",
+            on_unit_complete=lambda unit, result: given.append(result.output),
+        ) as pool:
+            pool.submit_work_unit({"id": "a", "payload": {"threshold": nan}}, "score")
+    assert [repr(output) for output in given] == ["{'score': nan, 'bounds': [-inf, inf, None]}"] * 2
+    assert rows(tmp_path / "h.db", "SELECT body FROM requests") == [
+        (b'{"prompt":"score","payload":{"threshold":"NaN"}}',)
+    ]
+
+
+def test_exhaustion_says_what_was_seen_and_what_to_do(tmp_path: Path) -> None:
+    def act(prompt: str) -> Any:
+        raise RateLimited(retry_after=0, reason="slow down")
+
+    unit = WorkUnit("a")
+    with WorkerPool(Doing(act), "job", tmp_path / "h.db", retry=Retry(max_throttles=2)) as pool:
+        pool.submit_work_unit(unit, "x")
+        assert pool.wait_for_completion(20)
+    expected = (
+        r"refused 3 times over \d+ s, the last time with: slow down; reduce concurrency or try again later"
+    )
+    assert unit.result is not None
+    assert re.fullmatch(expected, unit.result.error)
+    ((message,),) = rows(tmp_path / "h.db", "SELECT message FROM units")
+    assert re.fullmatch(expected, message)
 
 
 def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:
@@ -678,6 +720,46 @@ def test_whatever_a_result_holds_its_unit_ends_well(odd: Any, tmp_path: Path) ->
             pool.submit_work_unit(unit, prompt)
         assert pool.wait_for_completion(10)
     assert {prompt: unit.status for prompt, unit in units.items()} == {"good": "succeeded", "bad": "failed"}
+
+
+KILLED = """
+import os, signal, sys
+from headway import WorkerPool, WorkerResult, WorkUnit
+
+class Worker:
+    def execute(self, prompt, payload, timeout):
+        if prompt == "again 5":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return WorkerResult(prompt.startswith("again"), error="not yet", session_id=prompt)
+
+failed = []
+with WorkerPool(Worker(), "job", sys.argv[1], max_workers=1, on_unit_failed=lambda unit, _: failed.append(unit)) as pool:
+    for n in range(8):
+        pool.wait_for_available_slot()
+        pool.submit_work_unit(WorkUnit(str(n)), f"first {n}")
+    pool.wait_for_completion()
+    for unit in failed:
+        pool.wait_for_available_slot()
+        pool.submit_work_unit(unit, f"again {unit.id}")
+    pool.wait_for_completion()
+"""
+
+
+def test_a_kill_while_units_run_again_leaves_counters_that_fit(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(db)], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with WorkerPool(Doing(lambda prompt: WorkerResult(True)), "job", db) as pool:
+        for n in range(8):
+            assert pool.wait_for_available_slot(10)
+            assert pool.submit_work_unit(str(n), f"again {n}")
+    assert rows(db, COUNTS.replace(", attempts", "")) == [("complete", 8, 8, 0, 0, 0, 0)]
+    with SqliteStore(db) as store:
+        assert [attempt.outcome for attempt in store.attempts(1, 5)] == ["failed", "lost", "succeeded"]
+        assert {number: note["prompt"] for number, note in store.notes_of(1, 5).items()} == {
+            1: "first 5",
+            3: "again 5",
+        }
 
 
 # -- waiting holds nothing ---------------------------------------------------------------------------------------------

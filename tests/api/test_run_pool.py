@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -138,6 +139,56 @@ def test_a_question_that_raises_ends_the_run_with_its_error() -> None:
         raise OSError("the flag file is gone")
 
     with pytest.raises(OSError, match="the flag file is gone"):
+        run_pool(range(10), 2, str, is_interrupted)
+
+
+def test_an_asynchronous_question_is_awaited() -> None:
+    done: list[int] = []
+
+    async def is_interrupted() -> bool:
+        await asyncio.sleep(0)
+        return len(done) >= 2
+
+    with virtual_time():
+        assert run_pool(range(5), 1, done.append, is_interrupted) == PoolResult(completed=2, skipped=3)
+    assert run_pool([1], 1, str, partial(is_interrupted)) == PoolResult(completed=0, skipped=1)
+
+
+def test_an_asynchronous_question_is_asked_before_every_start_and_in_between() -> None:
+    """Also while everything waits; and its time is not the handler's."""
+    times: list[float] = []
+    with virtual_time() as clock:
+        stop_at = clock.now + 20
+
+        async def is_interrupted() -> bool:
+            await asyncio.sleep(0.05)
+            times.append(clock.now)
+            return clock.now >= stop_at
+
+        call = scripted(lambda _: RateLimited(retry_after=30))
+        began = clock.now
+        assert run_pool([1, 2], 1, call, is_interrupted, timeout=0.01) == PoolResult(errored=1, skipped=1)
+        took_s = clock.now - began
+    assert 20 <= took_s < 20 + NOTICED_S
+    assert max(later - sooner for sooner, later in pairwise(times)) < NOTICED_S
+
+
+def test_a_question_that_is_never_answered_ends_the_run() -> None:
+    async def is_interrupted() -> bool:
+        await asyncio.Event().wait()
+        return False
+
+    done: list[int] = []
+    with virtual_time(), pytest.raises(TimeoutError, match="is_interrupted gave no answer within 10 s"):
+        run_pool(range(5), 2, done.append, is_interrupted)
+    assert done == []
+
+
+def test_an_asynchronous_question_that_raises_ends_the_run_with_its_error() -> None:
+    async def is_interrupted() -> bool:
+        raise OSError("the flag is gone")
+
+    with pytest.raises(OSError, match="the flag is gone"):
         run_pool(range(10), 2, str, is_interrupted)
 
 

@@ -125,7 +125,7 @@ def test_a_server_on_this_machine_needs_no_key_but_it_is_told_that_there_is_none
 def test_a_key_that_would_go_out_unencrypted(stage: Stage, headway: Headway) -> None:
     text = (stage.root / "headway.toml").read_text().replace(stage.fake.url, "http://example.invalid")
     (stage.root / "headway.toml").write_text(text)
-    assert look(headway, "--offline")["alpha key"].state == "warning"
+    assert look(headway, "--offline")["alpha key"].state == "problem"
 
 
 @pytest.mark.parametrize(

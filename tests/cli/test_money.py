@@ -356,3 +356,70 @@ def test_the_proposed_cap_is_one_before_anything_was_answered(stage: Stage, head
     assert (first.code, json.loads(first.out)["succeeded"]) == (3, 0)
     done = headway(*shlex.split(json.loads(first.out)["next"])[1:])
     assert done.code == 0, done.err
+
+
+# -- without max_tokens ------------------------------------------------------------------------------------------------
+
+
+def unlimited(stage: Stage, prices: str = "input = 2\noutput = 10") -> None:
+    stage.units = 40
+    stage.configure("max_concurrency = 16", more=f"[providers.alpha.prices]\n{prices}")
+    stage.write_input()
+
+
+def test_answers_without_a_limit_do_not_use_up_a_cap_that_they_would_not_pass(
+    stage: Stage, headway: Headway
+) -> None:
+    """4,096 tokens set aside for each were $0.041: with a cap of $0.03 nothing was ever sent."""
+    unlimited(stage)
+    done = headway("run", "in.jsonl", "--max-cost", "0.03")
+    assert done.code == 0, done.err
+    assert status(headway)["succeeded"] == 40
+    [line] = [line for line in done.err.splitlines() if "cost: " in line]
+    assert (
+        "no max_tokens, so 1,024 output tokens are set aside for each request until 8 answers are seen"
+        in line
+    )
+    assert "--max-tokens N" in line
+
+
+def test_a_job_like_one_before_sets_aside_what_its_answers_were_like(stage: Stage, headway: Headway) -> None:
+    unlimited(stage)
+    assert headway("run", "in.jsonl", "-q").code == 0
+    stage.write_input([stage.row(index) for index in range(100, 140)])
+    done = headway("run", "in.jsonl", "--max-cost", "0.003", "--force")
+    assert done.code == 0, done.err
+    assert (
+        "no max_tokens, so 4 output tokens are set aside for each request, by 40 answers to such prompts"
+        in done.err
+    )
+
+
+def test_a_cap_below_one_request_says_what_is_set_aside_and_what_would_help(
+    stage: Stage, headway: Headway
+) -> None:
+    unlimited(stage)
+    done = headway("run", "in.jsonl", "--max-cost", "0.004", "--progress", "none")
+    assert done.code == 3
+    [line] = [line for line in done.err.splitlines() if "is left" in line]
+    assert "$0.0040 of $0.0040 is left" in line
+    assert "1,024 output tokens because it has no max_tokens; --max-tokens N sets a limit" in line
+    told = json.loads(headway("resume", "--json", "-q").out)
+    assert told["budget"] == {"max_cost_usd": 0.004, "spent_usd": 0.0}
+    reserve = told["limits"]["alpha/gpt-x"]["reserve"]
+    assert (reserve["output_tokens"], reserve["max_tokens_set"]) == (1024, False)
+    assert headway("run", "in.jsonl", "--max-cost", "0.004", "--max-tokens", "5", "--force", "-q").code == 0
+
+
+def test_a_run_that_its_reserve_held_back_says_so(stage: Stage, headway: Headway) -> None:
+    """One request at a time fits the cap, and sixteen could be in flight."""
+    stage.configure("max_concurrency = 16", more=DEAR)
+    stage.write_input([stage.row(index, max_tokens=400) for index in range(stage.units)])
+    done = headway("run", "in.jsonl", "--max-cost", "0.5", "--json")
+    assert done.code == 0, done.err
+    reserve = json.loads(done.out)["limits"]["alpha/gpt-x"]["reserve"]
+    assert reserve["held_it_back"]
+    shown = headway("run", "in.jsonl", "--max-cost", "0.5", "--fresh", "--force", "--progress", "none").err
+    assert "the money set aside for 1 in flight held it back: up to $0.4" in shown
+    assert "with 400 output tokens, its max_tokens" in shown
+    assert "no limit held it back" not in shown

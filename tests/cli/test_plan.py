@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Headway
@@ -141,7 +142,8 @@ def test_a_run_is_compared_with_its_plan(priced: Stage, headway: Headway) -> Non
 
 
 def test_a_plan_is_of_what_is_left(priced: Stage, headway: Headway) -> None:
-    assert headway("run", "in.jsonl", "-q", "--max-cost", "0.042").code == 3
+    priced.write_input([priced.row(index, max_tokens=4) for index in range(priced.units)])
+    assert headway("run", "in.jsonl", "-q", "--max-cost", "0.0007").code == 3
     assert json.loads(headway("status", "--json").out)["prediction"] is None
     good = json.loads(headway("status", "--json").out)["succeeded"]
     assert 0 < good < 40
@@ -227,3 +229,64 @@ def test_a_total_that_lacks_a_price_says_so_and_how_to_set_it(priced: Stage, hea
     assert told["unpriced"] == ["alpha/gpt-free"]
     assert told["cost_usd"]["estimate"] > 0.0
     assert any("at least $" in note for note in told["notes"])
+
+
+# -- by template -------------------------------------------------------------------------------------------------------
+
+LENGTHS = """
+accounts: {default: {latency: 10ms}}
+lengths:
+  - {contains: "Write an essay", output_tokens: {min: 500, max: 700}}
+  - {contains: "yes or no", output_tokens: 1}
+"""
+ESSAY, YES = "Write an essay about {}", "Is {} a good thing? Answer yes or no."
+
+
+def test_a_plan_goes_by_what_answers_to_the_same_prompt_were_like(priced: Stage, headway: Headway) -> None:
+    """After essays a yes-or-no question is no essay: its range is wide, and it says so. Essays are essays again."""
+    from headway.fake.process import fake_process
+
+    def ask(prompt: str, first: int) -> list[dict[str, object]]:
+        return [{"id": f"u{n}", "prompt": prompt.format(f"number {n * 7}")} for n in range(first, first + 30)]
+
+    def planned() -> dict[str, Any]:
+        told = json.loads(headway("plan", "in.jsonl", "--json").out)
+        return {**told["lanes"]["alpha/gpt-x"], "notes": told["notes"]}
+
+    plan = priced.root / "plan.yaml"
+    plan.write_text(LENGTHS)
+    with fake_process("--config", str(plan)) as fake:
+        priced.fake = fake
+        priced.configure("max_concurrency = 8", more=PRICES)
+        priced.write_input(ask(ESSAY, 0))
+        assert headway("run", "in.jsonl", "-q").code == 0
+        priced.write_input(ask(YES, 0))
+        first = planned()
+        assert headway("run", "in.jsonl", "--force", "-q").code == 0
+        priced.write_input(ask(ESSAY, 100))
+        essays = planned()
+        priced.write_input(ask(YES, 100))
+        yes = planned()
+    assert first["learned_from"] == 0
+    assert first["output_tokens"]["low"] == 30
+    assert first["output_tokens"]["high"] > 30 * 700
+    [note] = first["notes"]
+    assert note.startswith("alpha/gpt-x: no job like this yet")
+    assert "'headway run FILE --limit 20'" in note
+    assert essays["output_tokens"]["estimate"] == pytest.approx(30 * 600, rel=0.1)
+    assert yes["output_tokens"]["estimate"] == pytest.approx(30, rel=0.1)
+    assert [essays["notes"], yes["notes"]] == [[], []]
+    assert [essays["learned_from"], yes["learned_from"]] == [30, 30]
+
+
+def test_a_table_with_the_same_prompt_is_a_job_like_the_one_before(priced: Stage, headway: Headway) -> None:
+    def table(first: int) -> str:
+        return "word\n" + "".join(f"word{n}\n" for n in range(first, first + 20))
+
+    run = ("run", "in.csv", "--prompt", "{{word}}", "--out", "out.jsonl", "--force", "-q")
+    (priced.root / "in.csv").write_text(table(0))
+    assert headway(*run).code == 0
+    (priced.root / "in.csv").write_text(table(50))
+    plan = ("plan", "in.csv", "--json", "--prompt")
+    assert json.loads(headway(*plan, "{{word}}").out)["lanes"]["alpha/gpt-x"]["learned_from"] == 20
+    assert json.loads(headway(*plan, "Explain {{word}}").out)["lanes"]["alpha/gpt-x"]["learned_from"] == 0

@@ -201,6 +201,51 @@ def test_an_asynchronous_function_inline_has_its_timeout_and_its_errors(desk: De
     ]
 
 
+@pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
+def test_floats_that_json_has_not_are_texts_and_not_lost(desk: Desk, isolation: str) -> None:
+    desk.write("""
+def work(payload, context):
+    context.message("assistant", {"confidence": float("nan")})
+    return {"score": float("nan"), "bounds": [float("-inf"), float("inf")], "none": None, "text": "null"}
+""")
+    desk.configure(f'isolation = "{isolation}"')
+    desk.rows({"id": "a", "payload": 1})
+    code, err = desk.run()
+    assert code == 0, err
+    (row,) = desk.results()
+    assert row["response"]["body"] == {
+        "score": "NaN", "bounds": ["-Infinity", "Infinity"], "none": None, "text": "null",
+    }  # fmt: skip
+    notes = json.loads(_headway(desk, "show", row["id"].rpartition("-")[0], "a", "--json"))["notes"]
+    assert notes["1"]["messages"] == [{"role": "assistant", "content": {"confidence": "NaN"}}]
+
+
+@pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
+def test_what_is_no_exception_fails_its_row_alone(desk: Desk, isolation: str) -> None:
+    desk.write("""
+import asyncio
+
+class Panic(BaseException):
+    def __str__(self):
+        raise self
+
+def work(payload):
+    what = {"panic": Panic, "exit": SystemExit, "interrupt": KeyboardInterrupt, "cancelled": asyncio.CancelledError}
+    if payload in what:
+        raise what[payload]
+    return payload
+""")
+    desk.configure(f'isolation = "{isolation}"')
+    desk.rows(
+        *({"id": name, "payload": name} for name in ("a", "panic", "exit", "interrupt", "cancelled", "b"))
+    )
+    code, err = desk.run("--max-attempts", "1")
+    assert code == 1, err
+    rows = desk.results()
+    assert [row["custom_id"] for row in rows if row["response"]] == ["a", "b"]
+    assert [row["error"]["code"] for row in rows if row["error"]] == ["crash", "crash", "crash", "invalid"]
+
+
 def test_what_is_no_json_is_the_units_own_failure(desk: Desk) -> None:
     desk.write("def work(payload): return {1, 2} if payload == 'set' else object()\n")
     desk.rows({"id": "a", "payload": "set"}, {"id": "b", "payload": "object"})

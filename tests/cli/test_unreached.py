@@ -45,3 +45,37 @@ def test_it_stops_with_the_address_the_reason_and_the_next_step(
     config.write_text(config.read_text().replace(nobody, real))
     assert headway("resume", "--progress", "none").code == 0
     assert all(json.loads(row)["response"] for row in stage.out.read_text().splitlines())
+
+
+def test_a_dead_provider_costs_nothing_and_is_named_first(
+    stage: Stage, headway: Headway, nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its refused connections are no cost, not even a possible one; the summary begins with what is wrong."""
+    monkeypatch.setenv("DEAD_KEY", "sk-dead-account-0123456789")
+    prices = "prices = {input = 1000, output = 1000}"
+    stage.configure(
+        provider=prices,
+        more=f'[providers.dead]\nkind = "openai"\nbase_url = "http://{nobody}/v1"\napi_key_env = "DEAD_KEY"\n{prices}\n',
+    )
+    stage.write_input(
+        [
+            stage.row(index, model=f"{'dead' if index % 2 else 'alpha'}/gpt-x", max_tokens=8)
+            for index in range(stage.units)
+        ]
+    )
+    done = headway("run", "in.jsonl", "--max-cost", "0.2", "--progress", "none")
+    assert done.code == 1
+    told = json.loads(headway("status", "--json").out)
+    assert told["succeeded"] == 5
+    assert told["unsure"] == {"attempts": 0, "most_usd": 0.0}
+    assert told["lanes"]["dead/gpt-x"]["attempts"] > 0
+    assert told["lanes"]["dead/gpt-x"]["cost_usd"] == 0.0
+    headline, dead, money = done.err.splitlines()[:3]
+    assert headline.startswith("stopped: a lane cannot go on")
+    assert dead.startswith(
+        f"  dead/gpt-x stopped: transient: never an answer, tried for 1 s: no connection to {nobody}"
+    )
+    assert f"base_url is http://{nobody}/v1" in dead
+    assert "tokens in" in money
+    assert "at most" not in money
+    assert done.err.splitlines()[-1].endswith("--max-cost 0.2"), "the cap was not the trouble"

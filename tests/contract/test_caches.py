@@ -379,6 +379,17 @@ def test_answers_at_the_same_place_are_adopted_where_the_same_was_asked(store: S
     assert store.cache.source(job, 3) == Source("elder", 3, "u3")
 
 
+def test_answers_are_adopted_while_a_job_takes_in_its_units(store: Store) -> None:
+    elder = keyed_job(store, "ab", "elder")
+    answer(store, elder, 0, caching=False)
+    job = store.add_job(new_job("younger"))
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    store.add_units(job, 0, [NewUnit(f"u{n}", route, PATH, key) for n, key in enumerate((b"a", b"b"))])
+    assert store.cache.adopt(job, elder, -1, 9, 400.0) == [0]
+    store.seal(job, 2, MODELS, "d2")
+    assert (the_job(store, "younger").total, the_job(store, "younger").good) == (2, 1)
+
+
 def test_an_adopted_answer_is_passed_on_and_outlives_its_job(store: Store) -> None:
     elder = keyed_job(store, "ab", "elder")
     answer(store, elder, 0, caching=False)

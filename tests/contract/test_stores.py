@@ -21,6 +21,7 @@ from headway.stores.records import (
     Change,
     Claimed,
     Event,
+    Family,
     Job,
     Lesson,
     NewJob,
@@ -1012,9 +1013,41 @@ def test_lessons_are_what_units_of_a_model_took_the_newest_job_first(store: Stor
     taught(store, "one", 3)
     taught(store, "two", 4)
 
-    assert store.lessons("alpha", "m", 10) == [Lesson(10, 1, 4, 5, 1, 0.5), Lesson(10, 1, 3, 5, 1, 0.5)]
+    newest, oldest = (store.routes(job.id)[0].id for job in store.jobs())
+    assert store.lessons("alpha", "m", 10) == [
+        Lesson(10, 1, 4, 5, 1, 0.5, newest),
+        Lesson(10, 1, 3, 5, 1, 0.5, oldest),
+    ]
+    assert store.lessons("alpha", "m", 10, [oldest]) == [Lesson(10, 1, 3, 5, 1, 0.5, oldest)]
     assert store.lessons("alpha", "other", 10) == []
     assert store.lessons("beta", "m", 10) == []
+
+
+def test_units_and_lessons_have_their_family(store: Store) -> None:
+    job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}", 10, 0, family=1 + n) for n in range(2)])
+    told = [Family(route, 1, 77, True, 1), Family(route, 2, (1 << 56) - 1, False, 1, (3, 4_000_000_000))]
+    store.add_families(job, told)
+    assert store.families("alpha", "m") == [], "it is still being taken in"
+    store.seal(job, 2, {}, "d")
+
+    assert store.families("alpha", "m") == [(job, family) for family in told]
+    assert store.families("alpha", "other") == []
+    assert [unit.family for unit in store.next_of_route(job, route, 0, -1, 9)] == [1, 2]
+    assert [unit.family for unit in store.next_serial(job, -1, 9, every=True)] == [1, 2]
+    store.begin(job, {}, "o", 200.0)
+    batch = Batch(job)
+    batch.intend(1, store.lane("k", "alpha/m").id)
+    store.commit(batch)
+    assert [(one.index, one.family) for one in store.unknown(job)] == [(1, 2)]
+    end(store, job, 1, "succeeded", started_utc=299.0, input_tokens=1, output_tokens=5, cached_tokens=0)
+    batch = Batch(job)
+    batch.count("succeeded")
+    store.commit(batch)
+    assert [(one.route, one.family) for one in store.lessons("alpha", "m", 9)] == [(route, 2)]
+    store.forget(job)
+    assert store.families("alpha", "m") == []
 
 
 def test_lessons_are_read_from_no_more_units_than_asked_for(store: Store) -> None:

@@ -6,6 +6,7 @@
     {"clock_file": ["name", -7200]}                              … as soon as there is a file of this name
     {"migration": "ALTER TABLE …"}                               one step more for the schema
     {"file_size": 200000}                                        no file may grow larger
+    {"unreached_s": 1}                                           a lane that never had an answer stops after so long
 
 Nothing in Headway knows of this: it wraps SQLite's connection and the wall clock from outside.
 """
@@ -134,6 +135,10 @@ def main() -> int:
         _let_clock_jump(faults["clock"])
     if "clock_file" in faults:
         _let_clock_jump_with(*faults["clock_file"])
+    if "unreached_s" in faults:
+        from headway.core import breaker
+
+        breaker.UNREACHED_S = faults["unreached_s"]  # type: ignore[misc]
     if "file_size" in faults:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (faults["file_size"], faults["file_size"]))

@@ -34,13 +34,16 @@ CACHING = (
 )  # fmt: skip
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
 #: `add_note` is what a worker process left; `set_total` and `add_same_request` are for units that come while a job runs:
-#: tests/api/test_durable.py kills there.
+#: tests/api/test_durable.py kills there. `reopen_unit` and `set_request` are for units of a worker pool that are submitted again:
+#: tests/api/test_pool.py kills there.
 ELSEWHERE = {
     "release": "WORKING",
     "reopen_failed": "BEGINNING",
     "set_total": "WORKING",
     "add_same_request": "WORKING",
     "add_note": "WORKING",
+    "reopen_unit": "WORKING",
+    "set_request": "WORKING",
 }
 
 SIDES = ("before", "after")

@@ -39,7 +39,7 @@ def test_a_disk_that_fills_up_loses_nothing(stage: Stage, reference: Reference) 
     """A file that may not grow is what a full disk is to a program, wherever the tests run."""
     stage.units = 150
     stage.write_input()
-    full = stage.run("run", "in.jsonl", faults={"file_size": 400_000})
+    full = stage.run("run", "in.jsonl", faults={"file_size": 500_000})
     assert full.returncode == 1, full.stderr
     check_that_it_says_so(full.stderr)
     witness = Witness(stage)

@@ -209,10 +209,18 @@ async def test_the_intent_is_committed_before_anything_is_sent() -> None:
     assert (await ended(engine)).state == "complete"
 
 
-async def test_an_adapter_that_raises_costs_its_unit_alone() -> None:
+class Panic(BaseException):
+    """No `Exception`."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [(RuntimeError("a bug"), "crash"), (Panic("a bug"), "crash"), (SystemExit(1), "crash"), (asyncio.CancelledError(), "invalid")],
+)  # fmt: skip
+async def test_an_adapter_that_raises_costs_its_unit_alone(raised: BaseException, code: str) -> None:
     async def send(request: Request) -> Answer:
         if request.body == b'{"n":1}':
-            raise RuntimeError("a bug")
+            raise raised
         return await good(request)
 
     store = MemoryStore()
@@ -221,7 +229,7 @@ async def test_an_adapter_that_raises_costs_its_unit_alone() -> None:
     assert ending.state == "failed"
     results = store.results(1, -1, 10)
     assert [result.status for result in results] == ["succeeded", "failed", "succeeded"]
-    assert results[1].code == "crash"
+    assert results[1].code == code
 
 
 async def test_an_auth_failure_stops_the_lane_and_keeps_its_units() -> None:

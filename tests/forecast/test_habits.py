@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from headway.forecast.habits import ASSUMED, Habits, Line, habits_of, line_through
+from headway.forecast.habits import ASSUMED, Habits, Line, habits_of, habits_of_new, line_through
 from headway.stores.records import Lesson
 
 LIKELY = (1.0, 1.0, 1.0)
@@ -92,11 +92,44 @@ def test_what_nobody_saw_is_assumed_widely() -> None:
     low, likely, high = (
         ASSUMED.draw(400, 100, ASSUMED.minds[mind], Random(1).random) for mind in ("low", "estimate", "high")
     )
-    assert (low.output_tokens, likely.output_tokens, high.output_tokens) == (5.0, 25.0, 100.0)
+    assert (low.output_tokens, likely.output_tokens, high.output_tokens) == (1.0, 25.0, 100.0)
     assert (low.input_tokens, likely.input_tokens) == (80.0, 100.0)
     assert low.took_s < likely.took_s / 2 < high.took_s / 4
     assert ASSUMED.draw(400, 0, LIKELY, Random(1).random).output_tokens == 256.0
 
 
 def test_habits_are_plain_records() -> None:
-    assert Habits(8, Line(0.0), Line(1.0), Line(1.0)).minds["low"] == (0.8, 0.2, 0.35)
+    assert Habits(8, Line(0.0), Line(1.0), Line(1.0)).minds["low"] == (0.8, 1 / 1024, 0.35)
+
+
+def test_another_prompt_tells_the_speed_of_a_model_and_not_the_length_of_answers() -> None:
+    essays = [Lesson(100, 0, 25, length, 0, 0.5 + 0.01 * length) for length in range(600, 1200)]
+    new = habits_of_new(essays)
+    assert (new.answers, new.others) == (0, 600)
+    assert new.input.at(400) == pytest.approx(25.0), "the tokens of a text, as far as they were seen"
+    low, likely, high = (
+        new.draw(100, 0, new.minds[mind], lambda: 0.5) for mind in ("low", "estimate", "high")
+    )
+    assert low.output_tokens == 1.0
+    assert likely.output_tokens == 256.0
+    assert high.output_tokens == 4096.0
+    assert likely.took_s == pytest.approx(0.5 + 2.56, rel=0.01)
+
+
+def test_answers_of_one_length_say_nothing_about_the_time_of_longer_ones() -> None:
+    new = habits_of_new([Lesson(100, 0, 25, 1, 0, 0.3)] * 50)
+    assert new.draw(100, 0, LIKELY, lambda: 0.5).took_s > 2.0
+    assert habits_of_new([Lesson(100, 0, 25, 1, 0, 0.3)] * 7) is ASSUMED
+
+
+def test_doubt_counts_the_chance_of_what_is_planned() -> None:
+    seen = [Lesson(100, 0, 25, length, 0, 1.0) for length in (1, 400) * 500]
+    doubts = [habits_of(seen, planned).doubts[1][1] for planned in (10, 1000, 0)]
+    assert doubts[0] > doubts[1] > doubts[2]
+
+
+def test_the_mean_is_no_draw() -> None:
+    seen = [Lesson(100, 0, 25, length, 0, 1.0) for length in (1, 1, 1, 1, 1, 1, 1, 1, 1, 991)]
+    assert habits_of(seen).mean(100, 0, LIKELY).output_tokens == pytest.approx(100.0)
+    assert habits_of(seen).mean(100, 50, LIKELY).output_tokens == 50.0
+    assert habits_of(seen).mean(100, -1, LIKELY).output_tokens == 0.0

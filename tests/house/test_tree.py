@@ -60,3 +60,15 @@ def test_no_registry_address_and_no_path_of_this_machine() -> None:
 )
 def test_what_counts_as_a_leak(line: str, leaks: bool) -> None:
     assert bool(leaks_in(line)) is leaks
+
+
+#: The only file of the commands and displays that prints.
+TERMINAL = "src/headway/display/terminal.py"
+
+
+def test_commands_and_displays_print_through_one_file() -> None:
+    """What others wrote is made visible there before it reaches a terminal."""
+    printing = re.compile(r"^(?!.*(?:>>>|\.\.\. )).*(?:\bclick\.s?echo\(|(?<![\w.])print\()", re.MULTILINE)
+    files = [*ROOT.glob("src/headway/cli/**/*.py"), *ROOT.glob("src/headway/display/**/*.py")]
+    found = [str(path.relative_to(ROOT)) for path in files if printing.search(path.read_text())]
+    assert found == [TERMINAL]

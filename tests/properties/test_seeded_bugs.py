@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import reject
 from hypothesis.stateful import run_state_machine_as_test
 
 from headway.core import events
 from headway.core.model import Estimate, Kind, LaneSpec, Outcome, Settings
 
-from . import bugs, test_independence, test_replay
+from . import books, bugs, lanebook, machine, test_independence, test_replay
 from .budgets import hunt
 from .bugs import BUGS, Bug
 from .lanebook import Violation
@@ -33,9 +34,27 @@ def run_machine() -> None:
     run_state_machine_as_test(SchedulerMachine, settings=hunt(EXAMPLES))
 
 
+def watch_only(names: frozenset[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up an example that another property fails.
+
+    Several properties may notice one bug, and which of them is first depends on what Hypothesis draws: it picks numbers from
+    all modules that happen to be loaded.
+    """
+
+    def require(holds: bool, name: str, text: str) -> None:
+        if not holds and name not in names:
+            reject()
+        if not holds:
+            raise Violation(name, text)
+
+    for module in (books, lanebook, machine):
+        monkeypatch.setattr(module, "require", require)
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_the_machine_catches(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
+    watch_only(bug.caught_by, monkeypatch)
     assert caught(run_machine) in bug.caught_by
 
 

@@ -39,9 +39,10 @@ from headway.config import checks
 from headway.core.model import Dimension, Kind, Usage
 from headway.errors import ConfigError
 from headway.providers.addresses import root_of
-from headway.providers.base import Adapter, Answer
+from headway.providers.base import Adapter, Answer, unsent
 from headway.providers.dialect import KINDS, dialect_of
-from headway.providers.http import LONGEST_FAILURE, HttpAdapter, Settings, adapter_for
+from headway.providers.http import HttpAdapter, Settings, adapter_for
+from headway.providers.reading import LONGEST_FAILURE
 from headway.providers.secrecy import Secret
 from headway.providers.trouble import duration
 
@@ -271,6 +272,7 @@ async def test_a_reset_connection_is_transient(begun: bytes) -> None:
     assert answer.outcome.message
     assert answer.status in (None, 200)
     assert answer.outcome.reached is bool(begun)
+    assert answer.outcome.sent, "the server may have worked on it"
 
 
 async def test_a_refused_connection_is_transient() -> None:
@@ -281,6 +283,7 @@ async def test_a_refused_connection_is_transient() -> None:
             answer = await adapter.send(request(), LONG_S, Admissions())
     failed(answer, Kind.TRANSIENT, f"no connection to {url.removeprefix('http://')} (connection refused)")
     assert not answer.outcome.reached
+    assert not answer.outcome.sent
 
 
 async def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,11 +295,14 @@ async def test_a_host_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None
         answer = await adapter.send(request(), LONG_S, Admissions())
     failed(answer, Kind.TRANSIENT, "nowhere.invalid cannot be resolved", "check base_url")
     assert not answer.outcome.reached
+    assert not answer.outcome.sent
 
 
 async def test_a_host_that_cannot_be_one() -> None:
     async with opened(f"http://{'x' * 70}.example") as adapter:
-        failed(await adapter.send(request(), LONG_S, Admissions()), Kind.TRANSIENT, "check base_url")
+        answer = await adapter.send(request(), LONG_S, Admissions())
+    failed(answer, Kind.TRANSIENT, "check base_url")
+    assert not answer.outcome.sent
 
 
 @pytest.fixture(scope="session")
@@ -326,6 +332,7 @@ async def test_a_certificate_that_nobody_vouches_for(self_signed: ssl.SSLContext
         "SSL_CERT_FILE",
     )
     assert wire.calls == []
+    assert not answer.outcome.sent
 
 
 async def test_https_to_a_server_without_it() -> None:
@@ -338,7 +345,52 @@ async def test_https_to_a_server_without_it() -> None:
     server = await asyncio.start_server(script, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, opened(f"https://127.0.0.1:{port}") as adapter:
-        failed(await adapter.send(request(), LONG_S, Admissions()), Kind.TRANSIENT, "no TLS connection")
+        answer = await adapter.send(request(), LONG_S, Admissions())
+    failed(answer, Kind.TRANSIENT, "no TLS connection")
+    assert not answer.outcome.sent
+
+
+@pytest.mark.parametrize("called_off", [False, True])
+async def test_nothing_is_sent_while_a_connection_is_made(called_off: bool) -> None:
+    """A server that accepts and never shakes hands: neither a timeout nor a cancellation makes the attempt unsure."""
+    accepted, over = asyncio.Event(), asyncio.Event()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.set()
+        await over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(script, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, opened(f"https://127.0.0.1:{port}") as adapter:
+        if called_off:
+            sending = asyncio.ensure_future(adapter.send(request(), LONG_S, Admissions()))
+            await accepted.wait()
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError) as raised:
+                await sending
+            assert unsent(raised.value)
+        else:
+            answer = await adapter.send(request(), 0.2, Admissions())
+            failed(answer, Kind.TIMEOUT)
+            assert not answer.outcome.sent
+        over.set()
+
+
+async def test_what_is_called_off_after_it_was_sent_is_not_unsent() -> None:
+    came = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        came.set()
+        await asyncio.Event().wait()
+
+    async with serving(script) as wire, opened(wire.url) as adapter:
+        sending = asyncio.ensure_future(adapter.send(request(), LONG_S, Admissions()))
+        await came.wait()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await sending
+    assert not unsent(raised.value)
 
 
 # -- time ---------------------------------------------------------------------------------------------------------
@@ -799,6 +851,25 @@ async def test_anthropic_admits_with_the_input_counted() -> None:
     assert answer.request_id == "req_a"
     assert admissions.told == [(None, Usage(7.0, 1.0))]
     assert answer.outcome.usage == Usage(7.0, 9.0)
+
+
+async def test_what_a_stream_told_before_it_broke_off_is_only_a_part() -> None:
+    start = {
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+        "usage": {"input_tokens": 7, "output_tokens": 1},
+    }
+
+    async def script(call: Call) -> None:
+        await call.write(
+            stream_head(), chunk(event({"type": "message_start", "message": start}, "message_start"))
+        )
+        call.reset()
+
+    answer = await asked(script, request("/v1/messages", max_tokens=5), kind="anthropic", stream=True)
+    failed(answer, Kind.TRANSIENT)
+    assert answer.outcome.usage == Usage(7.0, 1.0, partial=True)
 
 
 async def test_anthropic_overloaded_in_mid_stream() -> None:

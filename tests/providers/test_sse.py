@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.providers.growth import LINEAR, growth
 
-from headway.providers.sse import Broken, Event, Parser, counts, decoded, encoded, event_object
+from headway.providers.sse import (
+    Broken,
+    Event,
+    Parser,
+    TooLong,
+    counts,
+    decoded,
+    encoded,
+    event_object,
+    size_words,
+)
 
 
 def parsed(*chunks: bytes) -> list[Event]:
@@ -149,3 +161,60 @@ def test_encoding_loses_nothing(value: object) -> None:
 def test_counts_are_numbers(value: object) -> None:
     for count in counts({"a": value, "b_details": value}).values():
         assert isinstance(count, int | float | dict)
+
+
+# -- linear time, and ceilings ------------------------------------------------------------------------------------
+
+
+def in_chunks(line: bytes, count: int, per_chunk: int) -> None:
+    parser = Parser()
+    for _ in range(count // per_chunk):
+        parser.feed(line * per_chunk)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda n: in_chunks(b"data:\n", n, 10),
+        lambda n: in_chunks(b"data: a\n", n, 10),
+        lambda n: in_chunks(b": comment\n", n, 10),
+        lambda n: in_chunks(b"a", n, 10),
+        lambda n: in_chunks(b"data: a\n\n", n, 10),
+    ],
+    ids=["empty lines", "lines of one event", "comments", "one line", "events"],
+)
+def test_parsing_takes_time_in_proportion_to_the_bytes(work: Callable[[int], None]) -> None:
+    assert growth(work, 20_000) < LINEAR
+
+
+def test_empty_data_lines_count_towards_the_length_of_an_event() -> None:
+    parser = Parser(longest=1000)
+    parser.feed(b"data:\n" * 160)
+    with pytest.raises(TooLong, match="an event of the stream is longer than 1 KB"):
+        parser.feed(b"data:\n" * 7)
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'{"a":1}', b"1", b'""'])
+def test_a_text_of_countless_values_is_not_decoded(value: bytes) -> None:
+    data = b"[" + (value + b",") * 8_000_000 + b"1]"
+    with pytest.raises(ValueError, match="too many values"):
+        decoded(data)
+
+
+def test_long_texts_and_many_numbers_are_decoded() -> None:
+    assert len(decoded(b'{"a":"' + b"lorem ipsum, " * 1_000_000 + b'"}')["a"]) == 13_000_000
+    assert len(decoded(b"[" + b"0.0123," * 1_000_000 + b"1]")) == 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (64_000_000, "64 MB"),
+        (1_500_000, "1.5 MB"),
+        (65_536, "65.54 KB"),
+        (999, "999 bytes"),
+        (2 * 10**9, "2 GB"),
+    ],
+)
+def test_sizes_in_words(size: int, words: str) -> None:
+    assert size_words(size) == words

@@ -9,8 +9,11 @@ from headway.core.estimate import (
     ENOUGH,
     FIRST_OUTPUT,
     FIRST_RATIO,
+    FIRST_RESERVE,
     FIRST_SHARE,
     KEPT,
+    LASTING_FAMILIES,
+    MARGIN,
     MOST_FAMILIES,
     Estimator,
     EstimatorRecord,
@@ -160,3 +163,39 @@ def test_a_ratio_from_an_earlier_run_can_still_change() -> None:
     for _ in range(100):
         new.learn(200, "", Usage(input_tokens=100.0))
     assert new.estimate(200).input_tokens == pytest.approx(100.0, rel=0.02)
+
+
+# -- what money is set aside for ------------------------------------------------------------------------------------
+
+
+def test_what_is_set_aside_follows_the_answers_of_the_family_alone() -> None:
+    estimator = Estimator()
+    assert estimator.reserve("a") == FIRST_RESERVE
+    for tokens in (10.0, 20.0, 30.0, 40.0) * 2:
+        assert not estimator.knows("a")
+        estimator.learn(100, "a", Usage(25.0, tokens))
+    assert estimator.knows("a")
+    assert estimator.reserve("a") == MARGIN * 40.0
+    assert (estimator.knows("b"), estimator.reserve("b")) == (False, FIRST_RESERVE), (
+        "another prompt is another matter"
+    )
+
+
+def test_a_long_answer_raises_it_at_once_and_a_rare_one_is_forgiven() -> None:
+    estimator = Estimator()
+    estimator.learn(100, "a", Usage(25.0, 5_000.0))
+    assert estimator.reserve("a") == MARGIN * 5_000.0
+    estimator.saw("a", [100.0] * 200)
+    assert estimator.reserve("a") == MARGIN * 100.0
+
+
+def test_a_record_takes_along_the_families_that_were_learned_of_last() -> None:
+    old = Estimator()
+    old.saw("first", [7.0] * ENOUGH)
+    for number in range(LASTING_FAMILIES):
+        for _ in range(ENOUGH):
+            old.learn(100, f"f{number}", Usage(25.0, 50.0))
+    new = Estimator()
+    new.recall(old.export())
+    assert new.knows("f0")
+    assert not new.knows("first")

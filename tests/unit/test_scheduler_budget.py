@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
-from headway.core.model import Estimate, Kind, Limits, Settings, Unit, Usage
+from headway.core.events import Finished
+from headway.core.model import Estimate, Kind, Limits, Outcome, Settings, Unit, Usage
 
 DOLLAR = Estimate(cost_usd=1.0)
 HUNDRED = Estimate(input_tokens=60.0, max_output_tokens=40.0)
@@ -73,6 +74,14 @@ def test_a_failed_attempt_costs_what_it_used() -> None:
     step = run.at(1.0, failed(0, Kind.TRANSIENT, usage=spending(0.9)))
     assert step.started == []
     assert step.done == "budget"
+
+
+@pytest.mark.parametrize(("worked", "started"), [(False, [1]), (True, [])])
+def test_an_answer_that_could_not_be_taken_may_have_to_be_paid_for(worked: bool, started: list[int]) -> None:
+    """A request that was refused as invalid costs nothing; an answer that is too long was made."""
+    run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.5))
+    run.at(0.0)
+    assert run.at(1.0, Finished(0, Outcome(Kind.INVALID, worked=worked))).started == started
 
 
 def test_an_answer_without_usage_costs_what_was_estimated() -> None:
@@ -143,3 +152,74 @@ def test_a_budget_used_up_by_serial_units_ends_the_run() -> None:
     serial = [Unit(0, "a", Estimate(cost_usd=2.0))]
     step = Run(units(1, first=1), serial=serial, settings=Settings(max_cost_usd=1.0)).at(0.0)
     assert step.done == "budget"
+
+
+# -- answers that nothing limits ------------------------------------------------------------------------------------
+
+#: A dollar for a thousand tokens of output.
+PER_TOKEN = 0.001
+
+
+def open_ended(n: int, family: str = "f", first: int = 0) -> list[Unit]:
+    return [
+        Unit(index, "a", chars=4, family=family, output_usd=PER_TOKEN) for index in range(first, first + n)
+    ]
+
+
+def answered(tokens: float) -> Usage:
+    return Usage(1.0, tokens, cost_usd=PER_TOKEN * tokens)
+
+
+def test_a_modest_answer_is_set_aside_until_some_were_seen() -> None:
+    """1,024 tokens are $1.024: three of them fit, and no cap is used up by nothing."""
+    run = Run(open_ended(200), settings=Settings(max_cost_usd=3.5))
+    assert run.at(0.0).started == [0, 1, 2]
+
+
+def test_few_are_out_while_nobody_knows_and_many_once_answers_were_short() -> None:
+    run = Run(open_ended(200), settings=Settings(max_cost_usd=30.0))
+    assert run.at(0.0).started == [0, 1, 2, 3], "the cap would not bear long answers of more"
+    started, now = [0, 1, 2, 3], 0.0
+    for index in range(8):
+        now += 1.0
+        started += run.at(now, ok(index, answered(10.0))).started
+    assert len(started) == 200, "12.5 tokens are set aside now"
+    view = run.view(now)
+    assert view.reserve is not None
+    assert (view.reserve.limited, view.reserve.output_tokens) == (False, 1024.0)
+    assert view.reserve.held_s == pytest.approx(8.0)
+
+
+def test_a_cap_that_bears_long_answers_slows_nothing_down() -> None:
+    run = Run(open_ended(50), settings=Settings(max_cost_usd=5_000.0))
+    assert len(run.at(0.0).started) == 50
+
+
+@pytest.mark.parametrize("tokens", [1.0, 30.0, 900.0])
+def test_answers_no_longer_than_those_seen_never_pass_the_cap(tokens: float) -> None:
+    run = Run(open_ended(400), settings=Settings(max_cost_usd=10.0))
+    steps = play(
+        run, lambda start, now: (1.0 + start.unit.index / 100.0, ok(start.unit.index, answered(tokens)))
+    )
+    spent = sum(len(step.finishes) for _, step in steps) * PER_TOKEN * tokens
+    assert spent <= 10.0
+    assert steps[-1][1].done == ("complete" if 400 * tokens * PER_TOKEN < 8.0 else "budget")
+
+
+def test_a_longer_answer_passes_the_cap_by_what_it_is_longer_and_stops_the_rest() -> None:
+    run = Run(
+        open_ended(5),
+        settings=Settings(max_cost_usd=1.1),
+    )
+    assert run.at(0.0).started == [0]
+    step = run.at(1.0, ok(0, answered(3_000.0)))
+    assert (step.started, step.done) == ([], "budget")
+    assert run.scheduler.budget.spent_usd == pytest.approx(3.0)
+
+
+def test_what_was_never_sent_costs_nothing() -> None:
+    run = Run(units(3, estimate=DOLLAR), settings=Settings(max_cost_usd=1.0))
+    assert run.at(0.0).started == [0]
+    step = run.at(1.0, Finished(0, Outcome(Kind.TRANSIENT, message="refused", reached=False, sent=False)))
+    assert run.scheduler.budget.spent_usd == 0.0
+    assert step.started == [1]

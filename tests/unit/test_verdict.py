@@ -77,6 +77,21 @@ def test_one_throttle_too_many_says_what_was_seen_and_what_to_do(kind: Kind) -> 
     assert GIVE_UP in verdict.message
 
 
+def test_exhaustion_says_how_often_for_how_long_and_what_was_seen_last() -> None:
+    unit = entry(Retry(max_throttles=2))
+    for now in (100.0, 130.0):
+        told(unit, Kind.RATE, "Limit 500", now=now)
+    assert told(unit, Kind.RATE, "Limit 20", now=145.0).message == (
+        "refused 3 times over 45 s, the last time with: Limit 20; reduce --concurrency or try again later"
+    )
+    unit = entry(Retry(max_throttles=1))
+    told(unit, Kind.HOLD, now=0.0)
+    assert "2 times over 90 min, the last time with: hold;" in told(unit, Kind.HOLD, now=5400.0).message
+    assert told(entry(Retry(max_throttles=0)), Kind.RATE, "no").message.startswith(
+        "refused once, the last time with: no;"
+    )
+
+
 def test_a_throttle_without_words_names_its_kind_in_the_end() -> None:
     assert "rate" in told(entry(Retry(max_throttles=0)), Kind.RATE).message
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Self
@@ -16,7 +17,7 @@ from headway.api.failures import outcome_of
 from headway.api.heard import Answer
 from headway.api.journeys import InThread
 from headway.api.loops import Background
-from headway.api.terms import Last, Terms, again, plain_body, repeatable
+from headway.api.terms import Gathered, Last, Terms, again, repeatable
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Calls
 
@@ -81,6 +82,7 @@ class SyncTransport:
 
     def handle_request(self, request: Any) -> Any:
         """Send a request when its lane lets it; again where that helps and nothing of an answer was handed out."""
+        self._lanes.terms.guard(request)
         body = request.read() if is_json(request.headers) else b""
         ask = asked(request, body, self._lanes.terms.lane_of)
         way = self._lanes.enter(ask)
@@ -126,20 +128,31 @@ class _Attempts:
         self._way.finish(outcome, final=self._once)
 
     def _whole(self, response: Any, answer: Answer) -> Any:
+        gathered, chunks = Gathered(answer.most), iter(response.stream)
         try:
-            raw = b"".join(response.stream)
+            while gathered.wants_more:
+                gathered.add(next(chunks))
+        except StopIteration:
+            gathered.complete = True
         except Exception as error:
             if response.status_code < 400:
+                response.close()
                 return self._failed(outcome_of(error), error=error)
-            raw = b""  # A refusal is one without its words, too.
-        finally:
-            response.close()
-        whole = again(self._library, response, raw)
-        outcome = answer.whole(plain_body(self._library, response, raw))
+            gathered.clear()  # A refusal is one without its words, too.
+        if not gathered.complete and response.status_code < 400:
+            return self._hand_on(response, chunks, gathered.pieces, answer)
+        response.close()
+        outcome, whole = gathered.understood(self._library, response, answer)
         if outcome.kind is not None:
             return self._failed(outcome, whole)
         self._way.finish(outcome)
         return whole
+
+    def _hand_on(self, response: Any, chunks: Iterator[bytes], pieces: list[bytes], answer: Answer) -> Any:
+        """A good answer that is longer than what is held back: the caller's to read."""
+        self._way.admitted(answer.hint, None)
+        response.stream = passing(self._library)(response.stream, chunks, pieces, answer, self._way)
+        return response
 
     def _passing(self, response: Any, answer: Answer) -> Any:
         """Hand the response on, and its body as it comes."""
@@ -148,7 +161,7 @@ class _Attempts:
         if told:
             self._way.admitted(answer.hint, None)
         try:
-            while answer.way == "stream" and not answer.begun:
+            while answer.held_back:
                 early.append(next(chunks))
                 answer.feed(early[-1])
         except StopIteration:
@@ -179,14 +192,14 @@ def passing(library: Any) -> Any:
         def __init__(
             self, inner: Any, chunks: Iterator[bytes], early: list[bytes], answer: Answer, way: InThread
         ) -> None:
-            self._inner, self._chunks, self._early = inner, chunks, early
+            self._inner, self._chunks, self._early = inner, chunks, deque(early)
             self._answer, self._way = answer, way
             self._open = True
 
         def __iter__(self) -> Iterator[bytes]:
             try:
                 while self._early:
-                    yield self._early.pop(0)
+                    yield self._early.popleft()
                 for chunk in self._chunks:
                     self._answer.feed(chunk)
                     yield chunk

@@ -12,12 +12,17 @@ _LONGEST: Final = 60
 
 
 def brief(thing: object) -> str:
-    """Its repr, shortened; one that cannot say itself by its type."""
-    try:
-        text = repr(thing)
-    except Exception:
-        text = f"a {type(thing).__name__}"
+    """Its repr, shortened."""
+    text = text_of(thing)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def text_of(thing: object) -> str:
+    """Its repr; one that cannot say itself by its type."""
+    try:
+        return repr(thing)
+    except BaseException:
+        return f"a {type(thing).__name__}"
 
 
 def named(thing: object) -> str:

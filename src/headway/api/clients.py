@@ -31,12 +31,14 @@ class Pacing(TypedDict, total=False):
     retry: how often, and with what waits; default five attempts and fifty refusals a request.
     lane: a function of the request that gives the name of its lane. Default: one for each API, host, key and model.
     max_hold: a refusal that asks to wait for longer than this is handed on. None: it is waited out, however long.
+    insecure_http: whether a key may go to another machine over plain http. Default: that is an error.
     """
 
     limits: Limits | Mapping[str, Limits] | None
     retry: Retry | None
     lane: LaneOf | None
     max_hold: Duration | None
+    insecure_http: bool
 
 
 @overload

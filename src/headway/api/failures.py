@@ -11,6 +11,7 @@ import time
 from typing import Final
 
 from headway.api.attempt import RateLimited, limited
+from headway.api.raised import as_exception
 from headway.api.shapes import Link, fault_of, links, seen_in
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import HOPELESS
@@ -18,7 +19,7 @@ from headway.executors.limit_detection import in_exception
 from headway.providers.exceptions import attribute, text_of
 from headway.providers.hints import understand
 from headway.providers.kinds import folded
-from headway.providers.messages import shown
+from headway.providers.messages import said, shown
 from headway.providers.profile import Profile
 from headway.providers.profiles import GENERIC, profile_for
 from headway.providers.seen import Facts
@@ -32,8 +33,15 @@ def outcome_of(
     error: BaseException, used: Usage | None = None, retry_on: tuple[type[BaseException], ...] = ()
 ) -> Outcome:
     """How an attempt that raised is understood."""
-    found = (_outcome(link, used, retry_on) for link in links(error))
-    return next(filter(None, found), None) or Outcome(Kind.INVALID, used, message=shown(text_of(error)))
+    try:
+        found = (_outcome(link, used, retry_on) for link in links(error))
+        outcome = next(filter(None, found), None)
+    except (
+        BaseException
+    ) as fault:  # A class of `retry_on`, or the exception itself, may raise when it is asked.
+        text = f"{text_of(error)} ({said(as_exception(fault))}, when it was looked at)"
+        return Outcome(Kind.INVALID, used, message=shown(text))
+    return outcome or Outcome(Kind.INVALID, used, message=shown(text_of(error)))
 
 
 def _outcome(link: Link, used: Usage | None, retry_on: tuple[type[BaseException], ...]) -> Outcome | None:

@@ -19,7 +19,10 @@ from headway.api.interrupts import Interrupts, unfinished
 from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
 from headway.api.options import Choices, Options, check_work
+from headway.api.raised import as_exception
 from headway.api.results import CallsFailed, R, Result, T
+from headway.core.retry import THROTTLES
+from headway.engine.calls import GIVE_UP_HERE
 from headway.errors import UsageError
 
 Items = Iterable[T] | AsyncIterable[T]
@@ -164,9 +167,7 @@ def _given(results: list[Result[Any, Any]], on_error: OnError) -> list[Any]:
     """What a `map` gives for them."""
     errors = [result.error for result in results if result.error is not None]
     if errors and on_error == "raise":
-        raise CallsFailed(
-            _summary(results), [each for each in errors if isinstance(each, Exception)], results
-        )
+        raise CallsFailed(_summary(results), [as_exception(each) for each in errors], results)
     return [result.value if result.error is None else result.error for result in results]
 
 
@@ -176,7 +177,9 @@ def _summary(results: list[Result[Any, Any]]) -> str:
         if result.error is not None:
             codes[result.code] = codes.get(result.code, 0) + 1
     by_code = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
-    return f"{sum(codes.values())} of {len(results)} calls failed ({by_code})"
+    exhausted = any(result.status == "failed" and result.code in THROTTLES for result in results)
+    advice = f": {GIVE_UP_HERE}" if exhausted else ""
+    return f"{sum(codes.values())} of {len(results)} calls failed ({by_code}){advice}"
 
 
 _T = TypeVar("_T")

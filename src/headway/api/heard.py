@@ -14,16 +14,20 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headway.api.asked import Asked
+from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES
 from headway.providers.hints import understand
+from headway.providers.reading import LONGEST_FAILURE
 from headway.providers.seen import Facts, Seen
-from headway.providers.sse import Broken, Draft, Event, Parser, Refused, counts, decoded
+from headway.providers.sse import Broken, Draft, Event, Parser, Refused, add_to, counts, decoded, is_heavy
 
 Way = Literal["whole", "stream", "plain"]
 
-#: What is read of a refusal.
-LONGEST_FAILURE: Final = 65_536
+#: What is held back of a good answer to understand it, after decompression too. What is longer is the caller's to take.
+LONGEST_WHOLE: Final = MAX_ANSWER_BYTES
+#: What is held back of a stream until its first event is here.
+LONGEST_PRELUDE: Final = 1_000_000
 EVENTS: Final = "text/event-stream"
 #: A caller waits for these if he is to wait at all: the provider's word on everything else is passed on at once.
 PASSED_ON: Final = LANE_STOPPERS | HOPELESS
@@ -40,6 +44,7 @@ class Answer:
         self._draft: Draft | None = None
         self._parser = Parser()
         self._fault: Outcome | None = None
+        self._prelude = 0
         #: Whether anything that counts has been seen of a stream.
         self.begun = False
         self.way: Way = self._way()
@@ -68,10 +73,17 @@ class Answer:
 
     # -- in one piece ---------------------------------------------------------------------------------------------
 
+    @property
+    def most(self) -> int:
+        """How many bytes of a whole answer are worth holding back. Of a refusal the beginning is enough."""
+        return LONGEST_WHOLE if self._good else LONGEST_FAILURE
+
     def whole(self, body: bytes) -> Outcome:
         """What a whole answer means. One that is no answer at all is worth another try."""
         if not self._good:
             return self._refusal(Seen(self._status, self._headers, body[:LONGEST_FAILURE]))
+        if len(body) > self.most or is_heavy(body):
+            return Outcome(None, None, self.hint)  # It is no failure to be long; its usage stays unknown.
         endpoint = self._asked.endpoint
         assert endpoint is not None
         try:
@@ -97,17 +109,24 @@ class Answer:
         """Look at a piece of a stream as it passes."""
         if self._draft is None:
             return
+        self._prelude += 0 if self.begun else len(chunk)
         try:
             for event in self._parser.feed(chunk):
                 self.begun = True
                 if _counts(event):
-                    self._draft.add(event)
+                    add_to(self._draft, (event,))
         except Refused as refused:
             self._draft = None
             body = refused.body[:LONGEST_FAILURE]
             self._fault = self._refusal(Seen(None, self._headers, body, origin="exception"))
         except Broken:  # What it cannot read here the caller may.
-            self._draft = None
+            self._draft, self._parser = None, Parser()
+
+    @property
+    def held_back(self) -> bool:
+        """Whether nothing has been seen of a stream yet, so that it is worth waiting before anything is handed on."""
+        waiting = self.way == "stream" and self._draft is not None and not self.begun
+        return waiting and self._prelude <= LONGEST_PRELUDE
 
     @property
     def counted(self) -> bool:

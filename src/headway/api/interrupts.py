@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,6 +19,7 @@ from typing import Any, Final, Protocol, Self
 
 from headway.api.attempt import current
 from headway.api.results import Result
+from headway.api.signals import handler_of, in_main_thread, remember
 from headway.engine.calls import Flight
 
 #: How often a run that is over looks whether the others beside it are.
@@ -111,8 +111,8 @@ class _Ears:
         """Nobody listens any more. A handler that was set meanwhile is somebody's own."""
         self._listeners.clear()
         # A generator may end in any thread: then the next signal puts things right.
-        if _in_main():
-            if signal.getsignal(signal.SIGINT) is self.handler:
+        if in_main_thread():
+            if handler_of(signal.SIGINT) is self.handler:
                 signal.signal(signal.SIGINT, self._before)
             self._before = None  # That of `asyncio.run` knows its task, and that all results.
 
@@ -137,6 +137,7 @@ class _Ears:
 
 
 _ears: Final = _Ears()
+remember(_ears.handler)
 
 
 def ours() -> bool:
@@ -144,14 +145,10 @@ def ours() -> bool:
 
     A run inside of another one's call is what is in flight there: it finishes, or is cancelled with it.
     """
-    if not _in_main() or isinstance(current.get(), Flight):
+    if not in_main_thread() or isinstance(current.get(), Flight):
         return False
-    handler = signal.getsignal(signal.SIGINT)
+    handler = handler_of(signal.SIGINT)
     return handler is signal.default_int_handler or handler is _ears.handler or _is_a_runners(handler)
-
-
-def _in_main() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _is_a_runners(handler: Any) -> bool:

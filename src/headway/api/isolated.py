@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing  # noqa: F401 - makes what lives in the script known as __mp_main__, as workers call it
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from headway.api.packing import Packer
+from headway.api.raised import as_exception
 from headway.api.served import RetryOn
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
@@ -16,6 +18,7 @@ from headway.executors.details import details_of, recorded
 from headway.executors.limit_detection import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work
 from headway.executors.ran import Ran
+from headway.providers.messages import said
 from headway.providers.secrecy import Scrubber
 
 
@@ -78,7 +81,7 @@ class Isolated:
             flight.value = pickle.loads(ran.value)
         except Exception as error:
             flight.error = error
-            text = f"its result cannot be made here: {type(error).__name__}: {error}"
+            text = f"its result cannot be made here: {said(error)}"
             return Outcome(Kind.INVALID, ran.outcome.usage, message=text)
         return ran.outcome
 
@@ -108,5 +111,7 @@ def _error(ran: Ran) -> BaseException | None:
         return None
     if not isinstance(error, BaseException):
         return None
-    error.add_note(f"In a worker process:\n{ran.trace}")
+    error = as_exception(error)
+    with suppress(Exception):  # A class of the caller's may refuse notes.
+        error.add_note(f"In a worker process:\n{ran.trace}")
     return error

@@ -1,8 +1,9 @@
-"""Values on record: JSON, and bytes where a value has them.
+"""Values on record: JSON, with bytes and floats that JSON has not.
 
 JSON says texts, numbers, lists and dictionaries as they are. A tuple comes back as a list and a dataclass as a dictionary, on
-the first run as on every later one; `returns=` names a type to read them as. Bytes stand as base64 in JSON: a value that
-has some is wrapped with the paths to them, so that it comes back with bytes in it.
+the first run as on every later one; `returns=` names a type to read them as. Bytes stand as base64 in JSON, and NaN and the
+infinities as texts (see `json_floats`): a value that has some is wrapped with the paths to them, so that they come back as
+they were.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.executors.json_floats import is_no_json_float, json_floats
 from headway.providers.secrecy import OPEN, Scrubber
 
 #: How a wrapped value begins. One that begins so by itself is wrapped too.
@@ -22,11 +24,12 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 Path = tuple[str | int, ...]
 
 
-class _Wrapped(msgspec.Struct, frozen=True):
-    """A value, and where in it bytes are."""
+class _Wrapped(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value, and where in it bytes and floats are. The bytes come first, and are always there: see `_MARK`."""
 
     paths: list[Path] = msgspec.field(name="$bytes")
     value: Any
+    floats: list[Path] = msgspec.field(name="$floats", default_factory=list)
 
 
 _unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
@@ -49,42 +52,54 @@ class Keeping:
         """As it goes on record, as a later run will see it, and whether a secret was blotted out of it."""
         said = self._encode(value)
         if not said.startswith(_MARK):
-            seen = self._decode(said)
-            if _same(seen, value):
-                blotted = self._scrub.body(said)
-                return (said, seen, False) if blotted is said else (blotted, self.found(blotted), True)
+            try:
+                seen = self._decode(said)
+                if _same(seen, value):
+                    blotted = self._scrub.body(said)
+                    return (said, seen, False) if blotted is said else (blotted, self.found(blotted), True)
+            except msgspec.ValidationError:
+                if b"null" not in said:
+                    raise  # Otherwise it may be a float that JSON has not.
         clean = True
         try:
             plain = msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=self._otherwise)
-        except TypeError:  # Keys that JSON has only by `otherwise`: no bytes are looked for.
+        except TypeError:  # Keys that JSON has only by `otherwise`: nothing is looked for.
             pass
         else:
-            paths = list(_paths(plain))
-            if paths or said.startswith(_MARK):
-                scrubbed = _each_bytes(plain, self._scrub.body) if paths else plain
-                clean = scrubbed == plain
-                said = self._encode(_Wrapped(paths, scrubbed))
+            odd = list(_odd(plain))
+            if odd or said.startswith(_MARK):
+                said, clean = self._wrapped(plain, odd)
         blotted = self._scrub.body(said)
         return blotted, self.found(blotted), not (clean and blotted is said)
+
+    def _wrapped(self, plain: Any, odd: list[tuple[Path, Any]]) -> tuple[bytes, bool]:
+        """A value with what JSON has not, and whether its bytes had no secrets."""
+        floats = [path for path, value in odd if isinstance(value, float)]
+        bytes_ = [path for path, value in odd if not isinstance(value, float)]
+        if floats:
+            plain = json_floats(plain)
+        scrubbed = _each_bytes(plain, self._scrub.body) if bytes_ else plain
+        return self._encode(_Wrapped(bytes_, scrubbed, floats)), scrubbed == plain
 
     def found(self, said: bytes) -> Any:
         """What is on record, as a value."""
         if not said.startswith(_MARK):
             return self._decode(said)
-        value = with_bytes(said)
-        return value if self._returns is Any else msgspec.convert(value, self._returns)
+        value = unwrapped(said)
+        return value if self._returns is Any else msgspec.convert(value, self._returns, str_keys=True)
 
 
-def with_bytes(said: bytes) -> Any:
+def unwrapped(said: bytes) -> Any:
     """A wrapped value without its wrapping."""
     wrapped = _unwrapped(said)
     holder = [wrapped.value]
-    for path in wrapped.paths:
-        at: Any = holder
-        *way, last = (0, *path)
-        for step in way:
-            at = at[step]
-        at[last] = b64decode(at[last])
+    for paths, read in ((wrapped.paths, b64decode), (wrapped.floats, float)):
+        for path in paths:
+            at: Any = holder
+            *way, last = (0, *path)
+            for step in way:
+                at = at[step]
+            at[last] = read(at[last])
     return holder[0]
 
 
@@ -106,12 +121,13 @@ def _same(seen: Any, value: Any) -> bool:
         return False
 
 
-def _paths(plain: Any, path: Path = ()) -> Iterator[Path]:
-    if isinstance(plain, _BYTES):
-        yield path
+def _odd(plain: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Bytes and floats that JSON has not, and where they are."""
+    if isinstance(plain, _BYTES) or is_no_json_float(plain):
+        yield path, plain
     elif isinstance(plain, dict):
         for key, value in plain.items():
-            yield from _paths(value, (*path, key))
+            yield from _odd(value, (*path, key))
     elif isinstance(plain, list | tuple | set | frozenset):
         for index, value in enumerate(plain):
-            yield from _paths(value, (*path, index))
+            yield from _odd(value, (*path, index))

@@ -6,12 +6,17 @@ import asyncio
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
-from headway.api.interrupts import Interrupts
+from headway.api.raised import called_off
+from headway.api.signals import from_signal
+
+if TYPE_CHECKING:
+    from headway.api.interrupts import Interrupts
 
 V = TypeVar("V")
 
@@ -53,14 +58,22 @@ def usual_loop() -> asyncio.AbstractEventLoop:
 def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
     """A loop of its own in this thread."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(make())
+        return completed(runner.get_loop(), make())
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """All that a loop does in its thread; what was asked of it before it was stopped is done."""
-    loop.run_forever()
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
+def completed(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
+    """The result of a coroutine on a loop that is not running.
+
+    A task that raises KeyboardInterrupt or SystemExit stops its loop. Where that is a task of the callable's own, whoever
+    awaits the task hears of it, and the loop goes on.
+    """
+    task = loop.create_task(_boxed(work))
+    while True:
+        try:
+            return loop.run_until_complete(task).opened()
+        except (KeyboardInterrupt, SystemExit) as error:
+            if task.done() or from_signal(error):
+                raise
 
 
 async def _call_off_the_rest() -> None:
@@ -86,12 +99,43 @@ async def uncut(work: Coroutine[Any, Any, V]) -> V:
     return task.result()
 
 
+class _Box(Generic[V]):
+    """What a coroutine came to. A future would ask an exception for its truth, and the loop would stop for some of them."""
+
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: V | None, error: BaseException | None) -> None:
+        self.value, self.error = value, error
+
+    def opened(self) -> V:
+        """The value, or the exception raised; once. An exception that knows its box would be a ring with it."""
+        error, self.error = self.error, None
+        try:
+            if error is not None:
+                raise error
+            return self.value  # type: ignore[return-value]  # without an error there is one
+        finally:
+            del error, self
+
+
+async def _boxed(work: Coroutine[Any, Any, V]) -> _Box[V]:
+    try:
+        return _Box(await work, None)
+    except BaseException as error:
+        if called_off(error):
+            raise
+        return _Box(None, error)
+
+
 class Background:
     """A loop in a thread of its own, from `__enter__` to `__exit__`."""
 
+    _thread: threading.Thread | None = None
+
     def __enter__(self) -> Self:
         self._loop = new_loop()
-        self._thread = threading.Thread(target=_run, args=(self._loop,), name="headway-loop", daemon=True)
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name="headway-loop", daemon=True)
         self._thread.start()
         return self
 
@@ -102,11 +146,32 @@ class Background:
             asyncio.run_coroutine_threadsafe(_call_off_the_rest(), self._loop).result()
         finally:
             self.abandon()
-            self._thread.join()
+            if self._thread is not None:
+                self._thread.join()
+
+    def _run(self) -> None:
+        """All that the loop does in its thread; what was asked of it before it was stopped is done."""
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except (KeyboardInterrupt, SystemExit):
+                # A task raised it, which stops a loop. Whoever waits for the task hears of it; everything else goes on.
+                # It comes from no signal: those are handled in the main thread.
+                if self._ending:
+                    break
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
 
     def abandon(self) -> None:
         """End it some time soon: for who cannot wait."""
+        self._ending = True
         self.post(self._loop.stop)
+
+    @property
+    def here(self) -> bool:
+        """Whether the caller is on the loop, and would block it by waiting."""
+        return threading.current_thread() is self._thread
 
     def make(self, make: Callable[[], V]) -> V:
         """Call on the loop and wait."""
@@ -118,7 +183,7 @@ class Background:
 
     def run(self, work: Coroutine[Any, Any, V]) -> V:
         """The result of a coroutine that takes no time to speak of."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.result(work)
 
     def post(self, act: Callable[..., object], *told: Any) -> bool:
         """Call on the loop, some time soon; False: it is gone, and nothing will be called."""
@@ -134,31 +199,30 @@ class Background:
 
     def result(self, work: Coroutine[Any, Any, V]) -> V:
         """The result of a coroutine."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self._begun(work).result().opened()
+
+    def _begun(self, work: Coroutine[Any, Any, V]) -> Future[_Box[V]]:
+        return asyncio.run_coroutine_threadsafe(_boxed(work), self._loop)
 
     def wait(self, work: Coroutine[Any, Any, V], interrupts: Interrupts) -> V:
         """The result of a run's coroutine. A Ctrl-C meanwhile stops it, gently at first, and is raised at the end.
 
         Where our own handler listens, it stops the run, and what it raises is the third, which waits for nothing.
         """
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self._begun(work)
         times = 0
         while True:
             try:
-                value = future.result()
+                box = future.result()
                 break
             except KeyboardInterrupt:
                 times = max(times + 1, interrupts.count)
                 if times > 2:
                     raise
                 self._loop.call_soon_threadsafe(partial(interrupts.run.interrupt, cancel=times > 1))
-            except BaseException as error:
-                if times:
-                    raise KeyboardInterrupt from error
-                raise
         if times:
-            raise KeyboardInterrupt
-        return value
+            raise KeyboardInterrupt from box.error
+        return box.opened()
 
     def iterate(self, results: AsyncGenerator[V, None], took: Callable[[int], None]) -> Iterator[V]:
         """The results of an asynchronous iterator, a few ahead. Whoever leaves early calls the rest off.
@@ -179,13 +243,13 @@ class Background:
             finally:
                 handed.put((False, None))
 
-        work = asyncio.run_coroutine_threadsafe(hand_over(), self._loop)
+        work = self._begun(hand_over())
         taken = 0
         try:
             while True:
                 more, result = handed.get()
                 if not more:
-                    work.result()
+                    work.result().opened()
                     return
                 if handed.qsize() == _AHEAD // 2:
                     self._loop.call_soon_threadsafe(room.set)

@@ -26,16 +26,18 @@ from headway.api.ledger import Kept, Ledger
 from headway.api.loops import uncut
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
+from headway.api.raised import as_exception, called_off, note, to_raise, wrapped
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T, UnitError
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
-from headway.engine.calls import DONE, Calls, End, Flight
+from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
 from headway.executors.limit_detection import LIMITS, Evidence, in_result
 from headway.providers.limit import Limit
+from headway.providers.messages import plain, said
 from headway.providers.secrecy import Scrubber
 from headway.stores.records import State
 
@@ -65,19 +67,21 @@ class _Item:
         if not self.started:
             self.started = True
             run.began()
+        if run.gate is not None and not await run.gate():
+            flight.error = NotStarted()
+            return Outcome(Kind.INVALID, message=str(flight.error))
         if run.isolated is not None:
-            return await run.isolated.attempt(self.item, flight, run.timeout_s)
+            return await self._call_isolated(run.isolated, flight)
         current.set(flight)
         limit = Limit(run.timeout_s)
         try:
             flight.value = await run.invoke(self.item)
-        except Exception as error:
-            flight.error = error
-            return outcome_of(error, flight.usage, run.options.retry.on)
         except asyncio.CancelledError as called_off:
             limit.judge(called_off)
             flight.error = TimeoutError(f"no result within {run.timeout_s:g} s")
             return Outcome(Kind.TIMEOUT, flight.usage, message=str(flight.error))
+        except BaseException as error:
+            return self._raised(error, flight)
         finally:
             limit.end()
         refused = in_result(flight.value)
@@ -98,6 +102,18 @@ class _Item:
         )
         return outcome
 
+    async def _call_isolated(self, isolated: Isolated, flight: Flight) -> Outcome:
+        try:
+            return await isolated.attempt(self.item, flight, self.run.timeout_s)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # Pickling runs code of the item's and of the exception's.
+            return self._raised(error, flight)
+
+    def _raised(self, error: BaseException, flight: Flight) -> Outcome:
+        flight.error = as_exception(error)
+        return outcome_of(flight.error, flight.usage, self.run.options.retry.on)
+
     def ended(self, flight: Flight, end: End) -> None:
         """Its end, as the scheduler sees it."""
         run = self.run
@@ -105,13 +121,33 @@ class _Item:
             run.began()
         error = None
         if end is not DONE:
-            error = flight.error or UnitError(end.code or str(end.status), end.message)
+            error = _error_of(flight, end)
         value = None if error is not None else flight.value
         run.ended(
             Result(
                 self.index, self.item, value, error, str(end.status), end.code, flight.attempts, flight.lane, flight.usage
             )
         )  # fmt: skip
+
+
+def _error_of(flight: Flight, end: End) -> BaseException:
+    """What the last attempt raised, with a note where the end has another reason than that."""
+    error = flight.error
+    if error is None:
+        return UnitError(end.code or str(end.status), end.message)
+    if not isinstance(error, Exception):  # asyncio takes a GeneratorExit past everybody who would catch it.
+        error = wrapped(error, "the callable")
+    why = reason_of(flight, end)
+    if why:
+        note(error, why)
+    return error
+
+
+class NotStarted(Exception):
+    """The gate of the run was closed when the call was to start."""
+
+    def __str__(self) -> str:
+        return "the run was interrupted just before it started"
 
 
 class _KeptItem(_Item):
@@ -132,23 +168,26 @@ class _KeptItem(_Item):
             flight.started_at = monotonic()
         self.ledger.running(self.kept.index)
         outcome = await super().call(flight)
-        if outcome.kind is None:
-            try:
-                # As a run that finds it on record would see it.
-                self.encoded, flight.value, _ = self.run.keeping.kept(flight.value)
-            except msgspec.ValidationError as error:
-                flight.error = UsageError(
-                    f"its value ({type(flight.value).__name__}) is no {self.run.options.returns}: {error}",
-                    hint="returns=… names the type that the function returns",
-                )
-                return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
-            except (TypeError, ValueError, RecursionError, UnicodeError) as error:
-                flight.error = UsageError(
-                    f"its value ({type(flight.value).__name__}) cannot be kept: {error}",
-                    hint="return what JSON can say: texts, numbers, lists, dictionaries, dataclasses",
-                )
-                return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
-        return outcome
+        return self._keep(flight, outcome) if outcome.kind is None else outcome
+
+    def _keep(self, flight: Flight, outcome: Outcome) -> Outcome:
+        """The value as a run that finds it on record would see it; a failure where it cannot be kept."""
+        kind = type(flight.value).__name__
+        try:
+            self.encoded, flight.value, _ = self.run.keeping.kept(flight.value)
+        except msgspec.ValidationError as error:
+            flight.error = UsageError(
+                f"its value ({kind}) is no {self.run.options.returns}: {error}",
+                hint="returns=… names the type that the function returns",
+            )
+        except BaseException as error:  # A value's class may raise anything when it is encoded or compared.
+            flight.error = UsageError(
+                f"its value ({kind}) cannot be kept: {_plain(as_exception(error))}",
+                hint="return what JSON can say: texts, numbers, lists, dictionaries, dataclasses",
+            )
+        else:
+            return outcome
+        return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
 
     def number(self, flight: Flight) -> int:
         return self.kept.attempts + flight.attempts
@@ -161,6 +200,11 @@ class _KeptItem(_Item):
         self.ledger.ended(
             self.kept.index, self.number(flight), flight, end, value, super().ended, digest=self.digest
         )
+
+
+def _plain(error: Exception) -> str:
+    """What an encoder says by itself; the type's name in front of anything else."""
+    return plain(error) if isinstance(error, TypeError | ValueError | RecursionError) else said(error)
 
 
 class Run(Generic[T, R]):
@@ -179,6 +223,8 @@ class Run(Generic[T, R]):
         self.invoke = invoker(call, self._threads, options.isolation)
         #: Whether logs and exit codes are looked at here: worker processes have that done already.
         self._looks = options.detector.looks and self.isolated is None
+        #: Asked before each start whether the call may still start.
+        self.gate: Callable[[], Awaitable[bool]] | None = None
         self._lane_of = options.lane_of
         self.calls = Calls(self._spec, self._settings(), scrub)
         self._results: deque[Result[T, R]] = deque()
@@ -240,11 +286,18 @@ class Run(Generic[T, R]):
                 self._mid_page = False
                 if self._over:
                     return
-        except Exception as error:
-            self._failure = error
+        except BaseException as error:
+            if called_off(error):
+                raise
+            self._fail(to_raise(error, "items, or a function of the item,"))
         finally:
             self._read_all, self._mid_page = True, False
             self._news.set()
+
+    def _fail(self, error: BaseException) -> None:
+        """Raise this once what is under way has ended."""
+        if self._failure is None:
+            self._failure = error
 
     def _end_reading(self) -> None:
         """The run's time or money is up: an iterator may go on for ever, and nothing that it gives would be called."""
@@ -296,15 +349,16 @@ class Run(Generic[T, R]):
 
     def _recalled(self, index: int, item: T, lane: str, value: bytes) -> None:
         """An earlier run has its result."""
-        self._under_way += 1
         try:
-            self.ended(Result(index, item, self.keeping.found(value), None, "succeeded", "", 0, lane))
-        except msgspec.ValidationError as error:
+            found = Result(index, item, self.keeping.found(value), None, "succeeded", "", 0, lane)
+        except Exception as error:  # Also whatever the class that `returns` names raises when one is made.
             mismatch = UsageError(
-                f"the kept value of item {index} is no {self.options.returns}: {error}",
+                f"the kept value of item {index} is no {self.options.returns}: {_plain(error)}",
                 hint="a changed function wants another name=…",
             )
-            self.ended(Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane))
+            found = Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane)
+        self._under_way += 1
+        self.ended(found)
 
     def _begin_records(self, ledger: Ledger) -> None:
         calls = self.calls
@@ -319,7 +373,7 @@ class Run(Generic[T, R]):
 
     def _give_up(self, error: Exception) -> None:
         """Nothing more is called; what is under way ends, and then this is raised."""
-        self._failure = self._failure or error
+        self._fail(error)
         self.interrupt(cancel=True)
 
     def _lost_records(self, error: Exception) -> None:
@@ -396,9 +450,9 @@ class Run(Generic[T, R]):
         if ledger is not None:
             self._begin_records(ledger)
         feeder = self.loop.create_task(self._feed())
-        deadline = self._deadline()
-        watch = watching(self, self._items, self.options.progress)
+        deadline, watch = self._deadline(), None
         try:
+            watch = watching(self, self._items, self.options.progress)
             while True:
                 if self._results:
                     page = list(self._results)

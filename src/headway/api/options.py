@@ -17,6 +17,7 @@ from headway.api.changes import Changes
 from headway.api.checks import brief, must_be_number, must_be_text, must_be_whole, named, path_of
 from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
+from headway.api.raised import note
 from headway.api.settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.durations import LONGEST_S
 from headway.core import model
@@ -178,8 +179,8 @@ def _asked(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def asked(item: Any) -> Any:
         try:
             return function(item)
-        except Exception as error:
-            error.add_note(f"headway: {name}= raised this for the item {brief(item)}")
+        except BaseException as error:
+            note(error, f"{name}= raised this for the item {brief(item)}")
             raise
 
     return asked

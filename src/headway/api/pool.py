@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from os import PathLike
 from typing import Any, Final
 
@@ -29,12 +30,14 @@ from headway.api.checks import (
     path_of,
 )
 from headway.api.failures import exit_codes_in, outcome_of
+from headway.api.insiders import Insiders
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.options import detector_of
 from headway.api.pool_records import as_json, details_of, encoded, keeping_of
+from headway.api.raised import as_exception
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
@@ -42,12 +45,12 @@ from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status
-from headway.engine.calls import DONE, Calls, End, Flight
+from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
 from headway.executors.details import recorded
 from headway.executors.limit_detection import LIMITS, Evidence, in_report, in_result
 from headway.providers.limit import Limit
-from headway.providers.messages import shown
+from headway.providers.messages import said, shown
 from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Facts
 
@@ -134,6 +137,12 @@ class WorkerPool:
         self._scrub = Scrubber.of_environment()
         self._keeping = keeping_of(self._scrub)
         self._changed = threading.Condition()
+        self._insiders = Insiders()
+        self._background = Background()
+        #: Ends a pool that was stopped from inside.
+        self._ender: threading.Thread | None = None
+        self._end_fault: BaseException | None = None
+        self._callbacks: set[asyncio.Task[None]] = set()
         self._active = 0
         #: How many of those have a worker, or are about to get one; and whether a caller was told that a slot is free.
         self._placed = 0
@@ -165,6 +174,10 @@ class WorkerPool:
         """Get ready. The same job in the same store goes on where it stopped."""
         if self._running:
             return
+        if self._ender is not None:
+            if self._is_inside():
+                raise UsageError("the pool is stopping", hint="start it again once stop() has ended it")
+            self._join_ender()
         self._background = Background().__enter__()
         try:
             self._background.make(self._begin)
@@ -200,11 +213,12 @@ class WorkerPool:
     def wait_for_available_slot(self, timeout: float | None = None) -> bool:
         """Wait until a unit can be submitted; False when that took too long.
 
-        The next unit is accepted then, even where one that waited for another try gets the worker first.
+        The next unit is accepted then, even where one that waited for another try gets the worker first. Called by
+        `execute` or a callback it is False, too, when all that is under way waits as this call does.
         """
-        timeout = _wait_s(timeout)
+        free = self._wait("wait_for_available_slot", self._has_slot, timeout)
         with self._changed:
-            self._offered = self._changed.wait_for(self._has_slot, timeout)
+            self._offered = free and self._has_slot()
             return self._offered
 
     def _has_slot(self) -> bool:
@@ -219,28 +233,88 @@ class WorkerPool:
                 self._changed.notify_all()
 
     def wait_for_completion(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is under way and every callback has returned; False when that took too long."""
-        timeout = _wait_s(timeout)
-        with self._changed:
-            idle = self._changed.wait_for(lambda: not (self._active or self._calling_back), timeout)
+        """Wait until nothing is under way and every callback has returned; False when that took too long.
+
+        Called by `execute` or a callback it waits for everything but those that wait as this call does.
+        """
+        idle = self._wait("wait_for_completion", self._is_idle, timeout)
         if self._failure is not None:
             raise self._failure
         return idle
 
     def stop(self) -> None:
-        """Take nothing more, let what runs finish, and go. A Ctrl-C says so; the next one cancels what runs."""
+        """Take nothing more, let what runs finish, and go. A Ctrl-C says so; the next one cancels what runs.
+
+        Called by `execute` or a callback it returns at once, and the pool ends when the last of them has returned; a
+        `stop()` from outside waits for that.
+        """
+        inside = self._is_inside()
         with self._changed:
-            if not self._running:
+            if self._running:
+                self._running = False
+                if inside:
+                    self._ender = threading.Thread(target=self._end_later, name="headway-stop")
+                    self._ender.start()
+            elif self._ender is None:
                 return
-            self._running = False
+        if inside:
+            return
         came = self._wait_out()
+        if self._ender is None:
+            self._end()
+        else:
+            self._join_ender()
+        if came:
+            raise KeyboardInterrupt
+
+    def _end(self) -> None:
         try:
-            self._background.result(self._end())
+            self._background.result(self._close())
         finally:
             self._background.__exit__(None, None, None)
         self._changes.tell()
-        if came:
-            raise KeyboardInterrupt
+
+    def _end_later(self) -> None:
+        try:
+            self._wait_out()
+            self._end()
+        except BaseException as error:  # Raised by the next stop() or start(), if there is one.
+            _log_fault("a worker pool that was stopped from inside did not end well", error)
+            self._end_fault = error
+
+    def _join_ender(self) -> None:
+        ender, self._ender = self._ender, None
+        if ender is not None:
+            ender.join()
+        fault, self._end_fault = self._end_fault, None
+        if fault is not None:
+            raise fault
+
+    # -- from inside ----------------------------------------------------------------------------------------------
+
+    def _is_inside(self) -> bool:
+        return self._background.here or self._insiders.here() is not None
+
+    def _is_idle(self) -> bool:
+        return not (self._active or self._calling_back)
+
+    def _all_wait(self) -> bool:
+        """Whether nothing is under way that could change anything: what is left waits for the pool itself."""
+        return self._active + self._calling_back <= self._insiders.waiting
+
+    def _wait(self, name: str, ready: Callable[[], bool], timeout: float | None) -> bool:
+        timeout, place = _wait_s(timeout), self._insiders.here()
+        if self._background.here:
+            raise UsageError(
+                f"{name}() would block the event loop of its own pool",
+                hint=f"await asyncio.to_thread(pool.{name})",
+            )
+        with self._changed:
+            if place is None:
+                return self._changed.wait_for(ready, timeout)
+            with self._insiders.wait(place):
+                self._changed.notify_all()
+                return self._changed.wait_for(lambda: ready() or self._all_wait(), timeout)
 
     def _wait_out(self) -> bool:
         """Until nothing is under way; whether a first Ctrl-C came meanwhile. One that leads here is on its way already."""
@@ -252,7 +326,7 @@ class WorkerPool:
                     acted += 1
                     self._interrupt(cancel=acted == 2)
                 with self._changed:
-                    self._changed.wait_for(lambda: not (self._active or self._calling_back))
+                    self._changed.wait_for(self._is_idle)
                 return times > 0 and not outside
             except KeyboardInterrupt:
                 times += 1
@@ -299,7 +373,7 @@ class WorkerPool:
         self._made += 1
         return self._made if self._ledger is None else self._ledger.add_worker(f"worker-{self._made}")
 
-    async def _end(self) -> None:
+    async def _close(self) -> None:
         assert self._calls is not None
         await self._calls.close()
         if self._ledger is not None:
@@ -323,14 +397,14 @@ class WorkerPool:
                 if known is not None:
                     self._ledger.run_again(known.index, as_json(given))
                 work.digest = digest_of(given)  # Now: a worker may write into it.
-            work.view.status = "assigned"
+            _fill_in(work.view, "assigned")
             self._calls.submit(
                 LANE,
                 lambda flight: self._try(work, flight),
                 lambda flight, end: self._ended(work, flight, end),
             )
-        except Exception as error:
-            self._over(work, Status.FAILED, WorkerResult(False, error=f"{type(error).__name__}: {error}"))
+        except BaseException as error:  # A unit's payload may raise anything when it is written down.
+            self._over(work, Status.FAILED, WorkerResult(False, error=said(error)))
 
     async def _try(self, work: _Work, flight: Flight) -> Outcome:
         """One attempt, and what it leaves for the records."""
@@ -363,16 +437,13 @@ class WorkerPool:
                 await intent
             self._ledger.running(work.kept.index)
         flight.started_at = time.monotonic()
-        work.view.status = "running"
+        _fill_in(work.view, "running")
         current.set(flight)
+        self._insiders.enter()
         abandoned = False
         limit = Limit(self._timeout_s or float("inf")) if self._timeout_s else None
         try:
             return self._judged(work, flight, await self._execute(work))
-        except Exception as error:
-            flight.error = error
-            work.result = WorkerResult(False, error=f"{type(error).__name__}: {error}")
-            return outcome_of(error, flight.usage, self._retry.on)
         except asyncio.CancelledError as called_off:
             abandoned = True
             if limit is None:
@@ -382,18 +453,24 @@ class WorkerPool:
                 False, error=f"no result within {self._timeout_s:g} s; its thread was abandoned"
             )
             return Outcome(Kind.TIMEOUT, flight.usage, message=work.result.error)
+        except BaseException as error:
+            flight.error = as_exception(error)
+            work.result = WorkerResult(False, error=said(error))
+            return outcome_of(flight.error, flight.usage, self._retry.on)
         finally:
             if limit is not None:
                 limit.end()
-            if work.result is not None:
-                work.result.execution_time = time.monotonic() - flight.started_at
+            with suppress(BaseException):  # A result may be of a class of the worker's own.
+                if work.result is not None:
+                    work.result.execution_time = time.monotonic() - flight.started_at
             self._give_back(slot, abandoned=abandoned)
 
     async def _execute(self, work: _Work) -> Any:
         execute, prompt, payload = self._worker.execute, work.prompt, work.view.payload
         if inspect.iscoroutinefunction(execute):
             return await execute(prompt, payload, self._timeout_s)
-        return await self._threads.run(lambda: execute(prompt, payload, self._timeout_s))
+        value = await self._threads.run(lambda: execute(prompt, payload, self._timeout_s))
+        return await value if inspect.isawaitable(value) else value
 
     def _judged(self, work: _Work, flight: Flight, result: Any) -> Outcome:
         """What a worker's own words mean: a failure that it reports is the unit's, and final, unless it is a rate limit."""
@@ -411,9 +488,8 @@ class WorkerPool:
             used = flight.usage or Usage()
             flight.usage = msgspec.structs.replace(used, cost_usd=(used.cost_usd or 0.0) + result.cost_usd)
         if not result.success:
-            return Outcome(
-                Kind.INVALID, flight.usage, message=result.error or "the worker reported a failure"
-            )
+            message = str(result.error) if result.error else "the worker reported a failure"
+            return Outcome(Kind.INVALID, flight.usage, message=message)
         return SUCCESS if flight.usage is None else Outcome(usage=flight.usage)
 
     def _give_back(self, slot: int, *, abandoned: bool) -> None:
@@ -434,7 +510,11 @@ class WorkerPool:
             self._ledger.tried(work.kept.index, number, flight, wait_s, command.reason, work.slot)
 
     def _ended(self, work: _Work, flight: Flight, end: End) -> None:
-        result = work.result or WorkerResult(False, error=end.message or end.code)
+        result, why = work.result, reason_of(flight, end)
+        if result is None:
+            result = WorkerResult(False, error=end.message or end.code)
+        elif why and end is not DONE:
+            result.error = why
         if self._ledger is None or work.kept is None:
             self._over(work, end.status, result)
             return
@@ -452,7 +532,7 @@ class WorkerPool:
             return
         work.over = True
         good = status is Status.SUCCEEDED
-        work.view.status, work.view.result = str(status), result
+        _fill_in(work.view, str(status), result)
         callback = self._on_complete if good else self._on_failed
         with self._changed:
             self._under_way.discard(work.view.id)
@@ -461,13 +541,18 @@ class WorkerPool:
             self._calling_back += callback is not None
             self._changed.notify_all()
         if callback is not None:
-            asyncio.get_running_loop().create_task(self._call_back(callback, work, result))
+            task = asyncio.get_running_loop().create_task(self._call_back(callback, work, result))
+            self._callbacks.add(task)  # A loop itself keeps no task alive.
+            task.add_done_callback(self._callbacks.discard)
 
     async def _call_back(self, callback: Callback, work: _Work, result: WorkerResult) -> None:
+        self._insiders.enter()
         try:
-            await self._threads.run(lambda: callback(work.unit, result))
-        except Exception:
-            _log.exception("a callback of the worker pool failed for unit %s", work.view.id)
+            value = await self._threads.run(lambda: callback(work.unit, result))
+            if inspect.isawaitable(value):
+                await value
+        except BaseException as error:
+            _log_fault(f"a callback of the worker pool failed for unit {work.view.id}", error)
         finally:
             with self._changed:
                 self._calling_back -= 1
@@ -500,3 +585,18 @@ def _wait_s(timeout: float | None) -> float | None:
         return None
     must_be_number(timeout, "timeout", "it is seconds, 0 or more; None waits until it is so")
     return min(timeout, threading.TIMEOUT_MAX)
+
+
+def _log_fault(what: str, error: BaseException) -> None:
+    try:
+        _log.error("%s: %s", what, said(error), exc_info=error)
+    except BaseException:  # An exception whose own words raise has no traceback either.
+        _log.error("%s: %s", what, said(error))
+
+
+def _fill_in(view: WorkUnit, status: str, result: WorkerResult | None = None) -> None:
+    """What has become of a unit. One of a class that takes no such thing stays as it is."""
+    with suppress(BaseException):
+        view.status = status
+        if result is not None:
+            view.result = result

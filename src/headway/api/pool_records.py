@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from headway.api.keeping import Keeping
 from headway.api.work_units import WorkerResult
+from headway.executors import json_floats
 from headway.executors.details import Details, text_of
 from headway.providers.secrecy import Scrubber
 
@@ -37,7 +36,7 @@ def details_of(prompt: str, result: WorkerResult | None) -> Details:
 def _text(value: Any) -> str:
     try:
         return value if isinstance(value, str) else "" if value is None else str(value)
-    except Exception:  # Its own text cannot be made.
+    except BaseException:  # Its own text cannot be made.
         return f"a {type(value).__name__}"
 
 
@@ -54,14 +53,12 @@ def encoded(result: WorkerResult, keeping: Keeping) -> tuple[bytes, WorkerResult
     """
     try:
         said, seen, blotted = keeping.kept(result)
-    except Exception:
-        plain = WorkerResult(
-            bool(result.success), text_of(result.output), text_of(result.error), result.execution_time
-        )
+    except BaseException:  # Its values may raise anything when they are encoded or compared.
+        plain = WorkerResult(result.success is True, text_of(result.output), text_of(result.error))
         said, seen, blotted = keeping.kept(plain)
     return said, seen if blotted else result
 
 
 def as_json(value: Any) -> bytes:
     """As JSON; what JSON cannot say as its text."""
-    return msgspec.json.encode(value, enc_hook=text_of)
+    return json_floats.encode(value, text_of)

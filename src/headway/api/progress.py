@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headway.api import loops
+from headway.api.raised import as_exception
 from headway.api.waits import Waits
 
 if TYPE_CHECKING:
@@ -53,9 +54,18 @@ def watching(run: Watched, items: Any, choice: bool | None) -> ExitStack | None:
     if not seen and loops.instead is None:
         watch.callback(Waits(run.calls).close)
     if seen or choice:
-        total = len(items) if isinstance(items, Sized) else None
+        total = length_of(items)
         watch.callback(Watch(run, total, 0.0 if choice else PATIENCE_S).close)
     return watch
+
+
+def length_of(items: Any) -> int | None:
+    """How many items there are; None where they do not say so, or raise when they are asked."""
+    try:
+        return len(items) if isinstance(items, Sized) else None
+    except BaseException as error:
+        as_exception(error)  # A signal's is for the program.
+        return None
 
 
 def _somebody_looks() -> bool:

@@ -80,13 +80,13 @@ def _taken(page: deque[T]) -> list[T]:
 
 def _read(
     iterator: Iterator[Any], page: deque[Any], most: int, until: float
-) -> tuple[bool, Exception | None]:
+) -> tuple[bool, BaseException | None]:
     """Fill a page; whether there may be more, and what the iterator raised."""
     try:
         for number, item in enumerate(iterator, 1):
             page.append(item)
             if number >= most or time.monotonic() >= until:
                 return True, None
-    except Exception as fault:
+    except BaseException as fault:
         return False, fault
     return False, None

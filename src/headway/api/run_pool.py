@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sized
+import inspect
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
@@ -11,16 +12,22 @@ from typing import Any, Final
 from headway.api.checks import must_be_function, must_be_whole
 from headway.api.interrupts import Interrupts
 from headway.api.loops import Background, in_a_loop, run_here
-from headway.api.mapping import Run, invoker
+from headway.api.mapping import NotStarted, Run
 from headway.api.options import Options, check_work, detector_of
+from headway.api.progress import length_of
+from headway.api.raised import called_off, to_raise
 from headway.api.results import Result, T
 from headway.api.settings import Duration, Limits, Retry
-from headway.api.threads import Threads
 
 #: An interruption is looked for so often; it is promised to be noticed within 250 ms.
 POLL_S: Final = 0.1
+#: An asynchronous `is_interrupted` has so long to answer. A flag on a server takes milliseconds; its timeout may take seconds.
+ANSWER_S: Final = 10.0
 #: What is reviewed or done by an agent is worth longer waits than a request is.
 RETRY: Final = Retry(base="5s", cap="120s")
+
+#: Whether to stop; what it gives is awaited where it can be.
+IsInterrupted = Callable[[], bool | Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ def run_pool(
     items: Iterable[T] | AsyncIterable[T],
     concurrency: int,
     handler: Callable[[T], Any],
-    is_interrupted: Callable[[], bool] | None = None,
+    is_interrupted: IsInterrupted | None = None,
     *,
     retry: Retry | None = RETRY,
     timeout: Duration = "10m",
@@ -50,9 +57,10 @@ def run_pool(
     """Handle every item, at most `concurrency` at once. A handler that raises counts, and stops nobody else.
 
     Once `is_interrupted` says so nothing new starts, what is in flight finishes, and the rest is skipped (of an iterator:
-    what had been read of it). It is asked before every start and ten times a second, also while everything waits. A rate
-    limit is waited for, and holds no place in the pool. Where a handler fails, log files that match `failure_logs` and were
-    written since it began are searched for a limit, and `limit_exit_codes` are exit codes of programs that mean one.
+    what had been read of it). It is asked before every start and ten times a second, also while everything waits, and awaited
+    where it is asynchronous. A rate limit is waited for, and holds no place in the pool. Where a handler fails, log files
+    that match `failure_logs` and were written since it began are searched for a limit, and `limit_exit_codes` are exit codes
+    of programs that mean one.
 
     >>> import headway
     >>> headway.run_pool(["1", "2", "x"], 4, int)
@@ -68,7 +76,7 @@ def run_pool(
     options.detector = detector_of(failure_logs, limit_exit_codes)
 
     def made() -> _Pool:
-        return _Pool(items, handler, is_interrupted or (lambda: False), options)
+        return _Pool(items, handler, is_interrupted, options)
 
     if in_a_loop():
         with Background() as background:
@@ -84,64 +92,83 @@ async def _here(made: Callable[[], _Pool]) -> PoolResult:
         return await pool.counted()
 
 
-class _NotStarted(Exception):
-    """The interruption came just before."""
-
-
 class _Pool:
     """One run of a pool, on one loop."""
 
     def __init__(
-        self, items: Any, handler: Callable[[Any], Any], is_interrupted: Callable[[], bool], options: Options
+        self,
+        items: Any,
+        handler: Callable[[Any], Any],
+        is_interrupted: IsInterrupted | None,
+        options: Options,
     ) -> None:
         self._items = items
         self._is_interrupted = is_interrupted
         self._interrupted = False
-        self._fault: Exception | None = None
-        self._handle: Callable[[Any], Awaitable[Any]] = invoker(handler, Threads("headway-pool"))
-        self.run: Run[Any, Any] = Run(self._handled, items, options)
+        self._fault: BaseException | None = None
+        self.run: Run[Any, Any] = Run(handler, items, options)
+        if is_interrupted is not None:
+            self.run.gate = self._may_start
 
-    async def _handled(self, item: Any) -> Any:
-        if self._look():
-            raise _NotStarted
-        return await self._handle(item)
+    async def _may_start(self) -> bool:
+        return not await self._look()
 
-    def _look(self) -> bool:
-        """Whether it is over. Who asks and gets an exception stops the run with it."""
-        if self._interrupted:
-            return True
+    async def _look(self) -> bool:
+        """Whether it is over. A question that raises, or is not answered, ends the run with that error."""
+        if self._interrupted or self._is_interrupted is None:
+            return self._interrupted
         try:
-            self._interrupted = bool(self._is_interrupted())
-        except Exception as error:
-            self._fault, self._interrupted = error, True
-        if self._interrupted:
+            answer: object = self._is_interrupted()
+            if inspect.isawaitable(answer):
+                answer = await _answered(answer)
+            over = bool(answer)
+        except BaseException as error:
+            if called_off(error):
+                raise
+            self._fault, over = to_raise(error, "is_interrupted"), True
+        if over and not self._interrupted:
+            self._interrupted = True
             self.run.interrupt()
         return self._interrupted
 
     async def _poll(self) -> None:
-        while not self._look():  # noqa: ASYNC110 - a plain function is all that there is to ask
+        while not await self._look():  # noqa: ASYNC110 - a function is all that there is to ask
             await asyncio.sleep(POLL_S)
 
     async def counted(self) -> PoolResult:
         """Run, and count."""
         counts = dict.fromkeys(("completed", "errored", "skipped"), 0)
-        poll = asyncio.get_running_loop().create_task(self._poll())
+        poll = asyncio.get_running_loop().create_task(self._poll()) if self.run.gate is not None else None
         try:
             async for page in self.run.pages():
                 for result in page:
                     counts[_ended(result)] += 1
         finally:
-            poll.cancel()
+            if poll is not None:
+                poll.cancel()
         if self._fault is not None:
             raise self._fault
-        if isinstance(self._items, Sized):  # What was never read is skipped, too.
-            counts["skipped"] = len(self._items) - counts["completed"] - counts["errored"]
+        length = length_of(self._items)
+        if length is not None:  # What was never read is skipped, too.
+            counts["skipped"] = max(counts["skipped"], length - counts["completed"] - counts["errored"])
         return PoolResult(**counts)
+
+
+async def _answered(answer: Awaitable[object]) -> object:
+    """The answer of an asynchronous question. One that never comes is given up: nothing starts while it is waited for."""
+    asked = asyncio.ensure_future(answer)
+    try:
+        done, _ = await asyncio.wait([asked], timeout=ANSWER_S)
+    finally:
+        asked.cancel()
+    if not done:
+        raise TimeoutError(f"is_interrupted gave no answer within {ANSWER_S:g} s")
+    return asked.result()
 
 
 def _ended(result: Result[Any, Any]) -> str:
     if result.error is None:
         return "completed"
     # One that waited for another try when the interruption came did start: its last error counts.
-    unstarted = result.attempts == 0 or (result.attempts == 1 and isinstance(result.error, _NotStarted))
+    unstarted = result.attempts == 0 or (result.attempts == 1 and isinstance(result.error, NotStarted))
     return "skipped" if unstarted else "errored"

@@ -13,7 +13,6 @@ import pickle
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
-from contextvars import copy_context
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -23,11 +22,14 @@ import msgspec
 
 from headway.api.attempt import RateLimited, current, usage
 from headway.api.failures import exit_codes_in, outcome_of
+from headway.api.loops import completed
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
+from headway.executors import json_floats
 from headway.executors.frames import Note
 from headway.executors.limit_detection import LIMITS, in_result
 from headway.executors.worker import fault, running, spent
+from headway.providers.messages import said
 
 Served = tuple[bytes, Note | None]
 Serve = Callable[[bytes], Served]
@@ -98,14 +100,16 @@ class _Runner:
             return value
         if self._loop is None:
             self._loop = asyncio.Runner()
-        # A runner keeps the context of its first call, in which another attempt is current.
-        return self._loop.run(_awaited(value), context=copy_context())
+        return completed(self._loop.get_loop(), _awaited(value))
 
 
 def finished(call: Callable[..., Any], *given: Any) -> Any:
     """Call in a thread that serves one call; an asynchronous callable gets an event loop there."""
     value = call(*given)
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    if not inspect.isawaitable(value):
+        return value
+    with asyncio.Runner() as runner:
+        return completed(runner.get_loop(), _awaited(value))
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:
@@ -129,7 +133,7 @@ def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
         try:
             packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            text = f"returned what cannot be sent to another process: {type(error).__name__}: {error}"
+            text = f"returned what cannot be sent to another process: {said(error)}"
             return b"", Note(Outcome(Kind.INVALID, attempt.usage, message=text))
         return packed, None if attempt.usage is None else Note(Outcome(usage=attempt.usage))
 
@@ -239,7 +243,7 @@ def _asks_for_context(function: Callable[..., Any]) -> bool:
 
 def _as_json(value: Any, used: Usage | None, context: Context) -> Served:
     try:
-        body = msgspec.json.encode(value)
+        body = json_floats.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"returned what is no JSON: {error}".rstrip(": ")
         return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
@@ -253,7 +257,7 @@ def _as_json(value: Any, used: Usage | None, context: Context) -> Served:
 
 def _plain(messages: list[Any]) -> list[Any]:
     """As they can cross."""
-    made: list[Any] = msgspec.to_builtins(messages, enc_hook=str)
+    made: list[Any] = json_floats.json_floats(msgspec.to_builtins(messages, enc_hook=str))
     return made
 
 
@@ -271,6 +275,8 @@ def failed(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
             return Note(limit, source="SystemExit")
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         return Note(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
+    if isinstance(error, asyncio.CancelledError):
+        return Note(Outcome(Kind.INVALID, used, message="it ended with a CancelledError of its own"))
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
         # Out of memory, or somebody meant to end this process: nothing in it is to be trusted.
         return Note(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)

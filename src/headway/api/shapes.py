@@ -150,7 +150,7 @@ _COMPANY: Final = ("response", "headers", "details", "errors")
 def _headers(headers: Any) -> Mapping[str, str]:
     try:
         return {str(name): value for name, value in headers.items() if isinstance(value, str)}
-    except Exception:
+    except BaseException:
         return NO_HEADERS
 
 
@@ -171,7 +171,7 @@ def _body(error: BaseException, response: Any) -> bytes | str | None:
 def _json(value: Any) -> bytes | None:
     try:
         return msgspec.json.encode(value)
-    except Exception:
+    except BaseException:
         return None
 
 
@@ -188,7 +188,7 @@ def _addresses(error: BaseException, response: Any) -> tuple[str, ...]:
 def _got(holder: Any, read: Callable[[Any], Any]) -> Any:
     try:
         return read(holder)
-    except Exception:
+    except BaseException:
         return None
 
 

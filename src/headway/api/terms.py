@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
 from headway.api.asked import Asked, LaneOf
+from headway.api.heard import Answer
 from headway.api.journeys import CLOSED
+from headway.api.origins import keep_keys_home, refuse_plain_keys
 from headway.api.results import UnitError
 from headway.api.settings import Duration, Limits, Retry, seconds
 from headway.core import model
 from headway.core.commands import Notice
-from headway.core.model import Kind, LaneSpec, Settings
+from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.core.status import Status
 from headway.engine.calls import Calls, End
 from headway.errors import UsageError
@@ -21,6 +24,11 @@ from headway.providers.secrecy import Scrubber
 
 #: The newer first: it is what the SDKs of OpenAI and Anthropic take.
 LIBRARIES: Final = ("httpx2", "httpx")
+
+#: Compressed bytes that are decompressed at once: a thousand times as many come of them at most.
+STEP: Final = 4096
+#: Headers that would be wrong for the beginning of a body.
+_OF_BODY: Final = frozenset({"content-length", "content-encoding", "transfer-encoding"})
 
 _log: Final = logging.getLogger("headway")
 
@@ -34,6 +42,7 @@ class Terms:
         retry: Retry | None = None,
         lane: LaneOf | None = None,
         max_hold: Duration | None = None,
+        insecure_http: bool = False,
     ) -> None:
         named: list[tuple[str, object]] = [*limits.items()] if isinstance(limits, Mapping) else [("", limits)]
         for name, one in named:
@@ -50,6 +59,10 @@ class Terms:
         given: object = retry
         if not isinstance(given, Retry | None):
             raise UsageError(f"retry is {given!r}", hint="it is headway.Retry(max_attempts=…)")
+        allowed: object = insecure_http
+        if not isinstance(allowed, bool):
+            raise UsageError(f"insecure_http is {allowed!r}", hint="it is True or False")
+        self._insecure_http = insecure_http
         self._limits = limits
         self._retry = (retry or Retry()).to_core()
         self.lane_of = lane
@@ -62,6 +75,12 @@ class Terms:
         calls = Calls(self._specs.__getitem__, settings, Scrubber.of_environment())
         calls.noted = _note
         return calls
+
+    def guard(self, request: Any) -> None:
+        """See to it that keys go only where they may."""
+        keep_keys_home(request)
+        if not self._insecure_http:
+            refuse_plain_keys(request)
 
     def meet(self, asked: Asked) -> None:
         """See to it that the lane of a request can be made."""
@@ -126,15 +145,81 @@ def repeatable(library: Any, request: Any) -> bool:
     return isinstance(request.stream, library.ByteStream)
 
 
-def plain_body(library: Any, response: Any, raw: bytes) -> bytes:
-    """A body without its compression; as it is where that makes no sense."""
+def plain_body(library: Any, response: Any, raw: bytes, most: int) -> bytes:
+    """A body without its compression; as it is where that makes no sense. Little more than `most` bytes of it."""
     if "content-encoding" not in response.headers:
         return raw
+    stream = _in_steps(library)(raw)
+    body = bytearray()
     try:
-        body: bytes = library.Response(response.status_code, headers=response.headers, content=raw).content
+        for piece in library.Response(
+            response.status_code, headers=response.headers, stream=stream
+        ).iter_bytes():
+            body += piece
+            if len(body) > most:
+                break
     except library.DecodingError:
-        return raw
-    return body
+        return bytes(body) or raw
+    return bytes(body)
+
+
+@cache
+def _in_steps(library: Any) -> Any:
+    """The class of bodies that are decompressed step by step: each library wants its own."""
+
+    class Steps(library.SyncByteStream):  # type: ignore[misc]  # A base that is known when it is chosen.
+        def __init__(self, raw: bytes) -> None:
+            self._raw = raw
+
+        def __iter__(self) -> Iterator[bytes]:
+            return (self._raw[at : at + STEP] for at in range(0, len(self._raw), STEP))
+
+    return Steps
+
+
+class Gathered:
+    """The body of a response as far as it is held back to be understood."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self.pieces: list[bytes] = []
+        #: Whether it is here to its end.
+        self.complete = False
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it is not longer yet than what is held back."""
+        return self._size <= self._most
+
+    def add(self, piece: bytes) -> None:
+        """One more piece."""
+        self.pieces.append(piece)
+        self._size += len(piece)
+
+    def clear(self) -> None:
+        """It broke off, and is taken for empty."""
+        self.pieces, self.complete = [], True
+
+    def understood(self, library: Any, response: Any, answer: Answer) -> tuple[Outcome, Any]:
+        """What it means, and the response with it in memory: whole, or its beginning."""
+        raw = b"".join(self.pieces)
+        body = plain_body(library, response, raw, self._most)
+        outcome = answer.whole(body)
+        if self.complete:
+            return outcome, again(library, response, raw)
+        return outcome, cut_off(library, response, body[: self._most])
+
+
+def cut_off(library: Any, response: Any, body: bytes) -> Any:
+    """The same response with the beginning of its body, without compression: nothing else can be made of half of one."""
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_BODY]
+    return library.Response(
+        response.status_code,
+        headers=headers,
+        stream=library.ByteStream(body),
+        extensions=response.extensions,
+    )
 
 
 def again(library: Any, response: Any, raw: bytes) -> Any:

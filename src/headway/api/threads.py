@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, Final
 
+from headway.api.raised import wrapped
+
 #: A thread that nobody has used for so long ends.
 IDLE_S: Final = 10.0
 
@@ -77,8 +79,6 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
         future.set_result(value)
     elif isinstance(error, StopIteration) or not isinstance(error, Exception):
         # A future refuses the first; the others (SystemExit, a cancellation) would end the loop, not the call.
-        future.set_exception(
-            RuntimeError(f"the callable raised {type(error).__name__}: {error}".rstrip(": "))
-        )
+        future.set_exception(wrapped(error, "the callable"))
     else:
         future.set_exception(error)

@@ -8,6 +8,7 @@ whatever came of that.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from functools import cache, partial
 from typing import Any, Self
@@ -16,7 +17,7 @@ from headway.api.asked import Asked, asked, is_json
 from headway.api.failures import outcome_of
 from headway.api.heard import Answer
 from headway.api.journeys import Here, Journey
-from headway.api.terms import Last, Terms, again, plain_body, repeatable
+from headway.api.terms import Gathered, Last, Terms, again, repeatable
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Calls
 
@@ -68,6 +69,7 @@ class AsyncTransport:
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request when its lane lets it; again where that helps and nothing of an answer was handed out."""
+        self._lanes.terms.guard(request)
         body = await request.aread() if is_json(request.headers) else b""
         ask = asked(request, body, self._lanes.terms.lane_of)
         self._lanes.terms.meet(ask)
@@ -118,20 +120,33 @@ class _Attempts:
         self._journey.finish(outcome, final=self._once)
 
     async def _whole(self, response: Any, answer: Answer) -> Any:
+        gathered, chunks = Gathered(answer.most), response.stream.__aiter__()
         try:
-            raw = b"".join([chunk async for chunk in response.stream])
+            while gathered.wants_more:
+                gathered.add(await anext(chunks))
+        except StopAsyncIteration:
+            gathered.complete = True
         except Exception as error:
             if response.status_code < 400:
+                await response.aclose()
                 return self._failed(outcome_of(error), error=error)
-            raw = b""  # A refusal is one without its words, too.
-        finally:
-            await response.aclose()
-        whole = again(self._library, response, raw)
-        outcome = answer.whole(plain_body(self._library, response, raw))
+            gathered.clear()  # A refusal is one without its words, too.
+        if not gathered.complete and response.status_code < 400:
+            return self._hand_on(response, chunks, gathered.pieces, answer)
+        await response.aclose()
+        outcome, whole = gathered.understood(self._library, response, answer)
         if outcome.kind is not None:
             return self._failed(outcome, whole)
         self._journey.finish(outcome)
         return whole
+
+    def _hand_on(
+        self, response: Any, chunks: AsyncIterator[bytes], pieces: list[bytes], answer: Answer
+    ) -> Any:
+        """A good answer that is longer than what is held back: the caller's to read."""
+        self._journey.admitted(answer.hint, None)
+        response.stream = passing(self._library)(response.stream, chunks, pieces, answer, self._journey)
+        return response
 
     async def _passing(self, response: Any, answer: Answer) -> Any:
         """Hand the response on, and its body as it comes."""
@@ -140,7 +155,7 @@ class _Attempts:
         if told:
             self._journey.admitted(answer.hint, None)
         try:
-            while answer.way == "stream" and not answer.begun:
+            while answer.held_back:
                 early.append(await anext(chunks))
                 answer.feed(early[-1])
         except StopAsyncIteration:
@@ -178,7 +193,7 @@ def passing(library: Any) -> Any:
             answer: Answer,
             journey: Journey,
         ) -> None:
-            self._inner, self._chunks, self._early = inner, chunks, early
+            self._inner, self._chunks, self._early = inner, chunks, deque(early)
             self._answer, self._journey = answer, journey
             self._loop = asyncio.get_running_loop()
             self._open = True
@@ -186,7 +201,7 @@ def passing(library: Any) -> Any:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             try:
                 while self._early:
-                    yield self._early.pop(0)
+                    yield self._early.popleft()
                 async for chunk in self._chunks:
                     self._answer.feed(chunk)
                     yield chunk

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from headway.providers.messages import shown
+from headway.safe_text import visible
 
 if TYPE_CHECKING:
     from headway.core.snapshot import LaneView, Wait
@@ -52,7 +53,7 @@ class Waits:
         left_s = wait.until - now
         until = clock(time.time() + left_s)
         sys.stderr.write(
-            f"headway: {lane.key} waits {duration(left_s)}, until {until}: {shown(wait.reason)}\n"
+            f"headway: {visible(lane.key)} waits {duration(left_s)}, until {until}: {shown(wait.reason)}\n"
         )
         sys.stderr.flush()
 

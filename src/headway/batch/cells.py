@@ -22,6 +22,6 @@ def text_of(value: object) -> str:
     return msgspec.json.encode(value).decode().strip('"')
 
 
-def safe_text(text: str) -> str:
+def without_formula(text: str) -> str:
     """A text that no spreadsheet takes for a formula: with an apostrophe in front where it would. Numbers stay numbers."""
     return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text

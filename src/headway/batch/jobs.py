@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Final, Protocol, Self
 import msgspec
 
 from headway.batch import rows, table
+from headway.batch.family import Families
 from headway.batch.reader import Reader, digest_of, must_exist
 from headway.batch.recipe import Recipe, is_parquet, is_table
 from headway.batch.route import Router
@@ -30,7 +31,7 @@ from headway.batch.rows import BadRow, Row
 from headway.config import Config, ProviderConfig
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, JobBusy, UsageError
 from headway.stores.base import Store, chunks, free_name
-from headway.stores.records import Job, NewJob, NewUnit, Route
+from headway.stores.records import Family, Job, NewJob, NewUnit, Route
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
 CHUNK: Final = 10_000
@@ -258,6 +259,8 @@ class Sink(Protocol):
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None: ...
 
+    def add_families(self, job: int, families: Sequence[Family]) -> None: ...
+
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None: ...
 
 
@@ -282,6 +285,7 @@ class Intake:
         self._means = {name: _means(provider) for name, provider in config.providers.items()}
         self._routes: dict[tuple[str, str], int] = {}
         self._models: dict[str, tuple[str, str, str]] = {}
+        self._families = Families(source.recipe.template)
         #: What is wrong → (the first line that is, how many are).
         self._bad: dict[str, tuple[int, int]] = {}
         self._bad_count = 0
@@ -295,6 +299,7 @@ class Intake:
             if not total:
                 raise self._empty()
             ready()
+            self._store.add_families(self._job, self._families.found())
             self._store.seal(self._job, total, self._models, self._source.digest)
         except DuplicateId as error:
             raise self._twice(error.custom_id) from None
@@ -333,8 +338,9 @@ class Intake:
             self._models[row.raw_model] = (row.provider, self._means[row.provider], row.model)
         most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
         return NewUnit(
-            row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata
-        )
+            row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata,
+            self._families.number(route, row.kin),
+        )  # fmt: skip
 
     def _bad_rows(self) -> InputError:
         n = self._bad_count

@@ -86,6 +86,11 @@ class Recipe(msgspec.Struct, frozen=True, omit_defaults=True):
         return None if self.schema is None else Asking(msgspec.json.decode(self.schema))
 
     @property
+    def template(self) -> str:
+        """What makes the texts of a table's rows; "" where rows bring their own."""
+        return "" if self.prompt is None else f"{self.prompt}\0{self.system or ''}"
+
+    @property
     def fills(self) -> bool:
         """Whether a short row may get anything from it."""
         return any(value is not None for value in (self.system, self.max_tokens, self.model, self.schema))

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from headway.batch import chars, fields
+from headway.batch.family import NO_KIN, Kin, kin_of
 from headway.batch.reader import LONGEST_LINE, Reader
 from headway.batch.recipe import Recipe
 from headway.batch.route import Router, Target
@@ -59,6 +60,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     serial: bool
     metadata: bytes | None
     raw_model: str
+    kin: Kin = NO_KIN
 
 
 class BadRow(msgspec.Struct, frozen=True, gc=False):
@@ -200,11 +202,11 @@ def _work_row(number: int, row: dict[str, Any], target: Target, asking: Asking |
 def from_fields(
     number: int, row: dict[str, Any], router: Router, asking: Asking | None = None
 ) -> Row | BadRow:
-    """A short row that does not come from a line of JSON."""
+    """A short row that does not come from a line of JSON: a template made its texts."""
     try:
         if router.has_workers and (target := _worker(row, router)) is not None:
             return _work_row(number, row, target, asking)
-        return _short_row(number, row, router, asking)
+        return _short_row(number, row, router, asking, templated=True)
     except UsageError as error:
         return BadRow(number, str(error))
 
@@ -248,14 +250,15 @@ def _not_json(error: Exception, line: bytes) -> str:
     return f"not JSON: {what}"
 
 
-class _Own(msgspec.Struct, frozen=True, gc=False):
-    """What a line says to Headway alone."""
+class _Own(msgspec.Struct, gc=False):
+    """What a line says to Headway alone. `templated`: a template made its texts."""
 
     custom_id: str
     priority: int
     serial: bool
     metadata: bytes | None
     raw_model: str | None
+    templated: bool = False
 
 
 def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
@@ -326,12 +329,15 @@ def _endpoint(url: object, target: Target) -> Endpoint:
     )
 
 
-def _short_row(number: int, row: dict[str, Any], router: Router, asking: Asking | None) -> Row:
+def _short_row(
+    number: int, row: dict[str, Any], router: Router, asking: Asking | None, *, templated: bool = False
+) -> Row:
     """`{"id", "prompt" | "messages" | "input", "model", …}`: whatever is not Headway's own goes into the body."""
     prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
     if (prompt is not None) + (messages is not None) + (texts is not None) != 1:
         raise UsageError('expected one of "prompt", "messages" and "input"' + _given(prompt, messages, texts))
     own = _own(number, row, fields.model(row.pop("model", None), ""))
+    own.templated = templated
     target = router.route(own.raw_model)
     if texts is not None:
         return _embedding_row(own, target, texts, row, asking)
@@ -405,18 +411,21 @@ def _row(
     if asking is not None:
         _ask(asking, target, endpoint, body, at)
     settings, at = fields.within(body, endpoint.within, at)
+    most = fields.most_output(settings, endpoint.limits, at, endpoint.answers)
+    path = endpoint.path_for(target.model)
     return Row(
         own.custom_id,
         target.provider,
         target.model,
-        endpoint.path_for(target.model),
+        path,
         _encode(body),
         endpoint.chars(body),
-        fields.most_output(settings, endpoint.limits, at, endpoint.answers),
+        most,
         own.priority,
         own.serial,
         own.metadata,
         own.raw_model or "",
+        kin_of(path, body, endpoint.limits, most, templated=own.templated),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.batch.answer import answer_of
-from headway.batch.cells import safe_text, text_of
+from headway.batch.cells import text_of, without_formula
 from headway.batch.output import Order, OutputFile, claim, note_written, results_of, unwritable
 from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
@@ -70,7 +70,7 @@ def write_sheet(path: Path, store: Store, job: Job, *, safe: bool = False) -> No
         # A line ends as RFC 4180 has it: with both characters csv quotes cells that have either of them.
         out = csv.writer(file, delimiter=delimiter_of(named) or ",", lineterminator="\r\n")
         table = lines(store, job)
-        out.writerows(map(safe_text, line) for line in table) if safe else out.writerows(table)
+        out.writerows(map(without_formula, line) for line in table) if safe else out.writerows(table)
         file.flush()
         os.fsync(file.fileno())
 

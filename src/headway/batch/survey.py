@@ -17,7 +17,7 @@ from headway.batch.route import Router
 from headway.batch.rows import Row
 from headway.config import Config
 from headway.errors import DuplicateId
-from headway.stores.records import NewUnit, Route
+from headway.stores.records import Family, NewUnit, Route
 
 #: Rows that are kept of a route: what of a longer file is looked at closely (docs/decisions/0014).
 KEPT: Final = 20_000
@@ -39,7 +39,7 @@ class Sampled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Load(msgspec.Struct):
-    """What one route would get. `open_ended` are requests that nothing limits the answer of."""
+    """What one route would get of one family. `open_ended` are requests that nothing limits the answer of."""
 
     provider: str
     model: str
@@ -48,6 +48,8 @@ class Load(msgspec.Struct):
     max_output_tokens: int = 0
     open_ended: int = 0
     sample: list[Sampled] = []
+    #: What its rows ask; None where they are too mixed to tell.
+    family: Family | None = None
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -86,14 +88,29 @@ class _Tally:
         self._done = done
         self.total = 0
         self.loads: list[Load] = []
+        self._routes: list[Route] = []
+        self._by_family: dict[tuple[int, int], Load] = {}
         self._skip: list[int] = []
         self._ids = [array("q") for _ in range(_HEAPS)]
         self._random = Random(0).random
 
     def add_route(self, job: int, route: Route) -> int:
-        self.loads.append(Load(route.provider, route.model, sample=[]))
+        self._routes.append(route)
         self._skip.append(self._done.get((route.provider, route.model), 0))
-        return len(self.loads) - 1
+        return len(self._routes) - 1
+
+    def add_families(self, job: int, families: Sequence[Family]) -> None:
+        for family in families:
+            if load := self._by_family.get((family.route, family.number)):
+                load.family = family
+
+    def _load(self, unit: NewUnit) -> Load:
+        load = self._by_family.get((unit.route, unit.family))
+        if load is None:
+            route = self._routes[unit.route]
+            load = self._by_family[unit.route, unit.family] = Load(route.provider, route.model, sample=[])
+            self.loads.append(load)
+        return load
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
         heaps = self._ids
@@ -103,7 +120,7 @@ class _Tally:
             if self._skip[unit.route]:
                 self._skip[unit.route] -= 1
                 continue
-            load = self.loads[unit.route]
+            load = self._load(unit)
             place = load.requests
             load.requests += 1
             load.chars += unit.chars

@@ -19,6 +19,7 @@ import click
 
 import headway
 from headway.cli.signals import interruptible, terminal_gone
+from headway.display.terminal import echo
 from headway.errors import HeadwayError, UsageError
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def main(args: Sequence[str] | None = None) -> int:
             result = cli.main(args, prog_name="headway", standalone_mode=False, obj=session)
     except HeadwayError as error:
         if session.verbose:
-            traceback.print_exc()
+            echo(traceback.format_exc().rstrip(), err=True)
         return _fail(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -158,5 +159,5 @@ def _one_line_of(error: click.ClickException) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo("headway: " + " ".join(line.strip() for line in message.splitlines()), err=True)
+    echo("headway: " + " ".join(line.strip() for line in message.splitlines()), err=True)
     return code

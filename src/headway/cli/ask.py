@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from headway.cli.options import json_option, where_options
+from headway.display.terminal import echo, echo_json
 
 
 @click.command(
@@ -35,7 +36,6 @@ def cancel(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 
 
 def _ask(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
-    import msgspec
 
     from headway.cli import session
     from headway.errors import UsageError
@@ -51,6 +51,6 @@ def _ask(what: str, name: str | None, config: Path | None, db: str | None, *, as
             )
         store.ask(job.id, what, {}, time.time())
     if as_json:
-        click.echo(msgspec.json.encode({"job": job.name, "asked": what}).decode())
+        echo_json({"job": job.name, "asked": what})
     else:
-        click.echo(f"job {job.name} was asked to {what}")
+        echo(f"job {job.name} was asked to {what}")

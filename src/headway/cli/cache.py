@@ -11,6 +11,7 @@ import click
 
 from headway.cli import verbose_option
 from headway.cli.options import json_option, where_options
+from headway.display.terminal import echo
 
 if TYPE_CHECKING:
     from headway.stores.cache import Shelf
@@ -56,15 +57,13 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
         )
         return
     if not shelves:
-        click.echo("the cache is empty — 'headway run FILE --cache' fills it")
+        echo("the cache is empty — 'headway run FILE --cache' fills it")
     for shelf in shelves:
         age = f"{session.when(shelf.oldest_utc)} to {session.when(shelf.newest_utc)}"
-        click.echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
+        echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
     if saved.units:
         were = "was" if saved.units == 1 else "were"
-        click.echo(
-            f"{units(saved.units)} {were} answered without a call: {session.saved_words(saved)} not spent"
-        )
+        echo(f"{units(saved.units)} {were} answered without a call: {session.saved_words(saved)} not spent")
 
 
 @command.command(
@@ -96,7 +95,7 @@ def clear(
     if as_json:
         session.print_json({"cleared": cleared})
     else:
-        click.echo(text)
+        echo(text)
 
 
 def _seconds(text: str) -> float:

@@ -22,9 +22,9 @@ import msgspec
 import headway
 from headway.cli import session
 from headway.cli.reach import reached
-from headway.config import Config, ProviderConfig, dotenv_of, key_of
+from headway.config import Config, ProviderConfig, dotenv_of, key_to_send
 from headway.config.keys import place_of
-from headway.config.settings import is_loopback
+from headway.config.settings import is_plain_http
 from headway.display.words import count
 from headway.errors import ConfigError, HeadwayError
 from headway.stores.base import Store
@@ -154,17 +154,17 @@ def keys(config: Config) -> Iterator[Check]:
 def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
     name, variable = f"{provider.name} key", provider.api_key_env
     try:
-        key = key_of(provider, os.environ, dotenv)
+        key = key_to_send(provider, os.environ, dotenv)
     except ConfigError as error:
         return problem(name, error)
     if not key and provider.workers is not None:
         return ok(name, "none is named")
     if not key:
         return ok(name, f"no key is set ({variable}): a server on this machine may need none")
-    if provider.base_url.startswith("http://") and not is_loopback(provider.base_url):
-        text = f"{variable} is sent to {provider.host} without encryption"
-        return Check(name, "warning", text, "write https:// in its base_url, if it has that")
-    return ok(name, place_of(provider, os.environ, dotenv))
+    place = place_of(provider, os.environ, dotenv)
+    if is_plain_http(provider.base_url):
+        return ok(name, f"{place}; it is sent to {provider.host} without encryption, as you allow")
+    return ok(name, place)
 
 
 def addresses(config: Config) -> Iterator[Check]:

@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from headway.cli import verbose_option
+from headway.display.terminal import echo, heading
 
 #: name → (requests a minute, tokens a minute, seconds of depth, whether it tells its limits, rows)
 ACCOUNTS: Final = {
@@ -40,7 +41,7 @@ def command(keep: Path | None) -> int:
             return _show(Path(folder))
     keep.mkdir(parents=True, exist_ok=True)
     code = _show(keep)
-    click.echo(f"\neverything is in {keep}: try 'headway jobs', 'status', 'lanes' or 'show' there")
+    echo(f"\neverything is in {keep}: try 'headway jobs', 'status', 'lanes' or 'show' there")
     return code
 
 
@@ -54,7 +55,7 @@ def _show(folder: Path) -> int:
         _say(f"a fake provider with three accounts, and {rows:,} requests for them:")
         for name, (rpm, tpm, _, tells, count) in ACCOUNTS.items():
             told = "told in headers" if tells else "told to nobody"
-            click.echo(
+            echo(
                 f"    {name:7} {rpm:>6,} requests and {tpm:>8,} tokens a minute, {told}: {count:>5,} requests"
             )
         _say("headway run questions.jsonl")
@@ -64,14 +65,14 @@ def _show(folder: Path) -> int:
         total = fake.stats()["total"]
     _say("what the provider saw:")
     refused = sum(total["refused"].values())
-    click.echo(
+    echo(
         f"    {total['ok']:,} answered, {refused:,} refused, {total['repeats']:,} asked again that had their answer already"
     )
     return code
 
 
 def _say(text: str) -> None:
-    click.secho(f"\n» {text}", bold=True)
+    heading(f"» {text}")
 
 
 def _run(folder: Path, *arguments: str, interrupt_after_s: float | None = None) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import click
 import msgspec
+
+from headway.display.terminal import echo
 
 #: How the record's fields are called where people read them.
 _NAMES: Final = {"session_id": "session", "messages": "conversation"}
@@ -19,7 +20,7 @@ def show_details(details: dict[str, Any]) -> None:
     for field, value in details.items():
         name = _NAMES.get(field, field)
         if field == "messages" and isinstance(value, list):
-            click.echo(f"    {name}:")
+            echo(f"    {name}:")
             for turn in value:
                 _show_turn(turn)
         else:
@@ -31,17 +32,17 @@ def _show_turn(turn: Any) -> None:
     if isinstance(turn, dict) and set(turn) == {"role", "content"}:
         _show(str(turn["role"]), turn["content"], "      ")
     else:
-        click.echo(f"      {_text(turn)}")
+        echo(f"      {_text(turn)}")
 
 
 def _show(name: str, value: Any, indent: str) -> None:
     lines = _text(value).splitlines()
     if len(lines) < 2:
-        click.echo(f"{indent}{name}: {''.join(lines).strip()}")
+        echo(f"{indent}{name}: {''.join(lines).strip()}")
         return
-    click.echo(f"{indent}{name}:")
+    echo(f"{indent}{name}:")
     for line in lines:
-        click.echo(f"{indent}  {line}")
+        echo(f"{indent}  {line}")
 
 
 def _text(value: Any) -> str:

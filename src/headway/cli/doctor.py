@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.options import json_option, where_options
+from headway.cli.options import insecure_http_option, json_option, where_options
+from headway.display.terminal import echo
 
 if TYPE_CHECKING:
     from headway.cli.checkup import Check
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     epilog="Example: headway doctor --offline",
 )
 @click.option("--offline", is_flag=True, help="Connect to nobody.")
+@insecure_http_option
 @json_option
 @where_options
-def command(offline: bool, config: Path | None, db: str | None, as_json: bool) -> int:
+def command(offline: bool, insecure_http: bool, config: Path | None, db: str | None, as_json: bool) -> int:
     """Look at everything that a run needs: packages, the configuration, each provider's key and address, the database,
     free space, jobs that a dead process left, open files. Changes nothing; connects to configured hosts only, without
     a key. The exit code is 1 where there is a problem.
@@ -30,7 +32,7 @@ def command(offline: bool, config: Path | None, db: str | None, as_json: bool) -
     from headway.cli import session
 
     found = []
-    for check in _checks(config, db, offline=offline):
+    for check in _checks(config, db, offline=offline, insecure_http=insecure_http):
         found.append(check)
         if not as_json:
             _show(check)
@@ -39,17 +41,17 @@ def command(offline: bool, config: Path | None, db: str | None, as_json: bool) -
     if as_json:
         session.print_json({"ok": not problems, "checks": found})
     else:
-        click.echo(_sum(problems, warnings))
+        echo(_sum(problems, warnings))
     return 1 if problems else 0
 
 
-def _checks(config: Path | None, db: str | None, *, offline: bool) -> Iterator[Check]:
+def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http: bool) -> Iterator[Check]:
     from headway.cli import checkup, session
     from headway.errors import HeadwayError
 
     yield from checkup.machine()
     try:
-        settings = session.settings(config, db)
+        settings = session.settings(config, db, insecure_http=insecure_http)
     except HeadwayError as error:
         yield checkup.problem("config", error)
         return
@@ -66,7 +68,7 @@ def _show(check: Check) -> None:
     step = f" — {check.next}" if check.next else ""
     text = " ".join(f"{check.text}{step}".split())
     colour = {"ok": "green", "warning": "yellow", "problem": "red"}[check.state]
-    click.echo(f"{click.style(f'{check.state:8}', fg=colour)} {check.name}: {text}")
+    echo(f" {check.name}: {text}", label=click.style(f"{check.state:8}", fg=colour))
 
 
 def _sum(problems: int, warnings: int) -> str:

@@ -14,6 +14,7 @@ from headway.cli.run import Taking
 from headway.cli.running import tell_bad_rows
 from headway.cli.session import print_json, say
 from headway.config import Config
+from headway.display.terminal import echo
 from headway.errors import InputError, UsageError
 from headway.forecast.figures import Way
 from headway.stores.base import Store
@@ -37,7 +38,7 @@ def dry_run(
         print_json({**plan.facts(ahead), "out": str(flags.out)})
     elif not quiet:
         plan.show(f"{plan.heading(source.name, ahead)}; a dry run, nothing was sent", ahead)
-        click.echo(f"  results would go to {flags.out}")
+        echo(f"  results would go to {flags.out}")
     return 0
 
 

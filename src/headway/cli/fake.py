@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from headway.cli import verbose_option
+from headway.display.terminal import echo, echo_json
 from headway.errors import ConfigError, UsageError
 from headway.wiring.stop_signals import stop_signals
 
@@ -120,7 +120,7 @@ class _Voice:
         if self._as_json:
             self._line({"url": server.url, "port": server.port, "pid": os.getpid()})
         elif not self._quiet:
-            click.echo(f"listening on {server.url} (Ctrl-C stops it)")
+            echo(f"listening on {server.url} (Ctrl-C stops it)")
         sys.stdout.flush()
 
     def ended(self, server: FakeServer) -> None:
@@ -130,10 +130,10 @@ class _Voice:
         if self._as_json:
             self._line(stats)
         else:
-            click.echo(_summary(stats["total"]))
+            echo(_summary(stats["total"]))
 
     def _line(self, facts: dict[str, Any]) -> None:
-        click.echo(msgspec.json.encode(facts).decode())
+        echo_json(facts)
 
 
 async def _serve(plan: Plan, port: int, port_file: Path | None, for_s: float | None, say: _Voice) -> None:

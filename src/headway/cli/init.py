@@ -10,6 +10,7 @@ import click
 
 from headway.cli import verbose_option
 from headway.cli.options import json_option
+from headway.display.terminal import echo
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ def command(force: bool, as_json: bool) -> None:
     if as_json:
         session.print_json({"path": str(path), "found": found, "next": steps})
         return
-    click.echo(f"wrote {FILE_NAME}" + _about(found))
+    echo(f"wrote {FILE_NAME}" + _about(found))
     for one in found:
-        click.echo(f"  {one.provider}: {one.variable} ({one.where}), {one.base_url}")
+        echo(f"  {one.provider}: {one.variable} ({one.where}), {one.base_url}")
     for note in (*lacking(os.environ, dotenv), *_notes(above)):
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
     for number, step in enumerate(steps):
-        click.echo(f"{'next:' if number == 0 else 'then:'} {step}")
+        echo(f"{'next:' if number == 0 else 'then:'} {step}")
 
 
 def next_steps(found: list[Found]) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from headway.cli.limits import ask_jobs, limit_options, limits_by_name
 from headway.cli.options import json_option, must_be_sheet, output_name, safe_cells_option, where_options
+from headway.display.terminal import echo, echo_json
 
 #: Lanes are written down every five seconds: what is older is nobody's present.
 STALE_S: Final = 15.0
@@ -31,7 +32,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
             session.print_json([session.facts(store, job, state) for job, state in found])
             return
     if not found:
-        click.echo("there are no jobs yet — 'headway run FILE' starts one")
+        echo("there are no jobs yet — 'headway run FILE' starts one")
         return
     rows = [
         (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), programs.made_by(job) if programs.is_one(job) else _input(job.input))
@@ -81,27 +82,27 @@ def _show_status(
     from headway.display.account import cost_of, held, spent
     from headway.display.words import count, duration, short, units
 
-    click.echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
+    echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
     a_program = programs.is_one(job)
     lines = [f"  input {job.input}, results {job.out}", f"  {count(job.attempts, 'attempt')}, {spent(job)}"]
     for line in (*(programs.status_lines(job) if a_program else lines), *session.compared(store, job)):
-        click.echo(line)
+        echo(line)
     if state == "paused":
-        click.echo("  nothing starts until 'headway resume'")
+        echo("  nothing starts until 'headway resume'")
     elif progress is not None and progress["totals"]["eta_s"] is not None:
-        click.echo(f"  about {duration(progress['totals']['eta_s'])} left")
+        echo(f"  about {duration(progress['totals']['eta_s'])} left")
     for line in (*session.cached_lines(store, job), *session.failure_lines(store, job)):
-        click.echo(line)
+        echo(line)
     if unknown:
         names = ", ".join(one.custom_id for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
-        click.echo("  no process runs this job now: the last one ended without a word")
-        click.echo(
+        echo("  no process runs this job now: the last one ended without a word")
+        echo(
             f"  {units(len(unknown))} may have been sent; the outcome is unknown until the job is resumed: {names}"
         )
     for name, reason in sorted(session.stopped(store, job, progress).items()):
-        click.echo(f"  {name} stopped: {reason}")
+        echo(f"  {name} stopped: {reason}")
     for name, hold in sorted(holds_of(store, job).items()):
-        click.echo(f"  {name} was {held(hold.held_s, hold.holds, hold.reason)}")
+        echo(f"  {name} was {held(hold.held_s, hold.holds, hold.reason)}")
     waits = {} if progress is None else progress["lanes"]
     uses = session.uses_of(store, job)
     for name, counts in sorted(lanes.items()):
@@ -113,10 +114,10 @@ def _show_status(
             parts += f"; waits until {session.when(lane['wait_until_utc'])}: {short(lane['wait'])}"
         elif (lane.get("wait") or "").startswith("breaker"):
             parts += f"; waits: {short(lane['wait'])}"
-        click.echo(f"  {name}: {parts}")
+        echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
         onward = programs.next_step(job, state) if a_program else next_step(settings, store, job, state)
-        click.echo(f"  {onward}")
+        echo(f"  {onward}")
 
 
 def _progress(settings: Any, job: str) -> Any:
@@ -189,8 +190,8 @@ def _show_head(facts: dict[str, Any], where: str, attempts: list[Any]) -> None:
     from headway.cli.details import show_details
 
     status = facts["result"]["headway"]["status"]
-    click.echo(f"{facts['custom_id']} (unit {facts['unit']} of {facts['job']}): {status}")
-    click.echo(f"  {where}")
+    echo(f"{facts['custom_id']} (unit {facts['unit']} of {facts['job']}): {status}")
+    echo(f"  {where}")
     for attempt in attempts:
         how = attempt.outcome + (f" ({attempt.kind}: {attempt.message})" if attempt.kind else "")
         took = ""
@@ -198,9 +199,7 @@ def _show_head(facts: dict[str, Any], where: str, attempts: list[Any]) -> None:
             took = f" in {attempt.finished_utc - attempt.started_utc:.2f} s"
         code = f", HTTP {attempt.status_code}" if attempt.status_code else ""
         found = f"; limit found in {attempt.rate_limit['source']}" if attempt.rate_limit else ""
-        click.echo(
-            f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}{found}"
-        )
+        echo(f"  attempt {attempt.number}, {session.when(attempt.started_utc)}: {how}{took}{code}{found}")
         show_details(facts["notes"].get(attempt.number, {}))
 
 
@@ -211,17 +210,15 @@ def _show_exchange(facts: dict[str, Any]) -> None:
     result = facts["result"]
     if (source := facts["answer_of"]) is not None:
         whose = "a job that is gone" if source.job is None else f"job {source.job}"
-        click.echo(
-            f"  answered without a call: it has the answer of {source.custom_id or source.index} in {whose}"
-        )
-    click.echo("request:")
-    click.echo(msgspec.json.format(bytes(facts["request"]["body"]), indent=2).decode())
+        echo(f"  answered without a call: it has the answer of {source.custom_id or source.index} in {whose}")
+    echo("request:")
+    echo_json(bytes(facts["request"]["body"]), indent=True)
     for repair in facts["repairs"]:
-        click.echo(f"answer of attempt {repair['attempt']}, which did not fit:")
-        click.echo(answer_of(bytes(repair["answer"])))
+        echo(f"answer of attempt {repair['attempt']}, which did not fit:")
+        echo(answer_of(bytes(repair["answer"])))
     answer = result["response"]["body"] if result["response"] else result["error"]
-    click.echo("answer:" if result["response"] else "error:")
-    click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    echo("answer:" if result["response"] else "error:")
+    echo_json(answer, indent=True)
 
 
 @click.command(
@@ -259,6 +256,7 @@ def export(
     from headway.batch.sheet import write_sheet
     from headway.cli import session
     from headway.errors import UsageError
+    from headway.safe_text import escaped
 
     if safe_cells:
         must_be_sheet(out)
@@ -266,8 +264,9 @@ def export(
     with session.existing_store(settings) as store:
         chosen = session.chosen(store, job)
         if out is None:
+            on_terminal = sys.stdout.isatty()
             for line in lines(store, chosen):
-                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.write(escaped(line.decode()).encode() if on_terminal else line)
             sys.stdout.buffer.flush()
             return
         if is_table(out):
@@ -321,7 +320,7 @@ def lanes(config: Path | None, db: str | None, as_json: bool, reopen: tuple[str,
         if as_json:
             session.print_json(msgspec.to_builtins(asked))
         else:
-            click.echo("\n".join(map(str, asked)))
+            echo("\n".join(map(str, asked)))
         return
     with session.existing_store(settings) as store:
         found, uses = store.lanes(), store.use_by_lane()
@@ -340,7 +339,7 @@ def lanes(config: Path | None, db: str | None, as_json: bool, reopen: tuple[str,
         session.print_json(facts)
         return
     if not facts:
-        click.echo("no lane has been used yet")
+        echo("no lane has been used yet")
     for lane, fact in zip(found, facts, strict=True):
         _show_lane(fact, uses.get(lane.id))
 
@@ -358,34 +357,34 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     from headway.display.account import cost_of
 
     seen, learned = lane["seen"], lane["learned"]
-    click.echo(f"{lane['lane']}  ({lane['key']}, as of {session.when(lane['updated_utc'])})")
+    echo(f"{lane['lane']}  ({lane['key']}, as of {session.when(lane['updated_utc'])})")
     if seen is None or learned is None:
-        click.echo("  not used yet")
+        echo("  not used yet")
         return
     if line := _lane_wait(seen["wait"], time.time() - (lane["updated_utc"] or 0.0)):
-        click.echo(f"  {line}")
+        echo(f"  {line}")
     for meter in seen["meters"]:
         if (meter["name"] == LEARNED and not learned.get("found")) or meter["name"].endswith(OUR_PART):
             continue  # Not known yet; or one job's alone, whichever looked last.
         if meter["name"] == LEARNED:
-            click.echo(
+            echo(
                 f"  pace found so far: {meter['limit']:,.0f} {meter.get('dimension', 'requests').replace('_', ' ')} a minute"
             )
             continue
-        click.echo(f"  {_meter(meter)}")
+        echo(f"  {_meter(meter)}")
     window = "open" if seen["window"] is None else f"{seen['window']}"
-    click.echo(
+    echo(
         f"  window {window}, {seen['in_flight']} in flight, {seen['refused']:,} refused of {seen['started']:,}"
     )
     if seen["started"]:
-        click.echo(f"  latest run: {_held_back(seen)}")
+        echo(f"  latest run: {_held_back(seen)}")
     if use is not None and (cost := cost_of(use)):
-        click.echo(f"  spent over all jobs: {cost}")
+        echo(f"  spent over all jobs: {cost}")
     if seen["others"]:
-        click.echo(f"  somebody else on this key uses about {seen['others']:.0%}")
+        echo(f"  somebody else on this key uses about {seen['others']:.0%}")
     until = learned.get("held_until_utc")
     if until and until > time.time():
-        click.echo(f"  held until {session.when(until)}: {learned.get('hold_reason', '')}")
+        echo(f"  held until {session.when(until)}: {learned.get('hold_reason', '')}")
 
 
 def _held_back(seen: dict[str, Any]) -> str:
@@ -430,4 +429,4 @@ def _input(path: str) -> str:
 def _table(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in (names, *rows)) for column in range(len(names))]
     for row in (names, *rows):
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 
 from headway.config import Config, load
+from headway.config.settings import is_plain_http
 from headway.core.budget import OUT_OF_MONEY
 from headway.errors import HeadwayError
 from headway.stores.base import Store
@@ -63,12 +64,24 @@ def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
         usual = _usual(config.path)
     if usual is None or usual.db != config.db:
         flags += ["--db", config.db if "://" in config.db else _short(Path(config.db))]
+    if _more_insecure(config, usual):
+        flags.append("--insecure-http")
     cap = float(job.settings.get("run", {}).get("max_cost_usd", 0.0))
     if cap and state == "budget" and not used_up(job):
         flags += ["--max-cost", f"{_higher(config, store, job, cap):g}"]
     elif cap and (usual is None or usual.run.max_cost_usd != cap):
         flags += ["--max-cost", f"{cap:g}"]
     return flags
+
+
+def _more_insecure(config: Config, usual: Config | None) -> bool:
+    """Whether a provider may use plain http that could not without a flag."""
+    known = {} if usual is None else usual.providers
+    return any(
+        provider.insecure_http and is_plain_http(provider.base_url)
+        for name, provider in config.providers.items()
+        if name not in known or not known[name].insecure_http
+    )
 
 
 def _higher(config: Config, store: Store, job: Job, cap: float) -> float:

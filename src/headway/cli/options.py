@@ -16,6 +16,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
 
+insecure_http_option = click.option(
+    "--insecure-http", is_flag=True, help="Let keys go to other machines over plain http, too."
+)
+
 _WHERE = (
     click.option(
         "--config",
@@ -73,6 +77,7 @@ _RUN = (
     click.option("--no-cache", "cache", flag_value="off", help="Send everything, whatever headway.toml says."),
     click.option("--serial", is_flag=True, help="One request at a time, in input order."),
     click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time."),
+    insecure_http_option,
     click.option("--progress", type=click.Choice(["auto", "rich", "plain", "json", "none"]), default="auto", help="How to show progress, on stderr."),
     click.option("--log-file", type=click.Path(path_type=Path), callback=_log_file, metavar="FILE", help="Append every event, and progress every 10 s, to FILE."),
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How its lines are written."),

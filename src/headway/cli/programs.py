@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import click
 import msgspec
 
 from headway.display.account import cost_of
+from headway.display.terminal import echo
 from headway.display.words import count
 from headway.stores.records import Job
 
@@ -20,6 +20,8 @@ _BYTES: Final = "$bytes"
 _OF_ATTEMPTS: Final = (
     "success", "execution_time", "cost_usd", "rendered_prompt", "conversation", "session_id", "output_files",
 )  # fmt: skip
+#: The same for NaN and infinities, which stand as texts.
+_FLOATS: Final = "$floats"
 
 
 def is_one(job: Job) -> bool:
@@ -66,12 +68,12 @@ def show_unit(job: Job, asked: bytes, result: dict[str, Any], *, told: bool) -> 
             _show(name, work.get(name))
     if not result["response"]:
         error = result["error"]
-        click.echo(f"{'error' if job.kind == 'pool' else 'exception'} ({error['code']}):")
-        click.echo(error["message"] or "none")
+        echo(f"{'error' if job.kind == 'pool' else 'exception'} ({error['code']}):")
+        echo(error["message"] or "none")
         return
     value = result["response"]["body"]
     base64 = ""
-    if isinstance(value, dict) and list(value) == [_BYTES, "value"]:
+    if isinstance(value, dict) and list(value) in ([_BYTES, "value"], [_BYTES, "value", _FLOATS]):
         places = [".".join(map(str, path)) for path in value[_BYTES]]
         base64 = f" (base64: {', '.join(place or 'all of it' for place in places)})" if places else ""
         value = value["value"]
@@ -80,14 +82,14 @@ def show_unit(job: Job, asked: bytes, result: dict[str, Any], *, told: bool) -> 
             if name not in (_OF_ATTEMPTS if told else _OF_ATTEMPTS[:3]):
                 _show(name, part)
         return
-    click.echo(f"value{base64}:")
-    click.echo(_text(value))
+    echo(f"value{base64}:")
+    echo(_text(value))
 
 
 def _show(name: str, value: Any) -> None:
     if value not in (None, "", [], {}):
-        click.echo(f"{name}:")
-        click.echo(_text(value))
+        echo(f"{name}:")
+        echo(_text(value))
 
 
 def _text(value: Any) -> str:

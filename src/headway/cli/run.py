@@ -13,6 +13,7 @@ import click
 from headway.cli import INTERRUPTED
 from headway.cli.options import run_options, where_options
 from headway.cli.recipe import recipe_of, recipe_options
+from headway.display.terminal import overwrite
 
 if TYPE_CHECKING:
     from headway.batch.jobs import Input, Progress
@@ -230,6 +231,6 @@ def counter(quiet: bool) -> Any:
 
     def show(total: int) -> None:
         if total >= 50_000:
-            click.echo(f"\r\033[Ktaking in {total:,} rows …", nl=False, err=True)
+            overwrite(f"taking in {total:,} rows …")
 
     return show

@@ -17,7 +17,15 @@ from headway.cli.session import cached_lines, compared, facts, failure_lines, pr
 from headway.config import Config, dotenv_of, parse_duration, variables_of
 from headway.core.model import Kind
 from headway.core.scheduler import NEVER_ANSWERED
-from headway.display.account import lane_lines, limit_facts, saved, saved_facts, spent
+from headway.display.account import (
+    budget_facts,
+    budget_line,
+    lane_lines,
+    limit_facts,
+    saved,
+    saved_facts,
+    spent,
+)
 from headway.display.jsonl import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
@@ -176,19 +184,26 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
     view = ending.view
     how = "stopped: a lane's budget is used up" if used_up(job) else _ENDS[ending.state]
     lines = [f"{how}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
+    lines += _stopped_lines(config, store, job)
     lines.append(f"  {spent(job)}")
+    if ending.state == "budget" and not used_up(job) and (line := budget_line(view)):
+        lines.append(f"  {line}")
     lines += [f"  {line}" for line in lane_lines(view, _uses_by_key(store, job))]
     lines += cached_lines(store, job)
     lines += compared(store, job)
     lines += failure_lines(store, job)
-    for name, reason in sorted(stopped(store, job, None).items()):
-        lines.append(
-            f"  {name} stopped: {reason}{_about_key(config, name, reason) or about_address(config, name, reason)}"
-        )
     lines.append(f"  results: {_shown(out)}")
     if ending.state != "complete":
         lines.append(f"  {next_step(config, store, job, ending.state)}")
     return lines
+
+
+def _stopped_lines(config: Config, store: Store, job: Job) -> list[str]:
+    """The lanes that cannot go on, and what to do: before everything else, since the figures follow from it."""
+    return [
+        f"  {name} stopped: {reason}{_about_key(config, name, reason) or about_address(config, name, reason)}"
+        for name, reason in sorted(stopped(store, job, None).items())
+    ]
 
 
 def run_facts(config: Config, store: Store, before: Job, job: Job, ending: Ending) -> dict[str, Any]:
@@ -198,6 +213,7 @@ def run_facts(config: Config, store: Store, before: Job, job: Job, ending: Endin
         "elapsed_s": round(ending.view.elapsed_s, 3),
         "saved": saved_facts(before),
         "limits": limit_facts(ending.view),
+        "budget": budget_facts(ending.view),
         "next": None if ending.state == "complete" else next_command(config, store, job, ending.state),
     }
 

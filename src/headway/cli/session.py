@@ -7,13 +7,20 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import msgspec
 
 from headway.cli.holds import holds_of
-from headway.config import Config, dotenv_of, load, variables_of, with_overrides
+from headway.config import (
+    Config,
+    dotenv_of,
+    load,
+    variables_of,
+    with_insecure_http,
+    with_overrides,
+)
 from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import hold_facts, use_facts
+from headway.display.terminal import echo, echo_json
 from headway.display.words import clock, count, duration, money, short
 from headway.errors import UsageError
 from headway.stores.base import Store
@@ -38,6 +45,8 @@ _RUN_KEYS: Final = (
 def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
     """The configuration under the flags of a command."""
     loaded = load(config, Path.cwd(), os.environ)
+    if flags.get("insecure_http"):
+        loaded = with_insecure_http(loaded)
     return with_overrides(loaded, db=db, **{name: flags.get(name) for name in _RUN_KEYS})
 
 
@@ -127,13 +136,13 @@ def unit_of(store: Store, job: Job, name: str) -> int:
 
 def say(text: str) -> None:
     """One line on stderr."""
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def tell(text: str, told: dict[str, Any], as_json: bool) -> int:
     """The whole result of a command that had nothing to run, for people or for programs; its exit code."""
     if as_json:
-        click.echo(msgspec.json.encode(told).decode())
+        echo_json(told)
     else:
         say(text)
     return 0
@@ -141,7 +150,7 @@ def tell(text: str, told: dict[str, Any], as_json: bool) -> int:
 
 def print_json(value: Any) -> None:
     """For programs, and still readable."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    echo_json(value, indent=True)
 
 
 def facts(store: Store, job: Job, state: str) -> dict[str, Any]:

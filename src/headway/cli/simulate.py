@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from headway.cli import verbose_option
+from headway.display.terminal import echo, echo_json, overwrite
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def command(
         scenario.stem, chosen, policies or tuple(POLICIES), progress=_progress if show else _silent
     )
     if show:
-        click.echo("\r\033[K", nl=False, err=True)
+        overwrite("")
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        echo_json(report, indent=True)
     else:
         from rich.console import Console
 
@@ -97,7 +98,7 @@ def command(
 
         plot(plot_to, scenario.stem, chosen, policies[0] if policies else HEADWAY)
         if not quiet:
-            click.echo(f"wrote {plot_to}", err=as_json)
+            echo(f"wrote {plot_to}", err=as_json)
 
 
 def _narrowed(
@@ -118,7 +119,7 @@ def _narrowed(
 
 
 def _progress(policy: str, seed: int) -> None:
-    click.echo(f"\r\033[Ksimulating {policy}, seed {seed} …", nl=False, err=True)
+    overwrite(f"simulating {policy}, seed {seed} …")
 
 
 def _silent(policy: str, seed: int) -> None:

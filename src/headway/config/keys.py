@@ -8,7 +8,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Final
 
-from headway.config.settings import Config, ProviderConfig
+from headway.config.settings import Config, ProviderConfig, is_plain_http
 from headway.config.vendors import ALIASES
 from headway.errors import ConfigError
 
@@ -45,6 +45,18 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping
             f"provider '{provider.name}': the key in {name} holds a space, a line break or another character "
             "that no key has",
             hint="set it again, without quotes or anything around it",
+        )
+    return key
+
+
+def key_to_send(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
+    """A provider's key, for requests. Raises where it would go to another machine without encryption, unless allowed."""
+    key = key_of(provider, environ, dotenv)
+    if key and not provider.insecure_http and is_plain_http(provider.base_url):
+        raise ConfigError(
+            f"provider '{provider.name}': its key would be sent to {provider.base_url} without encryption",
+            hint="write https:// in its base_url, or allow it with --insecure-http or with insecure_http = true "
+            f"in [providers.{provider.name}]",
         )
     return key
 

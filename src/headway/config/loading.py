@@ -59,6 +59,15 @@ def with_overrides(config: Config, **flags: object) -> Config:
     return config
 
 
+def with_insecure_http(config: Config) -> Config:
+    """The settings under --insecure-http: every provider's key may go to another machine over plain http."""
+    providers = {
+        name: msgspec.structs.replace(provider, insecure_http=True)
+        for name, provider in config.providers.items()
+    }
+    return msgspec.structs.replace(config, providers=providers)
+
+
 def _from_file(path: Path | None, start: Path, environ: Mapping[str, str]) -> Config | None:
     if path is not None:
         return read_config(start / path)

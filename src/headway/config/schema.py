@@ -27,6 +27,8 @@ PROVIDER: Final[Keys] = {
     "model": checks.text,
     "pool": checks.text,
     "stream": checks.flag,
+    "insecure_http": checks.flag,
+    "max_answer_bytes": checks.size,
     "max_cost": checks.amount,
     "limits": LATER,
     "retry": LATER,
@@ -51,7 +53,15 @@ OF_WORKERS: Final = (
     "target", "isolation", "workers", "recycle_after", "memory_ceiling", "memory_limit", "preflight",
     "preflight_command", "preflight_timeout", "failure_logs", "limit_exit_codes", "env",
 )  # fmt: skip
-OF_SERVERS: Final = ("base_url", "stream", "profile", "api_version", "region")
+OF_SERVERS: Final = (
+    "base_url",
+    "stream",
+    "profile",
+    "api_version",
+    "region",
+    "insecure_http",
+    "max_answer_bytes",
+)
 PRICES: Final[Keys] = {
     "input": checks.amount,
     "output": checks.amount,

@@ -20,6 +20,9 @@ Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
 #: Which requests may be answered from the cache, and are kept in it.
 CacheMode = Literal["off", "deterministic", "all"]
+#: The most that is taken of one answer. The longest chat completions have a few MB; what is above this is a fault or an
+#: attack, but for embeddings of thousands of texts in one request.
+MAX_ANSWER_BYTES: Final = 64_000_000
 
 
 class RetryConfig(msgspec.Struct, frozen=True):
@@ -88,6 +91,10 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     api_version: str | None = None
     #: AWS's.
     region: str | None = None
+    #: Whether the key may go to another machine over plain http.
+    insecure_http: bool = False
+    #: The most that is taken of one answer; 0 is no ceiling.
+    max_answer_bytes: int = MAX_ANSWER_BYTES
     workers: WorkersConfig | None = None
 
     @property
@@ -161,6 +168,11 @@ class Config(msgspec.Struct, frozen=True):
             f"Config(path={self.path!r}, root={self.root!r}, db={self.shown_db!r}, "
             f"providers={self.providers!r}, run={self.run!r})"
         )
+
+
+def is_plain_http(base_url: str) -> bool:
+    """Whether what is sent to an address leaves this machine without encryption."""
+    return urlsplit(base_url).scheme == "http" and not is_loopback(base_url)
 
 
 def is_loopback(base_url: str) -> bool:

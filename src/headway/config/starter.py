@@ -212,6 +212,8 @@ def _settings(account: Found, *, full: bool) -> Iterator[tuple[str, str]]:
     if full:
         yield '#pool = "all"', "all models share one limit, under this name"
         yield "#stream = true", "whether answers are streamed"
+        yield "#insecure_http = false", "whether the key may go to another machine over plain http"
+        yield '#max_answer_bytes = "64MB"', "the most that is taken of one answer; 0: no ceiling"
         yield "#max_cost = 0", "USD that a job may spend here; 0: no cap"
         if account.kind == "azure":
             yield '#api_version = "2024-10-21"', "for deployments' own addresses; without it: the v1 API"

@@ -1,16 +1,17 @@
 """A cap on money and tokens, of a whole run or of a lane. What a start may cost is set aside before it starts.
 
 So the cap is never passed by what is in flight: spent + reserved never exceeds it, except where an attempt
-turns out to cost more than was estimated, and then nothing more starts.
+turns out to cost more than was estimated, and then nothing more starts. That happens only to answers that nothing limits
+(no `max_tokens`) and that are longer than what was seen; while nothing was seen few of them are out at once (`Shortage`).
 """
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
-from headway.core.model import Estimate, Purse, Usage
+from headway.core.model import Estimate, Purse, Unit, Usage
 
 #: Sums of cents carry rounding; a start that fits to within this does fit.
 ROUNDING = 1e-9
@@ -63,6 +64,12 @@ class Budget:
         tokens = self.spent_tokens + self.reserved_tokens + _tokens(estimate)
         return not self.max_tokens or tokens <= self.max_tokens + ROUNDING
 
+    @property
+    def room_usd(self) -> float:
+        """What is neither spent nor set aside."""
+        left = self.max_cost_usd - self.spent_usd - self.reserved_usd
+        return left if self.max_cost_usd else float("inf")
+
     def used_up(self, wanted: Estimate) -> str:
         """Why this does not fit, with the numbers."""
         return (
@@ -83,13 +90,56 @@ class Budget:
         self.reserved_tokens -= _tokens(estimate)
 
     def spend(self, estimate: Estimate, usage: Usage | None) -> None:
-        """The provider did some work: what it used is spent, or what was estimated where it does not say."""
+        """The provider did some work: what it used is spent, or what was estimated where it does not say, or not all."""
         if usage is None:
             self.spent_usd += estimate.cost_usd
             self.spent_tokens += _tokens(estimate)
-        else:
-            self.spent_usd += usage.cost_usd or 0.0
-            self.spent_tokens += usage.input_tokens + usage.output_tokens
+            return
+        told_usd, told_tokens = usage.cost_usd or 0.0, usage.input_tokens + usage.output_tokens
+        self.spent_usd += max(told_usd, estimate.cost_usd) if usage.partial else told_usd
+        self.spent_tokens += max(told_tokens, _tokens(estimate)) if usage.partial else told_tokens
+
+
+#: Of a family that nobody knows yet so many may be out at once, where the cap would not bear answers of so many times
+#: what is set aside.
+FEW_GUESSES: Final = 4
+WORST: Final = 16.0
+
+
+class Shortage:
+    """How long a lane waited because what is set aside left no room under a cap, and for what."""
+
+    __slots__ = ("_since", "guesses", "in_flight", "open_tokens", "seconds", "wanted")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._since: float | None = None
+        #: The latest start that did not fit: its unit's estimate, and how many of the lane were out then.
+        self.wanted: Estimate | None = None
+        self.in_flight = 0
+        #: The output tokens that money was to be set aside for, where nothing limits the answer.
+        self.open_tokens = 0.0
+        #: Attempts that are out and whose answers nobody can tell the length of.
+        self.guesses = 0
+
+    def begins(self, unit: Unit, wanted: Estimate, in_flight: int, now: float) -> None:
+        """Something could start but for the money."""
+        if self._since is None:
+            self._since = now
+        self.wanted, self.in_flight = wanted, in_flight
+        more_usd = wanted.cost_usd - unit.estimate.cost_usd
+        self.open_tokens = more_usd / unit.output_usd if unit.output_usd else 0.0
+
+    def ends(self, now: float) -> None:
+        """Something started."""
+        if self._since is not None:
+            self.seconds += now - self._since
+            self._since = None
+
+    def too_many_guesses(self, reserve_usd: float, room_usd: float) -> bool:
+        """Whether one more unknown answer should wait until those that are out have shown what answers are like."""
+        worst_usd = WORST * reserve_usd * (self.guesses + 1)
+        return self.guesses >= FEW_GUESSES and worst_usd > room_usd
 
 
 class Costliest:

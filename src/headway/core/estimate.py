@@ -4,12 +4,16 @@ Tokens are characters divided by a ratio, four to begin with and then whatever t
 to be expected is the median of what units of the same *family* (the same prompt with other contents) produced, or
 of the whole lane while a family is new. The most to be expected is a high quantile: it stands in for `max_tokens`
 where none is sent. Both feed the reservation, and the expected output orders longest-first.
+
+Money is set aside by what answers of the same family were like, and by nothing else: what another prompt is answered with
+says nothing about this one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -28,8 +32,15 @@ FIRST_SHARE: Final = 0.25
 FIRST_OUTPUT: Final = 256.0
 #: The quantile that stands in for a missing `max_tokens`.
 HIGH: Final = 0.95
+#: What money is set aside for, where nothing limits an answer: so much more than this quantile of what was seen of its family
+#: (of fewer than fifty answers that is the longest), and this many tokens until there are enough of them.
+LONG: Final = 0.98
+MARGIN: Final = 1.25
+FIRST_RESERVE: Final = 1_024.0
 #: Families beyond this many share the lane's memory: a family a row would be no family.
 MOST_FAMILIES: Final = 1000
+#: Families that a record takes along: those that were learned of last.
+LASTING_FAMILIES: Final = 64
 
 
 class Outputs:
@@ -72,6 +83,8 @@ class Estimator:
         self.reports = 0
         self._all = Outputs()
         self._families: dict[str, Outputs] = {}
+        #: Those that were learned of in this run.
+        self._latest: dict[str, None] = {}
 
     def estimate(self, chars: int, max_tokens: float = 0.0, family: str = "", usd: float = 0.0) -> Estimate:
         """What a unit of this length and family is expected to take."""
@@ -86,6 +99,25 @@ class Estimator:
             expected = min(expected, max_tokens)
         return Estimate(chars / self.chars_per_token, expected, most, usd)
 
+    def knows(self, family: str) -> bool:
+        """Whether enough answers of this family were seen to set money aside by them."""
+        own = self._families.get(family)
+        return own is not None and len(own) >= ENOUGH
+
+    def reserve(self, family: str) -> float:
+        """The output tokens to set money aside for, of a unit whose answer nothing limits. A longer answer may come."""
+        own = self._families.get(family)
+        if own is None or not own:
+            return FIRST_RESERVE
+        seen = MARGIN * own.quantile(LONG)
+        return seen if len(own) >= ENOUGH else max(seen, FIRST_RESERVE)
+
+    def saw(self, family: str, outputs: Iterable[float]) -> None:
+        """What answers of a family were like in earlier jobs, the oldest first."""
+        seen = self._families.setdefault(family, Outputs())
+        for tokens in outputs:
+            seen.add(tokens)
+
     def learn(self, chars: int, family: str, usage: Usage) -> None:
         """An attempt of this length and family really took so much."""
         if usage.input_tokens > 0.0 and chars > 0:
@@ -96,6 +128,7 @@ class Estimator:
             self._all.add(usage.output_tokens)
             if family and (family in self._families or len(self._families) < MOST_FAMILIES):
                 self._families.setdefault(family, Outputs()).add(usage.output_tokens)
+                self._latest[family] = None
 
     def _outputs(self, family: str) -> Outputs | None:
         own = self._families.get(family)
@@ -105,7 +138,8 @@ class Estimator:
 
     def export(self) -> EstimatorRecord:
         """As a plain record: eleven quantiles a family say enough."""
-        known = {"": self._all, **self._families}
+        lasting = [*(name for name in self._families if name not in self._latest), *self._latest]
+        known = {"": self._all, **{name: self._families[name] for name in lasting[-LASTING_FAMILIES:]}}
         shares = [1.0 - HIGH, *(place / 10.0 for place in range(1, 10)), HIGH]
         outputs = {
             family: tuple(one.quantile(share) for share in shares)

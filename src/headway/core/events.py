@@ -42,9 +42,10 @@ class Unfit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):
-    """An attempt was stopped from our side, as a `CancelAttempt` command asked."""
+    """An attempt was stopped from our side, as a `CancelAttempt` command asked. `sent`: it may have left already."""
 
     index: int
+    sent: bool = True
 
 
 class HoldLane(msgspec.Struct, frozen=True, gc=False):

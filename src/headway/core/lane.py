@@ -19,9 +19,11 @@ from collections.abc import Mapping
 from math import exp
 from typing import Final
 
+from msgspec import structs
+
 from headway.core import growth, refusals, settling
 from headway.core.breaker import Breaker
-from headway.core.budget import Budget
+from headway.core.budget import Budget, Shortage
 from headway.core.estimate import ENOUGH, Estimator
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
@@ -44,7 +46,7 @@ from headway.core.model import (
 )
 from headway.core.portion import WHOLE, Grant, Parts
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
-from headway.core.retry import LONGEST_HINT_S, REFUSED
+from headway.core.retry import LONGEST_HINT_S, unpaid
 from headway.core.watch import Watch
 from headway.core.window import Window
 
@@ -86,7 +88,7 @@ class Lane:
         "held_for", "held_s", "held_until", "hold_reason", "holds", "in_flight", "invalid_run", "invalid_since", "key", "last_invalid",
         "last_start_at", "limits", "low",
         "meters", "others", "parked", "part", "part_s", "paused_until", "places", "probe_after", "probe_pause_s", "probe_width",
-        "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "spec", "started", "stopped", "succeeded",
+        "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "window_s", "worked_s",
     )  # fmt: skip
 
@@ -112,6 +114,7 @@ class Lane:
         #: Whether it is stopped for want of money alone.
         self.broke = False
         self.purses: tuple[Budget, ...] = ()
+        self.shortage = Shortage()
         self.breaker = Breaker()
         self.caution = CALM
         self.probes_out = 0
@@ -181,6 +184,16 @@ class Lane:
             )
         entry.estimate = estimate
         entry.costs = self.spec.counting.reserved(estimate)
+        if unit.output_usd:
+            self.reprice(entry)
+
+    def reprice(self, entry: Entry) -> None:
+        """What is set aside for a unit whose answer nothing limits, by what is known now."""
+        unit = entry.unit
+        usd = unit.estimate.cost_usd + unit.output_usd * self.estimator.reserve(unit.family)
+        if usd != entry.estimate.cost_usd:
+            entry.estimate = structs.replace(entry.estimate, cost_usd=usd)
+        entry.guess = not self.estimator.knows(unit.family)
 
     # -- limits ------------------------------------------------------------------------------------
 
@@ -557,11 +570,11 @@ class Lane:
             self.unanswered -= 1
         if outcome.usage is not None:
             settling.settle(self, entry, outcome.usage)
-            if entry.unit.chars:
+            if entry.unit.chars and not outcome.usage.partial:
                 self.estimator.learn(entry.unit.chars, entry.unit.family, outcome.usage)
                 if self.estimator.reports in _MILESTONES:
                     self.basis = object()
-        elif outcome.kind in REFUSED:
+        elif unpaid(outcome):
             settling.refund(self, entry)
 
     # -- refusals ---------------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ class Estimate(msgspec.Struct, frozen=True, gc=False):
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
     """What an attempt really took, as the provider reported it. `input_tokens` includes the cached ones, and those that
-    were written to the cache. `cost_usd` is None where nobody knows the price.
+    were written to the cache. `cost_usd` is None where nobody knows the price. `partial`: the answer broke off after this
+    was told, and it may have taken more.
     """
 
     input_tokens: float = 0.0
@@ -71,6 +72,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     cached_input_tokens: float = 0.0
     cost_usd: float | None = None
     cache_write_tokens: float = 0.0
+    partial: bool = False
 
 
 class Price(msgspec.Struct, frozen=True, gc=False):
@@ -139,6 +141,9 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     #: The length of its input, where its lane is to estimate the tokens, and the prompt that it shares with others.
     chars: int = 0
     family: str = ""
+    #: USD of an output token, where nothing limits the answer: its lane sets money aside by what answers of its family
+    #: were like, beside `estimate.cost_usd`.
+    output_usd: float = 0.0
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
@@ -171,13 +176,21 @@ class Hint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt ended. `kind` is None on success; `reached` is False where nobody was there to say a word."""
+    """How an attempt ended. `kind` is None on success.
+
+    `sent`: whether any byte of the request was handed to the network. False is certain (the connection was refused,
+    the name has no address, TLS failed, connecting took too long): nobody can charge for it. True may be a guess.
+    `reached` is False where no answer came, sent or not: the breaker asks for that. `worked` is True where the provider
+    made an answer that could not be taken: a failure of any kind may then have to be paid for.
+    """
 
     kind: Kind | None = None
     usage: Usage | None = None
     hint: Hint | None = None
     message: str = ""
     reached: bool = True
+    worked: bool = False
+    sent: bool = True
 
 
 SUCCESS: Final = Outcome()

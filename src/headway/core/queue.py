@@ -25,8 +25,8 @@ class Entry:
     """A unit inside the scheduler: its budget so far and, while it is out, the attempt's facts."""
 
     __slots__ = (
-        "accepted", "alone_by", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "lane", "marks", "meters", "not_before",
-        "probe", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
+        "accepted", "alone_by", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "guess", "lane", "marks",
+        "meters", "not_before", "probe", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
     )  # fmt: skip
 
     meters: tuple[Meter, ...]
@@ -45,6 +45,8 @@ class Entry:
     #: Why it waits, while it waits for an instant.
     why: str
     started_at: float
+    #: When it met its first rate limit, once `throttles` counts any.
+    refused_at: float
     #: What the lane went by when this unit was last found to fit it.
     fits: object
 
@@ -63,6 +65,8 @@ class Entry:
         self.not_before = ALWAYS
         self.waits_for = 0
         self.fits = None
+        #: Whether it was started without anybody knowing how long such answers are.
+        self.guess = False
 
     @property
     def suspect(self) -> bool:

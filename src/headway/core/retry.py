@@ -46,6 +46,15 @@ def believed(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(outcome, hint=msgspec.structs.replace(hint, retry_after_s=None))
 
 
+def unpaid(outcome: Outcome) -> bool:
+    """Whether an attempt that ended so cost nothing for certain: it was never sent, or refused before any work.
+
+    The one rule for budgets, records and totals. What was sent and did not say what it took is unsure.
+    """
+    refused = outcome.kind in REFUSED and not outcome.worked
+    return outcome.usage is None and (not outcome.sent or refused)
+
+
 def spread(index: int, attempt: int) -> float:
     """A number in [-1, 1) that depends on the unit and the attempt only, evenly scattered over both."""
     mixed = (index * 0x9E3779B1 + attempt * 0x85EBCA6B) & 0xFFFFFFFF

@@ -23,7 +23,7 @@ from headway.core.events import Event
 from headway.core.lane import Lane
 from headway.core.model import Kind, LaneSpec, Outcome, Purse, Settings, Unit
 from headway.core.queue import ALWAYS, NEVER, Entry
-from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES, believed
+from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed, unpaid
 from headway.core.source import Source
 from headway.core.status import GOOD, MOVES, Move, Status, after
 from headway.core.verdict import judge
@@ -44,6 +44,7 @@ _STARTED: Final = {Status.PENDING: after(after(Status.PENDING, Move.ASSIGN), Mov
 _CRASHES: Final = frozenset({Kind.CRASH})
 _OWN: Final = frozenset({Kind.CRASH, Kind.TRANSIENT, Kind.TIMEOUT})
 _CUT_SHORT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled")
+_NEVER_SENT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled", sent=False)
 
 
 class Scheduler:
@@ -167,7 +168,7 @@ class Scheduler:
     def _cancelled(self, event: events.Cancelled, now: float) -> None:
         entry = self.out.pop(event.index, None)
         if entry is not None:
-            self._release(entry, _CUT_SHORT, now)
+            self._release(entry, _CUT_SHORT if event.sent else _NEVER_SENT, now)
             self._meet_fate(entry, now)
 
     def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
@@ -187,7 +188,7 @@ class Scheduler:
         if self.costliest is not None:
             self.costliest.saw(lane.key, outcome.usage)
             budget.spend(entry.unit.estimate, outcome.usage)
-        elif outcome.usage is not None or outcome.kind not in REFUSED:
+        elif not unpaid(outcome):
             budget.spend(entry.estimate, outcome.usage)
             for purse in purses:
                 purse.spend(entry.estimate, outcome.usage)
@@ -195,6 +196,7 @@ class Scheduler:
             budget.release(entry.estimate)
             for purse in purses:
                 purse.release(entry.estimate)
+            lane.shortage.guesses -= entry.guess
             self._dirty.update(self._broke)
             self._broke.clear()
 
@@ -617,7 +619,13 @@ class Scheduler:
         if budget.capped or purses:
             if self.costliest is not None:
                 entry.estimate = self.costliest.priced(entry.estimate, lane.key)
+            elif entry.unit.output_usd:
+                lane.reprice(entry)
+                if entry.guess and self._wait_for_answers(entry, lane):
+                    lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
+                    return self._sleep(lane, lane.queue.next_at())
             if not (budget.fits(entry.estimate) and self._affordable(entry, lane)):
+                lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
                 if not lane.stopped:
                     self._broke[lane.key] = (
                         lane  # What is in flight may turn out cheaper than it was thought.
@@ -626,6 +634,8 @@ class Scheduler:
             budget.reserve(entry.estimate)
             for purse in purses:
                 purse.reserve(entry.estimate)
+            lane.shortage.guesses += entry.guess
+            lane.shortage.ends(now)
         if self.settings.delay_s:
             self.next_start_at = now + self.settings.delay_s
         lane.queue.pop()
@@ -635,6 +645,12 @@ class Scheduler:
         self.done = False
         self._commands.append(commands.Start(entry.unit, entry.tries, entry.suspect))
         return True
+
+    def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
+        """Whether nobody knows how long such answers are, and as many are out as the caps bear."""
+        room_usd = min(budget.room_usd for budget in (self.budget, *lane.purses))
+        reserve_usd = entry.estimate.cost_usd - entry.unit.estimate.cost_usd
+        return lane.shortage.too_many_guesses(reserve_usd, room_usd)
 
     def _affordable(self, entry: Entry, lane: Lane) -> bool:
         """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""

@@ -10,7 +10,7 @@ from headway.core.lane import Lane
 from headway.core.model import DAY_S
 from headway.core.outlook import lane_eta_s, pace, run_eta_s
 from headway.core.queue import NEVER
-from headway.core.shares import Share, share_of_cap, shares
+from headway.core.shares import BINDING, Share, share_of_cap, shares
 
 if TYPE_CHECKING:
     from headway.core.meter import Meter
@@ -36,6 +36,25 @@ class Wait(msgspec.Struct, frozen=True):
 
     reason: str
     until: float | None = None
+
+
+class Reserve(msgspec.Struct, frozen=True):
+    """What is set aside for a request of a lane, where that kept it waiting: how long, and what share of its work that is.
+
+    `output_tokens` is how long an answer may be for that money; `limited` whether its request says so.
+    """
+
+    usd: float
+    output_tokens: float
+    limited: bool
+    in_flight: int
+    held_s: float
+    held_share: float
+
+    @property
+    def binds(self) -> bool:
+        """Whether it is what held the lane back."""
+        return self.held_share >= BINDING
 
 
 class LaneView(msgspec.Struct, frozen=True):
@@ -67,6 +86,8 @@ class LaneView(msgspec.Struct, frozen=True):
     held_for: str = ""
     #: How much was used of the cap on what all lanes have in flight, where there is one.
     cap: Share | None = None
+    #: The money that a start would have had to have, where one had to wait for it.
+    reserve: Reserve | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -83,6 +104,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     remaining: int
     spent_usd: float
     eta_s: float | None
+    max_cost_usd: float = 0.0
     #: The cap on what all lanes have in flight, where there is one.
     cap: Share | None = None
 
@@ -104,6 +126,7 @@ def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
         refused=sum(view.refused for view in lanes),
         remaining=remaining,
         spent_usd=scheduler.budget.spent_usd,
+        max_cost_usd=scheduler.budget.max_cost_usd,
         eta_s=run_eta_s(scheduler, etas, remaining),
         cap=cap,
     )
@@ -136,7 +159,18 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None) 
         holds=lane.holds,
         held_for=lane.held_for,
         cap=cap,
+        reserve=_reserve(lane),
     )
+
+
+def _reserve(lane: Lane) -> Reserve | None:
+    shortage = lane.shortage
+    if (wanted := shortage.wanted) is None:
+        return None
+    limited = not shortage.open_tokens
+    tokens = shortage.open_tokens or wanted.max_output_tokens
+    share = min(1.0, shortage.seconds / lane.worked_s) if lane.worked_s > 0.0 else 0.0
+    return Reserve(wanted.cost_usd, tokens, limited, shortage.in_flight, shortage.seconds, share)
 
 
 def _meter_view(meter: Meter, now: float) -> MeterView:

@@ -22,6 +22,8 @@ from headway.core.retry import (
 from headway.core.status import Move
 
 GIVE_UP: Final = "reduce --concurrency or try again later"
+#: From here on a time is told in minutes.
+_SAID_IN_MINUTES_S: Final = 120.0
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -47,13 +49,22 @@ def judge(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdi
 def _throttled(entry: Entry, outcome: Outcome, hinted_at: float, now: float) -> Verdict:
     """The provider said "later": the unit waits and spends no attempt."""
     retry = entry.lane.spec.retry
+    if not entry.throttles:
+        entry.refused_at = now
     entry.throttles += 1
     if entry.throttles > retry.max_throttles:
-        seen = f"refused {entry.throttles} times, the last time with: {outcome.message or outcome.kind}"
-        return Verdict(Move.FAIL, message=f"{seen}; {GIVE_UP}")
+        return Verdict(Move.FAIL, message=_exhausted(entry, outcome, now))
     if hinted_at == ALWAYS:
         hinted_at = now + backoff_s(retry, entry.unit.index, entry.throttles - 1)
     return Verdict(Move.RETRY, hinted_at)
+
+
+def _exhausted(entry: Entry, outcome: Outcome, now: float) -> str:
+    """What was seen, how often, for how long, and what to do."""
+    lasted_s = now - entry.refused_at
+    lasted = f"{lasted_s:.0f} s" if lasted_s < _SAID_IN_MINUTES_S else f"{lasted_s / 60:.0f} min"
+    times = "once" if entry.throttles == 1 else f"{entry.throttles} times over {lasted}"
+    return f"refused {times}, the last time with: {outcome.message or outcome.kind}; {GIVE_UP}"
 
 
 def _spent(entry: Entry, outcome: Outcome, now: float) -> Verdict:

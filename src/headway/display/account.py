@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from headway.core.finder import LEARNED
 from headway.core.shares import CONCURRENCY, Share
-from headway.core.snapshot import LaneView
+from headway.core.snapshot import LaneView, Reserve
 from headway.display.words import count, duration, money, short, tokens
 from headway.engine.observer import View
 from headway.stores.records import Job, Use
@@ -94,6 +94,8 @@ def lane_lines(view: View, uses: Mapping[str, Use]) -> list[str]:
 def held_back(lane: LaneView) -> str:
     """Which limit the lane ran against over a run, and how much of it was used."""
     top, cap, hold = lane.shares[0] if lane.shares else None, lane.cap, _hold(lane)
+    if (reserve := lane.reserve) is not None and reserve.binds:
+        return f"the money set aside for {reserve.in_flight:,} in flight held it back: {aside(reserve)}"
     if hold and not lane.started:
         return hold
     if not (lane.succeeded or lane.failed or lane.refused):
@@ -134,6 +136,33 @@ def hold_facts(held_s: float, holds: int, reason: str) -> dict[str, Any]:
     return {"held_s": round(held_s, 3), "holds": holds, "reason": reason}
 
 
+def aside(reserve: Reserve) -> str:
+    """What is set aside for a request, and what would make it less."""
+    text = f"up to {money(reserve.usd)} a request, with {reserve.output_tokens:,.0f} output tokens"
+    if reserve.limited:
+        return f"{text}, its max_tokens"
+    return f"{text} because it has no max_tokens; --max-tokens N sets a limit"
+
+
+def budget_line(view: View) -> str:
+    """Why a run that is out of money could not go on; "" where no request says what it would have taken."""
+    snapshot = view.snapshot
+    short = [lane.reserve for lane in snapshot.lanes if lane.reserve is not None and lane.remaining]
+    if not short or not snapshot.max_cost_usd:
+        return ""
+    least = min(short, key=lambda reserve: reserve.usd)
+    left = max(0.0, snapshot.max_cost_usd - snapshot.spent_usd)
+    return f"{money(left)} of {money(snapshot.max_cost_usd)} is left, and the next request may cost more: {aside(least)}"
+
+
+def budget_facts(view: View) -> dict[str, Any] | None:
+    """The cap of a run, what is spent of it or may be, and what the next request of each lane would have taken."""
+    snapshot = view.snapshot
+    if not snapshot.max_cost_usd:
+        return None
+    return {"max_cost_usd": snapshot.max_cost_usd, "spent_usd": snapshot.spent_usd}
+
+
 def _unmeasured(lane: LaneView, top: Share | None) -> bool:
     """Whether it was refused by a limit that it has not found yet; a window that was really full is one that it has."""
     searching = any(meter.name == LEARNED for meter in lane.meters) and not any(
@@ -159,6 +188,16 @@ def limit_facts(view: View) -> dict[str, Any]:
             "held_s": round(lane.held_s, 3),
             "holds": lane.holds,
             "held_for": lane.held_for or None,
+            "reserve": None
+            if lane.reserve is None
+            else {
+                "usd": lane.reserve.usd,
+                "output_tokens": round(lane.reserve.output_tokens),
+                "max_tokens_set": lane.reserve.limited,
+                "in_flight": lane.reserve.in_flight,
+                "held_s": round(lane.reserve.held_s, 3),
+                "held_it_back": lane.reserve.binds,
+            },
             "limits": [
                 {"name": share.name, "limit": share.limit, "used": round(share.used, 4), "found": share.found}
                 for share in lane.shares

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from headway.display.account import held
 from headway.display.words import duration, short
+from headway.safe_text import visible
 
 #: Lanes whose wait is told.
 MOST_WAITS: Final = 3
@@ -112,7 +113,7 @@ def waits(frame: Frame) -> list[str]:
     """A line for each lane that waits, and at the end for each that was held."""
     found = [f"{lane} waits{_still(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits]
     over = [f"{lane} was {held(held_s, holds, reason)}" for lane, held_s, holds, reason in frame.holds]
-    return [*_most(found, "wait"), *_most(over, "were held")]
+    return [visible(line) for line in (*_most(found, "wait"), *_most(over, "were held"))]
 
 
 def _most(lines: list[str], what: str) -> list[str]:

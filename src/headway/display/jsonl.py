@@ -7,7 +7,10 @@ from typing import Any, TextIO
 import msgspec
 
 from headway.display.account import saved_facts
+from headway.display.plain import again_usd
+from headway.display.terminal import write_line
 from headway.engine.observer import View
+from headway.safe_text import escaped
 from headway.stores.records import Event, Job, Unknown
 
 
@@ -18,7 +21,7 @@ class JsonDisplay:
         self._stream = stream
 
     def _write(self, event: str, **facts: Any) -> None:
-        print(msgspec.json.encode({"event": event, **facts}).decode(), file=self._stream, flush=True)
+        write_line(escaped(msgspec.json.encode({"event": event, **facts}).decode()), self._stream)
 
     def say(self, text: str) -> None:
         self._write("said", text=text)
@@ -33,6 +36,7 @@ class JsonDisplay:
             total=job.total,
             done=job.good,
             unknown=[one.custom_id for one in unknown],
+            unknown_most_usd=again_usd(unknown) if unknown else None,
             saved=saved_facts(job),
         )
 

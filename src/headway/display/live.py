@@ -22,6 +22,7 @@ from headway.core.snapshot import LaneView
 from headway.display.plain import began_lines, noted_line
 from headway.display.words import clock, duration, money, short
 from headway.engine.observer import View
+from headway.safe_text import visible
 from headway.stores.records import Event, Job, Unknown
 
 #: Lanes that have a line of their own; the rest share one.
@@ -47,7 +48,7 @@ class LiveDisplay:
     def say(self, text: str) -> None:
         """One line above the view."""
         self._mind_width()
-        self._console.print(Text(f"{time.strftime('%H:%M:%S')}  {text}"), soft_wrap=True)
+        self._console.print(Text(visible(f"{time.strftime('%H:%M:%S')}  {text}")), soft_wrap=True)
         if self._began:
             self._measure()  # It was drawn anew below the line.
 
@@ -108,7 +109,7 @@ def _bar(view: View, width: int) -> RenderableType:
     row.add_column(width=max(10, min(40, width // 3)))
     row.add_column(no_wrap=True, overflow="ellipsis")
     row.add_row(
-        Text(view.job, style="bold"),
+        Text(visible(view.job), style="bold"),
         ProgressBar(total=max(1, total), completed=ended),
         Text(f"{ended:,}/{total:,}  " + "  ".join(_job_parts(view))),
     )
@@ -148,7 +149,7 @@ def _lanes(view: View, width: int, room: int) -> RenderableType:
             width=most,
         )
     for cells, style in rows:
-        table.add_row(*cells, style=style)
+        table.add_row(*(Text(cell) for cell in cells), style=style)
     return table
 
 
@@ -179,7 +180,7 @@ def _cells(lane: LaneView, view: View, width: int) -> list[str]:
     ]
     if width >= NARROW:
         cells.append(f"{lane.used_of_binding:.0%} of {lane.binding}" if lane.binding else "")
-    return [*cells, _waits(lane, view)]
+    return [visible(cell) for cell in (*cells, _waits(lane, view))]
 
 
 def _waits(lane: LaneView, view: View) -> str:

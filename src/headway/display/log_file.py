@@ -18,6 +18,7 @@ from headway.display.plain import began_lines, noted_line, progress_line
 from headway.display.words import iso, short
 from headway.engine.observer import View
 from headway.errors import HeadwayError, UsageError
+from headway.safe_text import escaped, visible
 from headway.stores.records import Event, Job, Unknown
 
 INTERVAL_S: Final = 10.0
@@ -48,7 +49,7 @@ class LogFile:
         else:
             line = f"{at}  {short(said, LONGEST)}"
         try:
-            self._file.write(line + "\n")
+            self._file.write(visible(escaped(line) if self._form == "json" else line) + "\n")
         except OSError as error:
             self.trouble = self.trouble or (error.strerror or str(error)).lower()
 

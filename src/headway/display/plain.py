@@ -8,7 +8,8 @@ from typing import Final, TextIO
 
 from headway.core.snapshot import LaneView
 from headway.display.account import saved
-from headway.display.words import clock, duration, short, units
+from headway.display.terminal import write_line
+from headway.display.words import clock, duration, money, short, units
 from headway.engine.observer import View
 from headway.stores.records import Event, Job, Unknown
 
@@ -33,7 +34,7 @@ class PlainDisplay:
 
     def say(self, text: str) -> None:
         """One line."""
-        print(f"{time.strftime('%H:%M:%S')}  {text}", file=self._stream, flush=True)
+        write_line(f"{time.strftime('%H:%M:%S')}  {text}", self._stream)
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         for line in began_lines(job, unknown):
@@ -56,8 +57,21 @@ class PlainDisplay:
             self.say(line)
 
 
+def again_usd(unknown: list[Unknown]) -> float | None:
+    """The most that units may cost again; None where a price is not known."""
+    costs = [one.most_usd for one in unknown if one.most_usd is not None]
+    return sum(costs) if len(costs) == len(unknown) else None
+
+
 def _at_stake(unknown: list[Unknown]) -> str:
     """The most that units may cost again."""
+    usd = again_usd(unknown)
+    if usd is not None and all(one.max_tokens for one in unknown):
+        return f"at most {money(usd)} again"
+    if usd is not None:  # Only the model's own limit ends an answer.
+        return (
+            f"about {money(usd)} again, if no answer is longer than what is set aside for it (no max_tokens)"
+        )
     tokens_in = sum(one.chars for one in unknown) / 4.0
     text = f"about {tokens_in:,.0f} tokens in"
     if all(one.max_tokens for one in unknown):  # Otherwise only the model's own limit ends an answer.

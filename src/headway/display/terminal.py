@@ -1,39 +1,41 @@
-"""Text that others wrote, made safe to show: the one way from Headway to a terminal or a log.
+"""The one way from Headway's commands and displays to a terminal: everything foreign is made visible first.
 
-A provider's error, a model's answer, a file's name or a worker's output may hold escape sequences. Printed as they are,
-they can change a terminal's title, hide text, or turn its order around. So control characters (C0 but for the line break
-and the tab, DEL, C1) and the marks that change the direction of text are shown as `\\x1b` or `\\u202e`. Every command
-prints through `echo`; a test holds that.
+A test holds that nothing else in the commands and displays prints.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any, TextIO
 
 import click
 
-#: C0 but for tab and line feed, DEL, C1; marks of direction; line and paragraph separators; halves of surrogate pairs.
-_UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+from headway.safe_text import escaped, visible
 
 
-def visible(text: str) -> str:
-    """The text with everything that would control a terminal written out."""
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_written_out, text)
+def echo(text: Any = "", *, err: bool = False, label: str = "") -> None:
+    """A line on standard output, or on standard error. `label` is our own, and may be styled."""
+    click.echo(label + visible(str(text)), err=err)
 
 
-def _written_out(found: re.Match[str]) -> str:
-    number = ord(found[0])
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+def echo_json(value: Any, *, indent: bool = False) -> None:
+    """A value as JSON on standard output: one line, or indented for people."""
+    import msgspec  # `headway --help` loads no more than click.
+
+    encoded = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    text = msgspec.json.format(encoded, indent=2).decode() if indent else encoded.decode()
+    click.echo(escaped(text))
 
 
-def escaped(json: str) -> str:
-    """JSON that means the same and controls nothing: JSON itself escapes C0 only."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+def overwrite(text: str) -> None:
+    """Write over the last line on standard error, which is a terminal."""
+    click.echo(f"\r\033[K{visible(text)}", nl=False, err=True)
 
 
-def echo(text: Any = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print to standard output, or to standard error."""
-    click.echo(visible(str(text)), err=err, nl=nl)
+def heading(text: str) -> None:
+    """A line in bold, with an empty one above it."""
+    click.secho(f"\n{visible(text)}", bold=True)
+
+
+def write_line(text: str, stream: TextIO) -> None:
+    """A line on a stream, at once."""
+    print(visible(text), file=stream, flush=True)

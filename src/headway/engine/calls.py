@@ -20,8 +20,10 @@ from headway.core.scheduler import Scheduler
 from headway.core.snapshot import Snapshot, snapshot
 from headway.core.source import ListSource
 from headway.core.status import Status
+from headway.core.verdict import GIVE_UP
 from headway.engine.turns import Turns
 from headway.providers.base import RateLimit
+from headway.providers.messages import said
 from headway.providers.secrecy import OPEN, Scrubber
 
 #: Makes a lane the first time that its name is met.
@@ -52,14 +54,16 @@ class _Stop(msgspec.Struct, frozen=True, gc=False):
 
 
 _STOPPED: Final = _Stop("its lane was stopped")
+#: The advice of an exhausted unit without the flag: a program has no command line.
+GIVE_UP_HERE: Final = GIVE_UP.replace("--", "")
 
 
 class Flight:
     """One unit from its submission to its end. `call` makes one attempt and says how it went."""
 
     __slots__ = (
-        "alone", "attempts", "call", "charged", "details", "ended", "error", "final", "index", "lane", "outcome", "rate_limit", "recorded",
-        "started_at", "task", "usage", "value",
+        "alone", "attempts", "call", "called_off", "charged", "details", "ended", "error", "final", "index", "lane", "outcome", "rate_limit",
+        "recorded", "started_at", "task", "usage", "value",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +91,8 @@ class Flight:
         self.started_at = 0.0
         self.charged: Costs = NO_COSTS
         self.task: asyncio.Task[None] | None = None
+        #: Whether the attempt that is under way was cancelled by us.
+        self.called_off = False
         #: Whether the attempt that is under way is the last one, however it goes: its lane learns, and that is all.
         self.final = False
 
@@ -197,9 +203,8 @@ class Calls(Turns):
     async def close(self) -> None:
         """Call off whatever is left, and wait until it is gone."""
         self._closed = True
-        tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
-        for task in tasks:
-            task.cancel()
+        flying = [flight for flight in self._flights.values() if flight.task is not None]
+        tasks = [task for flight in flying if (task := _call_off(flight)) is not None]
         if self._wake is not None:
             self._wake.cancel()
         called_off = End(Status.CANCELLED, "interrupted", "cancelled")
@@ -228,12 +233,12 @@ class Calls(Turns):
         waits = [lane.wait for lane in self.lanes.lanes if lane.remaining]
         return bool(waits) and all(wait is not None and wait.reason == "budget" for wait in waits)
 
-    def _broke(self, error: Exception) -> None:
-        """The scheduler failed: that is a bug, and everybody who waits must hear of it."""
+    def _broke(self, error: BaseException) -> None:
+        """Nothing more can be done (the scheduler has a bug, the program ends): everybody who waits must hear of it."""
         self._closed = True
         for flight in list(self._flights.values()):
             flight.error = error
-            self._end(flight, End(Status.FAILED, str(Kind.CRASH), f"{type(error).__name__}: {error}"))
+            self._end(flight, End(Status.FAILED, str(Kind.CRASH), said(error)))
 
     def _start(self, command: commands.Start) -> None:
         flight = self._flights.get(command.unit.index)
@@ -245,29 +250,41 @@ class Calls(Turns):
         flight.charged = self._scheduler.out[flight.index].charged
         flight.error = flight.usage = flight.outcome = flight.rate_limit = None
         flight.details = b""
+        flight.called_off = False
         flight.task = self._loop.create_task(self._attempt(flight))
 
     async def _attempt(self, flight: Flight) -> None:
         try:
             flight.outcome = await flight.call(flight)
         except asyncio.CancelledError:
-            task, flight.task = flight.task, None
-            if (
-                task is not None and not task.cancelling()
-            ):  # Nobody called it off: something inside of it was.
-                flight.outcome = Outcome(Kind.INVALID, message="it ended with a CancelledError of its own")
-                self.tell(events.Finished(flight.index, flight.outcome))
+            if flight.called_off:
+                flight.task = None
+                self.tell(events.Cancelled(flight.index))
                 return
-            self.tell(events.Cancelled(flight.index))
-            return
-        except Exception as error:  # A call says how it went; one that raises has a bug.
+            flight.outcome = Outcome(Kind.INVALID, message="it ended with a CancelledError of its own")
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._abandon(flight, error)
+            raise
+        except BaseException as error:  # A call says how it went; one that raises has a bug.
             flight.error = error
-            flight.outcome = Outcome(Kind.CRASH, message=f"{type(error).__name__}: {error}")
+            flight.outcome = Outcome(Kind.CRASH, message=said(error))
         if flight.outcome.kind is not None:
             flight.outcome = self._scrub.outcome(flight.outcome)
             flight.rate_limit = self._scrub.rate_limit(flight.rate_limit)
         # It stays in flight until the scheduler has heard of it: an interruption meanwhile must not take its value away.
         self.tell(events.Finished(flight.index, flight.outcome))
+
+    def _abandon(self, flight: Flight, error: BaseException) -> None:
+        """A call raises KeyboardInterrupt or SystemExit only for a signal, which ends the program.
+
+        Nothing runs any further while the loop tidies up: also not what uvloop has yet to do in this round.
+        """
+        if flight.task is not None:
+            flight.task.add_done_callback(_heard)
+        for other in self._flights.values():
+            if other is not flight:
+                _call_off(other)
+        self._broke(error)
 
     def _requeue(self, command: commands.Requeue) -> None:
         """It waits, and holds nothing."""
@@ -287,7 +304,7 @@ class Calls(Turns):
         flight = self._flights.get(command.unit.index)
         if flight is not None:
             good = command.status is Status.SUCCEEDED
-            self._end(flight, DONE if good else End(command.status, str(command.code), command.message))
+            self._end(flight, DONE if good else _failed(command))
 
     def _end(self, flight: Flight, end: End) -> None:
         del self._flights[flight.index]
@@ -298,8 +315,8 @@ class Calls(Turns):
 
     def _cancel(self, command: commands.CancelAttempt) -> None:
         flight = self._flights.get(command.unit.index)
-        if flight is not None and flight.task is not None:
-            flight.task.cancel()
+        if flight is not None:
+            _call_off(flight)
 
     def _notice(self, command: commands.Notice) -> None:
         if command.what == "stopped":
@@ -335,6 +352,30 @@ class Calls(Turns):
     def _end_late(self, flight: Flight, end: End) -> None:
         if flight.index in self._flights:
             self._end(flight, end)
+
+
+def reason_of(flight: Flight, end: End) -> str:
+    """Why a unit that did not succeed ended, where its last attempt does not say so itself; empty otherwise."""
+    said_by_attempt = "" if flight.outcome is None else flight.outcome.message
+    return "" if end.message == said_by_attempt else end.message
+
+
+def _failed(command: commands.Finish) -> End:
+    return End(command.status, str(command.code), command.message.replace(GIVE_UP, GIVE_UP_HERE))
+
+
+def _heard(task: asyncio.Task[None]) -> None:
+    """The loop raises the exception of this task: nobody else is to be told that it had one."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _call_off(flight: Flight) -> asyncio.Task[None] | None:
+    """Cancel the attempt that is under way; its task."""
+    if flight.task is not None:
+        flight.called_off = True
+        flight.task.cancel()
+    return flight.task
 
 
 def _left(flight: Flight) -> End:

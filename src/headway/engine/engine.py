@@ -19,13 +19,15 @@ from typing import Any, Final
 import msgspec
 
 from headway.core import commands, events
+from headway.core.lane import Lane
 from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
+from headway.core.retry import unpaid
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
 from headway.core.status import Status
 from headway.engine.cache import Lookup
 from headway.engine.endings import Ending, Stops, state_after
-from headway.engine.flights import Desk, Flight, Rate, may_cost, priced, record_of
+from headway.engine.flights import Desk, Flight, Rate, priced, record_of
 from headway.engine.identity import CacheUse
 from headway.engine.intents import Intents
 from headway.engine.observer import Observer, View
@@ -41,9 +43,10 @@ from headway.engine.recording import (
 )
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.sharing import Sharing
-from headway.engine.source import StoreSource, at_the_most
+from headway.engine.source import StoreSource, at_the_most, family_name, route_of
 from headway.engine.turns import Turns
-from headway.providers.base import Answer, Request
+from headway.providers.base import Answer, Request, unsent
+from headway.providers.messages import said
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
@@ -70,8 +73,8 @@ class Engine(Turns):
         self._waiting: dict[int, Flight] = {}
         self._desks: dict[str, Desk] = {}
         self._repairs = Repairs()
-        #: By a unit's family, which is its route's number.
-        self._rates = {str(number): Rate(number, route.price) for number, route in plan.routes.items()}
+        #: By a route's number.
+        self._rates = {number: Rate(number, route.price) for number, route in plan.routes.items()}
         self._pricing: asyncio.Task[None] | None = None
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -127,11 +130,12 @@ class Engine(Turns):
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
         self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
-        self._count_unknown(unknown)
-        self._inform(lambda observer: observer.began(self._totals, unknown))
         announced = self._new_batch()
+        unknown = self._count_unknown(unknown, announced)
         self._sharing.announce(announced, self._scheduler, now, utc)
         store.commit(announced)
+        self._totals = store.job(job.name) or job
+        self._inform(lambda observer: observer.began(self._totals, unknown))
         for share in self._share():
             self._scheduler.lanes[share.lane].share(share.grant, now)
         for text in plan.remarks:
@@ -179,16 +183,27 @@ class Engine(Turns):
             self._desks[key] = Desk(key, plan, known)
             found[known.id] = Recalled(self._scheduler.lanes[key], known.record, now, utc)
         refill(self._store, found, utc, unknown)
+        for family, outputs in self._plan.outputs.items():
+            self._lane_of(route_of(family)).estimator.saw(family, outputs)
         self._sharing = Sharing(self._plan.job.id, self._plan.weight, self._desks)
 
-    def _count_unknown(self, unknown: list[records.Unknown]) -> None:
-        """What died with its process may have cost something: budgets count it, and the record says so."""
-        for unit in unknown:
-            route = self._plan.routes[unit.route]
-            most_usd = None if route.price is None else at_the_most(route.price, unit)
-            self._writer.batch.use(unit.route).untold(most_usd)
-            for budget in (self._scheduler.budget, *self._scheduler.lanes[route.lane].purses):
-                budget.spent_usd += most_usd or 0.0
+    def _lane_of(self, route: int) -> Lane:
+        return self._scheduler.lanes[self._plan.routes[route].lane]
+
+    def _count_unknown(self, unknown: list[records.Unknown], batch: Batch) -> list[records.Unknown]:
+        """What died with its process may have cost something: budgets count it, and the record says so. The same units with
+        what each may cost."""
+        told = [msgspec.structs.replace(unit, most_usd=self._most_usd(unit)) for unit in unknown]
+        for unit in told:
+            batch.use(unit.route).untold(unit.most_usd)
+            for budget in (self._scheduler.budget, *self._lane_of(unit.route).purses):
+                budget.spent_usd += unit.most_usd or 0.0
+        return told
+
+    def _most_usd(self, unit: records.Unknown) -> float | None:
+        price = self._plan.routes[unit.route].price
+        open_output = self._lane_of(unit.route).estimator.reserve(family_name(unit.route, unit.family))
+        return None if price is None else at_the_most(price, unit, open_output)
 
     async def _look_up_prices(self, price_list: PriceList) -> None:
         """What is asked for later than the first request: no request waits for it, only the record of its answer."""
@@ -199,7 +214,7 @@ class Engine(Turns):
         finally:
             self._pricing = None
         for number, price in prices.items():
-            self._rates[str(number)].price = price
+            self._rates[number].price = price
         self._source.know(prices)
         if remark:
             self._say("cost", remark)
@@ -313,7 +328,9 @@ class Engine(Turns):
         index = command.unit.index
         desk = self._desks[command.unit.lane]
         number = command.attempt + self._source.tries.get(index, 0)
-        flight = Flight(index, number, desk, self._scheduler.out[index], self._rates[command.unit.family])
+        flight = Flight(
+            index, number, desk, self._scheduler.out[index], self._rates[route_of(command.unit.family)]
+        )
         flight.alone = command.alone
         self._flights[index] = flight
         request = self._intents.ready(index, desk)
@@ -329,12 +346,12 @@ class Engine(Turns):
         if flight.alone:
             request = msgspec.structs.replace(request, alone=True)
         flight.task = self._loop.create_task(self._attempt(flight, request))
-        flight.task.add_done_callback(partial(self._called_off, flight.index))
+        flight.task.add_done_callback(partial(self._called_off, flight))
 
-    def _called_off(self, index: int, task: asyncio.Task[None]) -> None:
+    def _called_off(self, flight: Flight, task: asyncio.Task[None]) -> None:
         """Also where the task never came to its first step: then nothing inside it could tell."""
         if task.cancelled():
-            self.tell(events.Cancelled(index))
+            self.tell(events.Cancelled(flight.index, flight.sent))
 
     async def _attempt(self, flight: Flight, request: Request) -> None:
         index = flight.index
@@ -342,17 +359,23 @@ class Engine(Turns):
         def admitted(hint: Hint | None, usage: Usage | None) -> None:
             self.tell(events.Admitted(index, hint, usage))
 
+        flight.sent = True
         try:
             flight.answer = await flight.lane.send(request, self._plan.timeout_s, admitted)
-            if self._pricing is not None and may_cost(flight.answer.outcome):
+            if self._pricing is not None and not unpaid(flight.answer.outcome):
                 await _patiently(self._pricing)
             if flight.rate.price is not None:
                 flight.answer = priced(flight.answer, flight.rate.price)
-        except (
-            Exception
-        ) as error:  # An adapter never raises; one that does has a bug, and that costs its unit alone.
-            message = f"{type(error).__name__}: {error}"
-            flight.answer = Answer(Outcome(Kind.CRASH, message=message))
+        except asyncio.CancelledError as called_off:
+            if flight.task is None or flight.task.cancelling():
+                flight.sent = not unsent(called_off)
+                raise
+            message = "it ended with a CancelledError of its own"
+            flight.answer = Answer(Outcome(Kind.INVALID, message=message))
+        except BaseException as error:
+            # An adapter never raises; one that does has a bug, and that costs its unit alone. A signal raises nothing here:
+            # the loop has its handlers.
+            flight.answer = Answer(Outcome(Kind.CRASH, message=said(error)))
         complaint = flight.answer.complaint
         if complaint is None:
             self.tell(events.Finished(index, flight.answer.outcome))
@@ -367,7 +390,7 @@ class Engine(Turns):
             return
         self._waiting.pop(index, None)
         self._intents.release(index)
-        self.tell(events.Cancelled(index))
+        self.tell(events.Cancelled(index, sent=False))
 
     def _requeue(self, command: commands.Requeue) -> None:
         index, now = command.unit.index, self._now()
@@ -417,6 +440,7 @@ class Engine(Turns):
         event = records.Event(time.time(), desk.name, command.what, command.text, until_utc)
         self._writer.batch.events.append(event)
         if command.what in ("held", "stopped", "breaker_opened"):
+            self._intents.call_off(self._waiting, [desk])
             self._learn()  # A hold must outlive the process, however soon that ends; and `headway lanes` is asked now.
         self._inform(lambda observer: observer.noted(event))
 

@@ -11,9 +11,9 @@ import time
 
 import msgspec
 
-from headway.core.model import Kind, Outcome, Price
+from headway.core.model import Kind, Price
 from headway.core.queue import Entry
-from headway.core.retry import REFUSED
+from headway.core.retry import unpaid
 from headway.engine.plan import LanePlan
 from headway.engine.recording import outcome_of, tokens_of
 from headway.engine.source import roughly_the_most
@@ -59,6 +59,7 @@ class Flight:
         "lane",
         "number",
         "rate",
+        "sent",
         "started_at",
         "task",
     )
@@ -73,16 +74,13 @@ class Flight:
         self.started_at = 0.0
         #: Whether it is to run in a process that has run no other unit.
         self.alone = False
+        #: Whether anything of it may have left, where no answer tells.
+        self.sent = False
         self.answer: Answer | None = None
         self.task: asyncio.Task[None] | None = None
 
 
 # -- what it costs ------------------------------------------------------------------------------------------------
-
-
-def may_cost(outcome: Outcome) -> bool:
-    """Whether an attempt that ended so may have to be paid for."""
-    return outcome.usage is not None or outcome.kind not in REFUSED
 
 
 def priced(answer: Answer, price: Price) -> Answer:
@@ -95,17 +93,18 @@ def priced(answer: Answer, price: Price) -> Answer:
 
 
 def _untold(flight: Flight, batch: Batch) -> float | None:
-    """The cost of an attempt that does not say what it took: nothing where it was refused before any work."""
-    outcome = None if flight.answer is None else flight.answer.outcome
-    price, estimate = flight.rate.price, flight.estimate
-    if outcome is not None and outcome.kind in REFUSED:
+    """The cost of an attempt that does not say what it took: nothing where it was never sent or was refused."""
+    price = flight.rate.price
+    if not flight.sent if flight.answer is None else unpaid(flight.answer.outcome):
         return None if price is None else 0.0
-    use = batch.use(flight.rate.route)
-    if price is not None and not estimate.cost_usd:  # It was read before its price was known.
-        use.untold(roughly_the_most(price, estimate))
-    else:
-        use.untold(None if price is None else estimate.cost_usd)
+    batch.use(flight.rate.route).untold(None if price is None else _most_usd(flight))
     return None
+
+
+def _most_usd(flight: Flight) -> float:
+    """What an attempt may have cost. One that was read before its price was known has no estimate of that."""
+    price, estimate = flight.rate.price, flight.estimate
+    return estimate.cost_usd or (0.0 if price is None else roughly_the_most(price, estimate))
 
 
 # -- its record ---------------------------------------------------------------------------------------------------
@@ -126,6 +125,8 @@ def record_of(flight: Flight, batch: Batch) -> Attempt:
     limit = None if answer is None else answer.rate_limit
     usage = None if answer is None else answer.outcome.usage
     cost_usd = _untold(flight, batch) if usage is None else usage.cost_usd
+    if usage is not None and usage.partial and usage.cost_usd is not None:
+        batch.use(flight.rate.route).untold(max(0.0, _most_usd(flight) - usage.cost_usd))
     started_utc = utc - (time.monotonic() - flight.started_at)
     return Attempt(
         flight.index, flight.number, flight.lane.id, how, kind, message, answer.status if answer else None,

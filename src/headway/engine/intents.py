@@ -82,11 +82,11 @@ class Intents:
                 desk.ahead[index] = self._repairs.requests.get(index) or Request(path, body)
                 self._intend(index, desk)
 
-    def call_off(self, waiting: Container[int]) -> None:
-        """Nothing will start for a while: what was recorded ahead is pending again, and a crash would not name it.
-        Those that are `waiting` have started already.
+    def call_off(self, waiting: Container[int], desks: Iterable[Desk] | None = None) -> None:
+        """Nothing will start for a while (in these lanes, or in all): what was recorded ahead is pending again, and a crash
+        would not name it. Those that are `waiting` have started already.
         """
-        for desk in self._desks.values():
+        for desk in self._desks.values() if desks is None else desks:
             for index in [index for index in desk.ahead if index not in waiting]:
                 del desk.ahead[index]
                 self.release(index)

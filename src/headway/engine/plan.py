@@ -57,5 +57,7 @@ class Plan(msgspec.Struct, frozen=True):
     remarks: tuple[str, ...] = ()
     #: What is asked first: each raises a HeadwayError where the run cannot do anything as it is.
     checks: tuple[Callable[[], Awaitable[None]], ...] = ()
+    #: How long answers of a family were in earlier jobs, the oldest first (`source.family_name`).
+    outputs: dict[str, list[float]] = {}
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None

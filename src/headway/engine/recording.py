@@ -148,4 +148,6 @@ def due_soon(lane: Lane, now: float) -> int:
         return 0
     if lane.wake_at > now + AHEAD_S and lane.in_flight < lane.window.size:
         return 0
+    if lane.breaker.open:
+        return 1  # A probe.
     return 1 + int(1.5 * lane.rate_at(now) * AHEAD_S)

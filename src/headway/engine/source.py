@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from heapq import merge
 from itertools import islice
 from typing import Final
@@ -17,9 +18,8 @@ from headway.stores.base import Store
 from headway.stores.cache import Cache
 from headway.stores.records import Pending, Unknown
 
-#: A token has at least so many characters in most texts, and an answer without `max_tokens` is at most so long.
+#: A token has at least so many characters in most texts.
 FEWEST_CHARS: Final = 2.0
-UNLIMITED_OUTPUT: Final = 4_096
 
 
 class _Cursor:
@@ -147,24 +147,37 @@ class StoreSource(Source):
 
 
 def unit_of(row: Pending, route: Route) -> Unit:
-    """A waiting unit as the scheduler wants it."""
-    usd = 0.0 if route.price is None else at_the_most(route.price, row)
+    """A waiting unit as the scheduler wants it. Where nothing limits its answer, its lane says what to set aside for it."""
+    price, family = route.price, family_name(row.route, row.family)
+    usd = 0.0 if price is None else at_the_most(price, row, 0.0)
     if row.max_tokens < 0:  # Nothing is produced: an embedding.
         estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
-        return Unit(row.index, route.lane, estimate, row.priority, family=str(row.route))
+        return Unit(row.index, route.lane, estimate, row.priority, family=family)
     return Unit(
         row.index,
         route.lane,
         Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd),
         row.priority,
         chars=row.chars,
-        family=str(row.route),
+        family=family,
+        output_usd=0.0 if price is None or row.max_tokens else at_the_most(price, row, 1.0) - usd,
     )
 
 
-def at_the_most(price: Price, row: Pending | Unknown) -> float:
-    """What a unit may cost, for a budget that must not be passed."""
-    output = 0 if row.max_tokens < 0 else row.max_tokens or UNLIMITED_OUTPUT
+@cache
+def family_name(route: int, number: int) -> str:
+    """What units are called that ask the same thing: by their route, and by their number within it."""
+    return f"{route}.{number}"
+
+
+def route_of(family: str) -> int:
+    """The route that a family is of."""
+    return int(family.partition(".")[0])
+
+
+def at_the_most(price: Price, row: Pending | Unknown, open_output: float) -> float:
+    """What a unit may cost, for a budget that must not be passed; `open_output` tokens where nothing limits its answer."""
+    output = 0.0 if row.max_tokens < 0 else row.max_tokens or open_output
     return price.most(row.chars / FEWEST_CHARS, float(output))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.executors.json_floats import json_floats
 from headway.executors.ran import Ran
 from headway.providers.messages import may_have_secrets, without_secrets
 from headway.providers.secrecy import OPEN, Scrubber
@@ -105,7 +106,7 @@ _encode: Final = msgspec.json.encode
 def _size(value: Any) -> int:
     try:
         return len(_encode(value, enc_hook=text_of))
-    except Exception:  # JSON cannot say it.
+    except BaseException:  # JSON cannot say it.
         return 0
 
 
@@ -114,11 +115,12 @@ def _plain(value: Any) -> Any:
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=text_of)
         try:
-            _encode(plain)
+            if b"null" in _encode(plain):
+                plain = json_floats(plain)
         except (OverflowError, UnicodeError):
             plain = _each_text(plain, _whole_characters)
             _encode(plain)
-    except Exception:
+    except BaseException:  # Values of strangers may raise anything.
         return _whole_characters(text_of(value))
     return plain
 
@@ -127,7 +129,7 @@ def text_of(value: Any) -> str:
     """`repr` that never raises."""
     try:
         return repr(value)
-    except Exception:  # Its own text cannot be made.
+    except BaseException:  # Its own text cannot be made.
         return f"a {type(value).__name__}"
 
 

@@ -27,7 +27,7 @@ from headway.executors.ran import Ran
 from headway.providers import agents
 from headway.providers.base import RateLimit
 from headway.providers.exceptions import attribute, text_of
-from headway.providers.messages import shown
+from headway.providers.messages import plain, shown
 from headway.providers.profiles import GENERIC
 from headway.providers.resets import wait
 from headway.providers.seen import Facts
@@ -75,7 +75,7 @@ def in_exception(error: BaseException) -> Facts | None:
     """The limit that an exception tells of: by its type's name, by the output that it carries, by its text."""
     try:
         return _told_by(error)
-    except Exception:  # Attributes of strangers may do anything.
+    except BaseException:  # Attributes of strangers may do anything.
         return None
 
 
@@ -90,7 +90,7 @@ def _told_by(error: BaseException) -> Facts | None:
     if any(_names_limit(kind.__name__) for kind in type(error).__mro__):
         return _named(error)
     if isinstance(error, ValueError) or any(_QUOTING.search(kind.__name__) for kind in type(error).__mro__):
-        return limit_in_statement(_message_of(error), time.time(), _zone())
+        return limit_in_statement(plain(error), time.time(), _zone())
     return in_text(text_of(error))
 
 
@@ -139,13 +139,6 @@ def _encoded(text: bytes | str) -> bytes:
     return text.encode("utf-8", errors="replace") if isinstance(text, str) else text
 
 
-def _message_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""
-
-
 # -- results --------------------------------------------------------------------------------------------------------
 
 #: How results and their frameworks name it; the seed's and Claude's names are among them.
@@ -169,7 +162,7 @@ def in_result(value: Any) -> Facts | None:
         return None
     try:
         return _reported(value) if _may_report(value, kind) else None
-    except Exception:  # Fields of strangers may do anything.
+    except BaseException:  # Fields of strangers may do anything.
         return None
 
 

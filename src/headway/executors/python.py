@@ -23,7 +23,7 @@ from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
 from headway.providers.base import Admitted, Answer, Request
-from headway.providers.messages import shown
+from headway.providers.messages import said, shown
 from headway.providers.secrecy import OPEN, Scrubber
 
 #: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
@@ -161,8 +161,10 @@ class _Here:
             text = f"no result within {timeout_s:g} s; {left}"
             late = Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
             return self._find_limit(late)
-        except Exception as error:
-            text = f"the function cannot be imported: {_said(error)}"
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # Also an exit, or a panic, of the module that is imported.
+            text = f"the function cannot be imported: {said(error)}"
             return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
         ran = ran_of(value, note)
         ran = msgspec.structs.replace(ran, began_utc=began_utc, took_s=time.monotonic() - began_at)
@@ -175,8 +177,10 @@ class _Here:
                 await _in_thread(self._loaded)
             else:
                 self._loaded()
-        except (Exception, SystemExit) as error:
-            return _said(error)
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            return said(error)
         return ""
 
     def _loaded(self) -> Callable[[bytes], Any]:
@@ -193,10 +197,6 @@ class _Here:
         else:
             served = await self._loaded()(payload)
         return served
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 async def _in_thread(call: Callable[[], Any]) -> Any:
@@ -217,7 +217,9 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
         try:
             value = call()
         except BaseException as error:
-            fault = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            # A future takes no StopIteration, and the loop would end with a SystemExit.
+            usable = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            fault = error if usable else RuntimeError(said(error))
         try:
             loop.call_soon_threadsafe(settle, value, fault)
         except RuntimeError:

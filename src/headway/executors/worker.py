@@ -44,6 +44,7 @@ from headway.executors.frames import (
 )
 from headway.executors.kin import end_kin, own_mark
 from headway.executors.process_state import ProcessState
+from headway.providers.messages import said
 
 #: What serves a unit: its payload → its value, and a note where there is more to say.
 Serve = Callable[[bytes], tuple[bytes, Note | None]]
@@ -165,7 +166,7 @@ def _broken(error: BaseException) -> Note:
 
 def fault(error: BaseException) -> str:
     """What is said of an exception after which a process is not used again."""
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    text = said(error)
     return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 

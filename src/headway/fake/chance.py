@@ -6,6 +6,8 @@ So two runs over the same requests meet the same delays and the same failures, i
 from __future__ import annotations
 
 from hashlib import blake2b
+from math import exp
+from statistics import NormalDist
 
 from headway.fake.durations import seconds
 
@@ -54,6 +56,29 @@ class Spread:
         return f"Spread({self.low:g}, {self.high:g})"
 
 
+class LongTail(Spread):
+    """A quantity whose logarithm is normal: `{median: 300, sigma: 0.8}`. Most are near the median, a few many times it."""
+
+    __slots__ = ("median", "sigma")
+
+    def __init__(self, median: float, sigma: float) -> None:
+        super().__init__(0.0, median)
+        self.median, self.sigma = median, sigma
+
+    def at(self, share: float) -> float:
+        """The value that `share` of them stay below."""
+        return self.median * exp(self.sigma * NormalDist().inv_cdf(min(max(share, 1e-9), 1.0 - 1e-9)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LongTail) and (self.median, self.sigma) == (other.median, other.sigma)
+
+    def __hash__(self) -> int:
+        return hash((self.median, self.sigma))
+
+    def __repr__(self) -> str:
+        return f"LongTail({self.median:g}, {self.sigma:g})"
+
+
 def spread(said: object) -> Spread:
     """What is meant by `said`; a ValueError says what may stand there."""
     if not isinstance(said, dict):
@@ -67,6 +92,11 @@ def spread(said: object) -> Spread:
     if keys == {"mean", "jitter"}:
         mean, jitter = seconds(said["mean"]), seconds(said["jitter"])
         return Spread(max(0.0, mean - jitter), mean + jitter)
+    if keys == {"median", "sigma"}:
+        return LongTail(seconds(said["median"]), seconds(said["sigma"]))
     raise ValueError(
-        "a number, {min, max} or {mean, jitter} is meant, not " + "{" + ", ".join(map(str, said)) + "}"
+        "a number, {min, max}, {mean, jitter} or {median, sigma} is meant, not "
+        + "{"
+        + ", ".join(map(str, said))
+        + "}"
     )

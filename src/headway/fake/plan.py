@@ -173,6 +173,13 @@ class AnswerRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
 
 
+class LengthRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Where the last text contains `contains`, the answer is this long, whatever the account says."""
+
+    contains: str
+    output_tokens: Spread
+
+
 class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A whole provider."""
 
@@ -184,6 +191,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     faults: tuple[Fault, ...] = ()
     tools: tuple[ToolRule, ...] = ()
     answers: tuple[AnswerRule, ...] = ()
+    lengths: tuple[LengthRule, ...] = ()
     #: How many different requests are remembered by their fingerprint, about 150 bytes each.
     remember: Count = 4_000_000
     #: How far the provider's wall clock is ahead: shows in Date and in absolute resets.
@@ -196,7 +204,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("a clock's skew is a number of seconds")
 
 
-STRUCTS = (Plan, AccountPlan, Fault, Change, ToolRule, AnswerRule)
+STRUCTS = (Plan, AccountPlan, Fault, Change, ToolRule, AnswerRule, LengthRule)
 
 
 def known_keys() -> list[str]:

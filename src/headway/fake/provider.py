@@ -312,7 +312,8 @@ class Provider:
             call.books.ok(call.tally, call.unit, reply.output_tokens, self.now())
 
     def _reply(self, call: Call) -> Reply:
-        length = call.tenant.plan.output_tokens
+        rules = (one.output_tokens for one in self.plan.lengths if one.contains in call.asked.last_text)
+        length = next(rules, call.tenant.plan.output_tokens)
         tokens = None if length is None else round(length.at(draw(self.plan.seed, call.unit, 1)))
         identity = f"{call.unit:016x}{call.number:08x}"
         return reply_to(call.asked, identity, int(self._wall()), tokens, self.plan.tools, self.plan.answers)

@@ -23,6 +23,9 @@ MINDS: Final = ("estimate", "low", "high")
 SLOWER: Final = 1.5
 OWN: Final = "this machine"
 LATENCY: Final = "latency"
+#: What a run may take before its first request and after its last answer.
+AROUND_S: Final = 0.5
+TEACH: Final = "'headway run FILE --limit 20' shows it"
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -99,8 +102,8 @@ def _lane(known: Known, parts: dict[str, _Part], loads: list[Load], courses: lis
 
 
 def _time(estimate: float, low: float, high: float) -> Range:
-    """Even a time that a limit makes is met only so exactly."""
-    return Range.of(estimate, low * (1.0 - LEAST_DOUBT), high * (1.0 + LEAST_DOUBT))
+    """Even a time that a limit makes is met only so exactly, and a run has a beginning and an end."""
+    return Range.of(estimate, low * (1.0 - LEAST_DOUBT), high * (1.0 + LEAST_DOUBT) + AROUND_S)
 
 
 def _of_lane(key: str, loads: Sequence[Load], courses: Sequence[Course]) -> tuple[list[Load], list[Course]]:
@@ -246,10 +249,15 @@ def _notes(key: str, known: Known, courses: Sequence[Course], part: _Part) -> li
     """What a lane's figures rest on, where that is not what was seen; and what will go wrong."""
     own = [course for course in courses if course.lane == key]
     notes = []
-    if any(not course.habits.answers for course in own):
+    if any(not course.habits.answers and not course.habits.others for course in own):
         notes.append(
             f"{known.name}: no answers to learn from yet. Assumed: 4 characters a token; answers a quarter as long as "
-            "max_tokens, or 256 tokens; half a second and 20 ms a token"
+            f"max_tokens, or 256 tokens; half a second and 20 ms a token. {TEACH}"
+        )
+    if any(course.habits.others for course in own):
+        notes.append(
+            f"{known.name}: no job like this yet (prompt, schema, parameters). Other answers tell how fast it is, not how long "
+            f"these will be: anything from one token to max_tokens, or 4,096 where none is set. {TEACH}"
         )
     if (record := known.record) is not None and record.glimpsed is not None and not known.spec.limits.known:
         least, most = (MINUTE_S * rate for rate in record.glimpsed)

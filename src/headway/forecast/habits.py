@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from headway.core.estimate import ENOUGH, FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
+from headway.core.model import Usage
 from headway.stores.records import Lesson
 
 #: A slope that explains less than this share of the variance is chance.
@@ -24,9 +25,12 @@ MOST_DOUBT: Final = 0.8
 #: Before anything was seen: half a second and fifty tokens a second, as large hosted models answer.
 FIRST_TOOK_S: Final = 0.5
 FIRST_TOOK_PER_TOKEN_S: Final = 0.02
-#: And how far all of that may be off: texts have 3 to 5 characters a token, answers between a twentieth of what they
-#: may be and all of it, and models between a third and two and a half times of that time.
-FIRST_DOUBTS: Final = ((0.8, 4.0 / 3.0), (0.2, 4.0), (0.35, 2.5))
+#: And how far all of that may be off: texts have 3 to 5 characters a token, answers anything between one token and all that
+#: they may have (4,096 where nothing limits them), and models between a third and two and a half times of that time.
+FIRST_DOUBTS: Final = ((0.8, 4.0 / 3.0), (1.0 / 1024.0, 16.0), (0.35, 2.5))
+#: Of a model that is known and asked something new: other texts have other tokens, and its speed may have other causes.
+NEW_INPUT_DOUBT: Final = (0.8, 1.25)
+NEW_TOOK_DOUBT: Final = (0.5, 2.0)
 #: No answer is quicker.
 SHORTEST_S: Final = 0.001
 
@@ -46,11 +50,13 @@ class Line(msgspec.Struct, frozen=True):
         """A value there by chance, which is between 0 and 1."""
         return self.base + self.slope * x + self.left[int(chance * len(self.left))]
 
-    def doubt(self, mean: float) -> float:
-        """How far the mean of many may be from the one that was seen, as a share of it: two standard errors."""
+    def doubt(self, mean: float, planned: int = 0) -> float:
+        """How far the mean of `planned` ones (0: of any number) may be from the one that was seen, as a share of it: two
+        standard errors of both."""
         n = len(self.left)
-        error = 2.0 * sqrt(sum(one * one for one in self.left) / n / n) / mean if mean > 0.0 else 0.0
-        return min(MOST_DOUBT, LEAST_DOUBT + error)
+        variance = sum(one * one for one in self.left) / n
+        error = 2.0 * sqrt(variance / n + (variance / planned if planned else 0.0))
+        return min(MOST_DOUBT, LEAST_DOUBT + (error / mean if mean > 0.0 else 0.0))
 
 
 def line_through(xs: Sequence[float], ys: Sequence[float]) -> Line:
@@ -85,7 +91,8 @@ Mind = tuple[float, float, float]
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """One model's. `answers` is how many taught, 0 where everything is assumed."""
+    """Of requests of one family to one model. `answers` is how many such taught, 0 where the length of answers is assumed;
+    `others` is how many answers to other requests told the rest then."""
 
     answers: int
     input: Line
@@ -93,6 +100,7 @@ class Habits(msgspec.Struct, frozen=True):
     took: Line
     cached: float = 0.0
     doubts: tuple[tuple[float, float], ...] = FIRST_DOUBTS
+    others: int = 0
 
     @property
     def minds(self) -> dict[str, Mind]:
@@ -114,10 +122,18 @@ class Habits(msgspec.Struct, frozen=True):
         took_s = max(SHORTEST_S, self.took.drawn(tokens_out, chance()) * mind[2])
         return Drawn(tokens_in, tokens_out, tokens_in * self.cached, took_s)
 
-    def _output(self, chars: int, max_tokens: int, chance: float) -> float:
+    def mean(self, chars: int, max_tokens: int, mind: Mind) -> Usage:
+        """What units of this length take on average."""
+        tokens_out = 0.0
+        if max_tokens >= 0:
+            tokens_out = self._output(chars, max_tokens, None) * mind[1]
+            tokens_out = max(1.0, min(tokens_out, max_tokens or tokens_out))
+        return Usage(max(1.0, self.input.at(chars) * mind[0]), tokens_out)
+
+    def _output(self, chars: int, max_tokens: int, chance: float | None) -> float:
         if not self.answers and max_tokens:
             return FIRST_SHARE * max_tokens
-        return self.output.drawn(chars, chance)
+        return self.output.at(chars) if chance is None else self.output.drawn(chars, chance)
 
 
 ASSUMED: Final = Habits(
@@ -125,8 +141,8 @@ ASSUMED: Final = Habits(
 )
 
 
-def habits_of(lessons: Sequence[Lesson]) -> Habits:
-    """What earlier units taught."""
+def habits_of(lessons: Sequence[Lesson], planned: int = 0) -> Habits:
+    """What earlier units taught, for so many more (0: any number)."""
     if len(lessons) < ENOUGH:
         return ASSUMED
     chars = [float(one.chars) for one in lessons]
@@ -135,6 +151,28 @@ def habits_of(lessons: Sequence[Lesson]) -> Habits:
     took = [one.took_s for one in lessons]
     lines = (line_through(chars, inputs), line_through(chars, outputs), line_through(outputs, took))
     means = (sum(values) / len(lessons) for values in (inputs, outputs, took))
-    doubts = [line.doubt(mean) for line, mean in zip(lines, means, strict=True)]
+    doubts = [line.doubt(mean, planned) for line, mean in zip(lines, means, strict=True)]
     cached = sum(one.cached_tokens for one in lessons) / max(1.0, sum(inputs))
     return Habits(len(lessons), *lines, cached, tuple((1.0 - doubt, 1.0 + doubt) for doubt in doubts))
+
+
+def habits_of_new(lessons: Sequence[Lesson]) -> Habits:
+    """What answers to other requests teach about requests of a kind that nobody has sent yet: how many tokens a text has and
+    how quick the model is, but not how long its answers will be.
+    """
+    if len(lessons) < ENOUGH:
+        return ASSUMED
+    outputs = [float(one.output_tokens) for one in lessons]
+    took = line_through(outputs, [one.took_s for one in lessons])
+    told = took.slope > 0.0
+    if not told:  # Answers of one length say nothing about longer ones.
+        quickest = min(one.took_s for one in lessons)
+        took = Line(quickest, FIRST_TOOK_PER_TOKEN_S)
+    return Habits(
+        0,
+        line_through([float(one.chars) for one in lessons], [float(one.input_tokens) for one in lessons]),
+        ASSUMED.output,
+        took,
+        doubts=(NEW_INPUT_DOUBT, FIRST_DOUBTS[1], NEW_TOOK_DOUBT if told else FIRST_DOUBTS[2]),
+        others=len(lessons),
+    )

@@ -6,7 +6,8 @@ drained and probes are over, is the pace of the rest, and no lane is faster than
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from random import Random
 from typing import Final
 
@@ -101,13 +102,24 @@ def _drawn(chosen: Sequence[list[Sampled]], courses: Sequence[Course], mind: str
     """The sample in the order of the file, each row with what it takes; of one mind it is always the same."""
     tried = []
     for load, (rows, course) in enumerate(zip(chosen, courses, strict=True)):
-        chance = Random(load).random
+        chance = evenly(len(rows), load)
         factors = course.habits.minds[mind]
         tried += [
             Tried(row, load, course.habits.draw(row.chars, row.max_tokens, factors, chance)) for row in rows
         ]
     tried.sort(key=lambda one: one.row.index)
     return tried
+
+
+def evenly(n: int, seed: int) -> Callable[[], float]:
+    """What chance gives `n` rows that draw twice each: every part of the range as often as any other, in an order by chance.
+
+    So the sum over all rows is the one that is to be expected, and not one that happens to be drawn.
+    """
+    shuffle = Random(seed).sample
+    parts = [(place + 0.5) / n for place in range(n)]
+    draws = zip(shuffle(parts, n), shuffle(parts, n), strict=True)
+    return chain.from_iterable(draws).__next__
 
 
 def _unit(place: int, one: Tried, courses: Sequence[Course]) -> Unit:

@@ -80,11 +80,12 @@ class _Block:
     def __init__(self, start: dict[str, Any]) -> None:
         self._fields = start
         self._texts: dict[str, list[str]] = {}
+        self._citations: list[Any] = []
 
     def add(self, delta: dict[str, Any]) -> None:
         for name, value in delta.items():
             if name == "citation":
-                self._fields["citations"] = [*(self._fields.get("citations") or ()), value]
+                self._citations.append(value)
             elif isinstance(value, str) and name != "type":
                 self._texts.setdefault(name, []).append(value)
             elif name != "type" and value is not None:
@@ -92,6 +93,8 @@ class _Block:
 
     def built(self) -> dict[str, Any]:
         built = dict(self._fields)
+        if self._citations:
+            built["citations"] = [*(built.get("citations") or ()), *self._citations]
         for name, pieces in self._texts.items():
             text = "".join(pieces)
             if name == "partial_json":

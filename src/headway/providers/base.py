@@ -2,7 +2,7 @@
 
 An adapter sends once and waits. It never retries, never paces, never raises for anything that a provider or a
 network can do: every such thing is an `Answer` with a kind. Only a cancellation leaves `send` as an exception, and
-by then its socket is closed.
+by then its socket is closed; `unsent` tells whether anything of the request had left.
 """
 
 from __future__ import annotations
@@ -17,6 +17,16 @@ from headway.core.model import SUCCESS, Hint, Outcome, Usage
 #: Called once, when a streamed answer's first headers are here: what they say of limits, and the input if it is
 #: counted already. An answer that comes in one piece needs no such call: its headers are in the outcome.
 Admitted = Callable[[Hint | None, Usage | None], None]
+
+
+def mark_unsent(fault: BaseException) -> None:
+    """Note on an exception that nothing of the request had left when it was raised."""
+    fault.headway_unsent = True  # type: ignore[attr-defined]
+
+
+def unsent(fault: BaseException) -> bool:
+    """Whether nothing of the request had left, for certain."""
+    return getattr(fault, "headway_unsent", False)
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):

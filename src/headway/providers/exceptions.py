@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from headway.providers.bodies import LONGEST_BODY, Said, collect, loose, parse
+from headway.providers.messages import plain
 
 _REASONS: Final = "|".join(re.escape(status.phrase) for status in HTTPStatus if status >= 400)
 _TYPE: Final = re.compile(r"(?:[\w.]{0,80}\.)?([A-Za-z_]\w{2,60})(?=:|\(|$)", re.MULTILINE)
@@ -42,19 +43,16 @@ _DOCUMENTS: Final = 6
 def text_of(error: BaseException) -> str:
     """The exception with its type's name in front."""
     kind = type(error)
-    package = kind.__module__.partition(".")[0]
+    package = str(kind.__module__).partition(".")[0]
     name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
-    try:
-        return f"{name}: {error}".rstrip(": ")
-    except Exception:
-        return name
+    return f"{name}: {plain(error)}".rstrip(": ")
 
 
 def attribute(thing: object, name: str) -> Any:
     """An attribute of a stranger; None where there is none, or where reading it raises."""
     try:
         return getattr(thing, name, None)
-    except Exception:
+    except BaseException:
         return None
 
 

@@ -99,6 +99,8 @@ class _Candidate:
         self._fields: dict[str, Any] = {}
         self._role = "model"
         self._parts: list[dict[str, Any]] = []
+        #: The texts that make the last part, where it is one of text.
+        self._texts: list[str] = []
 
     @property
     def finished(self) -> bool:
@@ -115,11 +117,20 @@ class _Candidate:
         last = self._parts[-1] if self._parts else {}
         joined = part.keys() <= {"text", "thought"} and last.keys() <= {"text", "thought"} and last
         if joined and part.get("thought") == last.get("thought"):
-            last["text"] = str(last.get("text", "")) + str(part.get("text", ""))
+            self._texts.append(str(part.get("text", "")))
         else:
+            self._join()
             self._parts.append(dict(part))
 
+    def _join(self) -> None:
+        """Add to the last part the texts that went on with it."""
+        if self._texts:
+            last = self._parts[-1]
+            last["text"] = "".join((str(last.get("text", "")), *self._texts))
+            self._texts = []
+
     def built(self) -> dict[str, Any]:
+        self._join()
         return {"content": {"parts": self._parts, "role": self._role}, **self._fields}
 
 

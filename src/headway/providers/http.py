@@ -16,33 +16,30 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
 import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
 import headway
+from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.errors import ConfigError
-from headway.providers.base import Admitted, Answer, RateLimit, Request
+from headway.providers.base import Admitted, Answer, RateLimit, Request, unsent
 from headway.providers.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
 from headway.providers.hints import understand
 from headway.providers.limit import Limit
 from headway.providers.messages import shown
 from headway.providers.profiles import profile_for
+from headway.providers.reading import LONGEST_FAILURE, Incoming, ceiling, fill
 from headway.providers.secrecy import Scrubber, Secret, secrets_in
 from headway.providers.seen import Facts, Seen
-from headway.providers.sse import Broken, Draft, Parser, Refused, counts, decoded, encoded, mapping
+from headway.providers.sse import Broken, Draft, Refused, TooLong, body_of, counts, decoded, encoded, mapping
 from headway.providers.trouble import FAULTS, duration, trouble
 from headway.providers.wire import Reply, Wire, head_of, lines_of
 
 if TYPE_CHECKING:
     from headway.providers.bedrock import Sign
 
-#: What is kept of a failure's body.
-LONGEST_FAILURE: Final = 65_536
-#: How long a stream that said its last word may take to end, for its connection to be used again.
-DRAIN_S: Final = 0.5
 #: Paths come from input rows; there are few, and a file of nonsense must not fill the memory.
 MOST_ROUTES: Final = 256
 LONGEST_REQUEST_ID: Final = 200
@@ -67,6 +64,8 @@ class Settings(msgspec.Struct, frozen=True):
     #: Whose headers and words it has, where neither its address nor its kind says so.
     profile: str = ""
     region: str = ""
+    #: The most that is taken of an answer; 0 is no ceiling.
+    max_answer_bytes: int = MAX_ANSWER_BYTES
     #: What else is blotted out of answers, besides the key: the keys of other providers.
     secrets: tuple[str, ...] = ()
 
@@ -84,6 +83,7 @@ def adapter_for(
     profile: str = "",
     api_version: str = "",
     region: str = "",
+    max_answer_bytes: int = MAX_ANSWER_BYTES,
     secrets: Iterable[str] = (),
 ) -> HttpAdapter:
     """The adapter of a configured provider."""
@@ -94,7 +94,14 @@ def adapter_for(
     asks_usage = profile_for(profile, base_url, kind).stream_usage
     dialect = dialect_of(kind, api_version=api_version, asks_usage=asks_usage)
     settings = Settings(
-        base_url, Secret(key), stream, headers or _NO_HEADERS, profile, region, tuple(secrets)
+        base_url,
+        Secret(key),
+        stream,
+        headers or _NO_HEADERS,
+        profile,
+        region,
+        max_answer_bytes,
+        tuple(secrets),
     )
     return HttpAdapter(dialect, settings)
 
@@ -160,6 +167,7 @@ class HttpAdapter:
         self._headers = _headers(dialect.headers(key), settings.headers)
         self._named = {name.lower() for name in self._headers}
         self._scrub = Scrubber([*secrets, *secrets_in(settings.headers), *settings.secrets])
+        self._most = ceiling(settings.max_answer_bytes)
         self._routes: dict[str, Route] = {}
         self._wire: Wire | None = None
 
@@ -190,7 +198,9 @@ class HttpAdapter:
         limit = Limit(timeout_s)
         try:
             response = await self._post(route.head, body, route.url)
-            got = await response.read()
+            got = await response.read(self._most)
+        except TooLong as long:
+            return self._too_long(response, long)
         except (*FAULTS, asyncio.CancelledError) as fault:
             limit.judge(fault)
             return self._lost(fault, response, limit)
@@ -221,7 +231,7 @@ class HttpAdapter:
     # -- an answer in one piece -----------------------------------------------------------------------------------
 
     def _answer(self, route: Route, response: Reply, body: bytes) -> Answer:
-        if not 200 <= response.status < 300:
+        if response.refused:
             return self._refusal(response, body)
         try:
             shape = route.decode(body)
@@ -272,13 +282,13 @@ class HttpAdapter:
         draft = route.endpoint.draft(b"")
         if draft is not None and body.lstrip().startswith((b"data:", b"event:", b":")):
             try:
-                _fill(draft, body)
+                fill(draft, body, self._most)
             except Refused as refused:
                 return self._error(response, refused.body)
             except Broken as broken:
                 return self._transient(response, body, str(broken))
             if draft.whole:
-                return self._success(response, draft.body(), draft.usage)
+                return self._assembled(response, draft)
         return self._transient(response, body, _what_is(body, response.headers.get("Content-Type", "")))
 
     # -- a stream -------------------------------------------------------------------------------------------------
@@ -302,48 +312,57 @@ class HttpAdapter:
     def _broken_off(self, exchange: _Exchange, fault: BaseException, limit: Limit) -> Answer:
         response, draft = exchange.response, exchange.draft
         if response is not None and draft.whole:
-            return self._success(response, draft.body(), draft.usage)
-        return self._lost(fault, response, limit, draft.usage)
+            return self._assembled(response, draft)
+        return self._lost(fault, response, limit, _so_far(draft))
 
     async def _hear(self, exchange: _Exchange, response: Reply, admitted: Admitted) -> Answer:
         draft = exchange.draft
         try:
             got = await self._listen(draft, response, admitted)
         except Refused as refused:
-            return self._error(response, refused.body, draft.usage)
+            return self._error(response, refused.body, _so_far(draft))
+        except TooLong as long:
+            return self._too_long(response, long, _so_far(draft))
         except Broken as broken:
-            return self._transient(response, b"", str(broken), draft.usage)
+            return self._transient(response, b"", str(broken), _so_far(draft))
         if got is not None:
             if exchange.switched and response.status == 400 and _streaming_refused(got):
                 return self._unstreamable(exchange.route, response, got)
             return self._answer(exchange.route, response, got)
         if not draft.whole:
-            return self._transient(response, b"", "the stream ended before the answer did", draft.usage)
-        return self._success(response, draft.body(), draft.usage)
+            return self._transient(response, b"", "the stream ended before the answer did", _so_far(draft))
+        return self._assembled(response, draft)
+
+    def _assembled(self, response: Reply, draft: Draft) -> Answer:
+        """A stream that is whole."""
+        try:
+            return self._success(response, body_of(draft, self._most), draft.usage)
+        except TooLong as long:
+            return self._too_long(response, long, draft.usage)
+        except Broken as broken:
+            return self._transient(response, b"", str(broken), draft.usage)
 
     async def _listen(self, draft: Draft, response: Reply, admitted: Admitted) -> bytes | None:
         """Read the stream into the draft; or give back the body where it is in one piece after all."""
-        if not 200 <= response.status < 300:
-            return await response.read()
-        content = response.content
+        if response.refused:
+            return await response.read(self._most)
+        incoming = Incoming(response.content, draft, self._most)
         told = draft.begun and response.content_type == "text/event-stream"
         if told:
             admitted(self._hint(response), draft.usage)
-        chunk = await _first(content)
+        chunk = await incoming.first()
         if chunk[:1] in (b"", b"{", b"[", b"<"):
-            return chunk + await content.read()
-        parser = Parser()
+            return await incoming.whole(chunk)
         try:
             while chunk:
-                for event in parser.feed(chunk):
-                    draft.add(event)
+                incoming.take(chunk)
                 if not told and draft.begun:
                     told = True
                     admitted(self._hint(response), draft.usage)
                 if draft.ended:
                     break
-                chunk = await content.readany()
-            await _finish(parser, draft, content)
+                chunk = await incoming.more()
+            await incoming.finish()
         except (Refused, Broken):
             if not draft.whole:
                 raise
@@ -360,12 +379,12 @@ class HttpAdapter:
         """Not a 2xx."""
         if 300 <= response.status < 400:
             return self._redirect(response, body)
-        body = self._scrub.body(body)[:LONGEST_FAILURE]
+        body = self._scrub.beginning(body, LONGEST_FAILURE)
         return self._failure(Seen(response.status, response.headers, body), body, response)
 
     def _error(self, response: Reply, body: bytes, usage: Usage | None = None) -> Answer:
         """A 2xx that carries an error."""
-        body = self._scrub.body(body)[:LONGEST_FAILURE]
+        body = self._scrub.beginning(body, LONGEST_FAILURE)
         return self._failure(Seen(None, response.headers, body, origin="exception"), body, response, usage)
 
     def _failure(self, seen: Seen, body: bytes, response: Reply, usage: Usage | None = None) -> Answer:
@@ -397,6 +416,13 @@ class HttpAdapter:
     def _transient(self, response: Reply, body: bytes, what: str, usage: Usage | None = None) -> Answer:
         return self._failed(Kind.TRANSIENT, f"HTTP {response.status}, but {what}", response, body, usage)
 
+    def _too_long(self, response: Reply | None, long: TooLong, usage: Usage | None = None) -> Answer:
+        """More than is taken into memory: it was made, so asking again would only be paid for again."""
+        assert response is not None
+        message = f"HTTP {response.status}, but {long}: raise max_answer_bytes of this provider to take it"
+        outcome = Outcome(Kind.INVALID, usage, self._hint(response), message, worked=True)
+        return Answer(outcome, response.status, self._request_id(response))
+
     def _failed(
         self,
         kind: Kind,
@@ -408,7 +434,7 @@ class HttpAdapter:
         outcome = Outcome(kind, usage, None, self._scrub.message(message))
         if response is None:
             return Answer(outcome)
-        kept = self._scrub.body(body)[:LONGEST_FAILURE]
+        kept = self._scrub.beginning(body, LONGEST_FAILURE)
         return Answer(outcome, response.status, self._request_id(response), kept)
 
     def _lost(
@@ -423,13 +449,14 @@ class HttpAdapter:
             return self._refusal(response, b"")
         if limit.expired:
             what = "no answer" if response is None else "no whole answer"
-            return self._failed(
+            late = self._failed(
                 Kind.TIMEOUT, f"{what} within {duration(limit.seconds)}", response, usage=usage
             )
+            return Answer(msgspec.structs.replace(late.outcome, sent=False)) if unsent(fault) else late
         answer = self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
         if response is not None:
             return answer
-        return Answer(msgspec.structs.replace(answer.outcome, reached=False))
+        return Answer(msgspec.structs.replace(answer.outcome, reached=False, sent=not unsent(fault)))
 
 
 class _Exchange(msgspec.Struct):
@@ -442,36 +469,9 @@ class _Exchange(msgspec.Struct):
     response: Reply | None = None
 
 
-# -- parts of streams ---------------------------------------------------------------------------------------------
-
-
-async def _first(content: aiohttp.StreamReader) -> bytes:
-    """The stream's first bytes that are no keep-alive blanks."""
-    while chunk := await content.readany():
-        chunk = chunk.lstrip(b" \t\r\n\xef\xbb\xbf")
-        if chunk:
-            break
-    return chunk
-
-
-async def _finish(parser: Parser, draft: Draft, content: aiohttp.StreamReader) -> None:
-    """After the last word: what has no line end yet, and the end of the body so that the connection can stay."""
-    if not draft.ended:
-        for event in parser.close():
-            draft.add(event)
-        return
-    if not content.at_eof():
-        try:
-            async with asyncio.timeout(DRAIN_S):
-                await content.read()
-        except TimeoutError:
-            return
-
-
-def _fill(draft: Draft, body: bytes) -> None:
-    parser = Parser()
-    for event in (*parser.feed(body), *parser.close()):
-        draft.add(event)
+def _so_far(draft: Draft) -> Usage | None:
+    """What a stream that broke off has told of its usage: there may be more to it."""
+    return None if draft.usage is None else msgspec.structs.replace(draft.usage, partial=True)
 
 
 # -- words --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from headway.safe_text import visible
+
 #: Long enough for the longest sentence with its numbers; a store keeps one for every attempt.
 LONGEST: Final = 500
 
@@ -37,9 +39,22 @@ def may_have_secrets(text: str) -> bool:
     return any(mark in lower for mark in _MARKS)
 
 
+def plain(error: BaseException) -> str:
+    """The exception's text; empty where its `__str__` fails."""
+    try:
+        return str(error)
+    except BaseException:
+        return ""
+
+
+def said(error: BaseException) -> str:
+    """The exception as "Type: text"."""
+    return f"{type(error).__name__}: {plain(error)}".rstrip(": ")
+
+
 def shown(message: str, *, otherwise: str = "") -> str:
     """The message in one line, cut to a length, with keys blotted out."""
-    message = without_secrets(_SPACE.sub(" ", message[: 4 * LONGEST]).strip())
+    message = visible(without_secrets(_SPACE.sub(" ", message[: 4 * LONGEST]).strip()))
     if len(message) > LONGEST:
         message = message[: LONGEST - 1] + "…"
     return message or otherwise

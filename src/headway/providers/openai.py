@@ -13,6 +13,7 @@ import msgspec
 
 from headway.core.model import Usage
 from headway.providers.addresses import Versioned
+from headway.providers.growing import Growing
 from headway.providers.sse import (
     DONE,
     Broken,
@@ -88,103 +89,6 @@ class _Data(Shape, gc=False):
 def _counted(usage: dict[str, Any] | None) -> Usage | None:
     """The usage of an object in a stream."""
     return None if usage is None else msgspec.convert(counts(usage), _Counts).counted()
-
-
-# -- objects that come in pieces ----------------------------------------------------------------------------------
-
-#: Said once, or again and again, but never in pieces.
-_NAMES: Final = frozenset({"role", "id", "type", "name", "format"})
-
-
-class Growing:
-    """An object from its deltas: texts are joined, lists appended, objects grow, anything else is the last that was."""
-
-    def __init__(self) -> None:
-        self._fields: dict[str, Any] = {}
-        self._texts: dict[str, list[str]] = {}
-
-    def add(self, delta: dict[str, Any]) -> None:
-        """Take one more piece."""
-        for name, value in delta.items():
-            if value is None:
-                self._fields.setdefault(name, None)
-            elif isinstance(value, str):
-                self._text(name, value)
-            elif isinstance(value, dict):
-                self._grown(name, Growing).add(value)
-            elif isinstance(value, list):
-                self._grown(name, _Calls if name == "tool_calls" else _List).add(value)
-            else:
-                self._texts.pop(name, None)
-                self._fields[name] = value
-
-    def _text(self, name: str, value: str) -> None:
-        pieces = self._texts.get(name)
-        if pieces is None:
-            self._fields[name] = self._texts[name] = [value]
-        elif name not in _NAMES:
-            pieces.append(value)
-        elif value and pieces[0] != value:
-            # A name repeated is the same name; a tool's that differs is its next piece; an id or role is told once.
-            pieces[:] = ["".join(pieces) + value if name == "name" else pieces[0] or value]
-
-    def _grown(self, name: str, kind: Any) -> Any:
-        held = self._fields.get(name)
-        if not isinstance(held, kind):
-            self._texts.pop(name, None)
-            held = self._fields[name] = kind()
-        return held
-
-    def get(self, name: str) -> Any:
-        """One field as it is so far."""
-        return _built(self._fields.get(name))
-
-    def built(self) -> dict[str, Any]:
-        """The object."""
-        return {name: _built(value) for name, value in self._fields.items()}
-
-
-class _List:
-    def __init__(self) -> None:
-        self._items: list[Any] = []
-
-    def add(self, items: list[Any]) -> None:
-        self._items += items
-
-    def built(self) -> list[Any]:
-        return self._items
-
-
-class _Calls:
-    """Tool calls by their numbers. Some servers give every call the same number, or none: a new id is a new call."""
-
-    def __init__(self) -> None:
-        self._calls: list[tuple[int, Growing]] = []
-
-    def add(self, items: list[Any]) -> None:
-        for item in objects(items):
-            self._call(item).add({name: value for name, value in item.items() if name != "index"})
-
-    def _call(self, item: dict[str, Any]) -> Growing:
-        if type(item.get("index")) is int:
-            number = index_of(item)
-        else:
-            number = self._calls[-1][0] if self._calls else 0
-        told = item.get("id")
-        for known, call in reversed(self._calls):
-            if known == number and (not told or call.get("id") in (None, "", told)):
-                return call
-        self._calls.append((number, Growing()))
-        return self._calls[-1][1]
-
-    def built(self) -> list[Any]:
-        return [call.built() for _, call in sorted(self._calls, key=lambda numbered: numbered[0])]
-
-
-def _built(value: Any) -> Any:
-    if isinstance(value, Growing | _List | _Calls):
-        return value.built()
-    return "".join(value) if isinstance(value, list) else value
 
 
 # -- chat completions, and the older completions ------------------------------------------------------------------

@@ -100,6 +100,12 @@ class Scrubber:
                 body = body.replace(form, blot)
         return body
 
+    def beginning(self, body: bytes, longest: int) -> bytes:
+        """The beginning of a body without them. Where it was cut off, a piece of one may stand at its end: that goes too."""
+        if len(body) > longest:
+            body = body[: len(body) - max((_begun(form, body) for _, form, _ in self._forms), default=0)]
+        return self.body(body)[:longest]
+
     def text(self, text: str) -> str:
         """The text without secrets."""
         for form, _, _ in self._forms:
@@ -181,6 +187,16 @@ def secrets_of(environ: Mapping[str, str], keys: Iterable[str] = ()) -> list[str
     return [*keys, *(value for value in named if len(value) >= SHORTEST_VALUE)]
 
 
+def _begun(form: bytes, body: bytes) -> int:
+    """How many bytes at the end of a body are the beginning of a secret that was cut off."""
+    return next((n for n in range(len(form) - 1, 0, -1) if body.endswith(form[:n])), 0)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a header of this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def secrets_in(headers: Mapping[str, str]) -> list[str]:
     """What of the further headers is secret: by their names."""
-    return [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_NAME.search(name)]
+    return [value.removeprefix("Bearer ") for name, value in headers.items() if is_secret_name(name)]

@@ -19,8 +19,13 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDictProxy
 from yarl import URL
+
+from headway.providers.base import mark_unsent
+from headway.providers.reading import LONGEST_FAILURE_READ, beginning_of, rest_of
+from headway.providers.sse import TooLong
 
 #: Idle connections are let go before load balancers do it (60 s and more). Servers that close after five (uvicorn,
 #: Node) close first: `_Line.dropped` looks before a line is used again.
@@ -33,6 +38,8 @@ RESOLVED_S: Final = 60
 PROBE_S: Final = 60
 #: Headers longer than aiohttp's 8 KB are odd, but no reason to lose the answer.
 LONGEST_HEADER: Final = 65_536
+#: Answers of 1xx before the one that counts; aiohttp takes no more than 128 headers each.
+MOST_INTERIM: Final = 32
 #: Up to here one copy is cheaper than one more write.
 SMALL: Final = 65_536
 
@@ -107,12 +114,32 @@ class Reply:
         """Without its parameters."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
-    async def read(self) -> bytes:
-        """The whole body. Its connection is free as soon as it is here, and closed if it does not come."""
+    @property
+    def refused(self) -> bool:
+        """Whether it is no 2xx: its body says why, and the beginning of it is enough."""
+        return not 200 <= self.status < 300
+
+    async def read(self, most: int) -> bytes:
+        """The whole body, or the beginning of a refusal's. Raises `TooLong` above `most` bytes after decompression.
+
+        Its connection is free as soon as the body is here, and closed if not all of it was read.
+        """
         try:
-            return await self.content.read()
+            if self.refused:
+                return await beginning_of(self.content, LONGEST_FAILURE_READ)
+            body = await self.content.readany()
+            if self.content.at_eof() and len(body) <= most:
+                return body
+            self._check_length(most)
+            return await rest_of(self.content, body, most)
         finally:
             self.close()
+
+    def _check_length(self, most: int) -> None:
+        """Spare the reading of what says itself that it is too long."""
+        length = self.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length) > most:
+            raise TooLong(most)
 
     def close(self) -> None:
         """Let go of the connection: to the next request if the answer was read to its end."""
@@ -131,8 +158,12 @@ class Wire:
         self._idle: deque[_Line] = deque()
 
     async def post(self, head: bytes, body: bytes) -> Reply:
-        """Send, and wait for the head of the answer."""
-        line = self._take() or await self._connect()
+        """Send, and wait for the head of the answer. A fault before the first byte left is marked (`base.unsent`)."""
+        try:
+            line = self._take() or await self._connect()
+        except BaseException as fault:
+            mark_unsent(fault)
+            raise
         protocol = line.protocol
         try:
             protocol.set_response_params(
@@ -140,7 +171,11 @@ class Wire:
             )
             _write(protocol, b"%bContent-Length: %d\r\n\r\n" % (head, len(body)), body)
             message, content = await protocol.read()
+            interim = 0
             while message.code < 200:
+                interim += 1
+                if interim > MOST_INTERIM:
+                    raise HttpProcessingError(message="too many interim answers")
                 message, content = await protocol.read()
         except BaseException:
             line.close()
@@ -187,7 +222,9 @@ class Wire:
 def _write(protocol: ResponseHandler, head: bytes, body: bytes) -> None:
     transport = protocol.transport
     if transport is None or transport.is_closing():
-        raise aiohttp.ClientConnectionResetError("the connection is closed")
+        closed = aiohttp.ClientConnectionResetError("the connection is closed")
+        mark_unsent(closed)
+        raise closed
     if len(body) <= SMALL:
         transport.write(head + body)
     else:

@@ -17,6 +17,7 @@ from headway.stores.records import (
     Asked,
     Claimed,
     Event,
+    Family,
     Job,
     Lane,
     Lesson,
@@ -72,6 +73,9 @@ class Store(Protocol):
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
         """Further units, the first of them with index `first`, in one transaction. DuplicateId names a repeated id."""
+
+    def add_families(self, job: int, families: Sequence[Family]) -> None:
+        """The families of the job's units."""
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
         """The job is complete and may run."""
@@ -138,8 +142,15 @@ class Store(Protocol):
     def lanes(self) -> list[Lane]:
         """Every lane that any job ever used."""
 
-    def lessons(self, provider: str, model: str, most: int) -> list[Lesson]:
-        """What units of any job that went there took, those of the newest job first, up to `most`."""
+    def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
+        """The families of units that went there, each with its job's number, the newest job's first."""
+
+    def lessons(
+        self, provider: str, model: str, most: int, routes: Collection[int] | None = None
+    ) -> list[Lesson]:
+        """What units of any job that went there took, those of the newest job first, up to `most`; or only those of
+        some of the routes there.
+        """
 
     def workers(self, job: int) -> list[dict[str, Any]]:
         """Who has worked on the job."""

@@ -7,7 +7,7 @@ import platform
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +27,7 @@ from headway.stores.records import (
     Change,
     Claimed,
     Event,
+    Family,
     Job,
     Lane,
     Lesson,
@@ -107,6 +108,7 @@ class MemoryStore:
         # A job that is not there has none of these.
         self._units: defaultdict[int, list[_Unit]] = defaultdict(list)
         self._routes: defaultdict[int, list[Route]] = defaultdict(list)
+        self._families: defaultdict[int, list[Family]] = defaultdict(list)
         self._uses: dict[int, Use] = {}
         self._events: defaultdict[int, list[Event]] = defaultdict(list)
         self._lanes: dict[str, Lane] = {}
@@ -182,6 +184,9 @@ class MemoryStore:
         assert first == len(self._units[job])
         self._units[job].extend(_Unit(unit) for unit in units)
 
+    def add_families(self, job: int, families: Sequence[Family]) -> None:
+        self._families[job] = list(families)
+
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
         units = self._units[job]
         for place, route in enumerate(self._routes[job]):
@@ -192,7 +197,7 @@ class MemoryStore:
         self._edit(job, state="ready", total=total, serial=serial, models=models, digest=digest)
 
     def forget(self, job: int) -> None:
-        for records in (self._jobs, self._units, self._routes, self._events):
+        for records in (self._jobs, self._units, self._routes, self._families, self._events):
             records.pop(job, None)
         self._workers = [row for row in self._workers if row["job"] != job]
         self._commands = [row for row in self._commands if row[0] != job]
@@ -285,15 +290,28 @@ class MemoryStore:
     def lanes(self) -> list[Lane]:
         return sorted(self._lanes.values(), key=lambda lane: (lane.name, lane.key))
 
-    def lessons(self, provider: str, model: str, most: int) -> list[Lesson]:
+    def _to(self, job: int, provider: str, model: str) -> set[int]:
+        """The routes of a job that lead there."""
+        return {one.id for one in self._routes[job] if (one.provider, one.model) == (provider, model)}
+
+    def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
+        return [
+            (job.id, family)
+            for job in self.jobs()
+            if job.state != "ingesting"
+            for family in self._families[job.id]
+            if family.route in self._to(job.id, provider, model)
+        ]
+
+    def lessons(
+        self, provider: str, model: str, most: int, routes: Collection[int] | None = None
+    ) -> list[Lesson]:
         found: list[Lesson] = []
         for job in self.jobs():
-            routes = {
-                route.id
-                for route in self._routes[job.id]
-                if (route.provider, route.model) == (provider, model)
+            wanted = {
+                route for route in self._to(job.id, provider, model) if routes is None or route in routes
             }
-            units = (unit for unit in self._units[job.id] if unit.new.route in routes)
+            units = (unit for unit in self._units[job.id] if unit.new.route in wanted)
             found += (_lesson(unit) for unit in islice(units, most - len(found)) if _teaches(unit))
         return found
 
@@ -305,7 +323,7 @@ class MemoryStore:
     def unknown(self, job: int) -> list[Unknown]:
         return [
             Unknown(n, unit.new.custom_id, unit.status == "running", unit.lane, unit.sent_utc, unit.new.chars, unit.new.max_tokens,
-                unit.new.route)
+                unit.new.route, unit.new.family)
             for n, unit in enumerate(self._units[job])
             if unit.status in ("assigned", "running")
         ]  # fmt: skip
@@ -386,7 +404,9 @@ class MemoryStore:
                 and not new.serial
                 and unit.status == "pending"
             ):
-                found.append(Pending(n, new.chars, new.max_tokens, new.priority, route, unit.tries))
+                found.append(
+                    Pending(n, new.chars, new.max_tokens, new.priority, route, unit.tries, new.family)
+                )
                 if len(found) == limit:
                     break
         return found
@@ -396,7 +416,7 @@ class MemoryStore:
             (n, unit.new, unit.tries) for n, unit in enumerate(self._units[job]) if unit.status == "pending"
         )
         found = [
-            Pending(n, new.chars, new.max_tokens, new.priority, new.route, tries)
+            Pending(n, new.chars, new.max_tokens, new.priority, new.route, tries, new.family)
             for n, new, tries in waiting
             if n > after and (every or new.serial)
         ]
@@ -455,7 +475,8 @@ class MemoryStore:
         """Before anything is changed: a batch is whole or not at all."""
         job = self._jobs[batch.job]
         ends = [n + batch.counts.get(name, 0) for name, n in job.counts.items()]
-        if min(ends) < 0 or sum(ends) > job.total + len(batch.added):
+        total = sum(ends) if job.state == "ingesting" else job.total + len(batch.added)
+        if min(ends) < 0 or sum(ends) > total:
             raise uncountable(batch.job)
 
     def _apply(self, unit: _Unit, change: Change) -> None:
@@ -566,6 +587,8 @@ def _lesson(unit: _Unit) -> Lesson:
         now.output_tokens or 0,
         now.cached_tokens or 0,
         took_s,
+        unit.new.route,
+        unit.new.family,
     )
 
 

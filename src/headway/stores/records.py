@@ -50,6 +50,20 @@ class Route(msgspec.Struct, frozen=True):
         return f"{self.provider}/{self.model}" if self.model else self.provider
 
 
+class Family(msgspec.Struct, frozen=True):
+    """Units of a route that ask the same thing with other contents (`batch.family`); `number` is theirs within the route.
+
+    `firm`: the shape alone tells them. `rows` is how many there are.
+    """
+
+    route: int
+    number: int
+    shape: int
+    firm: bool
+    rows: int
+    words: tuple[int, ...] = ()
+
+
 class NewUnit(msgspec.Struct, frozen=True, gc=False):
     """A unit as it is taken in. `route` is the number that `add_route` gave."""
 
@@ -62,6 +76,8 @@ class NewUnit(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     serial: bool = False
     metadata: bytes | None = None
+    #: The number of its family within the route; 0: none.
+    family: int = 0
 
 
 class NewJob(msgspec.Struct, frozen=True):
@@ -146,6 +162,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     route: int
     #: Tries in earlier runs.
     attempts: int = 0
+    family: int = 0
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -159,6 +176,9 @@ class Unknown(msgspec.Struct, frozen=True):
     chars: int
     max_tokens: int
     route: int = 0
+    family: int = 0
+    #: What it may cost at the most, where its price is known.
+    most_usd: float | None = None
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -349,6 +369,9 @@ class Lesson(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int
     cached_tokens: int
     took_s: float
+    #: Of its family: the route and the number within it.
+    route: int = 0
+    family: int = 0
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -26,6 +26,7 @@ from headway.stores.records import (
     Attempt,
     Claimed,
     Event,
+    Family,
     Job,
     Lane,
     Lesson,
@@ -50,6 +51,8 @@ from headway.stores.statements import each
 REPAIRS_SINCE: Final = 2
 #: And the one that has notes.
 NOTES_SINCE: Final = 5
+#: The step that made the families of units.
+FAMILIES_SINCE: Final = 7
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
 
@@ -61,7 +64,7 @@ _FORGET_UNITS: Final = (
     "forget_requests", "forget_units",
 )  # fmt: skip
 _FORGET_JOB: Final = (
-    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
+    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
 )  # fmt: skip
 
 
@@ -149,7 +152,7 @@ class SqliteStore:
             return
         placed = zip(units, lanes or [None] * len(units), strict=True)
         rows = [
-            (base + n, unit.custom_id, unit.route, unit.priority, int(unit.serial), unit.chars, unit.max_tokens, lane)
+            (base + n, unit.custom_id, unit.route, unit.priority, int(unit.serial), unit.chars, unit.max_tokens, lane, unit.family)
             for n, (unit, lane) in enumerate(placed)
         ]  # fmt: skip
         each(db, self._sql["add_unit"], rows)
@@ -168,6 +171,16 @@ class SqliteStore:
                 return unit.custom_id
             seen.add(unit.custom_id)
         raise AssertionError("no id occurs twice")
+
+    def add_families(self, job: int, families: Sequence[Family]) -> None:
+        with self._transaction() as db:
+            db.executemany(
+                self._sql["add_family"],
+                [
+                    (one.route, one.number, one.shape, int(one.firm), one.rows, _json(one.words))
+                    for one in families
+                ],
+            )
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
         with self._transaction() as db:
@@ -282,10 +295,23 @@ class SqliteStore:
             for number, key, name, record, view, updated_utc in self._rows("lanes")
         ]
 
-    def lessons(self, provider: str, model: str, most: int) -> list[Lesson]:
+    def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
+        if self._file.version() < FAMILIES_SINCE:
+            return []
+        return [
+            (job, Family(route, number, shape, bool(firm), rows, tuple(msgspec.json.decode(words))))
+            for job, route, number, shape, firm, rows, words in self._rows("families", provider, model)
+        ]
+
+    def lessons(
+        self, provider: str, model: str, most: int, routes: Collection[int] | None = None
+    ) -> list[Lesson]:
+        if self._file.version() < FAMILIES_SINCE:
+            return []
         found: list[Lesson] = []
         for (route,) in self._rows("routes_taken", provider, model):
-            found += (Lesson(*row) for row in self._rows("lessons", route, most - len(found)))
+            if routes is None or route in routes:
+                found += (Lesson(*row) for row in self._rows("lessons", route, most - len(found)))
         return found
 
     def workers(self, job: int) -> list[dict[str, Any]]:
@@ -340,8 +366,8 @@ class SqliteStore:
     def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
         rows = self._rows("next_of_route", route, priority, (job << SHIFT) + after, limit)
         return [
-            Pending(index, chars, max_tokens, priority, route, attempts)
-            for index, chars, max_tokens, priority, attempts in rows
+            Pending(index, chars, max_tokens, priority, route, attempts, family)
+            for index, chars, max_tokens, priority, attempts, family in rows
         ]
 
     def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:

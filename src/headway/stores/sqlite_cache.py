@@ -90,8 +90,8 @@ class SqliteCache:
     def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
         rows = self._rows("leading_of_route", route, priority, (job << SHIFT) + after, limit)
         return [
-            Pending(index, chars, max_tokens, priority, route, attempts)
-            for index, chars, max_tokens, priority, attempts in rows
+            Pending(index, chars, max_tokens, priority, route, attempts, family)
+            for index, chars, max_tokens, priority, attempts, family in rows
         ]
 
     def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:

@@ -10,21 +10,22 @@ import msgspec
 
 from headway.batch.jobs import Input, Progress, find, relatives
 from headway.batch.survey import Load, Survey, To, survey
-from headway.config import Config, ProviderConfig, dotenv_of, key_of
+from headway.config import Config, ProviderConfig, dotenv_of, key_of, key_to_send
+from headway.core.estimate import ENOUGH
 from headway.core.memory import LaneRecord
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Limits
 from headway.errors import ConfigError
 from headway.forecast.figures import Course, Forecast, Known, Way
 from headway.forecast.forecast import forecast
-from headway.forecast.habits import habits_of
+from headway.forecast.habits import Habits, habits_of, habits_of_new
 from headway.stores.base import Store
 from headway.stores.records import Job, Lane, Lesson
+from headway.wiring.families import Teachings
 from headway.wiring.predictions import Prediction
 from headway.wiring.prices import must_be_known, prices_of, required_price
 from headway.wiring.runs import lane_for
 
-#: Units that are read of what a model answered, and how many of them a forecast looks at.
-READ: Final = 20_000
+#: Of the units that a model answered so many are looked at.
 LESSONS: Final = 2_000
 
 _DIMENSIONS: Final = {
@@ -83,7 +84,8 @@ def look_ahead(
     begun = job or elder
     done = {} if begun is None else _done(store, begun, only_failed=only_failed)
     seen = survey(config, source, skip_bad=skip_bad, progress=progress, check=check, done=done)
-    told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way)
+    same = [] if begun is None else [begun.id]
+    told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way, same)
     return Ahead(seen, _with_elder(_with_caps(config, told), seen, elder), job)
 
 
@@ -133,8 +135,9 @@ class _Keys:
 
     def of(self, provider: str) -> str | None:
         if provider not in self._known:
+            look_up = key_of if self._optional else key_to_send
             try:
-                self._known[provider] = key_of(self._config.providers[provider], self._environ, self._dotenv)
+                self._known[provider] = look_up(self._config.providers[provider], self._environ, self._dotenv)
             except ConfigError:
                 if not self._optional:
                     raise
@@ -148,12 +151,14 @@ class _Lanes:
     def __init__(self, config: Config, store: Store, keys: _Keys, what_if: WhatIf) -> None:
         self._config, self._store, self._keys, self._what_if = config, store, keys, what_if
         self._recorded = store.lanes()
+        self._teachings: dict[To, Teachings] = {}
         #: Where there are no records there is no salt, and nothing to look up with it.
         self._salt = store.salt() if self._recorded else b""
         self._utc = time.time()
         self._starts = store.starts_since(self._utc - _memory_s(config)) if self._recorded else []
 
-    def forecast(self, loads: list[Load], way: Way) -> Forecast:
+    def forecast(self, loads: list[Load], way: Way, same: list[int]) -> Forecast:
+        """`same` are the jobs of the same rows."""
         lanes: dict[str, Known] = {}
         courses = []
         prices = prices_of(self._config, [(load.provider, load.model) for load in loads])
@@ -161,10 +166,20 @@ class _Lanes:
             provider = self._config.providers[load.provider]
             known = self._known(provider, load.model)
             lanes.setdefault(known.spec.key, known)
-            habits = habits_of(_thinned(self._store.lessons(load.provider, load.model, READ)))
+            habits = self._habits(load, same)
             price = prices[load.provider, load.model]
             courses.append(Course(known.spec.key, price, habits, f"{load.provider}/{load.model}"))
         return forecast(loads, courses, lanes, way, utc=self._utc)
+
+    def _habits(self, load: Load, same: list[int]) -> Habits:
+        """What answers to such requests were like; where none was seen, what is known of the model."""
+        to = (load.provider, load.model)
+        if to not in self._teachings:
+            self._teachings[to] = Teachings(self._store, *to)
+        own = self._teachings[to].like(load.family, same)
+        if len(own) >= ENOUGH:
+            return habits_of(_thinned(own), load.requests)
+        return habits_of_new(_thinned(self._teachings[to].all()))
 
     def _known(self, provider: ProviderConfig, model: str) -> Known:
         key = self._keys.of(provider.name)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from headway.config import Config
-from headway.core.model import Price, Usage
+from headway.core.estimate import ENOUGH
+from headway.core.model import Price
 from headway.engine.source import at_the_most
-from headway.forecast.habits import Habits, habits_of
+from headway.forecast.habits import Habits, habits_of, habits_of_new
 from headway.stores.base import Store
 from headway.stores.records import Job, Pending
-from headway.wiring.forecasts import READ
+from headway.wiring.families import Teachings, open_output
 from headway.wiring.prices import prices_of
 
 #: Units are read in so many stretches of so many, evenly over the rest: all of it up to 100,000.
@@ -26,10 +27,7 @@ def enough_usd(config: Config, store: Store, job: Job) -> float:
     as long as they may well be, and what has to be set aside for the last request.
     """
     prices = _prices(config, store, job)
-    habits = {
-        route.id: habits_of(store.lessons(route.provider, route.model, READ))
-        for route in store.routes(job.id)
-    }
+    learned = _Learned(store, job)
     mean_usd = job.cost_usd / job.good if job.good else 0.0  # Of functions, which tell their cost afterwards.
     seen, rest_usd, largest_usd = 0, 0.0, 0.0
     for unit in _rest(store, job):
@@ -38,11 +36,32 @@ def enough_usd(config: Config, store: Store, job: Job) -> float:
         if price is None:
             rest_usd += mean_usd
             continue
-        most_usd = at_the_most(price, unit)
-        rest_usd += min(most_usd, _likely_usd(price, habits[unit.route], unit))
+        habits, open_tokens = learned.of(unit)
+        most_usd = at_the_most(price, unit, open_tokens)
+        rest_usd += min(most_usd, _likely_usd(price, habits, unit))
         largest_usd = max(largest_usd, most_usd)
     share = (job.total - job.good) / seen if seen else 1.0  # Those that failed run again, too.
     return job.cost_usd + job.unsure_usd + MARGIN * rest_usd * share + largest_usd
+
+
+class _Learned:
+    """What is known of the answers to each of a job's families, and how much is set aside where nothing limits them."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._job = job.id
+        self._teachings = {
+            route.id: Teachings(store, route.provider, route.model) for route in store.routes(job.id)
+        }
+        self._known: dict[tuple[int, int], tuple[Habits, float]] = {}
+
+    def of(self, unit: Pending) -> tuple[Habits, float]:
+        place = (unit.route, unit.family)
+        if place not in self._known:
+            teachings = self._teachings[unit.route]
+            own = teachings.like(teachings.of_job(self._job).get(place), [self._job])
+            habits = habits_of(own) if len(own) >= ENOUGH else habits_of_new(teachings.all())
+            self._known[place] = (habits, open_output(own))
+        return self._known[place]
 
 
 def _prices(config: Config, store: Store, job: Job) -> dict[int, Price | None]:
@@ -54,8 +73,7 @@ def _prices(config: Config, store: Store, job: Job) -> dict[int, Price | None]:
 def _likely_usd(price: Price, habits: Habits, unit: Pending) -> float:
     """What a unit costs where its answer is long."""
     more_in, more_out, _ = habits.minds["high"]
-    drawn = habits.draw(unit.chars, unit.max_tokens, (more_in, more_out, 1.0), lambda: 0.5)
-    return price.cost(Usage(drawn.input_tokens, drawn.output_tokens))
+    return price.cost(habits.mean(unit.chars, unit.max_tokens, (more_in, more_out, 1.0)))
 
 
 def _rest(store: Store, job: Job) -> Iterator[Pending]:

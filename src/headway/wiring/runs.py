@@ -16,7 +16,7 @@ import msgspec
 from headway.batch.output import Order, OutputFile, claim
 from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
-from headway.config import Config, ProviderConfig, dotenv_of, key_of, keys_of, lane_key
+from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, lane_key
 from headway.core.model import LaneSpec, Price, Purse
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
@@ -33,6 +33,7 @@ from headway.providers.profiles import profile_for
 from headway.providers.secrecy import Scrubber, secrets_of
 from headway.stores.base import Store
 from headway.stores.records import Event, Job, Unknown
+from headway.wiring.families import reserves
 from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
 from headway.wiring.places import folder_of, store_at
 from headway.wiring.predictions import Prediction, taken_up
@@ -94,6 +95,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
     prices, later = _prices(config, store, job)
     lanes, routes, checks = _lanes(config, store, job, environ, prices)
     line = unpriced_line(config, prices)
+    outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
     run = config.run
     return Plan(
         job=job,
@@ -110,7 +112,8 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         delay_s=flags.delay_s,
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
-        remarks=(line,) if line else (),
+        remarks=(*([line] if line else []), *aside),
+        outputs=outputs,
         checks=checks,
         later_prices=later,
         cache=_cache_use(config, store, job),
@@ -190,7 +193,7 @@ def _lanes(
                 f"job '{job.name}' needs the provider '{route.provider}', which is not configured any more",
                 hint=f"add [providers.{route.provider}] to headway.toml",
             )
-        key = key_of(provider, environ, dotenv)
+        key = key_to_send(provider, environ, dotenv)
         spec, name = lane_for(config, provider, route.model, key, salt)
         lane = spec.key
         if provider.name not in adapters:
@@ -262,6 +265,7 @@ def adapter_of(provider: ProviderConfig, key: str, secrets: Iterable[str] = ()) 
             profile=provider.profile or "",
             api_version=provider.api_version or "",
             region=provider.region or "",
+            max_answer_bytes=provider.max_answer_bytes,
             secrets=secrets,
         )
     except ConfigError as error:
@@ -273,7 +277,7 @@ def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, st
     dotenv = dotenv_of(config)
 
     def check(provider: str, model: str) -> None:
-        key_of(config.providers[provider], environ, dotenv)
+        key_to_send(config.providers[provider], environ, dotenv)
         check_workers(config, config.providers[provider])
         if must_be_known(config, provider, model):
             required_price(config, provider, model)

@@ -19,8 +19,19 @@ SELECT id FROM routes WHERE job = ? AND provider = ? AND model = ?;
 UPDATE routes SET priorities = ? WHERE id = ?;
 
 -- name: add_unit
-INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, status)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?8 IS NULL THEN 'pending' ELSE 'assigned' END);
+INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, lane, family, status)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, CASE WHEN ?8 IS NULL THEN 'pending' ELSE 'assigned' END);
+
+-- name: add_family
+INSERT OR REPLACE INTO families (route, number, shape, firm, "rows", words) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: families
+SELECT routes.job, families.route, number, shape, firm, "rows", words FROM families
+JOIN routes ON routes.id = families.route JOIN jobs ON jobs.id = routes.job
+WHERE provider = ? AND model = ? AND jobs.state <> 'ingesting' ORDER BY families.route DESC, number LIMIT 2000;
+
+-- name: forget_families
+DELETE FROM families WHERE route IN (SELECT id FROM routes WHERE job = ?);
 
 -- name: add_request
 INSERT INTO requests (uid, path, body, metadata) VALUES (?1, ?2, ?3, ?4);
@@ -103,12 +114,12 @@ SELECT uid & 4294967295 FROM units WHERE job = ? AND custom_id = ?;
 SELECT route, count(*) FROM units WHERE uid BETWEEN ? AND ? AND status = 'pending' GROUP BY route;
 
 -- name: next_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, attempts FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, attempts, family FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
 ORDER BY uid LIMIT ?;
 
 -- name: next_serial
-SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
 WHERE uid > ? AND uid <= ? AND status = 'pending' AND (serial = 1 OR ?)
 ORDER BY uid LIMIT ?;
 
@@ -120,7 +131,7 @@ SELECT uid & 4294967295, path, body FROM requests WHERE uid IN (SELECT value FRO
 
 -- name: unknown_outcomes
 SELECT uid & 4294967295, custom_id, status, lane, CASE status WHEN 'running' THEN started_utc END, chars,
-    max_tokens, route
+    max_tokens, route, family
 FROM units
 WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running') ORDER BY uid;
 
@@ -353,7 +364,8 @@ WHERE routes.provider = ? AND routes.model = ? AND jobs.succeeded > 0 ORDER BY r
 
 -- name: lessons
 -- The inner limit bounds what is read where most of a route still waits.
-SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0), finished_utc - started_utc
+SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0), finished_utc - started_utc, route,
+    family
 FROM (SELECT * FROM units WHERE route = ? LIMIT ?)
 WHERE status = 'succeeded' AND input_tokens IS NOT NULL AND finished_utc >= started_utc;
 
@@ -434,13 +446,13 @@ WHERE uid BETWEEN ? AND ? AND status = 'pending'
 GROUP BY route;
 
 -- name: leading_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, attempts FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, attempts, family FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
     AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
 ORDER BY uid LIMIT ?;
 
 -- name: leading_serial
-SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
 WHERE uid > ? AND uid <= ? AND status = 'pending' AND (serial = 1 OR ?)
     AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
 ORDER BY uid LIMIT ?;

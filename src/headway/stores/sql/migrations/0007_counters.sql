@@ -36,7 +36,8 @@ CREATE TABLE jobs_counted (
     repeated_tokens INTEGER NOT NULL DEFAULT 0,
     unsure INTEGER NOT NULL DEFAULT 0,
     unsure_usd REAL NOT NULL DEFAULT 0,
-    CHECK (succeeded + failed + timed_out + cached + skipped + cancelled <= total)
+    -- While a job takes in units its total is not known, and some may have their answer from an earlier job already.
+    CHECK (state = 'ingesting' OR succeeded + failed + timed_out + cached + skipped + cancelled <= total)
 );
 
 INSERT INTO jobs_counted

@@ -1,0 +1,54 @@
+"""What a callable raised, in a form that results can hold.
+
+Results, `CallsFailed` and futures hold `Exception`s. Whatever else a callable raises (`SystemExit`, a `KeyboardInterrupt` of its
+own, the panic of an extension module) is wrapped in a `RuntimeError` whose `__cause__` it is. An exception that a signal handler
+raised while the callable ran is not the callable's: it goes on to the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from headway.api.signals import from_signal
+from headway.providers.messages import said
+
+#: They steer generators, coroutines and tasks: raised again from one of those they would be taken for that.
+_CONTROL_FLOW: Final = (GeneratorExit, asyncio.CancelledError)
+#: How our notes begin.
+_NOTE: Final = "headway: "
+
+
+def as_exception(error: BaseException) -> Exception:
+    """The exception itself, or one that stands for it. Raises it again where a signal handler raised it."""
+    if isinstance(error, Exception):
+        return error
+    if from_signal(error):
+        raise error
+    return wrapped(error, "the callable")
+
+
+def wrapped(error: BaseException, who: str) -> RuntimeError:
+    """An exception that stands for another."""
+    made = RuntimeError(f"{who} raised {said(error)}")
+    made.__cause__ = error
+    return made
+
+
+def to_raise(error: BaseException, who: str) -> BaseException:
+    """What is raised to the caller for an exception of his own code: that one, unless it would steer our coroutines."""
+    return wrapped(error, who) if isinstance(error, _CONTROL_FLOW) else error
+
+
+def called_off(error: BaseException) -> bool:
+    """Whether it is a cancellation of the running task, and not an exception that the code in it raised."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def note(error: BaseException, text: str) -> None:
+    """Add a note for tracebacks, once. An exception that takes none stays as it is."""
+    with suppress(Exception):
+        if not any(str(each).startswith(_NOTE) for each in getattr(error, "__notes__", ())):
+            error.add_note(_NOTE + text)

@@ -1,0 +1,225 @@
+"""Which requests ask the same thing of a model: the same template, schema and parameters, with other contents.
+
+What a model answers, and how long that is, depends on what it is asked. So everything that is learned of answers is
+learned by family. A family is known by two things:
+
+- its *shape*: a hash of where the request goes, its parameters, its system prompt and its schema. `max_tokens` counts
+  by its order of magnitude. What only names a request (`user`, `seed`, `metadata`) does not count.
+- its *words*: the pairs of neighbouring words that most of its texts share. They are the template, whatever stands
+  between them. Where `--prompt` gives the template itself, that is part of the shape and no words are needed.
+
+Two families of one shape are the same where their words mostly are. Texts that share nothing have no words: such a
+family is like no other, since nothing tells essays from yes-or-no questions then. Only a few texts are looked at
+closely, so that a long file costs no more than a short one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from random import Random
+from typing import Any, Final
+from zlib import crc32
+
+import msgspec
+
+from headway.stores.records import Family
+
+#: Texts of a family that are looked at, and how much of each.
+SAMPLED: Final = 48
+LONGEST: Final = 4_000
+#: A pair of words that this share of the texts have belongs to the template.
+SHARED: Final = 0.8
+#: Pairs that are kept of a family: those with the smallest hashes, so that two families keep the same ones.
+KEPT: Final = 256
+#: Families whose words overlap by this share are one.
+ALIKE: Final = 0.6
+#: Fewer texts than this share words by chance.
+FEW: Final = 8
+#: Shapes that are told apart within a route: more of them are one a row.
+MOST: Final = 64
+#: A system prompt this long says what is asked; a shorter one ("You are a helpful assistant.") may go with anything.
+TELLING: Final = 200
+
+#: What names a request and does not change its answer.
+_NAMES: Final = frozenset(
+    ("model", "user", "metadata", "seed", "stream", "stream_options", "store", "service_tier", "safety_identifier",
+     "prompt_cache_key")
+)  # fmt: skip
+_SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
+_INSTRUCTING: Final = frozenset(("system", "developer"))
+#: A body with one of these is told what its answer looks like.
+_FORMS: Final = ("response_format", "text", "output_config", "toolConfig", "tools")
+_MOST_SHAPES: Final = 4_096
+_NUMBER: Final = re.compile(r"\d+")
+
+_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Kin(msgspec.Struct, frozen=True, gc=False):
+    """What of a request tells its family: its shape, whether that alone tells it, and the text that may tell the rest."""
+
+    shape: int = 0
+    firm: bool = True
+    text: str = ""
+
+
+#: Of what is no request to a model: a function's payload.
+NO_KIN: Final = Kin()
+_shapes: dict[bytes, int] = {}
+
+
+def kin_of(path: str, body: Mapping[str, Any], limits: Sequence[str], most: float, *, templated: bool) -> Kin:
+    """What tells the family of a request. `limits` are the names of its limit on the answer, and `most` is that limit.
+
+    `templated`: a template that is known made its texts, so they do not count.
+    """
+    settings = {name: _without(value, limits) for name, value in body.items() if name not in _NAMES}
+    for name in limits:
+        settings.pop(name, None)
+    contents = next(
+        (settings.pop(name) for name in ("messages", "contents", "input") if name in settings), None
+    )
+    roles, instructions, text = _parts(contents)
+    if templated:
+        settings = {name: value for name, value in settings.items() if name not in _SYSTEM}
+        instructions = text = ""
+    shape = _shape(_encode([path, settings, roles, instructions, int(most).bit_length()]))
+    told = instructions or next((_text(settings[name]) for name in _SYSTEM if name in settings), "")
+    if len(told) >= TELLING:
+        text = f"{told}\n{text}"
+    firm = templated or any(name in settings for name in _FORMS)
+    return Kin(shape, firm, text)
+
+
+def _shape(encoded: bytes) -> int:
+    shape = _shapes.get(encoded)
+    if shape is None:
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
+        shape = _shapes[encoded] = int.from_bytes(blake2b(encoded, digest_size=7).digest(), "big")
+    return shape
+
+
+def _without(value: Any, limits: Sequence[str]) -> Any:
+    """Settings that stand in an object of their own, without the limit."""
+    if limits and type(value) is dict and any(name in value for name in limits):
+        return {name: one for name, one in value.items() if name not in limits}
+    return value
+
+
+def _parts(contents: object) -> tuple[list[str], str, str]:
+    """The roles that occur, what instructs, and the last text that somebody said."""
+    if type(contents) is not list:
+        return [], "", contents if type(contents) is str else ""
+    roles: set[str] = set()
+    instructions, text = "", ""
+    for message in contents:
+        if type(message) is not dict:
+            continue
+        role = str(message.get("role", "user"))
+        roles.add(role)
+        said = _text(message.get("content") or message.get("parts"))
+        if role in _INSTRUCTING:
+            instructions += said
+        elif role == "user" and said:
+            text = said
+    return sorted(roles), instructions, text
+
+
+def _text(content: object) -> str:
+    """Every text of a message's content."""
+    if type(content) is str:
+        return content
+    if type(content) is dict:
+        return _text(content.get("text") or content.get("parts"))
+    if type(content) is list:
+        return "\n".join(filter(None, map(_text, content)))
+    return ""
+
+
+class Families:
+    """The families of one input, as its rows come by. `template` is what `--prompt` and `--system` say."""
+
+    def __init__(self, template: str = "") -> None:
+        self._template = crc32(template.encode()) if template else 0
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._made: dict[tuple[int, int], _Sample] = {}
+        self._count: Counter[int] = Counter()
+
+    def number(self, route: int, kin: Kin) -> int:
+        """The number of a request's family within its route, from 1 on; 0: there are too many."""
+        shape = kin.shape ^ self._template
+        number = self._numbers.get((route, shape))
+        if number is None:
+            if self._count[route] >= MOST:
+                return 0
+            self._count[route] += 1
+            number = self._numbers[route, shape] = self._count[route]
+            self._made[route, number] = _Sample(shape, kin.firm)
+        self._made[route, number].add(kin.text)
+        return number
+
+    def found(self) -> list[Family]:
+        """All of them."""
+        return [sample.family(*place) for place, sample in self._made.items()]
+
+
+class _Sample:
+    """Some texts of a family, a fair choice of all that came by."""
+
+    __slots__ = ("_chance", "_firm", "_rows", "_shape", "_texts")
+
+    def __init__(self, shape: int, firm: bool) -> None:
+        self._shape, self._firm = shape, firm
+        self._rows = 0
+        self._texts: list[str] = []
+        self._chance = Random(0).random
+
+    def add(self, text: str) -> None:
+        place = self._rows
+        self._rows += 1
+        if place >= SAMPLED:
+            place = int(self._chance() * self._rows)
+        if place < SAMPLED:
+            self._texts[place : place + 1] = [text[:LONGEST]]
+
+    def family(self, route: int, number: int) -> Family:
+        return Family(route, number, self._shape, self._firm, self._rows, words_of(self._texts))
+
+
+def words_of(texts: Sequence[str]) -> tuple[int, ...]:
+    """The hashes of the word pairs that most of these texts share."""
+    counts = Counter(pair for text in texts for pair in _pairs(text))
+    needed = max(1.0, SHARED * len(texts))
+    return tuple(sorted(pair for pair, count in counts.items() if count >= needed)[:KEPT])
+
+
+def _pairs(text: str) -> set[int]:
+    """Neighbouring words, with the beginning and the end of the text; numbers are all alike."""
+    if not text:
+        return set()
+    words = ["", *_NUMBER.sub("#", text.lower()).split(), ""]
+    return {crc32(f"{one} {other}".encode()) for one, other in pairwise(words)}
+
+
+def alike(one: Family, other: Family) -> bool:
+    """Whether answers to one tell what answers to the other will be like."""
+    if one.shape != other.shape:
+        return False
+    if one.firm and other.firm:
+        return True
+    ours, theirs = set(one.words), set(other.words)
+    cut = min([max(words) for words in (ours, theirs) if len(words) == KEPT], default=1 << 32)
+    ours, theirs = {word for word in ours if word <= cut}, {word for word in theirs if word <= cut}
+    if not ours or not theirs:
+        return False
+    common = len(ours & theirs)
+    if (one.rows < FEW) != (
+        other.rows < FEW
+    ):  # The few share more than the template: what many share must be in it.
+        return common >= ALIKE * len(theirs if one.rows < FEW else ours)
+    return common >= ALIKE * len(ours | theirs)

@@ -1,0 +1,202 @@
+"""Keys under `headway.httpx_client()`: they follow no redirect to another origin, and no plain http to another machine."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from tests.providers.wire import Call, completion, http, serving
+
+import headway
+from headway.errors import ConfigError, UsageError
+
+SECRET = "sk-follow-0123456789abcdef"
+HEADERS = {
+    "Authorization": f"Bearer {SECRET}",
+    "x-api-key": SECRET,
+    "api-key": SECRET,
+    "x-goog-api-key": SECRET,
+    "X-Amz-Security-Token": SECRET,
+    "Cookie": f"session={SECRET}",
+    "anthropic-version": "2023-06-01",
+}
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+LIBRARIES = pytest.mark.parametrize("library", ["httpx2", "httpx"])
+
+
+async def post(sync: bool, library: Any, url: str, **more: Any) -> Any:
+    """One request by a client of ours, with cookies of its own."""
+    settings = {"cookies": {"session": SECRET}, "library": library}
+
+    def in_a_thread() -> Any:
+        with headway.httpx_client(sync=True, **settings) as client:
+            return client.post(url, json=BODY, **more)
+
+    if sync:
+        return await asyncio.to_thread(in_a_thread)
+    async with headway.httpx_client(**settings) as client:
+        return await client.post(url, json=BODY, **more)
+
+
+def redirect(to: str, status: int = 307) -> bytes:
+    return http(b"", status, location=to)
+
+
+def seen(call: Call) -> str:
+    return f"{call.line}\n{call.headers}\n{call.body!r}"
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("status", [302, 307, 308])
+async def test_no_key_follows_a_redirect_to_another_origin(sync: bool, library: Any, status: int) -> None:
+    async with serving(http(completion())) as other:
+        target = f"{other.url}/v1/chat/completions?key={SECRET}&sig=theirs"
+        async with serving(redirect(target, status)) as home:
+            url = f"{home.url}/v1/chat/completions?key={SECRET}"
+            answer = await post(sync, library, url, headers=HEADERS)
+    assert answer.status_code == 200
+    assert SECRET in seen(home.calls[0])
+    assert SECRET not in seen(other.calls[0])
+    assert other.calls[0].path == "/v1/chat/completions?sig=theirs"
+    assert other.calls[0].headers["anthropic-version"] == "2023-06-01"
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+async def test_keys_follow_a_redirect_within_an_origin(sync: bool, library: Any) -> None:
+    async def script(call: Call) -> None:
+        moved = call.path.startswith("/old")
+        await call.write(redirect(f"/v1/chat/completions?key={SECRET}") if moved else http(completion()))
+
+    async with serving(script) as home:
+        answer = await post(sync, library, f"{home.url}/old", headers=HEADERS)
+    assert answer.status_code == 200
+    call = home.calls[1]
+    assert [call.headers[name] for name in ("authorization", "x-api-key")] == [f"Bearer {SECRET}", SECRET]
+    assert call.path.endswith(f"?key={SECRET}")
+
+
+async def test_a_key_does_not_come_back_by_a_detour() -> None:
+    async with (
+        serving(http(completion())) as third,
+        serving(redirect(f"{third.url}/v1/chat/completions")) as second,
+        serving(redirect(f"{second.url}/v1/chat/completions")) as first,
+    ):
+        await post(False, "httpx2", f"{first.url}/v1/chat/completions", headers=HEADERS)
+    assert SECRET not in seen(second.calls[0]) + seen(third.calls[0])
+
+
+async def test_an_sdk_that_is_redirected_keeps_its_key_at_home() -> None:
+    async with (
+        serving(http(completion("there"))) as other,
+        serving(redirect(f"{other.url}/v1/chat/completions")) as home,
+        openai.AsyncOpenAI(
+            api_key=SECRET, base_url=f"{home.url}/v1", http_client=headway.httpx_client(), max_retries=0
+        ) as client,
+    ):
+        answer = await client.chat.completions.create(**BODY)  # type: ignore[call-overload]
+    assert answer.choices[0].message.content == "there"
+    assert SECRET not in seen(other.calls[0])
+
+
+async def test_a_transport_of_ones_own_client_does_the_same() -> None:
+    async with (
+        serving(http(completion())) as other,
+        serving(redirect(f"{other.url}/v1/chat/completions")) as home,
+        httpx2.AsyncClient(transport=headway.httpx_transport(), follow_redirects=True) as client,
+    ):
+        await client.post(f"{home.url}/v1/chat/completions", json=BODY, headers=HEADERS)
+    assert SECRET not in seen(other.calls[0])
+
+
+# -- plain http ---------------------------------------------------------------------------------------------------
+
+#: Reserved for documentation (RFC 5737): nothing is ever there, and nothing must be sent.
+ELSEWHERE = "http://192.0.2.7:8000/v1/chat/completions"
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("name", ["Authorization", "x-api-key", "api-key", "x-goog-api-key"])
+async def test_a_key_over_plain_http_to_another_machine_is_refused(
+    sync: bool, library: Any, name: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await post(sync, library, ELSEWHERE, headers={name: HEADERS[name]})
+    text = f"{caught.value.message} {caught.value.hint}"
+    assert "a key would be sent to http://192.0.2.7:8000 without encryption" in text
+    assert "insecure_http=True" in text
+    assert SECRET not in text
+
+
+@pytest.mark.parametrize(
+    "host", ["10.0.0.5", "192.168.1.2", "gpu-box", "localhost.example.com", "127.0.0.1.nip.io"]
+)
+async def test_private_addresses_are_other_machines(host: str) -> None:
+    with pytest.raises(ConfigError):
+        await post(False, "httpx2", f"http://{host}/v1/chat/completions", headers={"x-api-key": SECRET})
+
+
+async def test_a_key_in_the_query_is_one_too() -> None:
+    with pytest.raises(ConfigError) as caught:
+        await post(False, "httpx2", f"{ELSEWHERE}?key={SECRET}")
+    assert SECRET not in str(caught.value)
+
+
+class Answered(httpx2.AsyncBaseTransport):
+    """Nothing leaves this machine."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, json=completion())
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "settings"),
+    [
+        (ELSEWHERE, HEADERS, {"insecure_http": True}),
+        (ELSEWHERE, {}, {}),
+        (ELSEWHERE, {"Authorization": "Bearer "}, {}),
+        (ELSEWHERE, {"Idempotency-Key": "1", "x-other": "a"}, {}),
+        (ELSEWHERE.replace("http:", "https:"), HEADERS, {}),
+        ("http://localhost:8000/v1/chat/completions", HEADERS, {}),
+        ("http://api.localhost/v1/chat/completions", HEADERS, {}),
+        ("http://127.3.2.1/v1/chat/completions", HEADERS, {}),
+        ("http://[::1]:8000/v1/chat/completions", HEADERS, {}),
+    ],
+)
+async def test_what_is_allowed(url: str, headers: dict[str, str], settings: dict[str, Any]) -> None:
+    transport = headway.httpx_transport(inner=Answered(), **settings)
+    async with httpx2.AsyncClient(transport=transport) as client:
+        assert (await client.post(url, json=BODY, headers=headers)).status_code == 200
+
+
+async def test_a_redirect_to_plain_http_is_followed_without_the_key() -> None:
+    class Redirecting(Answered):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if request.url.scheme == "https":
+                return httpx2.Response(307, headers={"location": ELSEWHERE})
+            assert SECRET not in str(request.headers.raw)
+            return await super().handle_async_request(request)
+
+    transport = headway.httpx_transport(inner=Redirecting())
+    async with httpx2.AsyncClient(transport=transport, follow_redirects=True) as client:
+        answer = await client.post(ELSEWHERE.replace("http:", "https:"), json=BODY, headers=HEADERS)
+    assert answer.status_code == 200
+
+
+async def test_an_sdk_passes_the_error_on() -> None:
+    client = openai.AsyncOpenAI(
+        api_key=SECRET, base_url="http://192.0.2.7/v1", http_client=headway.httpx_client(), max_retries=0
+    )
+    async with client:
+        with pytest.raises(ConfigError, match="without encryption"):
+            await client.chat.completions.create(**BODY)  # type: ignore[call-overload]
+
+
+def test_insecure_http_is_a_truth_value() -> None:
+    with pytest.raises(UsageError, match="insecure_http"):
+        headway.httpx_client(insecure_http="yes")  # type: ignore[call-overload]

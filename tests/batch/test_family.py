@@ -1,0 +1,132 @@
+"""Which requests ask the same thing: the same template, schema and parameters, with other contents."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from headway.batch.family import FEW, MOST, Families, alike, kin_of
+from headway.stores.records import Family
+
+WORDS = (
+    "river",
+    "stone",
+    "table",
+    "garden",
+    "silver",
+    "window",
+    "market",
+    "honest",
+    "purple",
+    "engine",
+    "winter",
+)
+
+
+def topic(chance: Random) -> str:
+    return " ".join(chance.choices(WORDS, k=chance.randint(1, 5)))
+
+
+def family(template: str, rows: int = 100, seed: int = 1, **settings: Any) -> Family:
+    chance, families = Random(seed), Families()
+    for number in range(rows):
+        text = template.format(topic=topic(chance), number=number)
+        body = {
+            "model": "m",
+            "user": f"u{number}",
+            "messages": [*settings.get("before", []), {"role": "user", "content": text}],
+        }
+        body |= {name: value for name, value in settings.items() if name != "before"}
+        most = settings.get("max_tokens", 0)
+        families.number(1, kin_of("/v1/chat/completions", body, ("max_tokens",), most, templated=False))
+    [found] = families.found()
+    return found
+
+
+ESSAY = "Write an essay about {topic}"
+YES = "Is {topic} a good thing? Answer yes or no."
+FREE = "{topic}"
+GENERIC = [{"role": "system", "content": "You are a helpful assistant."}]
+TELLING = [{"role": "system", "content": "Rate how polite the text is. " * 10}]
+
+
+@pytest.mark.parametrize("rows", [1, 3, FEW, 40, 500])
+@pytest.mark.parametrize("template", [ESSAY, YES, "{number}: {topic} in one word", "Translate: {topic}"])
+def test_the_same_template_is_one_family_whatever_the_contents(template: str, rows: int) -> None:
+    before, now = family(template, 300), family(template, rows, seed=2)
+    assert alike(now, before)
+    assert alike(before, now)
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+def test_another_template_is_another_family(rows: int) -> None:
+    assert not alike(family(YES, rows), family(ESSAY))
+    assert not alike(family(ESSAY, rows), family(YES))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"temperature": 1.0},
+        {"max_tokens": 900},
+        {"before": GENERIC},
+        {"response_format": {"type": "json_object"}},
+    ],
+)
+def test_other_parameters_are_another_family(changed: dict[str, Any]) -> None:
+    assert not alike(family(ESSAY, **changed), family(ESSAY))
+
+
+def test_what_only_names_a_request_and_a_slightly_other_limit_are_the_same() -> None:
+    assert alike(family(ESSAY, seed=3, max_tokens=300), family(ESSAY, max_tokens=400, metadata={"a": "b"}))
+
+
+def test_texts_that_share_nothing_are_like_no_others() -> None:
+    """Nothing tells free questions from free essays, and "You are a helpful assistant" does not either."""
+    assert family(FREE).words == ()
+    assert not alike(family(FREE), family(FREE, seed=2))
+    assert not alike(family(FREE, before=GENERIC), family(FREE, seed=2, before=GENERIC))
+
+
+def test_a_schema_or_a_telling_system_prompt_makes_them_one() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    assert alike(family(FREE, response_format=schema), family(FREE, seed=2, response_format=schema))
+    assert alike(family(FREE, before=TELLING), family(FREE, seed=2, before=TELLING))
+
+
+def test_a_template_that_is_known_needs_no_words() -> None:
+    def of_table(template: str, text: str) -> Family:
+        families = Families(template)
+        body = {"messages": [{"role": "system", "content": text}, {"role": "user", "content": text}]}
+        families.number(1, kin_of("/p", body, (), 0.0, templated=True))
+        return families.found()[0]
+
+    assert alike(of_table("{{a}}", "one"), of_table("{{a}}", "two words"))
+    assert not alike(of_table("{{a}}", "one"), of_table("{{a}}?", "one"))
+
+
+def test_a_file_with_a_shape_a_row_has_no_families_beyond_a_number() -> None:
+    families = Families()
+    numbers = [
+        families.number(1, kin_of("/p", {"temperature": n / 100}, (), 0.0, templated=False))
+        for n in range(MOST + 9)
+    ]
+    assert numbers == [*range(1, MOST + 1), *[0] * 9]
+    assert len(families.found()) == MOST
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"contents": [{"role": "user", "parts": [{"text": "Say it: one"}]}], "generationConfig": {"maxOutputTokens": 300}},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Say it: one"}]}], "system": "x"},
+        {"input": "Say it: one"},
+        {"messages": [{"role": "user"}, "odd"], "input": None},
+    ],
+)  # fmt: skip
+def test_every_form_of_request_has_a_family(body: dict[str, Any]) -> None:
+    kin = kin_of("/p", body, ("maxOutputTokens",), 300, templated=False)
+    assert kin.shape
+    assert kin.text in ("Say it: one", "")

@@ -1,0 +1,92 @@
+"""Escape sequences in answers, errors, reasons and names reach neither a terminal nor a log (DESIGN §9)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
+#: What a program that is attacked would pass on.
+HARM = ("\x1b", "\x07", "\x9b", "\u202e")
+WORK = f"""
+import headway
+from pathlib import Path
+EVIL = {EVIL!r}
+def work(unit, context):
+    context.message("assistant", EVIL)
+    print(EVIL)
+    if unit == "bad":
+        raise KeyError(EVIL)
+    if unit == "held" and not Path("met").exists():
+        Path("met").touch()
+        raise headway.RateLimited(retry_after=0.2, reason=EVIL)
+    return EVIL
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "deeds.py").write_text(WORK)
+    (tmp_path / "headway.toml").write_text(
+        '[providers.work]\nkind = "python"\ntarget = "deeds:work"\n[providers.work.retry]\nhold_margin = "0s"\n'
+    )
+    rows = [{"id": f"{unit}{EVIL}", "payload": unit} for unit in ("good", "bad", "held")]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def headway(folder: Path, *args: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", *args],
+        check=False,
+        cwd=folder,
+        capture_output=True,
+        timeout=60,
+        env={name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")},
+    )
+    return (done.stdout + done.stderr).decode()
+
+
+def check(said: str) -> None:
+    assert said
+    found = [character for character in HARM if character in said]
+    assert not found, said
+
+
+def test_nothing_that_is_printed_or_logged_controls_a_terminal(folder: Path) -> None:
+    check(headway(folder, "run", "in.jsonl", "--log-file", "run.log"))
+    check(
+        headway(
+            folder, "run", "in.jsonl", "--fresh", "--force", "--progress", "json", "--log-file", "run.log"
+        )
+    )
+    (job, *_) = json.loads(headway(folder, "jobs", "--json"))
+    for command in ("jobs", "status", "lanes"):
+        check(headway(folder, command))
+        check(headway(folder, command, "--json"))
+    for unit in ("0", "1", "2"):
+        shown = headway(folder, "show", job["job"], unit)
+        check(shown)
+        assert "owned" in shown, "it is made visible, not left out"
+        check(headway(folder, "show", job["job"], unit, "--json"))
+    check((folder / "run.log").read_text())
+
+
+def test_an_error_of_a_command_controls_nothing_either(folder: Path) -> None:
+    said = headway(folder, "run", f"no{EVIL}.jsonl")
+    check(said)
+    assert "owned" in said
+    (folder / "headway.toml").write_text(f'["{chr(92)}u001b]0;owned"]\n')
+    check(headway(folder, "run", "in.jsonl"))
+
+
+def test_results_are_data_and_stay_as_they_are(folder: Path) -> None:
+    headway(folder, "run", "in.jsonl")
+    first = json.loads((folder / "in.results.jsonl").read_text().splitlines()[0])
+    assert first["response"]["body"] == EVIL
+    assert json.loads(headway(folder, "export").splitlines()[0])["response"]["body"] == EVIL

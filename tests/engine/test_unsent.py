@@ -1,0 +1,97 @@
+"""What was never sent costs nothing: neither the budget nor the records count it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.engine.test_engine import Send, ended, until
+from tests.engine.test_prices import PRICE, USED, answered, engine
+
+from headway.core.model import Kind, Outcome, Usage
+from headway.providers.base import Answer, Request, mark_unsent
+from headway.stores.memory import MemoryStore
+
+
+def first_outcome(outcome: Outcome) -> Send:
+    """The first try of all ends like this, everything else is answered."""
+    tries: list[Request] = []
+
+    async def send(request: Request) -> Answer:
+        tries.append(request)
+        return Answer(outcome) if len(tries) == 1 else await answered(request)
+
+    return send
+
+
+@pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.TIMEOUT])
+@pytest.mark.parametrize("sent", [False, True])
+async def test_only_what_was_sent_is_unsure(kind: Kind, sent: bool) -> None:
+    store = MemoryStore()
+    lost = Outcome(kind, message="lost", reached=False, sent=sent)
+    run, _, _ = engine(store, first_outcome(lost), 1, price=PRICE, max_cost_usd=1.0)
+    assert (await ended(run)).state == "complete"
+    job = store.job("job")
+    assert job is not None
+    assert (job.unsure, job.unsure_usd > 0.0) == ((1, True) if sent else (0, False))
+    first, *_ = store.attempts(1, 0)
+    assert first.cost_usd == (None if sent else 0.0)
+    spent_usd = run._scheduler.budget.spent_usd
+    assert spent_usd == pytest.approx(job.cost_usd + job.unsure_usd), "the budget and the records agree"
+
+
+async def test_a_dead_provider_uses_up_no_budget() -> None:
+    """Two requests would fit the cap; a hundred refused connections leave it as it was."""
+    store, tries = MemoryStore(), [0]
+
+    async def send(request: Request) -> Answer:
+        tries[0] += 1
+        if tries[0] <= 3:
+            return Answer(Outcome(Kind.TRANSIENT, message="refused", reached=False, sent=False))
+        return await answered(request)
+
+    run, _, _ = engine(store, send, 1, price=PRICE, max_cost_usd=0.0021)
+    assert (await ended(run)).state == "complete"
+
+
+@pytest.mark.parametrize("sent", [False, True])
+async def test_what_is_called_off_while_it_connects_costs_nothing(sent: bool) -> None:
+    store = MemoryStore()
+    out = asyncio.Event()
+
+    async def send(request: Request) -> Answer:
+        out.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as called_off:
+            if not sent:
+                mark_unsent(called_off)
+            raise
+        raise AssertionError("nobody sets it")
+
+    run, adapter, _ = engine(store, send, 1, price=PRICE, max_cost_usd=1.0)
+    running = asyncio.ensure_future(ended(run))
+    await until(lambda: len(adapter.sent) == 1)
+    await out.wait()
+    run.interrupt()
+    run.interrupt()
+    assert (await running).state == "interrupted"
+    job = store.job("job")
+    assert job is not None
+    assert job.unsure == int(sent)
+    assert run._scheduler.budget.spent_usd == pytest.approx(job.unsure_usd)
+
+
+async def test_what_an_answer_told_before_it_broke_off_is_known_and_the_rest_unsure() -> None:
+    store = MemoryStore()
+    cut = Outcome(Kind.TRANSIENT, Usage(10.0, 1.0, partial=True), message="broke off")
+    run, _, _ = engine(store, first_outcome(cut), 1, price=PRICE, max_cost_usd=1.0)
+    assert (await ended(run)).state == "complete"
+    job = store.job("job")
+    assert job is not None
+    told_usd, whole_usd = PRICE.cost(Usage(10.0, 1.0)), PRICE.cost(USED)
+    assert job.cost_usd == pytest.approx(told_usd + whole_usd)
+    assert (job.unsure, job.repeated) == (1, 1)
+    assert job.unsure_usd == pytest.approx(55e-6 - told_usd), "up to what was set aside for it"
+    assert run._scheduler.budget.spent_usd == pytest.approx(job.cost_usd + job.unsure_usd)
+    assert not run._scheduler.lanes["lane"].estimator.knows("1.0")

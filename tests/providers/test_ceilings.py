@@ -1,0 +1,310 @@
+"""A provider that sends more than anybody asked for: what is read and held has ceilings, and the error names them.
+
+Servers are real sockets. Memory is what Python allocated at most while the answer was read; the ceiling is lowered, so
+that a small attack shows what a large one would do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tracemalloc
+import zlib
+from collections.abc import Awaitable, Callable, Iterable
+
+import pytest
+from tests.providers.wire import (
+    KEY,
+    LAST,
+    Admissions,
+    Call,
+    chunk,
+    completion,
+    event,
+    http,
+    opened,
+    request,
+    serving,
+    stream_head,
+)
+
+from headway.core.model import Kind
+from headway.providers import sse
+from headway.providers.base import Answer
+from headway.providers.reading import LONGEST_FAILURE, STREAM_FACTOR
+
+MOST = 1_000_000
+#: What a server would send at most. Nobody reads that far, so it is only a bound for a test that fails.
+ENDLESS = 400_000_000
+#: Copies, decoded text, buffers of sockets and of aiohttp: a few times the ceiling, and far below what is sent.
+MEMORY = 12 * MOST
+HEADERS = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+CHUNKED = b"transfer-encoding: chunked\r\n"
+
+
+class Attack:
+    """What a server says without end, and how much of it was taken."""
+
+    def __init__(self, head: bytes, piece: bytes, most: int = ENDLESS) -> None:
+        self.head, self.piece, self.most = head, piece, most
+        self.sent = 0
+
+    async def __call__(self, call: Call) -> None:
+        await call.write(self.head)
+        while self.sent < self.most:
+            await call.write(self.piece)
+            self.sent += len(self.piece)
+        await call.write(LAST)
+
+
+async def attacked(
+    script: Callable[[Call], Awaitable[None]] | bytes,
+    *,
+    stream: bool = False,
+    memory: int = MEMORY,
+    most: int = MOST,
+    kind: str = "openai",
+) -> Answer:
+    """One request; fails where more memory than this was in use."""
+    async with (
+        serving(script) as wire,
+        opened(wire.url, kind, stream=stream, max_answer_bytes=most) as adapter,
+    ):
+        tracemalloc.start()
+        try:
+            answer = await adapter.send(request(), 60.0, Admissions())
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < memory, f"{peak:,} bytes"
+    return answer
+
+
+def too_long(answer: Answer, what: str = "the answer is longer than 1 MB") -> None:
+    outcome = answer.outcome
+    assert outcome.kind is Kind.INVALID, outcome
+    assert outcome.message == f"HTTP 200, but {what}: raise max_answer_bytes of this provider to take it"
+    assert outcome.worked, "it may have to be paid for"
+    assert answer.body == b""
+
+
+def zipped(parts: Iterable[bytes], wbits: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    return b"".join([*map(packer.compress, parts), packer.flush()])
+
+
+ENCODINGS = {"gzip": 31, "deflate": 15}
+BOMB = [b'{"choices":[{"message":{"content":"', *[b"a" * 1_000_000] * 60, b'"}}]}']
+
+
+# -- answers ------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_says_how_long_it_is_is_not_read() -> None:
+    attack = Attack(HEADERS + b"content-length: 400000000\r\n\r\n", b" " * 65_536)
+    too_long(await attacked(attack))
+    assert attack.sent < 10 * MOST
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_endless_answer_is_cut(stream: bool) -> None:
+    attack = Attack(HEADERS + CHUNKED + b"\r\n" + chunk(b'{"a":"'), chunk(b"a" * 65_536))
+    too_long(await attacked(attack, stream=stream))
+    assert attack.sent < 10 * MOST
+
+
+async def test_an_answer_without_an_end_of_its_own_is_cut() -> None:
+    attack = Attack(HEADERS + b"connection: close\r\n\r\n", b" " * 65_536)
+    too_long(await attacked(attack))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+async def test_a_small_body_that_becomes_a_huge_one_is_cut(encoding: str, stream: bool) -> None:
+    body = zipped(BOMB, ENCODINGS[encoding])
+    assert len(body) < MOST / 10
+    too_long(await attacked(http(body, content_encoding=encoding), stream=stream))
+
+
+async def test_a_bomb_in_a_stream_is_cut() -> None:
+    body = zipped([b"data: ", *BOMB, b"\n\n"], ENCODINGS["gzip"])
+    answer = await attacked(stream_head(content_encoding="gzip") + chunk(body) + LAST, stream=True)
+    too_long(answer, "an event of the stream is longer than 1 MB")
+
+
+@pytest.mark.parametrize("encoding", [*ENCODINGS, "identity"])
+@pytest.mark.parametrize("close", [False, True])
+async def test_an_answer_as_long_as_the_ceiling_is_taken(encoding: str, close: bool) -> None:
+    empty = len(json.dumps(completion("")).encode())
+    body = json.dumps(completion("a" * (MOST - empty))).encode()
+    assert len(body) == MOST
+    packed = zipped([body], ENCODINGS[encoding]) if encoding in ENCODINGS else body
+
+    async def script(call: Call) -> None:
+        await call.write(
+            http(packed, content_encoding=encoding, connection="close" if close else "keep-alive")
+        )
+        if close:
+            call.writer.close()
+
+    answer = await attacked(script)
+    assert answer.outcome.kind is None
+    assert answer.body == body
+
+
+async def test_no_ceiling() -> None:
+    body = json.dumps(completion("a" * MOST)).encode()
+    answer = await attacked(http(body), most=0)
+    assert answer.body == body
+
+
+async def test_an_answer_in_crumbs_takes_no_more_memory_than_in_one_piece() -> None:
+    body = json.dumps(completion("a" * 20_000)).encode()
+
+    async def script(call: Call) -> None:
+        await call.write(HEADERS + CHUNKED + b"\r\n")
+        for place in range(len(body)):
+            await call.write(chunk(body[place : place + 1]))
+            if place % 100 == 0:
+                await asyncio.sleep(0)
+        await call.write(LAST)
+
+    answer = await attacked(script)
+    assert answer.body == body
+
+
+# -- errors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_of_an_endless_error_the_beginning_is_read(stream: bool) -> None:
+    attack = Attack(b"HTTP/1.1 503 No\r\n" + CHUNKED + b"\r\n", chunk(b"e" * 65_536))
+    answer = await attacked(attack, stream=stream)
+    assert (answer.outcome.kind, answer.status) == (Kind.OVERLOAD, 503)
+    assert len(answer.body) == LONGEST_FAILURE
+    assert attack.sent < 10 * MOST, "the connection is closed"
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+async def test_of_an_error_that_is_a_bomb_the_beginning_is_read(encoding: str) -> None:
+    said = http(zipped([b"e" * 60_000_000], ENCODINGS[encoding]), 400, content_encoding=encoding)
+    answer = await attacked(said)
+    assert (answer.outcome.kind, answer.status) == (Kind.INVALID, 400)
+    assert answer.body == b"e" * LONGEST_FAILURE
+    assert not answer.outcome.worked
+
+
+async def test_a_key_that_is_cut_in_two_where_the_reading_ends_is_not_kept() -> None:
+    """Blotted keys make a body shorter: what stood behind the part that is kept moves into it."""
+    for shift in range(len(KEY)):
+        body = b"x" * shift + KEY.encode() * 4000
+        answer = await attacked(http(body, 500))
+        assert KEY[:4].encode() not in answer.body
+
+
+# -- streams ------------------------------------------------------------------------------------------------------
+
+
+def deltas(text: str, count: int = 100) -> bytes:
+    return chunk(event({"choices": [{"index": 0, "delta": {"content": text}}]}) * count)
+
+
+async def test_an_endless_stream_is_cut_when_its_answer_is_too_long() -> None:
+    attack = Attack(stream_head(), deltas("a" * 2000, 10))
+    too_long(await attacked(attack, stream=True))
+    assert attack.sent < 10 * MOST
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        deltas("a"),
+        deltas(""),
+        chunk(b": wait\n\n" * 1000),
+        chunk(b"\n" * 1000),
+        chunk(b"event: x\n\n" * 1000),
+    ],
+    ids=["crumbs", "nothing", "comments", "blanks", "names"],
+)
+async def test_a_stream_that_leads_nowhere_is_cut(piece: bytes) -> None:
+    attack = Attack(stream_head() + deltas("a", 1), piece)
+    too_long(await attacked(attack, stream=True), f"the stream is longer than {STREAM_FACTOR} MB")
+    assert attack.sent < 20 * MOST
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        chunk(b"data:\n" * 10_000),
+        chunk(b"data: a\n" * 10_000),
+        chunk(b"data: a" * 1000),
+        chunk(b"a" * 10_000),
+    ],
+    ids=["empty lines", "lines", "one line", "garbage"],
+)
+async def test_an_endless_event_is_cut(piece: bytes) -> None:
+    attack = Attack(stream_head() + chunk(b"data: "), piece)
+    too_long(await attacked(attack, stream=True), "an event of the stream is longer than 1 MB")
+    assert attack.sent < 10 * MOST
+
+
+async def test_blanks_before_a_stream_have_an_end() -> None:
+    too_long(
+        await attacked(Attack(stream_head(), chunk(b" " * 10_000)), stream=True),
+        f"the stream is longer than {STREAM_FACTOR} MB",
+    )
+
+
+async def test_envelopes_do_not_count_towards_the_answer() -> None:
+    """Tokens come in envelopes that are several times as long as they are: the answer is what is measured."""
+    said = stream_head() + deltas("a token of text ", 40_000) + chunk(event("[DONE]")) + LAST
+    assert 2 * MOST < len(said) < STREAM_FACTOR * MOST
+    answer = await attacked(said, stream=True, memory=3 * MEMORY)
+    assert answer.outcome.kind is None
+    assert json.loads(answer.body)["choices"][0]["message"]["content"] == "a token of text " * 40_000
+
+
+async def test_what_follows_the_last_word_without_end_is_not_read() -> None:
+    attack = Attack(stream_head() + deltas("a", 1) + chunk(event("[DONE]")), chunk(b": more\n" * 10_000))
+    answer = await attacked(attack, stream=True)
+    assert answer.outcome.kind is None
+    assert json.loads(answer.body)["choices"][0]["message"]["content"] == "a"
+    assert attack.sent < 10 * MOST
+
+
+async def test_a_stream_of_countless_values_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty list has three bytes in JSON, and 64 in memory."""
+    monkeypatch.setattr(sse, "LIGHT", 1000)
+    lists = event({"choices": [{"index": 0, "delta": {"a": [[]] * 1000}}]}).replace(b" ", b"")
+    attack = Attack(stream_head(), chunk(lists))
+    answer = await attacked(attack, stream=True)
+    too_long(answer, "the answer as it is put together is longer than 5 MB")
+    assert attack.sent < 5 * MOST
+
+
+@pytest.mark.parametrize("depth", [300, 500, 900, 2000])
+async def test_a_delta_that_is_nested_deep_is_an_answer_or_a_failure(depth: int) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    said = event('{"choices":[{"index":0,"finish_reason":"stop","delta":' + deep + "}]}") + event("[DONE]")
+    answer = await attacked(stream_head() + chunk(said) + LAST, stream=True)
+    assert answer.outcome.kind in (None, Kind.TRANSIENT)
+
+
+# -- heads --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("piece", "words"),
+    [
+        (b"a" * 10_000, "Got more than"),
+        (b"1\r\nx-b: " * 1000, "headers"),
+        (b"1\r\n\r\nHTTP/1.1 103 Early Hints\r\nx-a: " * 1000, "too many interim answers"),
+    ],
+    ids=["a long header", "many headers", "many heads"],
+)
+async def test_heads_have_an_end(piece: bytes, words: str) -> None:
+    attack = Attack(b"HTTP/1.1 103 Early Hints\r\nx-a: ", piece)
+    answer = await attacked(attack)
+    assert answer.outcome.kind is Kind.TRANSIENT
+    assert words in answer.outcome.message
+    assert attack.sent < 20 * MOST
