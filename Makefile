@@ -1,13 +1,17 @@
 # Everything a developer or CI runs. All set-up happens in .venv; nothing is installed elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check crash soak bench lock clean rebuild
+.PHONY: help setup demo test check crash soak bench lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 VENV := .venv
 BIN := $(VENV)/bin
-UV := .cache/uv/bin/uv
+# What makes the lock and what reads advisories: exact versions, so that two machines get the same from the same input.
+UV_VERSION := 0.13.7
+PIP_AUDIT_VERSION := 2.10.1
+UV := .cache/uv-$(UV_VERSION)/bin/uv
+PIP_AUDIT := .cache/pip-audit-$(PIP_AUDIT_VERSION)/bin/pip-audit
 
 # The first Python that is new enough; `make PYTHON=/path/to/python …` chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do \
@@ -74,8 +78,16 @@ lock: $(UV) ## pin the dependencies anew in requirements.lock (LOCK_FLAGS=--upgr
 		--quiet --output-file requirements.lock
 
 $(UV):
-	@"$(PYTHON)" -m venv --clear .cache/uv
-	@.cache/uv/bin/pip install --quiet --disable-pip-version-check uv
+	@"$(PYTHON)" -m venv --clear .cache/uv-$(UV_VERSION)
+	@.cache/uv-$(UV_VERSION)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# --strict: what could not be looked up is a failure, and not "no known vulnerabilities".
+audit: $(PIP_AUDIT) ## look up known vulnerabilities of what requirements.lock pins (needs pypi.org)
+	$(PIP_AUDIT) --requirement requirements.lock --no-deps --disable-pip --strict --progress-spinner off
+
+$(PIP_AUDIT):
+	@"$(PYTHON)" -m venv --clear .cache/pip-audit-$(PIP_AUDIT_VERSION)
+	@.cache/pip-audit-$(PIP_AUDIT_VERSION)/bin/pip install --quiet --disable-pip-version-check pip-audit==$(PIP_AUDIT_VERSION)
 
 clean: ## remove what make and the tools made
 	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist uv.lock

@@ -148,3 +148,12 @@ def test_a_reader_that_is_left_half_way_closes_its_file(tmp_path: Path) -> None:
     lines = iter(from_file(tmp_path, b"a\nb\n"))
     assert next(lines) == (1, b"a")
     del lines  # an open file would be a ResourceWarning, which is an error
+
+
+@pytest.mark.parametrize("odd", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_only_a_line_feed_ends_a_row(tmp_path: Path, odd: str) -> None:
+    """Whatever else ends lines elsewhere: in texts, between the parts of a row, and before its line feed."""
+    rows = f'{{"a":"x{odd}y"}}\n{{"b":{odd}2}}{odd}\n'.encode()
+    read = list(from_file(tmp_path, rows))
+    assert [number for number, _ in read] == [1, 2]
+    assert read[0][1] == f'{{"a":"x{odd}y"}}'.encode()

@@ -163,3 +163,15 @@ def test_whatever_is_in_it_a_line_is_one_line_and_tells_whose_it_is(
 )
 def test_a_line_that_is_not_headways_has_no_owner(line: bytes) -> None:
     assert owner_of(line) is None
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_line_ends_between_the_parts_of_an_answer_do_not_split_its_row(tmp_path: Path, end: str) -> None:
+    """A bare carriage return is white space in JSON, and the end of a line for who reads a file as text."""
+    body = f'{{{end}"choices":{end}[ "a\\rb" ]{end}}}'.encode()
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(result_line(msgspec.structs.replace(SUCCEEDED, body=body)))
+    with path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    assert [row["response"]["body"] for row in rows] == [{"choices": ["a\rb"]}]
+    assert owner_of(path.read_bytes()) == "JOB"

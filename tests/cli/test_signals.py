@@ -16,7 +16,7 @@ import pytest
 from headway.cli import signals
 from headway.cli.signals import interruptible
 
-BOTH = [signal.SIGINT, signal.SIGTERM]
+ALL = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 def within(act: Callable[[], object]) -> None:
@@ -35,7 +35,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "slow_to_load.py"
 
 
-@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("number", ALL)
 def test_they_interrupt_what_runs_and_leave_the_handlers_that_were(number: int) -> None:
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt):
@@ -43,7 +43,7 @@ def test_they_interrupt_what_runs_and_leave_the_handlers_that_were(number: int) 
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("number", ALL)
 def test_a_module_that_is_being_loaded_is_loaded_first(module: Path, number: int) -> None:
     module.write_text(
         f"import os\nos.kill(os.getpid(), {int(number)})\nfor _ in range(1000): pass\nLOADED = True\n"
@@ -75,3 +75,14 @@ def test_a_signal_that_waits_ends_with_the_command(module: Path, monkeypatch: py
     for timer in waiting:
         timer.join(20)
     assert [timer.is_alive() for timer in waiting] == [False]
+
+
+def test_what_nohup_started_goes_on() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -108,3 +108,21 @@ def test_a_usual_key_for_another_host_is_an_error_that_prints_the_line_to_add(
     assert done.code == 2
     assert 'add to [providers.alpha]: api_key_env = "OPENAI_API_KEY"' in done.err
     assert "sk-must-not" not in done.err
+
+
+def test_an_env_file_that_others_can_read_gets_one_warning(stage: Stage, headway: Headway) -> None:
+    env_file = stage.root / ".env"
+    env_file.write_text("OTHER=1\n")
+    env_file.chmod(0o644)
+    done = headway("run", "in.jsonl", "--limit", "3")
+    assert done.code == 0
+    assert done.err.count("warning:") == 1
+    assert (
+        f"warning: {env_file} holds keys, and every user can read or write it (mode 644) — chmod 600"
+        in done.err
+    )
+    assert "every user can read" in headway("doctor", "--offline").out
+    assert "warning" not in headway("run", "in.jsonl", "--limit", "4", "-q").err
+    env_file.chmod(0o600)
+    assert "warning" not in headway("run", "in.jsonl", "--limit", "5").err
+    assert "every user can read" not in headway("doctor", "--offline").out

@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -34,3 +36,30 @@ def test_every_pin_is_exact_and_hashed() -> None:
 def test_dependencies_and_dev_group_stand_in_the_lock() -> None:
     wanted = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"]]
     assert {normalised(requirement) for requirement in wanted} <= locked()
+
+
+def test_every_pin_is_within_its_bounds() -> None:
+    pins: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.MULTILINE):
+        pins.setdefault(normalised(name), set()).add(version)
+    wanted = [
+        Requirement(one)
+        for one in (*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"])
+    ]
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted += [Requirement(one) for name in extras if name != "all" for one in extras[name]]
+    outside = [
+        f"{one.name} {version}"
+        for one in wanted
+        for version in pins.get(normalised(one.name), ())
+        if version not in one.specifier
+    ]
+    assert outside == []
+
+
+def test_the_tools_that_make_and_check_the_lock_are_pinned() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for tool in ("UV", "PIP_AUDIT"):
+        assert re.search(rf"^{tool}_VERSION := \d+(\.\d+)+$", makefile, re.MULTILINE)
+    installed = re.findall(r"pip install .*?(uv|pip-audit)(\S*)$", makefile, re.MULTILINE)
+    assert installed == [("uv", "==$(UV_VERSION)"), ("pip-audit", "==$(PIP_AUDIT_VERSION)")]

@@ -1008,3 +1008,37 @@ def test_a_price_may_be_that_of_a_model_of_the_list(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_wrong_about_money_is_said_in_one_line(tmp_path: Path, text: str, said: str) -> None:
     assert said in complaint(tmp_path, f"{ALPHA}{text}")
+
+
+# Variables of workers
+
+
+PYTHON = "[providers.work]\nkind = 'python'\ntarget = 'a:b'\n"
+
+
+def test_a_worker_gets_all_variables_or_those_that_env_names(tmp_path: Path) -> None:
+    for line, env in (("", None), ("env = []", ()), ("env = ['A_KEY', 'b']", ("A_KEY", "b"))):
+        (tmp_path / "headway.toml").write_text(PYTHON + line)
+        workers = load(None, tmp_path, {}).providers["work"].workers
+        assert workers is not None
+        assert workers.env == env
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("env = 'A_KEY'", "env: expected a list of names of environment variables"),
+        ("env = [1]", "env: expected the name of an environment variable"),
+        (f"env = ['A_KEY={KEY}']", "env: expected the NAME of an environment variable"),
+        (f"env = ['{KEY}']", "env: expected the NAME of an environment variable"),
+        ("isolation = 'thread'\nenv = ['A']", "env: only a process has an environment of its own"),
+    ],
+)
+def test_a_bad_list_of_variables_is_told_without_what_is_in_it(tmp_path: Path, text: str, said: str) -> None:
+    told = complaint(tmp_path, PYTHON + text)
+    assert said in told
+    assert KEY not in told
+
+
+def test_a_server_has_no_env(tmp_path: Path) -> None:
+    assert 'it is for kind = "python"' in complaint(tmp_path, f"{ALPHA}env = ['A']")

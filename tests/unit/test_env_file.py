@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.config import Config, dotenv_of, read_env_file
-from headway.config.env_file import parse_env
+from headway.config.env_file import exposed, parse_env
 from headway.errors import ConfigError
 
 
@@ -108,3 +108,47 @@ def test_any_text_is_read_or_refused_with_a_line_number(text: str) -> None:
     except ConfigError as error:
         said = str(error)
     assert not said or re.match(r"\.env:\d+: ", said)
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_only_a_line_feed_ends_a_line(odd: str) -> None:
+    assert parse_env(f'A="x{odd}B=y"\r\nC=z\r\n', ".env") == {"A": f"x{odd}B=y", "C": "z"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "who"),
+    [
+        (0o600, ""),
+        (0o400, ""),
+        (0o700, ""),
+        (0o644, "every user"),
+        (0o602, "every user"),
+        (0o640, "its group"),
+    ],
+)
+def test_a_file_that_others_can_read_is_exposed(tmp_path: Path, mode: int, who: str) -> None:
+    path = tmp_path / ".env"
+    path.write_text("K=abc")
+    path.chmod(mode)
+    said = exposed(path)
+    assert (said is None) == (not who)
+    if said is not None:
+        assert who in said[0]
+        assert f"(mode {mode:03o})" in said[0]
+        assert said[1] == f"chmod 600 {path}"
+
+
+def test_a_file_of_another_user_is_exposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / ".env"
+    path.write_text("K=abc")
+    path.chmod(0o600)
+    monkeypatch.setattr("os.geteuid", lambda: path.stat().st_uid + 1)
+    said = exposed(path)
+    assert said is not None
+    assert "belongs to another user" in said[0]
+
+
+def test_no_file_and_a_directory_are_not_exposed(tmp_path: Path) -> None:
+    assert exposed(tmp_path / ".env") is None
+    (tmp_path / ".env").mkdir()
+    assert exposed(tmp_path / ".env") is None

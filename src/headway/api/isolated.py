@@ -19,10 +19,11 @@ from headway.executors.limit_detection import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work
 from headway.executors.ran import Ran
 from headway.providers.messages import said
+from headway.providers.secrecy import Scrubber
 
 
 class Isolated:
-    """A callable in processes of its own."""
+    """A callable in processes of its own. `scrub`: what calls print goes on record, without secrets."""
 
     def __init__(
         self,
@@ -31,15 +32,16 @@ class Isolated:
         retry_on: RetryOn,
         *,
         give_up: Callable[[Exception], None],
-        on_record: bool,
+        scrub: Scrubber | None,
         recycle_after: int,
         memory_ceiling: int,
         memory_limit: int,
         detector: LimitDetector,
+        env: tuple[str, ...] | None,
     ) -> None:
         self._packer = Packer()
         given = self._packer.pack((call, retry_on), "callable")
-        self._give_up, self._on_record = give_up, on_record
+        self._give_up, self._scrub = give_up, scrub
         work = Work("headway.api.served:calls", given, main=True)
         self._pool = ProcessPool(
             work,
@@ -48,6 +50,7 @@ class Isolated:
             memory_ceiling=memory_ceiling,
             memory_limit=memory_limit,
             find_limit=detector.read,
+            env=env,
         )
 
     async def attempt(self, item: Any, flight: Flight, timeout_s: float) -> Outcome:
@@ -59,8 +62,8 @@ class Isolated:
             return Outcome(Kind.INVALID, message=error.message)
         ran = await self._pool.run(payload, timeout_s, fresh=flight.alone)
         flight.usage, flight.rate_limit = ran.outcome.usage, ran.rate_limit
-        if self._on_record:
-            flight.details = await recorded(details_of(ran))
+        if self._scrub is not None:
+            flight.details = await recorded(details_of(ran, self._scrub), self._scrub)
         if ran.end == "value":
             return self._value(ran, flight)
         if ran.outcome.kind is Kind.AUTH and not self._pool.proven:

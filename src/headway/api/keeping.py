@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.executors.json_floats import is_no_json_float, json_floats
+from headway.providers.secrecy import OPEN, Scrubber
 
 #: How a wrapped value begins. One that begins so by itself is wrapped too.
 _MARK: Final = b'{"$bytes":'
@@ -37,34 +38,48 @@ _unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
 class Keeping:
     """Values of one type."""
 
-    def __init__(self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None) -> None:
-        """`otherwise` makes something else of what JSON cannot say."""
+    def __init__(
+        self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None, scrub: Scrubber = OPEN
+    ) -> None:
+        """`otherwise` makes something else of what JSON cannot say. `scrub` blots secrets out of what is kept."""
+        self._scrub = scrub
         self._returns = returns
         self._decode = msgspec.json.Decoder(returns).decode
         self._encode = msgspec.json.Encoder(enc_hook=otherwise).encode
         self._otherwise = otherwise
 
-    def kept(self, value: Any) -> tuple[bytes, Any]:
-        """As it goes on record, and as whoever finds it there will see it."""
+    def kept(self, value: Any) -> tuple[bytes, Any, bool]:
+        """As it goes on record, as a later run will see it, and whether a secret was blotted out of it."""
         said = self._encode(value)
         if not said.startswith(_MARK):
             try:
                 seen = self._decode(said)
                 if _same(seen, value):
-                    return said, seen
+                    blotted = self._scrub.body(said)
+                    return (said, seen, False) if blotted is said else (blotted, self.found(blotted), True)
             except msgspec.ValidationError:
                 if b"null" not in said:
                     raise  # Otherwise it may be a float that JSON has not.
+        clean = True
         try:
             plain = msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=self._otherwise)
         except TypeError:  # Keys that JSON has only by `otherwise`: nothing is looked for.
-            return said, self.found(said)
-        odd = list(_odd(plain))
-        if odd or said.startswith(_MARK):
-            floats = [path for path, value in odd if isinstance(value, float)]
-            bytes_ = [path for path, value in odd if not isinstance(value, float)]
-            said = self._encode(_Wrapped(bytes_, json_floats(plain) if floats else plain, floats))
-        return said, self.found(said)
+            pass
+        else:
+            odd = list(_odd(plain))
+            if odd or said.startswith(_MARK):
+                said, clean = self._wrapped(plain, odd)
+        blotted = self._scrub.body(said)
+        return blotted, self.found(blotted), not (clean and blotted is said)
+
+    def _wrapped(self, plain: Any, odd: list[tuple[Path, Any]]) -> tuple[bytes, bool]:
+        """A value with what JSON has not, and whether its bytes had no secrets."""
+        floats = [path for path, value in odd if isinstance(value, float)]
+        bytes_ = [path for path, value in odd if not isinstance(value, float)]
+        if floats:
+            plain = json_floats(plain)
+        scrubbed = _each_bytes(plain, self._scrub.body) if bytes_ else plain
+        return self._encode(_Wrapped(bytes_, scrubbed, floats)), scrubbed == plain
 
     def found(self, said: bytes) -> Any:
         """What is on record, as a value."""
@@ -86,6 +101,17 @@ def unwrapped(said: bytes) -> Any:
                 at = at[step]
             at[last] = read(at[last])
     return holder[0]
+
+
+def _each_bytes(plain: Any, change: Callable[[bytes], bytes]) -> Any:
+    """With every piece of bytes changed: as base64 no secret would be found in it."""
+    if isinstance(plain, _BYTES):
+        return change(bytes(plain))
+    if isinstance(plain, dict):
+        return {key: _each_bytes(value, change) for key, value in plain.items()}
+    if isinstance(plain, list | tuple | set | frozenset):
+        return [_each_bytes(value, change) for value in plain]
+    return plain
 
 
 def _same(seen: Any, value: Any) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from headway.api.job_names import Identity
 from headway.core.commands import Notice
 from headway.core.lane import Lane
 from headway.core.retry import THROTTLES
@@ -38,7 +38,6 @@ from headway.engine.recording import (
     refill,
     tokens_of,
 )
-from headway.errors import UsageError
 from headway.executors.limit_detection import rate_limit_of
 from headway.stores import records
 from headway.stores.base import Store
@@ -84,12 +83,10 @@ class _Desk:
 class Ledger:
     """One job of one process, on one event loop."""
 
-    def __init__(self, db: str, name: str, kind: str, source: str) -> None:
-        self._db, self._kind, self._source = db, kind, source
+    def __init__(self, db: str, identity: Identity) -> None:
+        self._db, self._identity = db, identity
         #: Absolute: the program may change its working directory meanwhile.
         self._place = db if "://" in db else os.path.abspath(db)
-        self.name = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")[:60] or kind
-        self._lock = job_lock(self._place, self.name)
         self._desks: dict[str, _Desk] = {}
         self._by_number: dict[int, _Desk] = {}
         #: Units whose intent is on its way to the disk, with what wakes who waits for that; and how many wait.
@@ -110,20 +107,20 @@ class Ledger:
         self._look, self._failed = look, failed
         self._store: Store = store_at(self._place)
         try:
+            self.name = self._identity.name_in(self._store)
+            self._lock = job_lock(self._place, self.name)
             self._lock.__enter__()
         except BaseException:
             self._store.close()
             raise
         try:
             self._job = self._found_or_new()
-            if self._job.kind != self._kind:
-                raise UsageError(
-                    f"the job '{self.name}' in {self._db} is a {self._job.kind}, not a {self._kind}",
-                    hint="give this one another name",
-                )
+            self._identity.check(self._job, self._db)
             self._total = self._before = self._job.total
             self.done_before = self._job.good
-            self._worker = self._store.begin(self._job.id, {}, "", time.time())
+            self._worker = self._store.begin(
+                self._job.id, self._identity.settings(self._job), "", time.time()
+            )
         except BaseException:
             self._store.close()
             self._lock.__exit__(None, None, None)
@@ -137,10 +134,11 @@ class Ledger:
 
     def _found_or_new(self) -> Job:
         """The job with this name. The lock of the name is held."""
-        wanted = NewJob(self.name, self._kind, self._source, self._source, "", time.time())
+        who = self._identity
+        wanted = NewJob(self.name, who.kind, who.function, who.function, "", time.time(), who.form())
         job, is_new = self._store.find_or_add(wanted, lambda job: job.name == self.name)
         if is_new:
-            self._store.seal(job.id, 0, {}, self._source)
+            self._store.seal(job.id, 0, {}, who.function)
         return job
 
     async def close(self, state: State | None = None) -> None:
@@ -430,7 +428,7 @@ class Ledger:
         """What is kept for a lane."""
         found = self._desks.get(name)
         if found is None:
-            known = self._store.lane(f"{self._kind}:{self.name}:{name}", name)
+            known = self._store.lane(f"{self._identity.kind}:{self.name}:{name}", name)
             route = self._store.add_route(self._job.id, Route(name, "python", ""))
             found = self._desks[name] = self._by_number[known.id] = _Desk(known, route)
         return found

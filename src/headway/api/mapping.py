@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -22,6 +20,7 @@ from headway.api.attempt import current, succeeded
 from headway.api.changes import digest_of
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.interrupts import unfinished
+from headway.api.job_names import identity_of_map
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import uncut
@@ -39,6 +38,7 @@ from headway.errors import UsageError
 from headway.executors.limit_detection import LIMITS, Evidence, in_result
 from headway.providers.limit import Limit
 from headway.providers.messages import plain, said
+from headway.providers.secrecy import Scrubber
 from headway.stores.records import State
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class _KeptItem(_Item):
         """The value as a run that finds it on record would see it; a failure where it cannot be kept."""
         kind = type(flight.value).__name__
         try:
-            self.encoded, flight.value = self.run.keeping.kept(flight.value)
+            self.encoded, flight.value, _ = self.run.keeping.kept(flight.value)
         except msgspec.ValidationError as error:
             flight.error = UsageError(
                 f"its value ({kind}) is no {self.run.options.returns}: {error}",
@@ -218,14 +218,15 @@ class Run(Generic[T, R]):
         self._items = items
         self.loop = asyncio.get_running_loop()
         self._threads = Threads()
-        self.isolated = _isolated(call, options, self._give_up)
+        scrub = Scrubber.of_environment()
+        self.isolated = _isolated(call, options, self._give_up, scrub)
         self.invoke = invoker(call, self._threads, options.isolation)
         #: Whether logs and exit codes are looked at here: worker processes have that done already.
         self._looks = options.detector.looks and self.isolated is None
         #: Asked before each start whether the call may still start.
         self.gate: Callable[[], Awaitable[bool]] | None = None
         self._lane_of = options.lane_of
-        self.calls = Calls(self._spec, self._settings())
+        self.calls = Calls(self._spec, self._settings(), scrub)
         self._results: deque[Result[T, R]] = deque()
         self._unstarted = 0
         self._handed = handed
@@ -246,12 +247,10 @@ class Run(Generic[T, R]):
         self._failed = self._left = 0
         self._keys: set[str] = set()
         self._changes = options.changes
-        self.keeping = Keeping(options.returns)
+        self.keeping = Keeping(options.returns, scrub=scrub)
         self._ledger: Ledger | None = None
         if options.db is not None:
-            if not options.name and getattr(call, "__name__", "") == "<lambda>":
-                raise UsageError("a lambda has no name to keep results under", hint="give one: name='…'")
-            self._ledger = Ledger(options.db, options.name or name_of(call), "map", name_of(call))
+            self._ledger = Ledger(options.db, identity_of_map(call, options.name, options.renamed_from))
 
     def _settings(self) -> Settings:
         options = self.options
@@ -510,7 +509,7 @@ class Run(Generic[T, R]):
 
 
 def _isolated(
-    call: Callable[[T], Any], options: Options, give_up: Callable[[Exception], None]
+    call: Callable[[T], Any], options: Options, give_up: Callable[[Exception], None], scrub: Scrubber
 ) -> Isolated | None:
     """Worker processes for it, where they are asked for."""
     if options.isolation != "process":
@@ -522,22 +521,13 @@ def _isolated(
         options.workers,
         options.retry.on,
         give_up=give_up,
-        on_record=options.db is not None,
+        scrub=scrub if options.db is not None else None,
         recycle_after=options.recycle_after,
         memory_ceiling=options.memory_ceiling,
         memory_limit=options.memory_limit,
         detector=options.detector,
+        env=options.env,
     )
-
-
-def name_of(call: Callable[..., Any]) -> str:
-    """What a callable is called, for the records."""
-    name = getattr(call, "__qualname__", None) or type(call).__qualname__
-    module = getattr(call, "__module__", None) or ""
-    if module == "__main__":
-        main = getattr(sys.modules["__main__"], "__file__", None)
-        module = Path(main).stem if main else ""
-    return f"{module}.{name}".strip(".").replace("<locals>.", "").replace("<lambda>", "lambda")
 
 
 def invoker(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from difflib import get_close_matches
 from os import PathLike
@@ -14,6 +15,7 @@ import msgspec
 
 from headway.api.changes import Changes
 from headway.api.checks import brief, must_be_number, must_be_text, must_be_whole, named
+from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
 from headway.api.raised import note
 from headway.api.record_path import record_path
@@ -32,6 +34,7 @@ Isolation = Literal["process", "thread", "inline"]
 LANE: Final = "calls"
 #: From here on an argument is taken for one that was mistyped.
 _ALIKE: Final = 0.7
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class Choices(TypedDict, Generic[T], total=False):
@@ -52,12 +55,15 @@ class Choices(TypedDict, Generic[T], total=False):
     recycle_after: units after which a worker process is replaced; 0 is never.
     memory_ceiling: bytes of memory above which it is, between two units; 0 is never.
     memory_limit: bytes of memory above which it is killed in the midst of a unit; 0 is never. Only on Linux.
+    env: the variables that a worker process gets, besides PATH, HOME, the language and Python's own (default: all of them).
     failure_logs: a pattern of log files below the working directory (".failed/*/agent/result.json"). Where a call fails,
         those that were written since it began are searched for a rate limit. Only with isolation="process".
     limit_exit_codes: exit codes that say "a rate limit was met". Only with isolation="process".
     db: a file that keeps every result, so that a run which was killed goes on where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
+    renamed_from: what the callable was called ("module.name") when it made that job. Otherwise a job that another callable
+        made is an error.
     returns: the type to read kept values as; plain JSON otherwise.
     progress: a bar on stderr or in the notebook. None: where there is somebody to see it and it takes over a second;
         elsewhere a line for every wait of more than ten seconds. False: nothing.
@@ -76,11 +82,13 @@ class Choices(TypedDict, Generic[T], total=False):
     recycle_after: int
     memory_ceiling: int
     memory_limit: int
+    env: Iterable[str]
     failure_logs: str | PathLike[str] | None
     limit_exit_codes: Iterable[int]
     db: str | PathLike[str] | None
     key: Callable[[T], str] | None
     name: str
+    renamed_from: str
     returns: Any
     progress: bool | None
 
@@ -196,6 +204,16 @@ def detector_of(failure_logs: object, limit_exit_codes: object) -> LimitDetector
     return LimitDetector(made, (logs or "").removeprefix(anchor), anchor or os.getcwd(), backs_off=True)
 
 
+def _variables(env: object) -> tuple[str, ...]:
+    """Names of environment variables."""
+    names = (
+        tuple(env) if isinstance(env, Iterable) and not isinstance(env, str | bytes | Mapping) else (None,)
+    )
+    if not all(isinstance(name, str) and _VARIABLE.fullmatch(name) for name in names):
+        raise UsageError("env is no list of names of environment variables", hint='it is such as ["HF_HOME"]')
+    return names
+
+
 class Options:
     """The same in the scheduler's words, checked."""
 
@@ -227,6 +245,13 @@ class Options:
         self.key = choices.get("key")
         must_be_text(choices.get("name"), "name", "it is a text: the name of the job in the file")
         self.name = choices.get("name") or ""
+        check_name(choices.get("name"), "name")
+        must_be_text(
+            choices.get("renamed_from"),
+            "renamed_from",
+            'it is a text: what the function was called, "module.name"',
+        )
+        self.renamed_from = choices.get("renamed_from") or ""
         #: Made here, where the caller's line is known.
         self.changes = Changes()
         self.returns = choices.get("returns", Any)
@@ -236,6 +261,8 @@ class Options:
                 "db and key go together",
                 hint="key=lambda item: item.id names an item in the file that db names",
             )
+        if self.renamed_from and self.db is None:
+            raise UsageError("renamed_from is for jobs on record", hint="db=… names the file that keeps them")
         if self.key is not None and not callable(self.key):
             raise UsageError(
                 f"key is {self.key!r}", hint="it is a function of the item: key=lambda item: item.id"
@@ -268,7 +295,8 @@ class Options:
             must_be_whole(getattr(self, name), name, 0, f"it is {kind}, 0 or more")
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
-        for name in ("failure_logs", "limit_exit_codes"):
+        self.env = _variables(choices["env"]) if "env" in choices else None
+        for name in ("env", "failure_logs", "limit_exit_codes"):
             if name in choices and self.isolation != "process":
                 raise UsageError(f"{name} is for worker processes", hint='set isolation="process" too')
         self.detector = detector_of(choices.get("failure_logs"), choices.get("limit_exit_codes", ()))

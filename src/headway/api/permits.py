@@ -30,6 +30,7 @@ from headway.errors import UsageError
 from headway.providers import anthropic, openai
 from headway.providers.hints import understand
 from headway.providers.profiles import profile_for
+from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Seen
 from headway.providers.sse import counts
 
@@ -112,7 +113,8 @@ class Lane:
             if self._running is None:
                 background = Background().__enter__()
                 spec, settings = self._spec, Settings(max_identical_invalid=0)
-                self._running = background, background.make(lambda: Calls(lambda _: spec, settings))
+                scrub = Scrubber.of_environment()
+                self._running = background, background.make(lambda: Calls(lambda _: spec, settings, scrub))
                 weakref.finalize(self, background.abandon)
             return self._running
 

@@ -31,10 +31,11 @@ from headway.api.checks import (
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.insiders import Insiders
 from headway.api.interrupts import say
+from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.options import detector_of
-from headway.api.pool_records import KEEPING, as_json, details_of, encoded
+from headway.api.pool_records import as_json, details_of, encoded, keeping_of
 from headway.api.raised import as_exception
 from headway.api.record_path import record_path
 from headway.api.settings import Duration, Retry, retry_of, seconds
@@ -50,6 +51,7 @@ from headway.executors.details import recorded
 from headway.executors.limit_detection import LIMITS, Evidence, in_report, in_result
 from headway.providers.limit import Limit
 from headway.providers.messages import said, shown
+from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Facts
 
 _log: Final = logging.getLogger("headway")
@@ -109,6 +111,7 @@ class WorkerPool:
         retry: Retry | None = None,
         failure_logs: str | PathLike[str] | None = None,
         limit_exit_codes: Iterable[int] = (),
+        renamed_from: str | None = None,
     ) -> None:
         if isinstance(worker, type):
             raise UsageError(f"worker is the class {worker.__name__}", hint=f"make one: {worker.__name__}(…)")
@@ -119,16 +122,20 @@ class WorkerPool:
             )
         must_be_whole(max_workers, "max_workers", 1, "it is a whole number, 1 or more")
         must_be_text(job_id, "job_id", "it is a text: the name of the job in the store")
+        check_name(job_id, "job_id")
+        must_be_text(renamed_from, "renamed_from", "it is a text: what the worker's class was called")
         for name, callback in (("on_unit_complete", on_unit_complete), ("on_unit_failed", on_unit_failed)):
             must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
         self._worker = worker
-        self._name = job_id or type(worker).__qualname__
+        self._identity = identity_of_pool(worker, job_id or "", renamed_from or "")
         self._store = record_path(store, "store")
         self._max_workers = max_workers
         self._timeout_s = seconds(timeout, "timeout")
         self._on_complete, self._on_failed = on_unit_complete, on_unit_failed
         self._retry = retry_of(retry, Retry(max_attempts=1))
         self._detector = detector_of(failure_logs, limit_exit_codes)
+        self._scrub = Scrubber.of_environment()
+        self._keeping = keeping_of(self._scrub)
         self._changed = threading.Condition()
         self._insiders = Insiders()
         self._background = Background()
@@ -349,9 +356,10 @@ class WorkerPool:
         self._calls = Calls(
             lambda lane: LaneSpec(lane, limits, self._retry.to_core(), own_failures=True),
             Settings(max_identical_invalid=0),
+            self._scrub,
         )
         if self._store is not None:
-            ledger = Ledger(self._store, self._name, "pool", type(self._worker).__qualname__)
+            ledger = Ledger(self._store, self._identity)
             calls = self._calls
             with in_python("store"):
                 ledger.begin(lambda: calls.lanes, self._lost_records)
@@ -383,7 +391,7 @@ class WorkerPool:
                 work.kept = known or self._ledger.add(key, LANE, as_json(given))
                 if work.kept.value is not None:
                     self._changes.compare(key, given, work.kept.digest)
-                    work.result = KEEPING.found(work.kept.value)
+                    work.result = self._keeping.found(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
                 if known is not None:
@@ -403,7 +411,7 @@ class WorkerPool:
         self._place(work, True)
         outcome = await self._attempt_and_look(work, flight)
         if work.kept is not None:
-            flight.details = await recorded(details_of(work.prompt, work.result))
+            flight.details = await recorded(details_of(work.prompt, work.result), self._scrub)
         return outcome
 
     async def _attempt_and_look(self, work: _Work, flight: Flight) -> Outcome:
@@ -511,7 +519,9 @@ class WorkerPool:
             self._over(work, end.status, result)
             return
         number = work.kept.attempts + flight.attempts
-        value = encoded(result) if end is DONE else None
+        value = None
+        if end is DONE:
+            value, result = encoded(result, self._keeping)
         self._ledger.ended(
             work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from headway.api.keeping import Keeping
 from headway.api.work_units import WorkerResult
 from headway.executors import json_floats
 from headway.executors.details import Details, text_of
+from headway.providers.secrecy import Scrubber
 
-#: Results on record; of what JSON cannot say, its text.
-KEEPING: Final = Keeping(WorkerResult, text_of)
+
+def keeping_of(scrub: Scrubber) -> Keeping:
+    """Results on record; of what JSON cannot say, its text."""
+    return Keeping(WorkerResult, text_of, scrub)
 
 
 def details_of(prompt: str, result: WorkerResult | None) -> Details:
@@ -43,13 +46,17 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def encoded(result: WorkerResult) -> bytes:
-    """A result for the records; where JSON cannot say it at all, its texts."""
+def encoded(result: WorkerResult, keeping: Keeping) -> tuple[bytes, WorkerResult]:
+    """A result for the records, and the one to hand out: the same, or as it is kept where a secret was blotted out.
+
+    Where JSON cannot say it at all, its texts are kept.
+    """
     try:
-        return KEEPING.kept(result)[0]
+        said, seen, blotted = keeping.kept(result)
     except BaseException:  # Its values may raise anything when they are encoded or compared.
         plain = WorkerResult(result.success is True, text_of(result.output), text_of(result.error))
-        return KEEPING.kept(plain)[0]
+        said, seen, blotted = keeping.kept(plain)
+    return said, seen if blotted else result
 
 
 def as_json(value: Any) -> bytes:

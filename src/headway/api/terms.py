@@ -20,6 +20,7 @@ from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.core.status import Status
 from headway.engine.calls import Calls, End
 from headway.errors import UsageError
+from headway.providers.secrecy import Scrubber
 
 #: The newer first: it is what the SDKs of OpenAI and Anthropic take.
 LIBRARIES: Final = ("httpx2", "httpx")
@@ -71,7 +72,7 @@ class Terms:
     def calls(self) -> Calls:
         """Lanes on the running loop."""
         settings = Settings(max_hold_s=self._max_hold_s, max_identical_invalid=0)
-        calls = Calls(self._specs.__getitem__, settings)
+        calls = Calls(self._specs.__getitem__, settings, Scrubber.of_environment())
         calls.noted = _note
         return calls
 

@@ -1,8 +1,8 @@
 """A job's results as a table: the input's columns, then what Headway adds, one record a unit, as .csv, .tsv or .parquet.
 
 Written from the store when the run ends, all of it or nothing: a spreadsheet that is open on a growing file would show
-half of it, and a Parquet file is none before its last byte. Cells of a .csv are written as they are; what a spreadsheet
-takes for a formula is the reader's business.
+half of it, and a Parquet file is none before its last byte. Cells of a .csv are written as they are, unless they are to be
+safe in a spreadsheet (`safe`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from headway.batch.answer import answer_of
-from headway.batch.cells import text_of
+from headway.batch.cells import text_of, without_formula
 from headway.batch.output import Order, OutputFile, claim, note_written, results_of, unwritable
 from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
@@ -59,8 +59,11 @@ class Record(msgspec.Struct, frozen=True):
     error: str
 
 
-def write_sheet(file: BinaryIO, name: str, store: Store, job: Job) -> None:
-    """Write the whole table to an open file, in the format that the name of the result asks for."""
+def write_sheet(file: BinaryIO, name: str, store: Store, job: Job, *, safe: bool = False) -> None:
+    """Write the whole table to an open file, in the format that the name of the result asks for.
+
+    `safe`: a spreadsheet takes no cell of a .csv for a formula.
+    """
     if is_parquet(name):
         from headway.batch.parquet_sheet import write_parquet  # It brings pyarrow.
 
@@ -70,7 +73,8 @@ def write_sheet(file: BinaryIO, name: str, store: Store, job: Job) -> None:
     try:
         # A line ends as RFC 4180 has it: with both characters csv quotes cells that have either of them.
         out = csv.writer(text, delimiter=delimiter_of(name) or ",", lineterminator="\r\n")
-        out.writerows(lines(store, job))
+        table = lines(store, job)
+        out.writerows(map(without_formula, line) for line in table) if safe else out.writerows(table)
     finally:
         text.detach()  # Flushes it, and leaves the file open.
 
@@ -146,8 +150,17 @@ def _error(result: Result) -> str:
 class SheetFile:
     """One job's table, fed like an `OutputFile` and written when it is finished."""
 
-    def __init__(self, open_store: Callable[[], Store], job: Job, path: Path, *, force: bool = False) -> None:
-        self._open_store, self._job, self.path, self._force = open_store, job, path, force
+    def __init__(
+        self,
+        open_store: Callable[[], Store],
+        job: Job,
+        path: Path,
+        *,
+        force: bool = False,
+        safe: bool = False,
+    ) -> None:
+        self._open_store, self._job, self.path = open_store, job, path
+        self._force, self._safe = force, safe
         self._store: Store | None = None
 
     def look(self) -> None:
@@ -168,7 +181,7 @@ class SheetFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with Replacement(self.path) as fresh:
-                write_sheet(fresh.file, self.path.name, self._store, self._job)
+                write_sheet(fresh.file, self.path.name, self._store, self._job, safe=self._safe)
                 fresh.file.flush()
                 if self._replaces(fresh.path):
                     note_written(self._store, self._job, self.path)
@@ -196,9 +209,9 @@ class SheetFile:
 
 
 def output_for(
-    open_store: Callable[[], Store], job: Job, path: Path, order: Order, *, force: bool
+    open_store: Callable[[], Store], job: Job, path: Path, order: Order, *, force: bool, safe: bool = False
 ) -> OutputFile | SheetFile:
-    """What a file's name asks for: a table (which has one order only), or rows."""
+    """What a file's name asks for: a table (which has one order only, and may have safe cells), or rows."""
     if not is_table(path):
         return OutputFile(open_store, job, path, order)
-    return SheetFile(open_store, job, path, force=force)
+    return SheetFile(open_store, job, path, force=force, safe=safe)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 import headway
-from headway.cli.signals import interruptible
+from headway.cli.signals import interruptible, terminal_gone
 from headway.display.terminal import echo
 from headway.errors import HeadwayError, UsageError
 
@@ -143,6 +143,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except click.Abort:
         return _fail("interrupted", INTERRUPTED)
     except OSError as error:
+        if error.errno == errno.EIO and terminal_gone():
+            return INTERRUPTED
         if error.errno != errno.ENOSPC:
             raise
         return _fail(f"the output cannot be written: {(error.strerror or str(error)).lower()}", 1)

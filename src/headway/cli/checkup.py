@@ -23,6 +23,7 @@ import headway
 from headway.cli import session
 from headway.cli.reach import reached
 from headway.config import Config, ProviderConfig, dotenv_of, key_to_send
+from headway.config.env_file import exposed
 from headway.config.keys import place_of
 from headway.config.settings import is_plain_http
 from headway.display.words import count
@@ -149,6 +150,8 @@ def keys(config: Config) -> Iterator[Check]:
     except ConfigError as error:
         yield problem(".env", error)
         return
+    if dotenv and (warning := exposed(config.root / ".env")):
+        yield Check(".env", "warning", *warning)
     for provider in config.providers.values():
         yield _key(provider, dotenv)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import click
 from headway.cli import verbose_option
 from headway.display.terminal import echo, echo_json
 from headway.errors import ConfigError, UsageError
+from headway.wiring.stop_signals import stop_signals
 
 if TYPE_CHECKING:
     from headway.fake.plan import Plan
@@ -141,7 +141,7 @@ async def _serve(plan: Plan, port: int, port_file: Path | None, for_s: float | N
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in stop_signals():
         loop.add_signal_handler(number, stop.set)
     async with FakeServer(plan, port=port) as server:
         if port_file is not None:

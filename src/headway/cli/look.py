@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from headway.cli.limits import ask_jobs, limit_options, limits_by_name
-from headway.cli.options import json_option, output_name, where_options
+from headway.cli.options import json_option, must_be_sheet, output_name, safe_cells_option, where_options
 from headway.display.terminal import echo, echo_json
 
 #: Lanes are written down every five seconds: what is older is nobody's present.
@@ -235,10 +235,17 @@ def _show_exchange(facts: dict[str, Any]) -> None:
     help="Instead of standard output: .jsonl, or a table as .csv, .tsv or .parquet.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE where it exists.")
+@safe_cells_option
 @json_option
 @where_options
 def export(
-    job: str | None, out: Path | None, force: bool, config: Path | None, db: str | None, as_json: bool
+    job: str | None,
+    out: Path | None,
+    force: bool,
+    safe_cells: bool,
+    config: Path | None,
+    db: str | None,
+    as_json: bool,
 ) -> None:
     """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
     whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
@@ -252,6 +259,8 @@ def export(
     from headway.safe_text import escaped
     from headway.stores.files import Replacement
 
+    if safe_cells:
+        must_be_sheet(out)
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
         chosen = session.chosen(store, job)
@@ -270,7 +279,7 @@ def export(
             try:
                 with Replacement(target) as fresh:
                     if is_table(out):
-                        write_sheet(fresh.file, target.name, store, chosen)
+                        write_sheet(fresh.file, target.name, store, chosen, safe=safe_cells)
                     else:
                         fresh.file.writelines(lines(store, chosen))
                     fresh.commit()

@@ -49,10 +49,22 @@ def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None)
     return path
 
 
+safe_cells_option = click.option("--safe-cells", is_flag=True, help="In a .csv or .tsv, put an apostrophe before every cell that a spreadsheet would take for a formula.")  # fmt: skip
+
+
+def must_be_sheet(out: Path | None) -> None:
+    """That --safe-cells means something: only texts with separators have cells that are taken for formulas."""
+    from headway.batch.recipe import delimiter_of
+
+    if out is None or delimiter_of(out.name) is None:
+        raise UsageError("--safe-cells is for spreadsheets", hint="name a .csv or .tsv file with --out")
+
+
 _RUN = (
     click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Where results go (default: FILE.results.jsonl): .jsonl, or a table as .csv, .tsv or .parquet."),
     click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="In which order they are written."),
     click.option("--force", is_flag=True, help="Replace an output file that is not this job's."),
+    safe_cells_option,
     click.option("--concurrency", type=int, metavar="N", help="At most so many requests at once over all lanes. Lanes find their own."),
     click.option("--max-attempts", type=int, metavar="N", help="Tries before a unit has failed."),
     click.option("--timeout", metavar="TIME", help="How long one attempt may take, as in 90s or 10m."),

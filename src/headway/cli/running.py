@@ -12,6 +12,7 @@ from typing import Any, Final
 from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_table
 from headway.cli.onward import next_command, next_step, used_up
+from headway.cli.options import must_be_sheet
 from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
 from headway.config import Config, dotenv_of, parse_duration, variables_of
 from headway.core.model import Kind
@@ -48,8 +49,11 @@ def flags_of(out: Path, **flags: Any) -> RunFlags:
         raise UsageError(
             "--out-order completion does not go with a table", hint="name a .jsonl file with --out"
         )
+    if flags.get("safe_cells"):
+        must_be_sheet(out)
     return RunFlags(
         out=real_path(out),
+        safe_cells=flags.get("safe_cells", False),
         order=flags["out_order"],
         force=flags["force"],
         only_failed=flags.get("only_failed", False),

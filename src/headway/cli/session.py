@@ -18,6 +18,7 @@ from headway.config import (
     with_insecure_http,
     with_overrides,
 )
+from headway.config.env_file import exposed
 from headway.core.budget import OUT_OF_MONEY
 from headway.display.account import hold_facts, use_facts
 from headway.display.terminal import echo, echo_json
@@ -52,6 +53,13 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
 
 
 def tell_config(config: Config) -> None:
+    """What there is to know of where settings and keys come from, in at most two lines."""
+    _tell_place(config)
+    if dotenv_of(config) and (warning := exposed(config.root / ".env")):
+        say(f"warning: {' — '.join(warning)}")
+
+
+def _tell_place(config: Config) -> None:
     """Name a config from outside the working directory, and the hosts that get a key because of it."""
     if config.path is None or config.path.absolute().parent == Path.cwd():
         return

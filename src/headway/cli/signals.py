@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do before a command has handlers of its own.
+"""What Ctrl-C, SIGTERM and SIGHUP do before a command has handlers of its own.
 
 They raise `KeyboardInterrupt`, with one exception: a module that is being loaded is loaded to its end first. An
 exception in the middle of an import reaches places that print it and go on (the callbacks of the import system's own
@@ -7,11 +7,14 @@ locks), so the signal would be lost, or leave a traceback behind.
 
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from headway.wiring.stop_signals import stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,12 +29,12 @@ LOOK_S = 0.01
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM is a Ctrl-C from the first moment on, also where a container would otherwise not hear it at all."""
+    """SIGTERM and SIGHUP are a Ctrl-C from the first moment on, also where a container would otherwise not hear it at all."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     ears = _Ears()
-    before = {number: signal.signal(number, ears.heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ears.heard) for number in stop_signals()}
     try:
         yield
     finally:
@@ -41,7 +44,7 @@ def interruptible() -> Iterator[None]:
 
 
 class _Ears:
-    """The handler of both signals, and the one that waits for a module."""
+    """The handler of these signals, and the one that waits for a module."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -78,4 +81,15 @@ def _is_loading(frame: FrameType | None) -> bool:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True
         frame = frame.f_back
+    return False
+
+
+def terminal_gone() -> bool:
+    """Whether standard error is a terminal that was closed: nothing can be said any more."""
+    import termios  # only a command that cannot write pays for it
+
+    try:
+        termios.tcgetattr(2)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
     return False

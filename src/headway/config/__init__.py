@@ -15,7 +15,7 @@ starter     a first `headway.toml` from the keys that are there
 
 from headway.config.durations import parse_duration
 from headway.config.env_file import read_env_file
-from headway.config.keys import key_of, key_to_send, lane_key, variables_of
+from headway.config.keys import key_of, key_to_send, keys_of, lane_key, variables_of
 from headway.config.loading import dotenv_of, load, with_insecure_http, with_overrides
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig
 from headway.config.trust import find
@@ -30,6 +30,7 @@ __all__ = [
     "find",
     "key_of",
     "key_to_send",
+    "keys_of",
     "lane_key",
     "load",
     "parse_duration",

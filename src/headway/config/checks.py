@@ -233,6 +233,13 @@ def variable(value: object) -> str:
     return value
 
 
+def variables(value: object) -> tuple[str, ...]:
+    """Names of environment variables, and not what is in them."""
+    if not isinstance(value, list):
+        raise expected('a list of names of environment variables, such as ["OPENAI_API_KEY"]', value)
+    return tuple(variable(name) for name in value)
+
+
 def profile(value: object) -> str:
     """A provider that is known by name."""
     if not isinstance(value, str):

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
+from headway.config.trust import user_name
 from headway.errors import ConfigError
 
+#: Reading and writing, for the group and for everyone.
+_OTHERS: Final = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
 _LINE: Final = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.ASCII | re.DOTALL)
 _QUOTED: Final = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
 _ESCAPE: Final = re.compile(r"\\(.)")
@@ -35,6 +39,26 @@ def read_env_file(path: Path) -> dict[str, str]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
     return parse_env(text, str(path))
+
+
+def exposed(path: Path) -> tuple[str, str] | None:
+    """Why other users can get at the keys in a file, and what to do; None where they cannot, or where there is no file."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(seen.st_mode):
+        return None
+    if seen.st_uid != os.geteuid():
+        return (
+            f"{path} belongs to another user ({user_name(seen.st_uid)}), who can read your keys",
+            "make it your own",
+        )
+    if not seen.st_mode & _OTHERS:
+        return None
+    who = "every user" if seen.st_mode & (stat.S_IROTH | stat.S_IWOTH) else "its group"
+    mode = stat.S_IMODE(seen.st_mode)
+    return f"{path} holds keys, and {who} can read or write it (mode {mode:03o})", f"chmod 600 {path}"
 
 
 def parse_env(text: str, name: str) -> dict[str, str]:

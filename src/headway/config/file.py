@@ -161,6 +161,11 @@ class _File:
             raise self._wrong(
                 dotted(place, "isolation"), 'only processes can be replaced: set it to "process"'
             )
+        if found.isolation != "process" and found.env is not None:
+            raise self._wrong(
+                dotted(place, "env"),
+                'only a process has an environment of its own: set isolation = "process"',
+            )
         values.setdefault("model", found.target.rpartition(":")[2])
         values["base_url"] = ""
         if "api_key_env" not in values:

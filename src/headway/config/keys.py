@@ -8,7 +8,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Final
 
-from headway.config.settings import ProviderConfig, is_plain_http
+from headway.config.settings import Config, ProviderConfig, is_plain_http
 from headway.config.vendors import ALIASES
 from headway.errors import ConfigError
 
@@ -59,6 +59,17 @@ def key_to_send(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Ma
             f"in [providers.{provider.name}]",
         )
     return key
+
+
+def keys_of(config: Config, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[str]:
+    """The keys of all providers, whether they are used or not: what must not be shown."""
+    names: set[str] = set()
+    for provider in config.providers.values():
+        names |= {provider.api_key_env, ALIASES.get(provider.api_key_env, "")}
+        names |= set(AWS_VARIABLES) if provider.kind == "bedrock" else set()
+    return [
+        source[name].strip() for name in sorted(names) for source in (environ, dotenv) if source.get(name)
+    ]
 
 
 def variables_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:

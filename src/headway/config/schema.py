@@ -46,11 +46,12 @@ PROVIDER: Final[Keys] = {
     "preflight_timeout": checks.some_time,
     "failure_logs": checks.below,
     "limit_exit_codes": checks.exit_codes,
+    "env": checks.variables,
 }
 #: Keys that only workers have, and those that only servers have.
 OF_WORKERS: Final = (
     "target", "isolation", "workers", "recycle_after", "memory_ceiling", "memory_limit", "preflight",
-    "preflight_command", "preflight_timeout", "failure_logs", "limit_exit_codes",
+    "preflight_command", "preflight_timeout", "failure_logs", "limit_exit_codes", "env",
 )  # fmt: skip
 OF_SERVERS: Final = (
     "base_url",

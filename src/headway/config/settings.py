@@ -54,6 +54,8 @@ class WorkersConfig(msgspec.Struct, frozen=True):
     preflight_timeout_s: float = 30.0
     failure_logs: str = ""
     limit_exit_codes: tuple[int, ...] = ()
+    #: The variables that workers and the preflight's command get; None: all.
+    env: tuple[str, ...] | None = None
 
 
 class ProviderConfig(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ def _untrusted(path: Path) -> str:
         return f"it cannot be checked ({(error.strerror or str(error)).lower()})"
     for one in seen:
         if one.st_uid != os.geteuid():
-            return f"it belongs to another user ({_user(one.st_uid)})"
+            return f"it belongs to another user ({user_name(one.st_uid)})"
     if seen[1].st_mode & stat.S_IWOTH:
         return "every user may write it"
     if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
@@ -76,7 +76,8 @@ def _untrusted(path: Path) -> str:
     return ""
 
 
-def _user(number: int) -> str:
+def user_name(number: int) -> str:
+    """What a user is called, for messages."""
     import pwd
 
     try:

@@ -24,6 +24,7 @@ from headway.core.verdict import GIVE_UP
 from headway.engine.turns import Turns
 from headway.providers.base import RateLimit
 from headway.providers.messages import said
+from headway.providers.secrecy import OPEN, Scrubber
 
 #: Makes a lane the first time that its name is met.
 SpecOf = Callable[[str], LaneSpec]
@@ -100,10 +101,14 @@ Ended = Callable[[Flight, End], None]
 
 
 class Calls(Turns):
-    """Lanes for calls. Use it on one running event loop, and close it."""
+    """Lanes for calls. Use it on one running event loop, and close it.
 
-    def __init__(self, spec_of: SpecOf, settings: Settings | None = None) -> None:
+    `scrub` blots secrets out of the message of every attempt that failed, before a lane or a record gets it.
+    """
+
+    def __init__(self, spec_of: SpecOf, settings: Settings | None = None, scrub: Scrubber = OPEN) -> None:
         super().__init__()
+        self._scrub = scrub
         self._loop = asyncio.get_running_loop()
         self._spec_of = spec_of
         self._source = ListSource(())
@@ -263,6 +268,9 @@ class Calls(Turns):
         except BaseException as error:  # A call says how it went; one that raises has a bug.
             flight.error = error
             flight.outcome = Outcome(Kind.CRASH, message=said(error))
+        if flight.outcome.kind is not None:
+            flight.outcome = self._scrub.outcome(flight.outcome)
+            flight.rate_limit = self._scrub.rate_limit(flight.rate_limit)
         # It stays in flight until the scheduler has heard of it: an interruption meanwhile must not take its value away.
         self.tell(events.Finished(flight.index, flight.outcome))
 

@@ -16,6 +16,7 @@ import msgspec
 from headway.executors.json_floats import json_floats
 from headway.executors.ran import Ran
 from headway.providers.messages import may_have_secrets, without_secrets
+from headway.providers.secrecy import OPEN, Scrubber
 
 #: How much of each stream is kept, in bytes, from its end.
 STREAM: Final = 4_096
@@ -49,8 +50,8 @@ class Details(msgspec.Struct, frozen=True):
     stderr: str = ""
     trace: str = ""
 
-    def recorded(self) -> bytes:
-        """As JSON for the records; empty where there is nothing to record. Never raises."""
+    def recorded(self, scrub: Scrubber = OPEN) -> bytes:
+        """As JSON for the records, without secrets; empty where there is nothing to record. Never raises."""
         fields = {
             name: value for name in self.__struct_fields__ if not _is_empty(value := getattr(self, name))
         }
@@ -61,31 +62,38 @@ class Details(msgspec.Struct, frozen=True):
         if len(said) > LONGEST_TEXT:
             plain = _fitted(plain)
             said = _encode(plain)
+        if scrub.finds(said):
+            plain = _each_text(plain, lambda text, _: scrub.text(text))
+            said = scrub.body(_encode(plain))
         return _encode(_each_text(plain, _without_secrets)) if may_have_secrets(said.decode()) else said
 
 
-async def recorded(details: Details) -> bytes:
+async def recorded(details: Details, scrub: Scrubber = OPEN) -> bytes:
     """The same without delaying the loop for long."""
     if _size(details.messages) + _size(details.output) + len(details.prompt) < _ASIDE:
-        return details.recorded()
-    return await asyncio.to_thread(details.recorded)
+        return details.recorded(scrub)
+    return await asyncio.to_thread(details.recorded, scrub)
 
 
-def details_of(ran: Ran) -> Details:
+def details_of(ran: Ran, scrub: Scrubber = OPEN) -> Details:
     """Of a unit that ran in a worker: the ends of what it printed, and of a failure how it came about."""
     failed = ran.outcome.kind is not None
     return Details(
         messages=ran.messages,
         files=ran.files,
         memory_mb=round(ran.memory / 1e6, 1) if failed and ran.memory else None,
-        stdout=_end_of(ran.stdout),
-        stderr=_end_of(ran.stderr),
-        trace=_end_of(ran.trace.encode("utf-8", "replace")),
+        stdout=_end_of(ran.stdout, scrub),
+        stderr=_end_of(ran.stderr, scrub),
+        trace=_end_of(ran.trace.encode("utf-8", "replace"), scrub),
     )
 
 
-def _end_of(said: bytes) -> str:
-    return said[-STREAM:].decode("utf-8", errors="replace") if said.strip() else ""
+def _end_of(said: bytes, scrub: Scrubber) -> str:
+    """What is left after a cut is searched for a part of a secret."""
+    if not said.strip():
+        return ""
+    text = said[-STREAM:].decode("utf-8", errors="replace")
+    return scrub.message(text) if len(said) > STREAM else text
 
 
 def _is_empty(value: Any) -> bool:

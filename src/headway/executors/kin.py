@@ -9,15 +9,20 @@ service, a container). Elsewhere than on Linux nothing is found here, and the gr
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final
 
 #: The variable that every worker has in its environment, and whatever it starts inherits. A worker's own workers have the
 #: marks of both, so that the outer pool finds them too.
 VARIABLE: Final = "HEADWAY_WORKER"
+#: What Python and its libraries need to start and to read texts; nothing of it is secret.
+_NEEDED: Final = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|TMP|TEMP|PYTHON.*|VIRTUAL_ENV|(DY)?LD_LIBRARY_PATH"
+)
 _PROC: Final = "/proc"
 _CHUNK: Final = 65_536
 #: Looks until nothing new is found: what forks as fast as it is killed is not chased for ever.
@@ -29,9 +34,16 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-def marked(mark: str) -> dict[str, str]:
-    """The environment of a worker: ours, and its mark behind those that we have ourselves."""
-    return {**os.environ, VARIABLE: f"{os.environ.get(VARIABLE, '')}{mark};"}
+def marked(mark: str, names: Collection[str] | None = None) -> dict[str, str]:
+    """The environment of a worker (`environment`), and its mark behind those that we have ourselves."""
+    return {**environment(names), VARIABLE: f"{os.environ.get(VARIABLE, '')}{mark};"}
+
+
+def environment(names: Collection[str] | None) -> dict[str, str]:
+    """Our own environment, or only the named variables of it and what every program needs."""
+    if names is None:
+        return dict(os.environ)
+    return {name: value for name, value in os.environ.items() if name in names or _NEEDED.fullmatch(name)}
 
 
 def own_mark() -> str:

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from headway.core.model import Outcome
+from headway.executors.kin import environment
 from headway.executors.limit_detection import LIMITS, LimitDetector, in_preflight
 from headway.executors.ran import Ran
 
@@ -65,8 +66,13 @@ class Ahead:
         return ran
 
 
-def command(given: tuple[str, ...], timeout_s: float) -> Callable[[], Awaitable[Ran | None]]:
-    """Asks a command whether there is a limit. One that takes too long, or fails otherwise, has met none."""
+def command(
+    given: tuple[str, ...], timeout_s: float, env: tuple[str, ...] | None = None
+) -> Callable[[], Awaitable[Ran | None]]:
+    """Asks a command whether there is a limit. One that takes too long, or fails otherwise, has met none.
+
+    `env` names the variables that it gets; None: all.
+    """
 
     async def ask() -> Ran | None:
         began_utc = time.time()
@@ -77,6 +83,7 @@ def command(given: tuple[str, ...], timeout_s: float) -> Callable[[], Awaitable[
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
+                env=environment(env),
             )
         except OSError:
             return None

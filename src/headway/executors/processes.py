@@ -95,7 +95,8 @@ class ProcessPool:
     """At most `size` workers, started when they are needed.
 
     A worker is replaced after `recycle_after` units, or once it has had more than `memory_ceiling` bytes (0: never). One
-    that has more than `memory_limit` bytes in the midst of a unit is killed (0: none is; only Linux tells). Use it on one event loop, and close it.
+    that has more than `memory_limit` bytes in the midst of a unit is killed (0: none is; only Linux tells). `env` names the
+    variables that workers get; None: all. Use it on one event loop, and close it.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class ProcessPool:
         start_s: float = START_S,
         doomed_s: float = DOOMED_S,
         find_limit: Callable[[Ran], Ran] | None = None,
+        env: tuple[str, ...] | None = None,
     ) -> None:
         if program.setting_up:
             raise UsageError(
@@ -129,6 +131,7 @@ class ProcessPool:
                 work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
             )
         )
+        self._env = env
         self._mark = new_mark()
         self._started_workers = 0
         self._sweeps: set[asyncio.Future[int]] = set()
@@ -307,7 +310,7 @@ class ProcessPool:
             self._lifeline = os.pipe()
         self._started_workers += 1
         mark = f"{self._mark}-{self._started_workers}"
-        worker = Worker(loop, self._lifeline[0], mark, self._replied, self._died)
+        worker = Worker(loop, self._lifeline[0], mark, self._replied, self._died, self._env)
         self._workers[worker.pid] = worker
         self._guardian.watch(self._workers)
         self._starting[worker.pid] = loop.call_later(

@@ -24,6 +24,7 @@ from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
 from headway.providers.base import Admitted, Answer, Request
 from headway.providers.messages import said, shown
+from headway.providers.secrecy import OPEN, Scrubber
 
 #: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
 SERVED: Final = "headway.api.served:rows"
@@ -38,17 +39,26 @@ Run = Callable[[Request, float], Awaitable[Ran]]
 class PythonAdapter:
     """Calls a function for every unit. Nothing is started before the first one may go, but for a `check`.
 
-    `place` is where it is configured, for errors.
+    `place` is where it is configured, for errors. `scrub` blots secrets out of everything that comes back.
     """
 
-    def __init__(self, settings: WorkersConfig, model: str, size: int, root: str, place: str) -> None:
+    def __init__(
+        self,
+        settings: WorkersConfig,
+        model: str,
+        size: int,
+        root: str,
+        place: str,
+        scrub: Scrubber = OPEN,
+    ) -> None:
+        self._scrub = scrub
         self._settings, self._size, self._root, self._place = settings, size, root, place
         self._given = (settings.target, model, root)
         detector = LimitDetector(settings.limit_exit_codes, settings.failure_logs, root)
         self._find_limit = detector.read
         ask = None
         if settings.preflight == "command":
-            ask = command(settings.preflight_command, settings.preflight_timeout_s)
+            ask = command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
         self._ahead = Ahead(ask, canary=settings.preflight == "canary")
         self._pool: ProcessPool | None = None
         self._here: _Here | None = None
@@ -68,7 +78,7 @@ class PythonAdapter:
         if why:
             await self.close()
             raise ConfigError(
-                f"{self._place}.target: '{self._settings.target}' cannot be used: {why}",
+                f"{self._place}.target: '{self._settings.target}' cannot be used: {self._scrub.message(why)}",
                 hint="mend its module, or install what it imports",
             )
 
@@ -76,9 +86,14 @@ class PythonAdapter:
         """One unit, once."""
         ran = await self._ahead.run(lambda: self._one(request, timeout_s), lambda: admitted(None, None))
         if ran.end == "value":
-            return Answer(ran.outcome, OK, body=ran.value, note=await recorded(details_of(ran)))
-        outcome = msgspec.structs.replace(ran.outcome, message=shown(ran.outcome.message))
-        return Answer(outcome, rate_limit=ran.rate_limit, note=await recorded(details_of(ran)))
+            return Answer(ran.outcome, OK, body=self._scrub.body(ran.value), note=await self._note(ran))
+        outcome = self._scrub.outcome(ran.outcome)
+        outcome = msgspec.structs.replace(outcome, message=shown(outcome.message))
+        limit = self._scrub.rate_limit(ran.rate_limit)
+        return Answer(outcome, rate_limit=limit, note=await self._note(ran))
+
+    async def _note(self, ran: Ran) -> bytes:
+        return await recorded(details_of(ran, self._scrub), self._scrub)
 
     async def _one(self, request: Request, timeout_s: float) -> Ran:
         if self._run is None:
@@ -100,6 +115,7 @@ class PythonAdapter:
             memory_ceiling=self._settings.memory_ceiling,
             memory_limit=self._settings.memory_limit,
             find_limit=self._find_limit,
+            env=self._settings.env,
         )
         return self._in_process
 

@@ -62,9 +62,17 @@ class Worker:
     """A process of our own. `ask` gives it one unit at a time."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, lifeline: int, mark: str, replied: Replied, died: Died
+        self,
+        loop: asyncio.AbstractEventLoop,
+        lifeline: int,
+        mark: str,
+        replied: Replied,
+        died: Died,
+        env: tuple[str, ...] | None = None,
     ) -> None:
         self._loop, self._replied, self._died = loop, replied, died
+        #: The variables that it gets of our environment; None: all of them.
+        self._env = env
         self.mark = mark
         self.stdout, self.stderr = Capture(), Capture()
         self.memory = 0
@@ -107,7 +115,7 @@ class Worker:
                     stderr=err,
                     pass_fds=given,
                     start_new_session=True,
-                    env=marked(self.mark),
+                    env=marked(self.mark, self._env),
                 )
             except OSError:
                 for descriptor in (self._out, self._err):

@@ -55,7 +55,8 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
     if isinstance(whole, dict):
         yield whole
         return
-    lines = whole if isinstance(whole, list) else map(parse, text.splitlines()[-MOST_EVENTS:])
+    # Not `splitlines`: a JSON text may hold other characters that end a line there, such as U+2028.
+    lines = whole if isinstance(whole, list) else map(parse, text.split("\n")[-MOST_EVENTS:])
     for event in lines:
         if isinstance(event, dict):
             yield event

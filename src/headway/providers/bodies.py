@@ -45,6 +45,8 @@ _LOOSE: Final = re.compile(
 )
 _LOOSE_MOST: Final = 60
 _TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
+#: Of an event stream: a JSON text may hold what `str.splitlines` takes for line ends, such as U+2028.
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _EVENT_DATA: Final = re.compile(r"^data:\s?(?=[\[{])", re.MULTILINE)
 
 
@@ -68,7 +70,7 @@ def read(body: bytes | str | None) -> Said:
     if not text:
         return Said()
     found = _EVENT_DATA.search(text) if text.startswith(("data:", "event:", ":")) else None
-    parsed = parse(text[found.end() :].splitlines()[0] if found is not None else text)
+    parsed = parse(_LINE_END.split(text[found.end() :], maxsplit=1)[0] if found is not None else text)
     if parsed is None:
         return loose(text)
     said = Said()

@@ -66,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True):
     region: str = ""
     #: The most that is taken of an answer; 0 is no ceiling.
     max_answer_bytes: int = MAX_ANSWER_BYTES
+    #: What else is blotted out of answers, besides the key: the keys of other providers.
+    secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Settings(key={self.key!r}, stream={self.stream})"
@@ -82,6 +84,7 @@ def adapter_for(
     api_version: str = "",
     region: str = "",
     max_answer_bytes: int = MAX_ANSWER_BYTES,
+    secrets: Iterable[str] = (),
 ) -> HttpAdapter:
     """The adapter of a configured provider."""
     if kind not in KINDS:
@@ -91,7 +94,14 @@ def adapter_for(
     asks_usage = profile_for(profile, base_url, kind).stream_usage
     dialect = dialect_of(kind, api_version=api_version, asks_usage=asks_usage)
     settings = Settings(
-        base_url, Secret(key), stream, headers or _NO_HEADERS, profile, region, max_answer_bytes
+        base_url,
+        Secret(key),
+        stream,
+        headers or _NO_HEADERS,
+        profile,
+        region,
+        max_answer_bytes,
+        tuple(secrets),
     )
     return HttpAdapter(dialect, settings)
 
@@ -156,7 +166,7 @@ class HttpAdapter:
         self._sign, secrets = _signer(dialect.kind, key, settings.region)
         self._headers = _headers(dialect.headers(key), settings.headers)
         self._named = {name.lower() for name in self._headers}
-        self._scrub = Scrubber([*secrets, *secrets_in(settings.headers)])
+        self._scrub = Scrubber([*secrets, *secrets_in(settings.headers), *settings.secrets])
         self._most = ceiling(settings.max_answer_bytes)
         self._routes: dict[str, Route] = {}
         self._wire: Wire | None = None
@@ -380,7 +390,9 @@ class HttpAdapter:
     def _failure(self, seen: Seen, body: bytes, response: Reply, usage: Usage | None = None) -> Answer:
         now_utc = time.time()
         facts = understand(seen, self._profile, now_utc=now_utc)
-        message = self._scrub.text(facts.message) or f"HTTP {response.status} with an error that says nothing"
+        message = (
+            self._scrub.message(facts.message) or f"HTTP {response.status} with an error that says nothing"
+        )
         rate_limit: RateLimit | None = None
         if facts.kind in _LIMITED:
             bare = understand(
@@ -419,7 +431,7 @@ class HttpAdapter:
         body: bytes = b"",
         usage: Usage | None = None,
     ) -> Answer:
-        outcome = Outcome(kind, usage, None, self._scrub.text(message))
+        outcome = Outcome(kind, usage, None, self._scrub.message(message))
         if response is None:
             return Answer(outcome)
         kept = self._scrub.beginning(body, LONGEST_FAILURE)

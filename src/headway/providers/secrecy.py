@@ -1,18 +1,39 @@
-"""Keys: kept from being shown, and blotted out of whatever comes back."""
+"""Keys: kept from being shown, and blotted out of whatever comes back.
+
+`Scrubber` is the one place that knows how. What goes on record passes through it where it enters: answers and refusals of
+servers in `http`, those of functions in `executors.python`, the ends of Python calls in `engine.calls`, their values in
+`api.keeping`, and what an attempt leaves behind in `executors.details`. Requests are sent and kept as they were given.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
+
+from headway.core.model import Outcome
 from headway.errors import ConfigError
+from headway.providers.base import RateLimit
 
 #: A shorter key is a word that a local server wants to hear, and stands in good answers.
 SHORTEST_SECRET: Final = 8
+#: The same for a variable that is no provider's key: DESIGN §9.
+SHORTEST_VALUE: Final = 16
+#: How much of a secret's beginning, and of its end, is told from chance. Vendors' keys begin alike ("sk-ant-api03-").
+HEAD: Final = 16
+TAIL: Final = 12
 
 BLOT: Final = "***"
+#: How the names of variables end that hold secrets, in capitals.
+_SECRET_ENDS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+#: What neither URLs nor JSON escape.
+_UNCHANGED: Final = re.compile(r"[A-Za-z0-9_.~-]+", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9.eE+-]+", re.ASCII)
 _SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
@@ -36,35 +57,134 @@ class Secret:
 
 
 class Scrubber:
-    """Blots secrets out of whatever a server sends back, in the ways that servers write them."""
+    """Blots secrets out of what goes on record: as they are, and as URLs, JSON and Python's `repr` write them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {
-            form
-            for secret in secrets
-            if len(secret) >= SHORTEST_SECRET
-            for form in (secret, secret.replace("/", "\\/"), quote(secret, safe=""))
-        }
-        self._forms = tuple((form, form.encode()) for form in sorted(forms, key=len, reverse=True))
+        known = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
+        forms = {form for secret in known for form in _forms(secret)}
+        self._forms = tuple(
+            (form, form.encode("utf-8", "surrogateescape"), _blot(form))
+            for form in sorted(forms, key=lambda form: (-len(form), form))
+        )
+        #: One of these is in every text that has a secret, however it is written: most texts are searched for no more.
+        self._anchors = tuple(
+            sorted(
+                {anchor.encode("utf-8", "surrogateescape") for secret in known for anchor in _anchors(secret)}
+            )
+        )
+        #: Whole secrets of which a part is enough to be blotted out of a message.
+        self._long = tuple(sorted(secret for secret in known if len(secret) > HEAD))
+
+    @classmethod
+    def of_environment(cls) -> Scrubber:
+        """For the secrets that the environment of this process holds."""
+        return cls(secrets_of(os.environ))
+
+    def finds(self, body: bytes) -> bool:
+        """Whether there may be one in it."""
+        for anchor in self._anchors:  # noqa: SIM110 - a generator costs as much as the search
+            if anchor in body:
+                return True
+        return False
 
     def body(self, body: bytes) -> bytes:
-        """A body without them."""
-        for _, form in self._forms:
+        """The body without secrets; the same object where there are none. JSON stays JSON."""
+        for anchor in self._anchors:
+            if anchor in body:
+                return self._without(body)
+        return body
+
+    def _without(self, body: bytes) -> bytes:
+        for _, form, blot in self._forms:
             if form in body:
-                body = body.replace(form, BLOT.encode())
+                body = body.replace(form, blot)
         return body
 
     def beginning(self, body: bytes, longest: int) -> bytes:
         """The beginning of a body without them. Where it was cut off, a piece of one may stand at its end: that goes too."""
         if len(body) > longest:
-            body = body[: len(body) - max((_begun(form, body) for _, form in self._forms), default=0)]
+            body = body[: len(body) - max((_begun(form, body) for _, form, _ in self._forms), default=0)]
         return self.body(body)[:longest]
 
     def text(self, text: str) -> str:
-        """A text without them."""
-        for form, _ in self._forms:
+        """The text without secrets."""
+        for form, _, _ in self._forms:
             text = text.replace(form, BLOT)
         return text
+
+    def message(self, text: str) -> str:
+        """The same for a text that may have been cut in the middle of a secret: long parts are blotted out, too."""
+        text = self.text(text)
+        for secret in self._long:
+            text = _without_end(_without_start(text, secret), secret)
+        return text
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """An outcome whose message has no secrets."""
+        message = self.message(outcome.message)
+        return outcome if message == outcome.message else msgspec.structs.replace(outcome, message=message)
+
+    def rate_limit(self, limit: RateLimit | None) -> RateLimit | None:
+        """The same for a rate limit."""
+        return None if limit is None else msgspec.structs.replace(limit, message=self.message(limit.message))
+
+
+#: Blots nothing out.
+OPEN: Final = Scrubber(())
+
+
+def _forms(secret: str) -> set[str]:
+    """How a secret may be written: each also inside of a JSON text, where a worker quotes JSON."""
+    quoted = quote(secret, safe="", errors="replace")
+    plain = {secret, quoted, repr(secret)[1:-1], " ".join(secret.split()), *_in_json(secret)}
+    return {again for form in plain for again in (form, *_in_json(form)) if len(form) >= SHORTEST_SECRET}
+
+
+def _anchors(secret: str) -> set[str]:
+    """The longest part of a secret that is the same in all its forms; where that is short, all of them."""
+    longest = max(_UNCHANGED.findall(secret), key=len, default="")
+    return {longest} if len(longest) >= SHORTEST_SECRET else _forms(secret)
+
+
+def _in_json(text: str) -> tuple[str, ...]:
+    """Inside of a JSON text; some writers escape slashes, too."""
+    plain = json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
+    return (*plain, *(form.replace("/", "\\/") for form in plain))
+
+
+def _blot(form: str) -> bytes:
+    """What stands in its place in JSON: a number stays a number."""
+    return b"9" * len(form) if _NUMBER.fullmatch(form) else BLOT.encode()
+
+
+def _without_start(text: str, secret: str) -> str:
+    """Without the beginning of a secret whose rest was cut off."""
+    at = text.find(secret[:HEAD])
+    while at >= 0:
+        end = HEAD
+        while end < len(secret) and text[at + end : at + end + 1] == secret[end]:
+            end += 1
+        text = f"{text[:at]}{BLOT}{text[at + end :]}"
+        at = text.find(secret[:HEAD], at + len(BLOT))
+    return text
+
+
+def _without_end(text: str, secret: str) -> str:
+    """Without the end of a secret whose beginning was cut off."""
+    at = text.find(secret[-TAIL:])
+    while at >= 0:
+        start, left = at, len(secret) - TAIL
+        while left and start and text[start - 1] == secret[left - 1]:
+            start, left = start - 1, left - 1
+        text = f"{text[:start]}{BLOT}{text[at + TAIL :]}"
+        at = text.find(secret[-TAIL:], start + len(BLOT))
+    return text
+
+
+def secrets_of(environ: Mapping[str, str], keys: Iterable[str] = ()) -> list[str]:
+    """What must not go on record: the given keys, and the values of variables that are named as secrets are."""
+    named = (value.strip() for name, value in environ.items() if name.upper().endswith(_SECRET_ENDS))
+    return [*keys, *(value for value in named if len(value) >= SHORTEST_VALUE)]
 
 
 def _begun(form: bytes, body: bytes) -> int:

@@ -19,6 +19,7 @@ from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.core.memory import LaneRecord
 from headway.core.model import Limits
 from headway.errors import ConfigError
+from headway.providers.secrecy import Scrubber
 from headway.stores.base import Store
 from headway.stores.records import Job
 
@@ -38,15 +39,15 @@ def limits_of_workers(provider: ProviderConfig, limits: Limits) -> Limits:
     return msgspec.structs.replace(limits, max_concurrency=min(limits.max_concurrency or size, size))
 
 
-def python_adapter(config: Config, provider: ProviderConfig) -> PythonAdapter:
-    """What calls a provider's function."""
+def python_adapter(config: Config, provider: ProviderConfig, scrub: Scrubber) -> PythonAdapter:
+    """What calls a provider's function, and blots secrets out of what comes back."""
     from headway.executors.python import PythonAdapter
 
     check_workers(config, provider)
     assert provider.workers is not None
     assert provider.model is not None  # The name of its function, where nothing else is said.
     size, root = size_of(provider.workers), str(config.root)
-    return PythonAdapter(provider.workers, provider.model, size, root, _place(config, provider))
+    return PythonAdapter(provider.workers, provider.model, size, root, _place(config, provider), scrub)
 
 
 def may_start(store: Store, job: Job, lane: str, name: str) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ import msgspec
 from headway.batch.output import Order, OutputFile, claim
 from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
-from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, lane_key
+from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, lane_key
 from headway.core.model import LaneSpec, Price, Purse
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
@@ -30,6 +30,7 @@ from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
 from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
+from headway.providers.secrecy import Scrubber, secrets_of
 from headway.stores.base import Store
 from headway.stores.records import Event, Job, Unknown
 from headway.wiring.families import reserves
@@ -44,6 +45,7 @@ from headway.wiring.prices import (
     required_price,
     unpriced_line,
 )
+from headway.wiring.stop_signals import stop_signals
 
 if TYPE_CHECKING:
     from headway.batch.schema import Validator
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 Check = Callable[[], Awaitable[None]]
 #: New objects between two looks of the garbage collector while a job runs.
 GC_OBJECTS: Final = 20_000
+_STOPPING: Final = "stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)"
+_CANCELLING: Final = "cancelling what is in flight (Ctrl-C once more to exit at once)"
 
 EXIT_CODES: Final = {
     "complete": 0,
@@ -71,6 +75,8 @@ class RunFlags(msgspec.Struct, frozen=True):
     out: Path
     order: Order = "input"
     force: bool = False
+    #: Whether no cell of a table may be taken for a formula.
+    safe_cells: bool = False
     only_failed: bool = False
     serial: bool = False
     delay_s: float = 0.0
@@ -179,6 +185,7 @@ def _lanes(
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
     validator = _validator(job)
+    secrets = secrets_of({**dotenv, **environ}, keys_of(config, environ, dotenv))
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
         if provider is None:
@@ -191,7 +198,9 @@ def _lanes(
         lane = spec.key
         if provider.name not in adapters:
             adapter = (
-                adapter_of(provider, key) if provider.workers is None else python_adapter(config, provider)
+                adapter_of(provider, key, secrets)
+                if provider.workers is None
+                else python_adapter(config, provider, Scrubber(secrets))
             )
             if not isinstance(adapter, HttpAdapter) and may_start(store, job, lane, name):
                 checks.append(adapter.check)
@@ -244,8 +253,9 @@ def _judged(adapter: Adapter, kind: str, validator: Validator | None) -> Adapter
     return Judged(adapter, kind, validator)
 
 
-def adapter_of(provider: ProviderConfig, key: str) -> HttpAdapter:
-    """What asks a configured provider. What is wrong with its address or its credentials names it."""
+def adapter_of(provider: ProviderConfig, key: str, secrets: Iterable[str] = ()) -> HttpAdapter:
+    """What asks a configured provider, and blots its key and `secrets` out of answers. What is wrong with its address or
+    its credentials names it."""
     try:
         return adapter_for(
             provider.kind,
@@ -256,6 +266,7 @@ def adapter_of(provider: ProviderConfig, key: str) -> HttpAdapter:
             api_version=provider.api_version or "",
             region=provider.region or "",
             max_answer_bytes=provider.max_answer_bytes,
+            secrets=secrets,
         )
     except ConfigError as error:
         raise ConfigError(f"provider '{provider.name}': {error.message}", hint=error.hint) from None
@@ -300,11 +311,15 @@ def _with_purses(lane: LanePlan, purses: tuple[Purse, ...]) -> LanePlan:
     return msgspec.structs.replace(lane, spec=spec)
 
 
+def _output(open_store: Callable[[], Store], job: Job, flags: RunFlags) -> OutputFile | SheetFile:
+    return output_for(open_store, job, flags.out, flags.order, force=flags.force, safe=flags.safe_cells)
+
+
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job that needs no run, from the store alone."""
     if not is_table(flags.out):  # A table looks for itself: it may be there already, word for word.
         claim(flags.out, job.name, force=flags.force)
-    output = output_for(lambda: store_at(config.db), job, flags.out, flags.order, force=flags.force)
+    output = _output(lambda: store_at(config.db), job, flags)
     try:
         output.open()
         output.finish()
@@ -373,7 +388,7 @@ def perform(
 
     with open_store() as store:
         claim(flags.out, plan.job.name, force=flags.force, store=store)
-    output = output_for(open_store, plan.job, flags.out, flags.order, force=flags.force)
+    output = _output(open_store, plan.job, flags)
     writing = _Output(output)
     progress = ProgressFile(folder_of(config, plan.job.name) / "progress.json")
     engine = Engine(open_store, plan, [writing, progress, *observers])
@@ -411,20 +426,23 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _mind_signals(engine: Engine, say: Callable[[str], None]) -> None:
-    """Ctrl-C once, twice, three times; SIGTERM is the first of them."""
+    """Ctrl-C once, twice, three times; SIGTERM and SIGHUP are the first of them.
+
+    SIGHUP is no more than that: where a terminal is closed, both the kernel and the shell send one.
+    """
     interruptions = 0
 
-    def interrupted() -> None:
+    def interrupted(number: int) -> None:
         nonlocal interruptions
+        if number == signal.SIGHUP and interruptions:
+            return
         interruptions += 1
-        if interruptions == 1:
-            say("stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)")
-        elif interruptions == 2:
-            say("cancelling what is in flight (Ctrl-C once more to exit at once)")
-        else:
+        if interruptions > 2:
             os._exit(EXIT_CODES["interrupted"])
         engine.interrupt()
+        with suppress(OSError):  # The terminal may be gone: that is what SIGHUP says.
+            say(_STOPPING if interruptions == 1 else _CANCELLING)
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupted)
+    for number in stop_signals():
+        loop.add_signal_handler(number, interrupted, number)

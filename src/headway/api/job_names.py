@@ -1,0 +1,142 @@
+"""The names of jobs that Python programs make, and the functions that those jobs belong to.
+
+A name is also the name of a folder, so it is cleaned. A name that cleaning changes carries a hash of the whole name: two
+names are always two jobs. Names that differ only in case share a folder where the file system ignores case. That does no
+harm: the folder holds the lock, and a run beside the other one is refused.
+
+A job records the function that made it, as `module.qualname`. Another function is refused, so that it does not get the
+first one's answers. A function that was renamed or moved says so with `renamed_from`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from headway.errors import UsageError
+
+if TYPE_CHECKING:
+    from headway.stores.base import Store
+    from headway.stores.records import Job
+
+LONGEST: Final = 60
+#: Of the hash, in hexadecimal: 40 bits tell a million names apart.
+DIGITS: Final = 10
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_.]+")
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Which job a program means: its kind, its name as given, and the function that it belongs to."""
+
+    kind: str
+    name: str
+    function: str
+    #: Other names under which the function may be on record.
+    earlier: tuple[str, ...] = ()
+    #: The argument that names the job.
+    argument: str = "name"
+
+    def name_in(self, store: Store) -> str:
+        """The name of the job in this store. Earlier versions cleaned names without a hash: their jobs are still found."""
+        name, old = job_name(self.name, self.kind), old_job_name(self.name, self.kind)
+        if name == old or store.job(name) is not None:
+            return name
+        job = store.job(old)
+        if job is None or job.kind != self.kind or not self._is_ours(job):
+            return name
+        return old if _name_of(job) in (None, self.name) else name
+
+    def check(self, job: Job, db: str) -> None:
+        """That a job of this name is of this kind, and belongs to this function."""
+        other = f"give this one another {self.argument}=…"
+        if job.kind != self.kind:
+            message = f"the job '{job.name}' in {db} is a {job.kind}, not a {self.kind}"
+            raise UsageError(message, hint=other)
+        if not self._is_ours(job):
+            owner = _function_of(job)
+            raise UsageError(
+                f"the job '{job.name}' in {db} was made by {owner}, not by {self.function}",
+                hint=f'{other}, or, if it is the same function under a new name, renamed_from="{owner}"',
+            )
+
+    def form(self) -> dict[str, Any]:
+        """What a new job records."""
+        return {"name": self.name}
+
+    def settings(self, job: Job) -> dict[str, Any]:
+        """What a job records when it is taken over."""
+        return {"name": _name_of(job) or self.name, "function": self.function}
+
+    def _is_ours(self, job: Job) -> bool:
+        return _function_of(job) in (self.function, *self.earlier)
+
+
+def identity_of_map(call: Any, name: str, renamed_from: str) -> Identity:
+    """The job of a `map` or a `stream`."""
+    if not (name or renamed_from):
+        what = "functools.partial" if isinstance(call, partial) else "lambda"
+        if isinstance(call, partial) or getattr(call, "__name__", "") == "<lambda>":
+            raise UsageError(f"a {what} has no name to keep results under", hint="give one: name='…'")
+    function = name_of(call)
+    earlier = ("functools.partial",) if isinstance(call, partial) else ()
+    return Identity("map", name or renamed_from or function, function, _known(renamed_from, *earlier))
+
+
+def identity_of_pool(worker: object, job_id: str, renamed_from: str) -> Identity:
+    """The job of a worker pool. Earlier versions recorded a worker's class without its module."""
+    kind = type(worker)
+    earlier = _known(renamed_from, kind.__qualname__)
+    return Identity("pool", job_id or kind.__qualname__, name_of(kind), earlier, "job_id")
+
+
+def _known(*names: str) -> tuple[str, ...]:
+    return tuple(name for name in names if name)
+
+
+def _name_of(job: Job) -> str | None:
+    """The name as it was given; None for a job that an earlier version made."""
+    name = job.settings.get("name") or job.form.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _function_of(job: Job) -> str:
+    """The function that a job belongs to."""
+    return str(job.settings.get("function") or job.input)
+
+
+def check_name(name: str | None, argument: str) -> None:
+    """That a name can be one; None is no name."""
+    if name is not None and name.strip() in ("", ".", ".."):
+        raise UsageError(f"{argument} is {name!r}", hint="it is a name with letters or digits in it")
+
+
+def job_name(name: str, kind: str) -> str:
+    """The name of the job: the given one, or where that has to be changed, what is left of it and a hash of the whole."""
+    cleaned = old_job_name(name, kind)
+    if cleaned == name:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=DIGITS // 2).hexdigest()
+    return f"{cleaned[: LONGEST - DIGITS - 1].rstrip('-')}-{digest}"
+
+
+def old_job_name(name: str, kind: str) -> str:
+    """As versions without hashes made it: different names could become one."""
+    return _OTHER.sub("-", name).strip("-")[:LONGEST] or kind
+
+
+def name_of(call: Any) -> str:
+    """What a callable is called, for the records."""
+    while isinstance(call, partial):
+        call = call.func
+    name = getattr(call, "__qualname__", None) or type(call).__qualname__
+    module = getattr(call, "__module__", None) or ""
+    if module == "__main__":
+        main = getattr(sys.modules["__main__"], "__file__", None)
+        module = Path(main).stem if main else ""
+    return f"{module}.{name}".strip(".").replace("<locals>.", "").replace("<lambda>", "lambda")
