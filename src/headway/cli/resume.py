@@ -65,6 +65,7 @@ def _again(
     with store_at(settings.db) as store:
         job = session.chosen(store, name)
         if not only_failed and session.is_live(settings, job):
+            session.must_hear(job)
             store.ask(job.id, "resume", {}, time.time())
             return session.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
         if job.kind != "batch":

@@ -130,6 +130,15 @@ def is_live(config: Config, job: Job) -> bool:
     return held(folder_of(config, job.name) / "lock")
 
 
+def must_hear(job: Job) -> None:
+    """A Python program that runs a job of its own hears no commands."""
+    if job.kind != "batch":
+        raise UsageError(
+            f"job {job.name} is a Python program's ({job.kind} of {job.input}), which hears no commands",
+            hint="stop that program with Ctrl-C or SIGTERM: what is finished stays finished",
+        )
+
+
 def state_of(config: Config, job: Job) -> str:
     """The job's state; one that says running while nobody runs it was left by a process that died."""
     if job.state in ("running", "paused") and not is_live(config, job):

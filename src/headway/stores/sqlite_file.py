@@ -47,7 +47,9 @@ class SqliteFile:
             if path.is_dir():
                 raise StoreError(f"{path} is a directory", hint="name a file with --db")
             if read_only and not path.exists():
-                raise NoRecords(f"there is no database at {path}", hint="'headway run FILE' makes one")
+                raise NoRecords(
+                    f"there is no database at {path}", hint="'headway run FILE' makes one; --db names another"
+                )
             if not read_only:
                 _make(path)
             self.db = _connection(path, _way_to_read(path) if read_only else "rwc")
