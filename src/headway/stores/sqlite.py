@@ -323,13 +323,11 @@ class SqliteStore:
             counts: dict[str, int] = dict(db.execute(self._sql["count_statuses"], span))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}
             db.execute(self._sql["set_counts"], {"job": job, **ends})
-            db.execute(
-                self._sql["begin_run"], {"job": job, "utc": utc, "settings": _json(settings), "out": out}
-            )
             db.execute(self._sql["drop_commands"], (utc, job))
             db.execute(self._sql["end_lost_workers"], (utc, job))
             worker = db.execute(self._sql["add_worker"], (job, node(), getpid(), "busy", utc)).lastrowid
-            db.execute(self._sql["give_to_worker"], (worker, job))
+            run = {"job": job, "utc": utc, "settings": _json(settings), "out": out, "worker": worker}
+            db.execute(self._sql["begin_run"], run)
         assert worker is not None
         return worker
 

@@ -177,11 +177,8 @@ WHERE id = :job;
 
 -- name: begin_run
 UPDATE jobs SET state = 'running', started_utc = coalesce(started_utc, :utc), finished_utc = NULL, settings = :settings,
-    out = :out
+    out = :out, worker = :worker
 WHERE id = :job;
-
--- name: give_to_worker
-UPDATE jobs SET worker = ? WHERE id = ?;
 
 -- name: worker_of
 SELECT worker FROM jobs WHERE id = ?;
