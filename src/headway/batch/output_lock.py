@@ -21,10 +21,8 @@ from typing import Final, Self
 
 from headway.errors import OutputBusy, UsageError
 from headway.stores.files import ForeignFile, beside, open_own
-from headway.stores.lock import lock_soon
+from headway.stores.lock import NO_LOCKS, lock_soon
 
-#: How a file system says that it has no locks.
-_NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK})
 #: How it says that nothing may be made in a directory.
 _NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -110,7 +108,7 @@ class OutputLock:
             if lock_soon(file):
                 return True
         except OSError as error:
-            if error.errno in _NO_LOCKS:
+            if error.errno in NO_LOCKS:
                 return False
             raise
         raise self._busy(os.pread(file, 1_000, 0))
@@ -125,7 +123,7 @@ class OutputLock:
                 raise self._busy(b"")
         except OSError as error:
             os.close(file)
-            if error.errno in _NO_LOCKS:
+            if error.errno in NO_LOCKS:
                 return None
             raise
         except BaseException:

@@ -19,6 +19,8 @@ from headway.stores.files import ForeignFile, open_own
 
 #: The folders above a job's files that are Headway's own: `jobs` and the job's.
 JOB_LEVELS: Final = 2
+#: How a file system says that it has no locks.
+NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK})
 #: How long a new owner waits for one that is just going.
 PATIENCE_S: Final = 0.1
 STEP_S: Final = 0.005
@@ -41,7 +43,14 @@ class JobLock:
             raise StoreError(
                 f"{self.path} cannot be opened: {(error.strerror or str(error)).lower()}"
             ) from error
-        if not lock_soon(self._file):
+        try:
+            is_free = lock_soon(self._file)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                self._close()
+                raise
+            is_free = True  # The store still notices a second run.
+        if not is_free:
             raise JobBusy(self._who(), hint=f"watch it with 'headway status {self.job}'")
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
@@ -72,6 +81,8 @@ def held(path: Path) -> bool:
         return False
     try:
         return not _locked(file)
+    except OSError:
+        return False
     finally:
         os.close(file)
 
