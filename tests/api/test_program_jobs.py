@@ -96,3 +96,76 @@ def test_a_command_says_that_a_python_program_does_not_hear_it(
     assert headway.map(work, [1], db=db, key=str, name="work", progress=False) == [1]
     assert codes == [2]
     assert "is a Python program's (map of" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"error": None}, {"session_id": None}, {"cost_usd": None}, {"conversation": None}, {"output_files": None},
+        {"rendered_prompt": None}, {"session_id": 123}, {"cost_usd": float("nan")}, {"cost_usd": -5.0},
+        {"cost_usd": float("inf")}, {"cost_usd": "much"}, {"error": "caf\udce9.txt"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_field_of_another_type_does_not_change_what_is_kept(tmp_path: Path, odd: dict[str, Any]) -> None:
+    class Grader:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(True, output={"grade": "A"}, **odd)
+
+    seen: list[Any] = []
+    for _ in range(2):
+        with headway.WorkerPool(
+            Grader(),
+            store=tmp_path / "it.db",
+            on_unit_complete=lambda unit, result: seen.append(result.output),
+        ) as pool:
+            pool.submit_work_unit("a", "x")
+            assert pool.wait_for_completion(20)
+    assert seen == [{"grade": "A"}, {"grade": "A"}]
+    assert rows(tmp_path / "it.db", "SELECT state, cost_usd FROM jobs") == [("complete", 0.0)]
+
+
+def test_a_pool_that_starts_again_forgets_how_it_ended_before(tmp_path: Path) -> None:
+    class Echo:
+        def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
+            return headway.WorkerResult(True, output=prompt)
+
+    pool = headway.WorkerPool(Echo(), "again", tmp_path / "it.db")
+    for unit in ("a", "b"):
+        pool.start()
+        pool.submit_work_unit(unit, unit)
+        assert pool.wait_for_completion(20)
+        pool._interrupted = unit == "a"
+        pool.stop()
+    assert rows(tmp_path / "it.db", "SELECT state FROM jobs") == [("complete",)]
+
+
+@pytest.mark.parametrize("number", [2**63, 1e18, float("inf"), -1])
+def test_a_usage_that_nobody_can_have_is_refused(number: float) -> None:
+    with pytest.raises(headway.HeadwayError, match="usage: input_tokens is"):
+        headway.usage(input_tokens=number)
+
+
+STUBBORN = """
+import asyncio, headway, os, signal, threading, time
+async def stubborn(n):
+    while True:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            pass
+def interrupt():
+    for _ in range(3):
+        time.sleep(0.6)
+        os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+headway.map(stubborn, range(3))
+"""
+
+
+def test_a_third_interrupt_ends_a_map_whose_calls_ignore_their_cancellation() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STUBBORN], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0
+    assert "KeyboardInterrupt" in done.stderr

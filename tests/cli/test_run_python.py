@@ -431,6 +431,25 @@ def work(payload):
     assert "stderr: key sk-" in _headway(desk, "show", job, "b")
 
 
+@pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
+def test_a_message_that_has_no_text_costs_nothing(desk: Desk, isolation: str) -> None:
+    desk.write("""
+class Odd:
+    def __str__(self): raise ValueError("no text")
+    __repr__ = __str__
+def work(payload, context):
+    nested = []
+    nested.append(nested)
+    context.message("tool", Odd() if payload == 1 else nested)
+    return payload
+""")
+    desk.configure(f'isolation = "{isolation}"')
+    desk.rows(*({"id": str(n), "payload": n} for n in range(3)))
+    code, err = desk.run()
+    assert code == 0, err
+    assert [row["headway"]["attempts"] for row in desk.results()] == [1, 1, 1]
+
+
 # -- limits from every source ---------------------------------------------------------------------------------------
 
 LIMITED = """

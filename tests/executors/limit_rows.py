@@ -153,6 +153,8 @@ EXCEPTIONS: list[tuple[BaseException, Kind, float | None]] = [
     (failed(CLAUDE), Kind.HOLD, -1),
     (failed(b"starting\nError: 429 rate limit exceeded, retry in 2s\n"), Kind.RATE, 2.0),
     (failed(stdout=EVENT), Kind.RATE, None),
+    (failed(stdout=CLAUDE), Kind.HOLD, -1),
+    (failed(stdout=f"{CLAUDE}\n".encode()), Kind.HOLD, -1),
     (failed(stdout=f'{{"type": "system"}}\n{EVENT}\n'.encode()), Kind.RATE, None),
     (failed(stdout=f"{REJECTED}\n".encode()), Kind.HOLD, None),
     (subprocess.TimeoutExpired(["claude"], 5, stderr=CLAUDE.encode()), Kind.HOLD, -1),
@@ -235,8 +237,8 @@ NO_EXCEPTIONS: list[BaseException] = [
     # A program that was run: its command line may be a prompt, its plain output an answer.
     subprocess.CalledProcessError(1, ["claude", "-p", "why: 429 rate limit exceeded"]),
     subprocess.TimeoutExpired(["claude", "-p", f"explain: {CLAUDE}"], 5),
-    failed(stdout=CLAUDE),
     failed(stdout=ANSWER),
+    failed(stdout=f"Here is what I found.\n{CLAUDE}"),
     failed(stderr=b"KeyError: 'rate_limit'"),
     failed(stderr=traceback_of("KeyError: 'rate_limit_exceeded'").encode()),
     ProcessError("429 rate limit exceeded, says the prompt", "another failure"),
@@ -269,6 +271,10 @@ RESULTS: list[tuple[Any, Kind, float | None]] = [
 
 #: Answers, whatever they speak of.
 NO_RESULTS: list[Any] = [
+    {"answer": 42, "rate_limit": {"limit": 5000, "remaining": 4999, "resets_at": 4e9}},
+    {"rate_limit_info": {"status": "ok", "resets_at": 4e9}},
+    {"rate_limit": {"is_limited": False, "reason": "under quota"}},
+    {"rate_limit": {"retry_after_seconds": 0, "is_limited": False}},
     CLAUDE,
     "429 rate limit exceeded",
     CLAUDE.encode(),

@@ -729,6 +729,10 @@ def test_a_server_on_this_machine_may_do_without_a_key(
         ("https://mine.azure.com.evil.example", "azure", True),
         ("https://bedrock-runtime.eu-west-1.amazonaws.com", "bedrock", False),
         ("https://bedrock.evil.example", "bedrock", True),
+        ("https://evil.execute-api.us-east-1.amazonaws.com", "bedrock", True),
+        ("https://vpce-0a1b.bedrock-runtime.eu-west-1.vpce.amazonaws.com", "bedrock", False),
+        ("https://evil.eastus.cloudapp.azure.com", "azure", True),
+        ("https://mine.cognitiveservices.azure.com", "azure", False),
     ],
 )
 def test_a_vendors_usual_key_goes_to_another_host_only_where_it_is_named(

@@ -684,3 +684,14 @@ def test_at_first_sight_an_earlier_send_of_the_same_burst_may_not_have_been_coun
     lane.learn(entries[10], (Report(Dimension.REQUESTS, 600.0, 596.0, 0.4),), 0.2)
     (meter,) = lane.meters
     assert meter.level(0.0) == pytest.approx(596.0 - 19.0, abs=1.0)
+
+
+def test_a_short_text_whose_size_is_only_learned_waits_instead_of_failing() -> None:
+    """One unit took 900,000 tokens for a few characters. That says nothing of the next one."""
+    lane = one_lane(Limits(tpm=800_000.0))
+    short = lane.entry(Unit(1, "a", chars=20))
+    short.costs = (1.0, 900_000.0, 900_000.0, 0.0)
+    assert lane.too_large(short) == ""
+    long = lane.entry(Unit(2, "a", chars=4_000_000))
+    long.costs = (1.0, 900_000.0, 900_000.0, 0.0)
+    assert "900,000 tokens" in lane.too_large(long)

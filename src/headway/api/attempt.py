@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from contextvars import ContextVar
 from numbers import Real
@@ -57,6 +56,8 @@ class Counted(Protocol):
     usage: Usage | None
 
 
+#: More than all calls together ever use: a larger number is a mistake, and would drown every sum.
+MOST_USED: Final = 1e12
 _COUNTED: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
 current: Final[ContextVar[Counted | None]] = ContextVar("headway_attempt", default=None)
 
@@ -86,8 +87,10 @@ def usage(
         0 if cost_usd is None else cost_usd,
     )
     for name, number in zip(_COUNTED, told, strict=True):
-        if not isinstance(number, Real) or not 0 <= float(number) < math.inf:
-            raise UsageError(f"usage: {name} is {shown(repr(number))}", hint="it is a number, 0 or more")
+        if not isinstance(number, Real) or not 0 <= float(number) <= MOST_USED:
+            raise UsageError(
+                f"usage: {name} is {shown(repr(number))}", hint="it is a number from 0 to 1,000,000,000,000"
+            )
     attempt = current.get()
     if attempt is None:
         return

@@ -57,8 +57,20 @@ def usual_loop() -> asyncio.AbstractEventLoop:
 
 def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
     """A loop of its own in this thread."""
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        return completed(runner.get_loop(), make())
+    loop = new_loop()
+    try:
+        return completed(loop, make())
+    finally:
+        _close(loop)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Close a loop. Tasks that ignore their cancellation are left behind: after a third Ctrl-C nothing waits for them."""
+    try:
+        loop.run_until_complete(_call_off_the_rest())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
 
 
 def completed(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:

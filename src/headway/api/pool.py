@@ -35,7 +35,7 @@ from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
 from headway.api.loops import Background
 from headway.api.options import detector_of
-from headway.api.pool_records import as_json, details_of, encoded, keeping_of
+from headway.api.pool_records import as_declared, as_json, cost_of, details_of, encoded, keeping_of
 from headway.api.raised import as_exception
 from headway.api.record_path import record_path
 from headway.api.settings import Duration, Retry, retry_of, seconds
@@ -53,6 +53,7 @@ from headway.providers.limit import Limit
 from headway.providers.messages import said, shown
 from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Facts
+from headway.safe_text import visible
 
 _log: Final = logging.getLogger("headway")
 LANE: Final = "workers"
@@ -178,6 +179,7 @@ class WorkerPool:
             if self._is_inside():
                 raise UsageError("the pool is stopping", hint="start it again once stop() has ended it")
             self._join_ender()
+        self._interrupted, self._failure = False, None  # Of an earlier start.
         self._background = Background().__enter__()
         try:
             self._background.make(self._begin)
@@ -484,11 +486,11 @@ class WorkerPool:
             work.result = WorkerResult(False, error=f"execute returned a {kind}, not a WorkerResult")
             return Outcome(Kind.INVALID, flight.usage, message=work.result.error)
         work.result = result
-        if result.cost_usd:
+        if cost_usd := cost_of(result):
             used = flight.usage or Usage()
-            flight.usage = msgspec.structs.replace(used, cost_usd=(used.cost_usd or 0.0) + result.cost_usd)
+            flight.usage = msgspec.structs.replace(used, cost_usd=(used.cost_usd or 0.0) + cost_usd)
         if not result.success:
-            message = str(result.error) if result.error else "the worker reported a failure"
+            message = visible(as_declared(result).error) or "the worker reported a failure"
             return Outcome(Kind.INVALID, flight.usage, message=message)
         return SUCCESS if flight.usage is None else Outcome(usage=flight.usage)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from headway.api.keeping import Keeping
@@ -9,6 +10,7 @@ from headway.api.work_units import WorkerResult
 from headway.executors import json_floats
 from headway.executors.details import Details, text_of
 from headway.providers.secrecy import Scrubber
+from headway.safe_text import visible
 
 
 def keeping_of(scrub: Scrubber) -> Keeping:
@@ -52,11 +54,39 @@ def encoded(result: WorkerResult, keeping: Keeping) -> tuple[bytes, WorkerResult
     Where JSON cannot say it at all, its texts are kept.
     """
     try:
-        said, seen, blotted = keeping.kept(result)
+        said, seen, blotted = keeping.kept(as_declared(result))
     except BaseException:  # Its values may raise anything when they are encoded or compared.
         plain = WorkerResult(result.success is True, text_of(result.output), text_of(result.error))
         said, seen, blotted = keeping.kept(plain)
     return said, seen if blotted else result
+
+
+def as_declared(result: WorkerResult) -> WorkerResult:
+    """The result with every field of its declared type: `error=None` is no error, and no reason to lose the output."""
+    return WorkerResult(
+        bool(result.success),
+        result.output,
+        visible(_text(result.error)),
+        _number(result.execution_time) or 0.0,
+        [_text(each) for each in _list(result.output_files)],
+        _text(result.rendered_prompt),
+        _list(result.conversation),
+        _text(result.session_id),
+        _number(result.cost_usd) or 0.0,
+    )
+
+
+def cost_of(result: WorkerResult) -> float | None:
+    """What it says that it cost; None where that is no amount: not a number, negative, infinite."""
+    return _number(result.cost_usd)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except BaseException:  # Also of a class of its own.
+        return None
+    return number if 0.0 <= number < inf else None
 
 
 def as_json(value: Any) -> bytes:

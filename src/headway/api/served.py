@@ -26,6 +26,7 @@ from headway.api.loops import completed
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors import json_floats
+from headway.executors.details import plain_value
 from headway.executors.frames import Note
 from headway.executors.limit_detection import LIMITS, in_result
 from headway.executors.worker import fault, running, spent
@@ -256,9 +257,8 @@ def _as_json(value: Any, used: Usage | None, context: Context) -> Served:
 
 
 def _plain(messages: list[Any]) -> list[Any]:
-    """As they can cross."""
-    made: list[Any] = json_floats.json_floats(msgspec.to_builtins(messages, enc_hook=str))
-    return made
+    """As they can cross; of one that JSON cannot say, its text."""
+    return [plain_value(message) for message in messages]
 
 
 def limit_in(value: Any, used: Usage | None = None) -> Outcome | None:
@@ -295,7 +295,7 @@ def failed(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
 def _pickled(error: Exception) -> bytes:
     try:
         return pickle.dumps(error)
-    except Exception:
+    except BaseException:  # Its `__reduce__` may raise anything.
         return b""
 
 

@@ -7,6 +7,7 @@ What their headers and words mean is `providers.profiles`', under the same names
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -85,9 +86,15 @@ ALIASES: Final = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}
 
 
 #: Where the accounts of a vendor are that has no single address.
+#: Their clouds have hosts of any customer's beside these.
 _DOMAINS: Final = {
-    "azure": (".azure.com", ".azure.us", ".azure.cn"),
-    "bedrock": (".amazonaws.com", ".amazonaws.com.cn"),
+    "azure": re.compile(
+        r"[a-z0-9-]+\.(?:openai\.azure\.(?:com|us|cn)|cognitiveservices\.azure\.(?:com|us|cn)|services\.ai\.azure\.com)"
+    ),
+    "bedrock": re.compile(
+        r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?"
+        r"|vpce-[a-z0-9-]+\.bedrock-runtime\.[a-z0-9-]+\.vpce\.amazonaws\.com(?:\.cn)?"
+    ),
 }
 
 
@@ -95,7 +102,7 @@ def is_own_host(vendor: Vendor, base_url: str) -> bool:
     """Whether an address is the vendor's own, so that its usual key may go there."""
     host = (urlsplit(base_url).hostname or "").rstrip(".")
     if vendor.name in _DOMAINS:
-        return host.endswith(_DOMAINS[vendor.name])
+        return _DOMAINS[vendor.name].fullmatch(host) is not None
     own = urlsplit(vendor.base_url).hostname or ""
     return host == own or host.endswith("." + own)
 

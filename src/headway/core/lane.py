@@ -75,6 +75,8 @@ BATCH: Final = 128
 LOW: Final = 32
 LONGEST_BATCH: Final = 1024
 LONGEST_LOW: Final = 2048
+#: The most tokens that a character can be: rare letters are up to four bytes, and a token has at least one.
+MOST_TOKENS: Final = 4.0
 #: Time constant of the achieved rate in snapshots.
 RATE_TAU_S: Final = 20.0
 
@@ -424,9 +426,20 @@ class Lane:
             cost = entry.costs[meter.place]
             passing = meter.name in (LEARNED, growth.RAMP_CAP) or meter.whole is not None
             if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
+                if self._only_guessed(entry, meter.limit):
+                    continue
                 what = meter.dimension.replace("_", " ")
                 return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
         return ""
+
+    @staticmethod
+    def _only_guessed(entry: Entry, limit: float) -> bool:
+        """Whether the size is learned from other units alone: a text this short cannot be so many tokens.
+
+        Then the unit waits for a full bucket instead of failing: what it really takes is known afterwards.
+        """
+        unit = entry.unit
+        return bool(unit.chars) and MOST_TOKENS * unit.chars + (unit.estimate.max_output_tokens or 0) <= limit
 
     def binding(self, entry: Entry) -> Meter | None:
         """The meter that this unit waits for longest."""

@@ -57,7 +57,7 @@ class Details(msgspec.Struct, frozen=True):
         }
         if not fields:
             return b""
-        plain = {name: _plain(value) for name, value in fields.items()}
+        plain = {name: plain_value(value) for name, value in fields.items()}
         said = _encode(plain)
         if len(said) > LONGEST_TEXT:
             plain = _fitted(plain)
@@ -110,7 +110,7 @@ def _size(value: Any) -> int:
         return 0
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """As a value that JSON has; of what JSON cannot say (a key of its own class, a list inside of itself) the text."""
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=text_of)

@@ -86,7 +86,7 @@ def _told_by(error: BaseException) -> Facts | None:
         return in_text(error.code) if isinstance(error.code, str) else None
     output = _output_of(error)
     if output is not None:
-        return limit_in_output(*output, time.time(), _zone())
+        return limit_in_output(*output, time.time(), _zone()) or _only_refusal(output[0])
     if any(_names_limit(kind.__name__) for kind in type(error).__mro__):
         return _named(error)
     if isinstance(error, ValueError) or any(_QUOTING.search(kind.__name__) for kind in type(error).__mro__):
@@ -144,6 +144,8 @@ def _encoded(text: bytes | str) -> bytes:
 #: How results and their frameworks name it; the seed's and Claude's names are among them.
 _WAITS: Final = ("retry_after_s", "retry_after_seconds", "retry_after", "resetsAt", "resets_at")
 _WORDS: Final = ("message", "error_message", "reason")
+#: What a status says where a limit was met.
+_CLOSED: Final = frozenset({"rejected", "limited", "rate_limited", "exceeded", "blocked", "throttled"})
 #: Values that have no fields.
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes, list, tuple, set})
 #: How a result says that it is an error's: the seed's safe worker writes it.
@@ -196,8 +198,14 @@ def in_report(error: object, output: object) -> Facts | None:
     """The limit that a failure reports which is no exception: `error` is its text, `output` what its program wrote."""
     facts = in_text(error) if isinstance(error, str) else None
     if facts is None and isinstance(output, str | bytes):
-        return limit_in_output(_encoded(output)[-LOG_TAIL:], b"", time.time(), _zone())
+        text = _encoded(output)[-LOG_TAIL:]
+        return limit_in_output(text, b"", time.time(), _zone()) or _only_refusal(text)
     return facts or in_result(output)
+
+
+def _only_refusal(stdout: bytes) -> Facts | None:
+    """The limit that a program which failed printed where answers go, and nothing else: some agent CLIs do that."""
+    return limit_in_statement(stdout.decode("utf-8", errors="replace").strip(), time.time(), _zone())
 
 
 def _field(value: Any, name: str) -> Any:
@@ -218,7 +226,7 @@ def _in_info(info: Any) -> Facts | None:
     if type(info) in _PLAIN:
         return None
     status = _field(info, "status")
-    if _field(info, "isUsingOverage") is True or (isinstance(status, str) and status.startswith("allowed")):
+    if _field(info, "isUsingOverage") is True or _is_open(info, status):
         return None
     wait_s = _wait_in(lambda name: _field(info, name))
     words = (_field(info, name) for name in _WORDS)
@@ -229,6 +237,15 @@ def _in_info(info: Any) -> Facts | None:
     if wait_s is None:
         return _met(message)
     return Facts(Kind.RATE, Hint(retry_after_s=wait_s), shown(message, otherwise=_UNTOLD))
+
+
+def _is_open(info: Any, status: Any) -> bool:
+    """Whether it says that no limit was met: a report of what is left is no refusal."""
+    remaining = _field(info, "remaining")
+    left = isinstance(remaining, int | float) and not isinstance(remaining, bool) and remaining > 0
+    denied = any(_field(info, name) is False for name in ("is_limited", "limited", "rate_limited"))
+    other = isinstance(status, str) and status.lower() not in _CLOSED
+    return left or denied or other
 
 
 def _wait_in(get: _Get) -> float | None:

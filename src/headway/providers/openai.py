@@ -54,12 +54,20 @@ class _Counts(msgspec.Struct, gc=False):
     output_tokens: Count | None = None
     input_tokens_details: _Cached | None = None
 
-    def counted(self) -> Usage:
+    def counted(self, *, has_output: bool = True) -> Usage | None:
+        """What the call took; None where neither count is there. One without the other is a part of it: a missing count is
+        not 0, and may have to be paid for.
+        """
+        tokens_in = self.prompt_tokens if self.prompt_tokens is not None else self.input_tokens
+        tokens_out = self.completion_tokens if self.completion_tokens is not None else self.output_tokens
+        if tokens_in is None and tokens_out is None:
+            return None
         details = self.prompt_tokens_details or self.input_tokens_details
         return Usage(
-            self.prompt_tokens or self.input_tokens or 0.0,
-            self.completion_tokens or self.output_tokens or 0.0,
+            tokens_in or 0.0,
+            tokens_out or 0.0,
             (details.cached_tokens or 0.0) if details is not None else 0.0,
+            partial=tokens_in is None or (tokens_out is None and has_output),
         )
 
 
@@ -84,6 +92,10 @@ class _Output(Shape, gc=False):
 
 class _Data(Shape, gc=False):
     data: list[_Object]
+
+    def counted(self) -> Usage | None:
+        """Embeddings have no output."""
+        return None if self.usage is None else self.usage.counted(has_output=False)
 
 
 def _counted(usage: dict[str, Any] | None) -> Usage | None:
