@@ -749,7 +749,7 @@ def test_a_kill_while_units_run_again_leaves_counters_that_fit(tmp_path: Path) -
     db = tmp_path / "h.db"
     killed = subprocess.run([sys.executable, "-c", KILLED, str(db)], timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
-    with WorkerPool(Doing(lambda prompt: WorkerResult(True)), "job", db) as pool:
+    with WorkerPool(Doing(lambda prompt: WorkerResult(True)), "job", db, renamed_from="Worker") as pool:
         for n in range(8):
             assert pool.wait_for_available_slot(10)
             assert pool.submit_work_unit(str(n), f"again {n}")
