@@ -8,7 +8,8 @@
     └── StoreError          1   the records cannot be read or written
         ├── NoRecords       2   there is nothing to look at yet
         ├── DuplicateId     2   two units of a job have the same id
-        └── JobBusy         2   somebody else is running the job
+        ├── JobBusy         2   somebody else is running the job
+        └── JobTaken        1   another process has taken over the job while it ran here
 
 The number is the exit code of a command that ends with it. A bug is none of these: it keeps its own
 type and its traceback.
@@ -81,3 +82,7 @@ class JobBusy(StoreError):
     """Another process is running this job."""
 
     exit_code = 2
+
+
+class JobTaken(StoreError):
+    """Another process has begun to run this job: what is done here is recorded no more."""

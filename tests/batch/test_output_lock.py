@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.stores.processes import running, said, tell
@@ -130,10 +131,10 @@ def test_a_file_in_a_directory_that_may_not_be_written_is_locked_itself(
     path.write_text("rows\n")
     really_open = os.open
 
-    def refuse_locks(name: str | Path, flags: int, mode: int = 0o777) -> int:
+    def refuse_locks(name: str | Path, flags: int, mode: int = 0o777, **where: Any) -> int:
         if str(name).endswith("-lock"):
             raise PermissionError(errno.EACCES, "Permission denied")
-        return really_open(name, flags, mode)
+        return really_open(name, flags, mode, **where)
 
     monkeypatch.setattr(os, "open", refuse_locks)
     with OutputLock(path, "one"), pytest.raises(OutputBusy), OutputLock(path, "two"):
@@ -143,7 +144,7 @@ def test_a_file_in_a_directory_that_may_not_be_written_is_locked_itself(
 def test_another_users_lock_is_an_error_in_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock_path(path).write_text("")
 
-    def refuse(name: str | Path, flags: int, mode: int = 0o777) -> int:
+    def refuse(name: str | Path, flags: int, mode: int = 0o777, **where: Any) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "open", refuse)

@@ -301,4 +301,6 @@ def test_records_of_an_older_headway_can_be_looked_at(stage: Stage, headway: Hea
         db.execute("PRAGMA user_version = 1")
     db.close()
     assert headway("cache", "stats").code == 0
+    assert stage.query("PRAGMA user_version") == [(1,)]
+    assert headway("cache", "clear", "-y").code == 0
     assert stage.query("PRAGMA user_version") == [(len(migrations()),)]

@@ -14,11 +14,11 @@ from tests.crash.stage import Stage, Witness
 from headway.stores.statements import queries
 
 #: Statements by the part of a job's life in which they come.
-TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "set_priorities", "seal_job")
+TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "add_family", "set_priorities", "seal_job")
 CLEARING = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
     "forget_requests", "forget_units",
-    "forget_keyed", "forget_uses", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
+    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
 )  # fmt: skip
 BEGINNING = (
     "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker", "claim",

@@ -13,7 +13,7 @@ from headway.engine.endings import Ending
 from headway.engine.engine import Engine
 from headway.engine.observer import View
 from headway.engine.recording import LEARN_S
-from headway.errors import StoreError
+from headway.errors import JobTaken, StoreError
 from headway.providers.base import Admitted, Answer, Request
 from headway.stores.batch import Batch
 from headway.stores.memory import MemoryStore
@@ -263,3 +263,29 @@ async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
     assert b"held_until_utc" in (store.lanes()[0].record or b"")
     engine.interrupt()
     assert (await asyncio.wait_for(running, PATIENCE_S)).state == "interrupted"
+
+
+async def test_a_run_whose_job_another_one_took_over_sends_nothing_more() -> None:
+    store = MemoryStore()
+    answers = asyncio.Event()
+
+    async def wait_then_answer(request: Request) -> Answer:
+        await answers.wait()
+        return Answer(status=200, body=b"{}")
+
+    adapter = Adapter(wait_then_answer)
+    engine, watcher = engine_of(store, adapter, 50, limits=Limits(max_concurrency=2))
+    running = asyncio.create_task(engine.run())
+    await until(lambda: len(adapter.sent) == 2)
+    other = store.begin(1, {}, "", 9.0)
+    answers.set()
+    with pytest.raises(JobTaken, match="another process has taken over this job: 'job'"):
+        await asyncio.wait_for(running, PATIENCE_S)
+
+    assert watcher.indexes == []
+    assert sum(store.pending(1).values()) == 50
+    job = store.job("job")
+    assert job is not None
+    assert (job.state, job.good) == ("running", 0)
+    assert [row["status"] for row in store.workers(1) if row["id"] == other] == ["busy"]
+    assert len(adapter.sent) < 50

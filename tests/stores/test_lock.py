@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import time
@@ -150,6 +152,17 @@ def test_a_lock_is_its_owners_alone_and_no_symbolic_link(path: Path, tmp_path: P
     path.unlink()
     path.symlink_to(precious)
 
-    with pytest.raises(StoreError, match="cannot be opened"), JobLock(path, "translate"):
+    with pytest.raises(StoreError, match="is a symbolic link"), JobLock(path, "translate"):
         pass
     assert precious.read_text() == "mine\n"
+
+
+def test_a_file_system_without_locks_does_not_stop_a_job(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store notices a second run there."""
+
+    def no_locks(file: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with JobLock(path, "translate"), JobLock(path, "translate"):
+        assert not held(path)

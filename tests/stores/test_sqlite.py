@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -73,6 +75,9 @@ def test_commits_are_durable(path: Path) -> None:
     with SqliteStore(path) as again:
         assert again._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert again._file.db.execute("PRAGMA synchronous").fetchone() == (2,)
+        # Without these an fsync on macOS does not reach the disk.
+        assert again._file.db.execute("PRAGMA fullfsync").fetchone() == (1,)
+        assert again._file.db.execute("PRAGMA checkpoint_fullfsync").fetchone() == (1,)
 
 
 def test_what_was_committed_is_there_after_a_kill(path: Path) -> None:
@@ -310,9 +315,11 @@ def test_a_read_only_disk(path: Path) -> None:
         fill(store)
     done = run(ON_READ_ONLY_MOUNT, path.parent, before=PRIVATE_MOUNTS)
     assert done.returncode == 0, done.stderr
-    for name, _, text, hint in json.loads(done.stdout):
+    *writing, reading = json.loads(done.stdout)
+    for name, _, text, hint in writing:
         error = StoreError(text, hint=hint)
         assert_helpful(error, path.parent / name, "--db")
+    assert reading == ["h.db", True, "1 jobs", None]
     with SqliteStore(path) as store:
         assert len(store.jobs()) == 1
 
@@ -593,24 +600,135 @@ def test_a_body_that_is_no_conversation_does_not_spoil_the_others(path: Path) ->
     assert messages(path) == [(4, "user", "Hi")]
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-def test_a_file_of_an_older_schema_is_brought_forward_by_whoever_opens_it(
-    path: Path, read_only: bool
-) -> None:
-    db = sqlite3.connect(path)
-    db.executescript(migrations()[0])
-    db.execute(
-        "INSERT INTO jobs (name, kind, state, input, digest, models, settings, created_utc) "
-        "VALUES ('old', 'batch', 'ready', 'in', 'd', '{}', '{}', 1)"
-    )
-    db.execute("PRAGMA user_version = 1")
-    db.commit()
-    db.close()
-    with SqliteStore(path, read_only=read_only) as store:
+def old_file(path: Path, version: int) -> None:
+    """A database of an older schema, with a job that has a unit."""
+    with raw(path) as db:
+        for script in migrations()[:version]:
+            db.executescript(script)
+        db.execute(f"PRAGMA user_version = {version}")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(
+            "INSERT INTO jobs (name, kind, state, input, digest, models, settings, created_utc, total) "
+            "VALUES ('old', 'batch', 'ready', 'in', 'd', '{}', '{}', 1, 1)"
+        )
+        db.execute(
+            "INSERT INTO routes (id, job, provider, kind, model) VALUES (1, 1, 'alpha', 'openai', 'm')"
+        )
+        db.execute("INSERT INTO units (uid, custom_id, route) VALUES (4294967296, 'u0', 1)")
+        db.execute("INSERT INTO requests (uid, path, body) VALUES (4294967296, '/p', x'7b7d')")
+
+
+@pytest.mark.parametrize("version", range(1, len(migrations())))
+def test_a_writer_brings_an_older_schema_forward(path: Path, version: int) -> None:
+    old_file(path, version)
+    with SqliteStore(path) as store:
         [job] = store.jobs()
         assert (job.name, job.known_usd) == ("old", 0.0)
-        assert store.use_by_route(job.id) == {}
     assert schema(path)[0] == len(migrations())
+
+
+@pytest.mark.parametrize("version", range(1, len(migrations())))
+def test_a_reader_reads_an_older_schema_and_changes_nothing(path: Path, version: int) -> None:
+    old_file(path, version)
+    before = path.read_bytes()
+    with SqliteStore(path, read_only=True) as store:
+        [job] = store.jobs()
+        assert (job.name, job.known_usd, job.form, job.good, job.total) == ("old", 0.0, {}, 0, 1)
+        look_at_everything(store)
+        assert [each.status for each in store.results(job.id, -1, 9)] == ["pending"]
+        assert store.request(job.id, 0) == ("/p", b"{}")
+        for found in (
+            store.use_by_route(job.id), store.use_by_lane(), store.notes_of(job.id, 0), store.lanes(), store.events(job.id),
+            store.repairs_of(job.id, 0), store.claims(0, 0.0, 9e9), store.cache.shelves(), store.workers(job.id),
+        ):  # fmt: skip
+            assert not found
+        assert store.cache.saved().units == 0
+        assert store.per_lane(job.id) == {"alpha/m": {"pending": 1}}
+        with pytest.raises(StoreError, match="may not be written"):
+            store.add_route(job.id, Route("beta", "openai", "m"))
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_reader_leaves_no_files_behind_and_disturbs_no_writer(path: Path) -> None:
+    with SqliteStore(path) as writer:
+        job = fill(writer)
+        writer.commit(ended(job, 0))
+        with SqliteStore(path, read_only=True) as reader:
+            assert reader.jobs()[0].counts["succeeded"] == 1
+            writer.commit(ended(job, 1))
+            assert reader.jobs()[0].counts["succeeded"] == 2
+    with SqliteStore(path, read_only=True) as reader:
+        assert reader.jobs()[0].counts["succeeded"] == 2
+    SqliteStore(path).close()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_left_in_its_log_is_read_and_stays_there(path: Path) -> None:
+    script = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from tests.stores.test_sqlite import SqliteStore, ended, fill
+store = SqliteStore(Path(sys.argv[1]))
+store.commit(ended(fill(store), 0))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run(script, path, Path(__file__).parents[2]).returncode == -9
+    log = Path(f"{path}-wal")
+    before = (path.read_bytes(), log.read_bytes())
+    with SqliteStore(path, read_only=True) as reader:
+        assert reader.jobs()[0].counts["succeeded"] == 1
+    assert (path.read_bytes(), log.read_bytes()) == before
+
+
+READ_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from headway.stores.sqlite import SqliteStore
+from headway.stores.statements import migrations, queries
+migrations(), queries()  # Another user may not be able to read the package.
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+with SqliteStore(Path(sys.argv[1]), read_only=True) as store:
+    [job] = store.jobs()
+    print(job.counts["succeeded"], len(store.results(job.id, -1, 99)))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("how", ["nobody writes", "a writer is live", "a writer was killed"])
+def test_a_reader_needs_no_right_to_write(how: str) -> None:
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        path = Path(name) / "h.db"
+        store = SqliteStore(path)
+        path.chmod(0o644)
+        store.close()
+        store = SqliteStore(path)
+        store.commit(ended(fill(store), 0))
+        if how == "nobody writes":
+            store.close()
+        elif how == "a writer was killed":
+            copy = Path(name) / "copy.db"
+            for end in ("", "-wal", "-shm"):  # As a copy: here the writer lives.
+                shutil.copyfile(f"{path}{end}", f"{copy}{end}")
+                Path(f"{copy}{end}").chmod(0o644)
+            path = copy
+        before = sorted(os.listdir(name))
+        done = run(READ_AS_NOBODY, path)
+        assert (done.stdout, done.stderr) == ("1 10\n", "")
+        assert sorted(os.listdir(name)) == before
+        store.close()
+
+
+def test_a_reader_of_a_store_without_a_salt_makes_one_up(path: Path) -> None:
+    SqliteStore(path).close()
+    with SqliteStore(path, read_only=True) as store:
+        assert len(store.salt()) == 32
+    with raw(path) as db:
+        assert db.execute("SELECT count(*) FROM meta WHERE key = 'salt'").fetchone() == (0,)
 
 
 #: The schema whose counters could contradict the units.
@@ -655,10 +773,9 @@ COUNTED_ANEW = [
 ]
 
 
-@pytest.mark.parametrize("read_only", [False, True])
-def test_counters_of_an_older_schema_are_made_anew_from_the_units(path: Path, read_only: bool) -> None:
+def test_counters_of_an_older_schema_are_made_anew_from_the_units(path: Path) -> None:
     uncounted(path)
-    SqliteStore(path, read_only=read_only).close()
+    SqliteStore(path).close()
     assert counted(path) == COUNTED_ANEW
     assert schema(path)[0] == len(migrations())
     with raw(path) as db:

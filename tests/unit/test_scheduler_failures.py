@@ -215,7 +215,7 @@ def test_a_lane_says_that_it_waits_for_a_suspects_turn() -> None:
     run.at(died_at + 3.0)
     wait = run.view(died_at + 3.0).wait
     assert wait is not None
-    assert wait.reason == "crash: a unit whose worker died twice runs alone"
+    assert wait.reason == "crash: a unit whose worker died twice waits to run alone"
     assert wait.until == died_at + 60.0
 
 

@@ -11,9 +11,12 @@ next units as its pace starts within a quarter of a second. After a crash those 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -38,6 +41,7 @@ from headway.engine.recording import (
     tokens_of,
 )
 from headway.executors.limit_detection import rate_limit_of
+from headway.safe_text import visible
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
@@ -84,6 +88,8 @@ class Ledger:
 
     def __init__(self, db: str, identity: Identity) -> None:
         self._db, self._identity = db, identity
+        #: Absolute: the program may change its working directory meanwhile.
+        self._place = db if "://" in db else os.path.abspath(db)
         self._desks: dict[str, _Desk] = {}
         self._by_number: dict[int, _Desk] = {}
         #: Units whose intent is on its way to the disk, with what wakes who waits for that; and how many wait.
@@ -102,10 +108,10 @@ class Ledger:
         """Take the job over, or make it. `look` shows the lanes; `failed` hears of a store that can no longer be written."""
         self._loop = asyncio.get_running_loop()
         self._look, self._failed = look, failed
-        self._store: Store = store_at(self._db)
+        self._store: Store = store_at(self._place)
         try:
             self.name = self._identity.name_in(self._store)
-            self._lock = job_lock(self._db, self.name)
+            self._lock = job_lock(self._place, self.name)
             self._lock.__enter__()
         except BaseException:
             self._store.close()
@@ -115,6 +121,7 @@ class Ledger:
             self._identity.check(self._job, self._db)
             self._total = self._before = self._job.total
             self.done_before = self._job.good
+            self._tell_of_unknown()
             self._worker = self._store.begin(
                 self._job.id, self._identity.settings(self._job), "", time.time()
             )
@@ -123,11 +130,23 @@ class Ledger:
             self._lock.__exit__(None, None, None)
             raise
         self._writer = Writer(
-            lambda: store_at(self._db), self._new_batch, self._from_thread, self._committed, self._broke
+            lambda: store_at(self._place), self._new_batch, self._from_thread, self._committed, self._broke
         )
         self._release()  # The first batch is nobody's commit.
         self._writer.start()
         self._ticker = self._loop.create_task(self._learn_now_and_then())
+
+    def _tell_of_unknown(self) -> None:
+        """Name the units that may have been called when the last process died: they may be paid for twice."""
+        unknown = self._store.unknown(self._job.id)
+        if not unknown:
+            return
+        names = ", ".join(visible(one.custom_id) for one in unknown[:5]) + (", …" if len(unknown) > 5 else "")
+        count = "1 unit" if len(unknown) == 1 else f"{len(unknown):,} units"
+        text = f"{count} may have been called when the last process ended, and may be paid for twice: {names}"
+        with suppress(OSError, ValueError, AttributeError):  # Standard error may be closed.
+            sys.stderr.write(f"headway: {text}\n")
+            sys.stderr.flush()
 
     def _found_or_new(self) -> Job:
         """The job with this name. The lock of the name is held."""
@@ -311,7 +330,7 @@ class Ledger:
         One that waited for another try, and whose lane or run stopped, stays pending: its last attempt is on record.
         """
         batch = self._writer.batch
-        if end is DONE or (flight.outcome is not None and flight.recorded != flight.attempts):
+        if end is DONE or (flight.recorded != flight.attempts and self._has_run(index, flight, end)):
             if end is DONE:
                 change = Change(_SUCCEEDED, finished_utc=time.time())
             else:
@@ -328,6 +347,12 @@ class Ledger:
             self._call_off(index, self._desk(flight.lane))
         self._told[-1].append((then, flight, end))
         self._linger()
+
+    def _has_run(self, index: int, flight: Flight, end: End) -> bool:
+        """Whether the attempt was really made: it has an outcome, or the run's deadline cut it short."""
+        desk = self._desk(flight.lane)
+        waited = index in desk.expected or index in desk.intended or index in self._intending
+        return flight.outcome is not None or (end.code == "deadline" and not waited)
 
     def _record(
         self, index: int, number: int, flight: Flight, change: Change, worker: int | None = None

@@ -14,10 +14,11 @@ from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 import msgspec
 
 from headway.api.changes import Changes
-from headway.api.checks import brief, must_be_number, must_be_text, must_be_whole, named, path_of
+from headway.api.checks import brief, must_be_number, must_be_text, must_be_whole, named
 from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
 from headway.api.raised import note
+from headway.api.record_path import record_path
 from headway.api.settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.durations import LONGEST_S
 from headway.core import model
@@ -240,7 +241,7 @@ class Options:
         self.lane_names = LaneNames(self._limits) if isinstance(self._limits, Mapping) else None
         if self._limits and isinstance(self._limits, Mapping) and "lane" not in choices:
             self._must_have_lane(LANE, self._limits)
-        self.db = path_of(choices.get("db"), "db")
+        self.db = record_path(choices.get("db"), "db")
         self.key = choices.get("key")
         must_be_text(choices.get("name"), "name", "it is a text: the name of the job in the file")
         self.name = choices.get("name") or ""

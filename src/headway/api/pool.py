@@ -27,7 +27,6 @@ from headway.api.checks import (
     must_be_number,
     must_be_text,
     must_be_whole,
-    path_of,
 )
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.insiders import Insiders
@@ -38,6 +37,7 @@ from headway.api.loops import Background
 from headway.api.options import detector_of
 from headway.api.pool_records import as_json, details_of, encoded, keeping_of
 from headway.api.raised import as_exception
+from headway.api.record_path import record_path
 from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
@@ -128,7 +128,7 @@ class WorkerPool:
             must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
         self._worker = worker
         self._identity = identity_of_pool(worker, job_id or "", renamed_from or "")
-        self._store = path_of(store, "store")
+        self._store = record_path(store, "store")
         self._max_workers = max_workers
         self._timeout_s = seconds(timeout, "timeout")
         self._on_complete, self._on_failed = on_unit_complete, on_unit_failed

@@ -27,6 +27,7 @@ from headway.errors import HeadwayError, UsageError
 from headway.stores import records
 from headway.stores.base import Store
 from headway.stores.batch import Batch
+from headway.stores.files import Replacement
 from headway.stores.records import LIVE, Event, Job
 
 PAGE: Final = 1_000
@@ -81,14 +82,13 @@ class OutputFile:
         """Copy the rows that stay; rows of units that run again go."""
         assert self._store is not None
         self._written = bytearray(self._job.total)
-        fresh = self.path.with_name(self.path.name + ".new")
         good = _Good(self._store, self._job)
-        with fresh.open("wb") as file:
+        with Replacement(self.path) as fresh:
             for index, line in _owned_lines(self.path, self._job.name):
                 if good.has(index) and not self._written[index] and _is_answer(line):
-                    file.write(line)
+                    fresh.file.write(line)
                     self._written[index] = 1
-        os.replace(fresh, self.path)
+            fresh.commit()
         self._file = self.path.open("ab")
         # What an earlier run committed and did not live to write.
         self._ended.extend(index for index in good.all() if not self._written[index])

@@ -13,7 +13,6 @@ output itself is locked, too. Only regular files have a lock: not standard outpu
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from pathlib import Path
@@ -21,12 +20,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from headway.errors import OutputBusy, UsageError
-from headway.stores.lock import lock_soon
+from headway.stores.files import ForeignFile, beside, open_own
+from headway.stores.lock import NO_LOCKS, lock_soon
 
-#: The longest name that file systems take, in bytes.
-_NAME_BYTES: Final = 255
-#: How a file system says that it has no locks.
-_NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK})
 #: How it says that nothing may be made in a directory.
 _NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -39,10 +35,7 @@ def real_path(path: Path) -> Path:
 
 def lock_path(path: Path) -> Path:
     """Where the lock of an output file is. `path` is its real path."""
-    name = f".{path.name}.headway-lock"
-    if len(os.fsencode(name)) > _NAME_BYTES:
-        name = f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()}.headway-lock"
-    return path.with_name(name)
+    return path.with_name(beside(path.name, "headway-lock"))
 
 
 class OutputLock:
@@ -96,12 +89,12 @@ class OutputLock:
         try:
             if self._make:
                 self._place.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            return open_own(self._place, 0, os.O_RDWR | os.O_CREAT)
+        except ForeignFile as error:
+            raise UsageError(
+                f"{self._place} {error.strerror}: it cannot be the lock of --out", hint="remove it"
+            ) from error
         except OSError as error:
-            if error.errno == errno.ELOOP and self._place.is_symlink():
-                raise UsageError(
-                    f"{self._place} is a symbolic link, and the lock of --out cannot be one", hint="remove it"
-                ) from error
             if error.errno in _NOT_WRITABLE and os.path.lexists(self._place):
                 raise UsageError(
                     f"{self._path} is locked by another user, who owns {self._place}",
@@ -115,7 +108,7 @@ class OutputLock:
             if lock_soon(file):
                 return True
         except OSError as error:
-            if error.errno in _NO_LOCKS:
+            if error.errno in NO_LOCKS:
                 return False
             raise
         raise self._busy(os.pread(file, 1_000, 0))
@@ -130,7 +123,7 @@ class OutputLock:
                 raise self._busy(b"")
         except OSError as error:
             os.close(file)
-            if error.errno in _NO_LOCKS:
+            if error.errno in NO_LOCKS:
                 return None
             raise
         except BaseException:

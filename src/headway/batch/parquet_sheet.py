@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from headway.batch.arrow import pyarrow, restored, unpacked
 from headway.batch.sheet import Layout, Record, layout_of, records
@@ -20,17 +18,14 @@ USAGE: Final = ("input_tokens", "output_tokens", "cost_usd")
 _LARGEST: Final = 2**63
 
 
-def write_parquet(path: Path, store: Store, job: Job) -> None:
-    """Write the whole table, on disk when this returns."""
-    pa = pyarrow(path.name.removesuffix(".new"))
+def write_parquet(file: BinaryIO, name: str, store: Store, job: Job) -> None:
+    """Write the whole table to an open file; `name` is that of the result, for what is said without pyarrow."""
+    pa = pyarrow(name)
     layout = layout_of(store, job, USAGE)
     schema = _schema(layout, job)
-    with path.open("wb") as file:
-        with pa.parquet.ParquetWriter(file, schema) as writer:
-            for group in _groups(records(store, job, layout)):
-                writer.write_batch(pa.record_batch(_columns(group, layout, schema), schema=schema))
-        file.flush()
-        os.fsync(file.fileno())
+    with pa.parquet.ParquetWriter(file, schema) as writer:
+        for group in _groups(records(store, job, layout)):
+            writer.write_batch(pa.record_batch(_columns(group, layout, schema), schema=schema))
 
 
 def _groups(found: Iterator[Record]) -> Iterator[list[Record]]:

@@ -8,10 +8,10 @@ safe in a spreadsheet (`safe`).
 from __future__ import annotations
 
 import csv
-import os
+import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -23,6 +23,7 @@ from headway.batch.result import Result
 from headway.batch.spread import Field, fields_of
 from headway.errors import UsageError
 from headway.stores.base import Store
+from headway.stores.files import Replacement
 from headway.stores.records import Job
 
 ADDED: Final = ("answer", "status", "error")
@@ -58,21 +59,24 @@ class Record(msgspec.Struct, frozen=True):
     error: str
 
 
-def write_sheet(path: Path, store: Store, job: Job, *, safe: bool = False) -> None:
-    """Write the whole table, on disk when this returns. `safe`: a spreadsheet takes no cell of a .csv for a formula."""
-    named = path.name.removesuffix(".new")
-    if is_parquet(named):
+def write_sheet(file: BinaryIO, name: str, store: Store, job: Job, *, safe: bool = False) -> None:
+    """Write the whole table to an open file, in the format that the name of the result asks for.
+
+    `safe`: a spreadsheet takes no cell of a .csv for a formula.
+    """
+    if is_parquet(name):
         from headway.batch.parquet_sheet import write_parquet  # It brings pyarrow.
 
-        write_parquet(path, store, job)
+        write_parquet(file, name, store, job)
         return
-    with path.open("w", encoding="utf-8", newline="") as file:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    try:
         # A line ends as RFC 4180 has it: with both characters csv quotes cells that have either of them.
-        out = csv.writer(file, delimiter=delimiter_of(named) or ",", lineterminator="\r\n")
+        out = csv.writer(text, delimiter=delimiter_of(name) or ",", lineterminator="\r\n")
         table = lines(store, job)
         out.writerows(map(without_formula, line) for line in table) if safe else out.writerows(table)
-        file.flush()
-        os.fsync(file.fileno())
+    finally:
+        text.detach()  # Flushes it, and leaves the file open.
 
 
 def lines(store: Store, job: Job) -> Iterator[list[str]]:
@@ -174,17 +178,16 @@ class SheetFile:
     def finish(self) -> None:
         """Write it, in the place of the one before."""
         self._store = self._open_store()
-        fresh = self.path.with_name(self.path.name + ".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_sheet(fresh, self._store, self._job, safe=self._safe)
-            if self._replaces(fresh):
-                note_written(self._store, self._job, self.path)
-                os.replace(fresh, self.path)
+            with Replacement(self.path) as fresh:
+                write_sheet(fresh.file, self.path.name, self._store, self._job, safe=self._safe)
+                fresh.file.flush()
+                if self._replaces(fresh.path):
+                    note_written(self._store, self._job, self.path)
+                    fresh.commit()
         except OSError as error:
             raise unwritable(self.path, error) from error
-        finally:
-            fresh.unlink(missing_ok=True)
 
     def _replaces(self, fresh: Path) -> bool:
         """Whether the file has to change. One that says the same already needs no owner."""

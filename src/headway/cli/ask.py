@@ -49,6 +49,7 @@ def _ask(what: str, name: str | None, config: Path | None, db: str | None, *, as
             raise UsageError(
                 f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
             )
+        session.must_hear(job)
         store.ask(job.id, what, {}, time.time())
     if as_json:
         echo_json({"job": job.name, "asked": what})

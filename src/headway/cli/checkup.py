@@ -29,6 +29,8 @@ from headway.config.settings import is_plain_http
 from headway.display.words import count
 from headway.errors import ConfigError, HeadwayError
 from headway.stores.base import Store
+from headway.stores.files import readable_by_others
+from headway.stores.mounts import network_warning
 from headway.stores.records import LIVE
 from headway.stores.sqlite import SqliteStore
 from headway.wiring.functions import check_workers, size_of
@@ -207,6 +209,7 @@ def records(config: Config) -> Iterator[Check]:
         yield from _existing(config, path)
     else:
         yield _coming(path)
+    yield from file_system(path)
     yield disk(_nearest(path))
 
 
@@ -221,12 +224,30 @@ def _coming(path: Path) -> Check:
 def _existing(config: Config, path: Path) -> Iterator[Check]:
     try:
         with SqliteStore(path, read_only=True) as store:
-            schema, newest = store.probe()
-            older = "" if schema == newest else f" (the next run brings it to {newest})"
-            yield ok("database", f"{path}, schema {schema}{older}, {_size(path)}")
+            yield _state_of(path, store)
             yield from left(config, store)
     except HeadwayError as error:
         yield problem("database", error)
+        return
+    if readable_by_others(path):
+        text = f"other users can read {path}, with every prompt and answer in it"
+        yield Check("database mode", "warning", text, f"chmod 600 {path}")
+
+
+def _state_of(path: Path, store: SqliteStore) -> Check:
+    """Whether the database may be written, and which schema it has."""
+    try:
+        schema, newest = store.probe()
+    except HeadwayError as error:
+        return problem("database", error)
+    older = "" if schema == newest else f" (the next run brings it to {newest})"
+    return ok("database", f"{path}, schema {schema}{older}, {_size(path)}")
+
+
+def file_system(path: Path) -> Iterator[Check]:
+    """A file system that another machine serves."""
+    if (found := network_warning(path)) is not None:
+        yield Check("file system", "warning", *found)
 
 
 def left(config: Config, store: Store) -> Iterator[Check]:

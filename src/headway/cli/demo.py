@@ -110,13 +110,15 @@ def _write_accounts(path: Path) -> None:
 
 def _write_config(path: Path, url: str) -> None:
     """The keys of a demo are no secrets, but headway.toml never holds one, so .env does."""
+    from headway.stores.files import write_own
+
     lines, keys = [], []
     for name in ACCOUNTS:
         variable = f"{name.upper()}_KEY"
         lines += [f"[providers.{name}]", 'kind = "openai"', f'base_url = "{url}"', f'api_key_env = "{variable}"', 'model = "echo"', ""]  # fmt: skip
         keys.append(f"{variable}=demo-{name}")
     path.write_text("\n".join(lines), encoding="utf-8")
-    path.with_name(".env").write_text("\n".join(keys) + "\n", encoding="utf-8")
+    write_own(path.with_name(".env"), 0, ("\n".join(keys) + "\n").encode())
 
 
 def _write_rows(path: Path) -> int:

@@ -157,10 +157,12 @@ async def _serve(plan: Plan, port: int, port_file: Path | None, for_s: float | N
 
 def _write_port(path: Path, port: int) -> None:
     """Whoever waits for the file finds it whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    from headway.stores.files import Replacement
+
     try:
-        beside.write_text(f"{port}\n", encoding="ascii")
-        beside.replace(path)
+        with Replacement(path) as fresh:
+            fresh.file.write(f"{port}\n".encode())
+            fresh.commit(durable=False)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
 

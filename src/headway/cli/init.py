@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +15,9 @@ from headway.errors import UsageError
 
 if TYPE_CHECKING:
     from headway.config.starter import Found
+
+#: Before the umask: a config that every user may write is refused.
+MODE: Final = 0o644
 
 
 @click.command(
@@ -96,14 +99,17 @@ def _must_be_free(path: Path, *, force: bool) -> None:
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     """Whole or not at all; a file that came in between is not overwritten either."""
+    from headway.stores.files import Replacement
+
     try:
         if not force:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(os.open(path, flags, MODE), "wb") as file:
+                file.write(text.encode())
             return
-        fresh = path.with_name(path.name + ".new")
-        fresh.write_text(text, encoding="utf-8")
-        os.replace(fresh, path)
+        with Replacement(path, MODE) as fresh:
+            fresh.file.write(text.encode())
+            fresh.commit()
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {(error.strerror or str(error)).lower()}",

@@ -112,6 +112,7 @@ def ask_jobs(
                 "no job is running", hint="limits for later runs are in headway.toml: [providers.NAME.limits]"
             )
         in_use = _in_use(store, live)
+        programs = [job for job in store.jobs() if job.name in live and job.kind != "batch"]
         unused = [lane for lane in store.lanes() if lane.name not in {name for _, name in in_use}]
         _must_be_known(in_use, unused, limits, reopen)
         wishes = _wishes(in_use, limits, reopen)
@@ -120,6 +121,9 @@ def ask_jobs(
                 if wish.limits if what == "limits" else wish.reopen:
                     store.ask(live[wish.job], what, {"lane": wish.lane, **args}, time.time())
         meant = [lane for lane in unused if any(_means(name, lane.name) for name in reopen)]
+        for job in programs:
+            if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in meant):
+                session.must_hear(job)
         return [*wishes, *(_reopen(store, lane) for lane in meant)]
 
 

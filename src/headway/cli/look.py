@@ -122,10 +122,12 @@ def _show_status(
 
 def _progress(settings: Any, job: str) -> Any:
     """What the running process wrote last."""
+    from headway.stores.files import read_own
+    from headway.stores.lock import JOB_LEVELS
     from headway.wiring.places import folder_of
 
     try:
-        return msgspec.json.decode((folder_of(settings, job) / "progress.json").read_bytes())
+        return msgspec.json.decode(read_own(folder_of(settings, job) / "progress.json", JOB_LEVELS))
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -248,8 +250,6 @@ def export(
     """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
     whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
     """
-    import os
-
     from headway.batch.output import lines, must_be_writable_table
     from headway.batch.output_lock import OutputLock, real_path
     from headway.batch.recipe import is_table
@@ -257,6 +257,7 @@ def export(
     from headway.cli import session
     from headway.errors import UsageError
     from headway.safe_text import escaped
+    from headway.stores.files import Replacement
 
     if safe_cells:
         must_be_sheet(out)
@@ -272,17 +273,16 @@ def export(
         if is_table(out):
             must_be_writable_table(out)
         target = real_path(out)
-        fresh = target.with_name(target.name + ".new")
         with OutputLock(target, chosen.name, make=False):
             if out.exists() and not force:
                 raise UsageError(f"{out} exists", hint="replace it with --force")
             try:
-                if is_table(out):
-                    write_sheet(fresh, store, chosen, safe=safe_cells)
-                else:
-                    with fresh.open("wb") as file:
-                        file.writelines(lines(store, chosen))
-                os.replace(fresh, target)
+                with Replacement(target) as fresh:
+                    if is_table(out):
+                        write_sheet(fresh.file, target.name, store, chosen, safe=safe_cells)
+                    else:
+                        fresh.file.writelines(lines(store, chosen))
+                    fresh.commit()
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 raise UsageError(f"--out {out} cannot be written: {why}", hint="name another file") from None

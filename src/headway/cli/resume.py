@@ -65,6 +65,7 @@ def _again(
     with store_at(settings.db) as store:
         job = session.chosen(store, name)
         if not only_failed and session.is_live(settings, job):
+            session.must_hear(job)
             store.ask(job.id, "resume", {}, time.time())
             return session.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
         if job.kind != "batch":
@@ -77,6 +78,7 @@ def _again(
             return session.tell(f"job {job.name} has no failed units", facts, as_json)
         if not quiet:
             session.tell_config(settings)
+            session.tell_place(settings)
         settings = session.with_cap_of(settings, job, flags["max_cost"], quiet=quiet)
         target = out or Path(job.out or f"{job.name}.results.jsonl")
         run_flags = running.flags_of(target, only_failed=only_failed, **flags)

@@ -84,6 +84,7 @@ def command(
     session.must_have_provider(settings)
     if not flags["quiet"]:
         session.tell_config(settings)
+        session.tell_place(settings)
     recipe = recipe_of(flags)
     target = out or default_out(file, recipe.limit)
     run_flags = running.flags_of(target, **flags)

@@ -27,6 +27,7 @@ from headway.errors import UsageError
 from headway.stores.base import Store
 from headway.stores.cache import Saved
 from headway.stores.lock import held
+from headway.stores.mounts import network_warning
 from headway.stores.records import LIVE, Job, Use
 from headway.wiring.places import folder_of, look_at
 from headway.wiring.predictions import comparison
@@ -66,6 +67,12 @@ def _tell_place(config: Config) -> None:
     providers = config.providers.values()
     hosts = dict.fromkeys(one.host for one in providers if variables_of(one, os.environ, dotenv))
     say(f"settings: {config.path}; " + (f"keys go to {', '.join(hosts)}" if hosts else "no key is sent"))
+
+
+def tell_place(config: Config) -> None:
+    """Warn of a database on a network file system."""
+    if "://" not in config.db and (found := network_warning(Path(config.db))) is not None:
+        say(f"warning: {'; '.join(found)}")
 
 
 def with_cap_of(config: Config, job: Job, said: float | None, *, quiet: bool) -> Config:
@@ -121,6 +128,15 @@ def _latest(jobs: list[Job]) -> Job:
 def is_live(config: Config, job: Job) -> bool:
     """Whether some process is running the job right now."""
     return held(folder_of(config, job.name) / "lock")
+
+
+def must_hear(job: Job) -> None:
+    """A Python program that runs a job of its own hears no commands."""
+    if job.kind != "batch":
+        raise UsageError(
+            f"job {job.name} is a Python program's ({job.kind} of {job.input}), which hears no commands",
+            hint="stop that program with Ctrl-C or SIGTERM: what is finished stays finished",
+        )
 
 
 def state_of(config: Config, job: Job) -> str:

@@ -89,6 +89,10 @@ class Budget:
         self.reserved_usd -= estimate.cost_usd
         self.reserved_tokens -= _tokens(estimate)
 
+    def reprice(self, before: Estimate, after: Estimate) -> None:
+        """An attempt that is out is taken to cost something else from now on."""
+        self.reserved_usd += after.cost_usd - before.cost_usd
+
     def spend(self, estimate: Estimate, usage: Usage | None) -> None:
         """The provider did some work: what it used is spent, or what was estimated where it does not say, or not all."""
         if usage is None:
@@ -153,10 +157,12 @@ class Costliest:
     def __init__(self) -> None:
         self._most: dict[str, float] = {}
 
-    def saw(self, lane: str, usage: Usage | None) -> None:
-        """A call has ended."""
-        if usage is not None and usage.cost_usd:
-            self._most[lane] = max(usage.cost_usd, self._most.get(lane, 0.0))
+    def saw(self, lane: str, usage: Usage | None) -> bool:
+        """A call has ended; returns whether it cost more than any before."""
+        if usage is None or not usage.cost_usd or usage.cost_usd <= self._most.get(lane, 0.0):
+            return False
+        self._most[lane] = usage.cost_usd
+        return True
 
     def priced(self, estimate: Estimate, lane: str) -> Estimate:
         """The estimate with that cost in it."""

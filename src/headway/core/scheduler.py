@@ -186,7 +186,8 @@ class Scheduler:
         self._dirty[lane.key] = lane
         budget, purses = self.budget, lane.purses
         if self.costliest is not None:
-            self.costliest.saw(lane.key, outcome.usage)
+            if self.costliest.saw(lane.key, outcome.usage):
+                self._reprice(lane, self.costliest)
             budget.spend(entry.unit.estimate, outcome.usage)
         elif not unpaid(outcome):
             budget.spend(entry.estimate, outcome.usage)
@@ -199,6 +200,15 @@ class Scheduler:
             lane.shortage.guesses -= entry.guess
             self._dirty.update(self._broke)
             self._broke.clear()
+
+    def _reprice(self, lane: Lane, costliest: Costliest) -> None:
+        """What is in flight may cost as much as the dearest call so far: set that aside for it, too."""
+        for entry in self.out.values():
+            if entry.lane is lane:
+                estimate = costliest.priced(entry.estimate, lane.key)
+                if self.budget.capped:
+                    self.budget.reprice(entry.estimate, estimate)
+                entry.estimate = estimate
 
     def _meet_fate(self, entry: Entry, now: float) -> None:
         """An attempt that we stopped has ended: it goes where the reason for stopping it says."""

@@ -238,7 +238,7 @@ def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
     due_at = lane.queue.next_at()
     if due_at != NEVER:
         if not lane.queue.delayed or due_at < lane.queue.delayed[0][0]:
-            return Wait("crash: a unit whose worker died twice runs alone", due_at)
+            return Wait("crash: a unit whose worker died twice waits to run alone", due_at)
         unreached = lane.breaker.said if not lane.breaker.heard else ""
         return Wait(f"backoff: {unreached or lane.queue.delayed[0][2].why}", due_at)
     if scheduler.serial_phase and not lane.exhausted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +9,8 @@ import msgspec
 
 from headway.display.jsonl import summary
 from headway.engine.observer import View
+from headway.stores.files import write_own
+from headway.stores.lock import JOB_LEVELS
 from headway.stores.records import Event, Job, Unknown
 
 VERSION: Final = 1
@@ -20,10 +21,9 @@ class ProgressFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fresh = path.with_name(path.name + ".new")
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        """The first moment shows it."""
 
     def noted(self, event: Event) -> None:
         """The next moment shows it."""
@@ -33,7 +33,7 @@ class ProgressFile:
 
     def moved(self, view: View) -> None:
         try:
-            self._fresh.write_bytes(msgspec.json.encode({"version": VERSION, **summary(view)}) + b"\n")
-            os.replace(self._fresh, self._path)
+            data = msgspec.json.encode({"version": VERSION, **summary(view)}) + b"\n"
+            write_own(self._path, JOB_LEVELS, data, make=True)
         except OSError:
             return  # A progress file that cannot be written is no reason to stop a run.

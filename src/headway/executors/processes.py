@@ -45,6 +45,7 @@ DOOMED_S: Final = 10.0
 #: How long idle workers may take to end by themselves.
 STOP_S: Final = 1.0
 LATE: Final = "it took too long"
+NOT_READY: Final = "it was not ready within"
 #: How often workers are looked at whose memory is limited: what grows by a gigabyte a second is caught within 0.1 GB.
 LOOK_S: Final = 0.1
 
@@ -314,7 +315,7 @@ class ProcessPool:
         self._workers[worker.pid] = worker
         self._guardian.watch(self._workers)
         self._starting[worker.pid] = loop.call_later(
-            self._start_s, worker.kill, f"it was not ready within {self._start_s:g} s"
+            self._start_s, worker.kill, f"{NOT_READY} {self._start_s:g} s: what it imports takes too long"
         )
         worker.ask(SETUP, self._setup)
 
@@ -393,7 +394,9 @@ class ProcessPool:
         if self._broken or self._closing is not None:
             return
         self._failed_starts += 1
-        if self._failed_starts >= STARTS:
+        if death.why.startswith(NOT_READY):  # It would take as long again.
+            self._break(f"the workers cannot start: {death}")
+        elif self._failed_starts >= STARTS:
             said = last_words(worker.stderr.take())
             text = f"the workers cannot start: {STARTS} in a row died at once, the last: {death}"
             self._break(f"{text}; {said}" if said else text)

@@ -163,7 +163,10 @@ class Store(Protocol):
     def begin(
         self, job: int, settings: dict[str, Any], out: str, utc: float, *, only_failed: bool = False
     ) -> int:
-        """Make everything runnable that has not succeeded (or only what failed); returns the new worker's number."""
+        """Make everything runnable that has not succeeded (or only what failed); returns the new worker's number.
+
+        From here on the job is this worker's run. An earlier run that still goes on can record nothing more.
+        """
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
         """One more that works on the job, idle for now; its number."""
@@ -190,14 +193,14 @@ class Store(Protocol):
         """What was sent since then, oldest first."""
 
     def commit(self, batch: Batch) -> None:
-        """Record a batch, whole or not at all."""
+        """Record a batch, whole or not at all. JobTaken: another run of the job has begun since `batch.worker` began its own."""
 
     def end_run(
         self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
     ) -> None:
         """Nobody works on the job any more; what was only intended is pending again.
 
-        `unfinished` says for each route (by its number) why its units that are left could not finish.
+        `unfinished` says for each route (by its number) why its units that are left could not finish. JobTaken as in `commit`.
         """
 
     def claims(self, job: int, since_utc: float, until_utc: float) -> list[Claimed]:

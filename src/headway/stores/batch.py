@@ -6,7 +6,7 @@ stands where it does.
 
 from __future__ import annotations
 
-from headway.errors import StoreError
+from headway.errors import JobTaken, StoreError
 from headway.stores.records import USED, Attempt, Change, Event, NewUnit, Repair, State, Use
 
 
@@ -20,6 +20,7 @@ class Batch:
 
     def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
         self.job = job
+        #: The worker whose run it belongs to: it is committed only while the job is still its own. None: no run's.
         self.worker = worker
         #: (index, unit) of units that come while the job runs; the first of them is the next index of the job.
         self.added: list[tuple[int, NewUnit]] = []
@@ -112,4 +113,15 @@ def uncountable(job: int) -> StoreError:
     return StoreError(
         f"a change to job {job} does not fit its counters, and was not recorded",
         hint="this is a bug in headway: please report it; what was committed is safe",
+    )
+
+
+def taken_over(job: str, host: str | None, pid: int | None) -> JobTaken:
+    """The error of a run that lost its job to the process `pid` on `host`; no job: it was removed."""
+    if not job:
+        return JobTaken("another process has removed this job", hint="nothing more is sent from here")
+    who = "another one" if pid is None else f"process {pid} on {host}"
+    return JobTaken(
+        f"another process has taken over this job: '{job}' is run by {who} now",
+        hint=f"nothing more is sent from here; watch it with 'headway status {job}'",
     )

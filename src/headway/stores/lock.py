@@ -1,7 +1,12 @@
-"""A job is run by one process at a time: an operating-system lock on a file, which dies with its process."""
+"""A job is run by one process at a time: an operating-system lock on a file, which dies with its process.
+
+The file is `jobs/JOB/lock` beside the file that the database really is, so that all names of a database lead to one lock. A file
+system may have no working locks, and a lock file may be deleted: the store checks at every commit, too, whose run it is.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -10,7 +15,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from headway.errors import JobBusy, StoreError
+from headway.stores.files import ForeignFile, open_own
 
+#: The folders above a job's files that are Headway's own: `jobs` and the job's.
+JOB_LEVELS: Final = 2
+#: How a file system says that it has no locks.
+NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK})
 #: How long a new owner waits for one that is just going.
 PATIENCE_S: Final = 0.1
 STEP_S: Final = 0.005
@@ -26,13 +36,21 @@ class JobLock:
 
     def __enter__(self) -> Self:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._file = open_own(self.path, JOB_LEVELS, os.O_RDWR | os.O_CREAT, make=True)
+        except ForeignFile as error:
+            raise StoreError(f"{error.filename} {error.strerror}", hint="remove it") from error
         except OSError as error:
             raise StoreError(
                 f"{self.path} cannot be opened: {(error.strerror or str(error)).lower()}"
             ) from error
-        if not lock_soon(self._file):
+        try:
+            is_free = lock_soon(self._file)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                self._close()
+                raise
+            is_free = True  # The store still notices a second run.
+        if not is_free:
             raise JobBusy(self._who(), hint=f"watch it with 'headway status {self.job}'")
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
@@ -58,13 +76,27 @@ class JobLock:
 def held(path: Path) -> bool:
     """Whether some process holds the lock right now."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        file = _open_to_look(path)
     except OSError:
         return False
     try:
         return not _locked(file)
+    except OSError:
+        return False
     finally:
         os.close(file)
+
+
+def _open_to_look(path: Path) -> int:
+    """For writing where that is allowed: network file systems lock no other files."""
+    try:
+        return open_own(path, JOB_LEVELS, os.O_RDWR)
+    except PermissionError:
+        return open_own(path, JOB_LEVELS, os.O_RDONLY)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return open_own(path, JOB_LEVELS, os.O_RDONLY)
 
 
 def lock_soon(file: int) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.base import free_name
-from headway.stores.batch import Batch, uncountable
+from headway.stores.batch import Batch, taken_over, uncountable
 from headway.stores.memory_cache import MemoryCache
 from headway.stores.records import (
     COUNTED,
@@ -113,6 +113,8 @@ class MemoryStore:
         self._events: defaultdict[int, list[Event]] = defaultdict(list)
         self._lanes: dict[str, Lane] = {}
         self._workers: list[dict[str, Any]] = []
+        #: job → the worker whose run it is.
+        self._owners: dict[int, int] = {}
         self._commands: list[tuple[int, Asked]] = []
         self._claims: dict[tuple[int, int], tuple[bytes, float]] = {}
         self._next = 0
@@ -200,6 +202,7 @@ class MemoryStore:
         for records in (self._jobs, self._units, self._routes, self._families, self._events):
             records.pop(job, None)
         self._workers = [row for row in self._workers if row["job"] != job]
+        self._owners.pop(job, None)
         self._commands = [row for row in self._commands if row[0] != job]
         self._forget_claims(job)
         self.cache.forget(job)
@@ -367,7 +370,16 @@ class MemoryStore:
         for row in self._workers:
             if row["job"] == job and row["ended_utc"] is None:
                 row.update(status="failed", ended_utc=utc)
-        return self._new_worker(job, platform.node(), "busy", utc)
+        self._owners[job] = self._new_worker(job, platform.node(), "busy", utc)
+        return self._owners[job]
+
+    def _must_be_ours(self, job: int, worker: int) -> None:
+        owner = self._owners.get(job)
+        if job not in self._jobs:
+            raise taken_over("", None, None)
+        if owner != worker:
+            row: dict[str, Any] = next((row for row in self._workers if row["id"] == owner), {})
+            raise taken_over(self._jobs[job].name, row.get("name"), row.get("pid"))
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
         return self._new_worker(job, name, "idle", utc)
@@ -444,6 +456,8 @@ class MemoryStore:
         return sorted(found, key=lambda start: start.at_utc)
 
     def commit(self, batch: Batch) -> None:
+        if batch.worker is not None:
+            self._must_be_ours(batch.job, batch.worker)
         units = self._units[batch.job]
         for index in batch.reopened:
             if (status := units[index].status) in _REOPENED:
@@ -539,6 +553,7 @@ class MemoryStore:
     def end_run(
         self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
     ) -> None:
+        self._must_be_ours(job, worker)
         for unit in self._units[job]:
             if unit.status in ("assigned", "running"):
                 unit.status = Status.PENDING

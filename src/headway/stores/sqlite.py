@@ -18,7 +18,7 @@ import msgspec
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.base import free_name
-from headway.stores.batch import Batch, uncountable
+from headway.stores.batch import Batch, taken_over, uncountable
 from headway.stores.records import (
     COUNTED,
     USED,
@@ -47,12 +47,6 @@ from headway.stores.sqlite_cache import span as _span
 from headway.stores.sqlite_file import SqliteFile
 from headway.stores.statements import each
 
-#: The version of the schema that has repairs.
-REPAIRS_SINCE: Final = 2
-#: And the one that has notes.
-NOTES_SINCE: Final = 5
-#: The step that made the families of units.
-FAMILIES_SINCE: Final = 7
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
 
@@ -91,13 +85,10 @@ class SqliteStore:
         """The schema's version and the newest that is known. Raises where the file may not be written; writes nothing."""
         return self._file.probe()
 
-    @property
-    def outdated(self) -> bool:
-        """Whether it was written by an older Headway and only looked at since."""
-        return self._file.outdated
-
     def salt(self) -> bytes:
         rows = self._rows("salt")
+        if not rows and self._file.read_only:
+            return secrets.token_bytes(32)  # No account was ever hashed here.
         if not rows:
             with self._transaction() as db:
                 db.execute("INSERT OR IGNORE INTO meta VALUES ('salt', ?)", (secrets.token_bytes(32),))
@@ -251,13 +242,9 @@ class SqliteStore:
         return self._rows("requests", _json([base + index for index in indexes]))
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
-        if self._file.version() < REPAIRS_SINCE:
-            return []  # Opened for reading by a newer Headway than the last one that wrote.
         return [Repair(*row) for row in self._rows("repairs_of", (job << SHIFT) + index)]
 
     def notes_of(self, job: int, index: int) -> dict[int, Any]:
-        if self._file.version() < NOTES_SINCE:
-            return {}
         rows = self._rows("notes_of", (job << SHIFT) + index)
         return {number: msgspec.json.decode(note) for number, note in rows}
 
@@ -296,8 +283,6 @@ class SqliteStore:
         ]
 
     def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
-        if self._file.version() < FAMILIES_SINCE:
-            return []
         return [
             (job, Family(route, number, shape, bool(firm), rows, tuple(msgspec.json.decode(words))))
             for job, route, number, shape, firm, rows, words in self._rows("families", provider, model)
@@ -306,8 +291,6 @@ class SqliteStore:
     def lessons(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None
     ) -> list[Lesson]:
-        if self._file.version() < FAMILIES_SINCE:
-            return []
         found: list[Lesson] = []
         for (route,) in self._rows("routes_taken", provider, model):
             if routes is None or route in routes:
@@ -340,14 +323,18 @@ class SqliteStore:
             counts: dict[str, int] = dict(db.execute(self._sql["count_statuses"], span))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}
             db.execute(self._sql["set_counts"], {"job": job, **ends})
-            db.execute(
-                self._sql["begin_run"], {"job": job, "utc": utc, "settings": _json(settings), "out": out}
-            )
             db.execute(self._sql["drop_commands"], (utc, job))
             db.execute(self._sql["end_lost_workers"], (utc, job))
             worker = db.execute(self._sql["add_worker"], (job, node(), getpid(), "busy", utc)).lastrowid
+            run = {"job": job, "utc": utc, "settings": _json(settings), "out": out, "worker": worker}
+            db.execute(self._sql["begin_run"], run)
         assert worker is not None
         return worker
+
+    def _must_be_ours(self, db: sqlite3.Connection, job: int, worker: int) -> None:
+        """Within a transaction: the run of `worker` is still the job's."""
+        if db.execute(self._sql["worker_of"], (job,)).fetchone() != (worker,):
+            raise taken_over(*(db.execute(self._sql["owner_of"], (job,)).fetchone() or ("", None, None)))
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
         from os import getpid
@@ -411,6 +398,8 @@ class SqliteStore:
         base = batch.job << SHIFT
         sql = self._sql
         with self._transaction() as db:
+            if batch.worker is not None:
+                self._must_be_ours(db, batch.job, batch.worker)
             intents = batch.intents
             if batch.added:
                 intents = self._commit_added(db, batch)
@@ -495,6 +484,7 @@ class SqliteStore:
         self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
     ) -> None:
         with self._transaction() as db:
+            self._must_be_ours(db, job, worker)
             db.execute(self._sql["put_back"], _span(job))
             end = {"job": job, "state": state, "finished_utc": utc, "unfinished": _json(unfinished)}
             db.execute(self._sql["end_run"], end)
@@ -527,6 +517,7 @@ def _job(row: dict[str, Any]) -> Job:
     settings = msgspec.json.decode(row.pop("settings"))
     unfinished = msgspec.json.decode(row.pop("unfinished"), type=dict[str, tuple[str, str]])
     form = msgspec.json.decode(row.pop("form", "{}"))
+    del row["worker"]
     return Job(**row, counts=counts, models=models, settings=settings, unfinished=unfinished, form=form)
 
 

@@ -1,20 +1,28 @@
 """The file under the SQLite store: how it is opened, the schema in it, transactions on it, and its errors in words.
 
 Owns the connection: the standard library's module, WAL, `synchronous=FULL`; one object a thread. The schema's steps are
-applied forward when a file is opened, each in a transaction of its own together with the version it makes. SQLite's errors
-become `StoreError`s that say what to do. What is in the tables is for `sqlite` and `sqlite_cache` to know.
+applied forward when a file is opened for writing, each in a transaction of its own together with the version it makes. A new
+file is for its owner alone; SQLite gives its `-wal` and `-shm` the same mode. SQLite's errors become `StoreError`s that say what
+to do. What is in the tables is for `sqlite` and `sqlite_cache` to know.
+
+A file that is opened for reading is not changed: an older schema is read through (`older_schema`), and no file is left beside it.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+from urllib.parse import quote
 
 from headway.errors import NoRecords, StoreError
+from headway.stores.files import FILE_MODE, make_folder, sync_folder
+from headway.stores.older_schema import read_as_newest
 from headway.stores.statements import migrations, queries, statements
 
 #: How long a writer waits for another process's transaction before it calls the database locked.
@@ -25,21 +33,26 @@ CACHE_KB: Final = 4_000
 #: Pages in the write-ahead log before it is folded back: 32 MB, so that a checkpoint is rare and a burst fits.
 CHECKPOINT_PAGES: Final = 8_000
 
+#: Held while a new file is made: see `_make`.
+_making: Final = threading.Lock()
+
 
 class SqliteFile:
     """One connection to one file, and the statements that are run on it by name."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
+        self.path, self.read_only = path, read_only
         self.sql = queries()
         with _explained(path):
-            if not read_only:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            elif not path.exists():
-                raise NoRecords(f"there is no database at {path}", hint="'headway run FILE' makes one")
             if path.is_dir():
                 raise StoreError(f"{path} is a directory", hint="name a file with --db")
-            self.db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            if read_only and not path.exists():
+                raise NoRecords(
+                    f"there is no database at {path}", hint="'headway run FILE' makes one; --db names another"
+                )
+            if not read_only:
+                _make(path)
+            self.db = _connection(path, _way_to_read(path) if read_only else "rwc")
             try:
                 self._prepare(read_only)
             except BaseException:
@@ -54,18 +67,10 @@ class SqliteFile:
 
     def probe(self) -> tuple[int, int]:
         """The schema's version and the newest that is known. Raises where the file may not be written; writes nothing."""
-        reading = self.db.execute("PRAGMA query_only").fetchone()[0]
-        self.db.execute("PRAGMA query_only = 0")
-        try:
-            with self.transaction():
-                return self.version(), len(migrations())
-        finally:
-            self.db.execute(f"PRAGMA query_only = {reading}")
-
-    @property
-    def outdated(self) -> bool:
-        """Whether it was written by an older Headway and only looked at since."""
-        return 0 < self.version() < len(migrations())
+        with _explained(self.path), closing(_connection(self.path, "rw")) as db:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("ROLLBACK")
+        return self.version(), len(migrations())
 
     def _prepare(self, read_only: bool) -> None:
         db = self.db
@@ -73,11 +78,14 @@ class SqliteFile:
         version = self.version()
         if read_only:
             if 0 < version < len(migrations()):
-                self._migrate()  # An older Headway wrote it: whoever looks needs the present tables, too.
+                read_as_newest(db)
             db.execute("PRAGMA query_only = 1")
             return
         self._use_wal()
         db.execute("PRAGMA synchronous = FULL")
+        # On macOS an fsync reaches the disk's cache only; elsewhere this changes nothing.
+        db.execute("PRAGMA fullfsync = 1")
+        db.execute("PRAGMA checkpoint_fullfsync = 1")
         db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         self._migrate()
 
@@ -153,6 +161,58 @@ class SqliteFile:
             cursor = self.db.execute(self.sql[name], values)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+# -- the file itself ---------------------------------------------------------------------------------------------
+
+#: SQLite's modes of opening a file, and `immutable`, which takes no locks and makes no files.
+Way = Literal["rwc", "rw", "ro", "immutable"]
+
+
+def _connection(path: Path, way: Way) -> sqlite3.Connection:
+    real = quote(os.fsencode(os.path.realpath(path)))
+    how = "immutable=1" if way == "immutable" else f"mode={way}"
+    return sqlite3.connect(
+        f"file:{real}?{how}", uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
+
+
+def _make(path: Path) -> None:
+    """Make the file if it is missing, for its owner alone, and sync its name to disk. SQLite takes an empty file for a new one.
+
+    Closing a file drops the locks that the process has on it, SQLite's too. So no other thread may go on to open a file that
+    this one has just made and not closed yet.
+    """
+    make_folder(path.parent)
+    real = Path(os.path.realpath(path))
+    with _making:
+        if not os.path.lexists(real):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                os.close(os.open(real, flags, FILE_MODE))
+            except FileExistsError:
+                pass  # Another process was quicker.
+            else:
+                sync_folder(real.parent)
+    if (names := real.stat().st_nlink) > 1:
+        raise StoreError(
+            f"{path} has {names} names (hard links), and SQLite can lose what is written under one of them",
+            hint="remove the others, or use a copy: --db names another place",
+        )
+
+
+def _way_to_read(path: Path) -> Way:
+    """How to open a file for reading so that no file is left beside it.
+
+    Where there is a write-ahead log, read-only: SQLite reads it, too. Where there is none, no process has the file open for
+    writing, and all is in it. A reader then makes a log and removes it when it closes the file, which it cannot do if it is
+    read-only; where nothing may be written, it reads without locks.
+    """
+    real = os.path.realpath(path)
+    if os.path.exists(f"{real}-wal"):
+        return "ro"
+    may_write = os.access(real, os.W_OK) and os.access(os.path.dirname(real), os.W_OK)
+    return "rw" if may_write else "immutable"
 
 
 # -- errors ------------------------------------------------------------------------------------------------------

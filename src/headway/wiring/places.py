@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from headway.config import Config
@@ -20,12 +21,7 @@ def store_at(db: str, *, read_only: bool = False) -> Store:
 
 
 def look_at(db: str) -> Store:
-    """The records for looking; those that an older Headway left are brought forward first."""
-    store = store_at(db, read_only=True)
-    if not (isinstance(store, SqliteStore) and store.outdated):
-        return store
-    store.close()
-    store_at(db).close()
+    """The records for reading: nothing is changed, and those of an older Headway are read as they are."""
     return store_at(db, read_only=True)
 
 
@@ -34,14 +30,23 @@ def records_at(db: str) -> Store:
     return look_at(db) if "://" in db or Path(db).exists() else MemoryStore()
 
 
+def home_of(config: Config) -> Path:
+    """The folder of Headway's own files: that of the database, or `.headway` beside the configuration."""
+    return config.root / ".headway" if "://" in config.db else _home(config.db)
+
+
+def _home(db: str) -> Path:
+    """The folder of the file that the database really is: two names of it must not mean two locks."""
+    return Path(os.path.realpath(db)).parent
+
+
 def folder_of(config: Config, job: str) -> Path:
     """Where a job's small files are: beside the database."""
     return _folder(config.db, job)
 
 
 def _folder(db: str, job: str) -> Path:
-    """Beside the file that the database really is: two names of it must not mean two locks."""
-    return Path(db).resolve().parent / "jobs" / job
+    return _home(db) / "jobs" / job
 
 
 def lock_of(config: Config, job: str) -> JobLock:

@@ -7,7 +7,6 @@ a file that is not there.
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,11 +16,15 @@ import msgspec
 
 from headway.config import Config
 from headway.stores.base import Store
+from headway.stores.files import make_folder, read_own, write_own
 from headway.stores.records import Job
+from headway.wiring.places import home_of
 
 #: A prediction says "if it is started now"; after a week it says nothing.
 KEPT_S: Final = 7 * 86_400.0
 SETTING: Final = "predicted"
+#: The folders above a prediction that are Headway's own: `plans`.
+LEVELS: Final = 1
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -45,20 +48,18 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def _file(config: Config, digest: str) -> Path:
-    return Path(config.db).parent / "plans" / f"{digest[:32]}.json"
+    return home_of(config) / "plans" / f"{digest[:32]}.json"
 
 
 def remember(config: Config, digest: str, prediction: Prediction) -> None:
     """Leave it for the run to come. Where that cannot be, there will be no comparison, and that is all."""
     path = _file(config, digest)
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent.parent)
+        write_own(path, LEVELS, msgspec.json.encode(prediction), make=True)
         for other in path.parent.glob("*.json"):
-            if time.time() - other.stat().st_mtime > KEPT_S:
+            if time.time() - other.lstat().st_mtime > KEPT_S:
                 other.unlink()
-        fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(prediction))
-        os.replace(fresh, path)
 
 
 def taken_up(config: Config, job: Job, prediction: Prediction | None) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def taken_up(config: Config, job: Job, prediction: Prediction | None) -> dict[st
 def _left(config: Config, job: Job) -> Prediction | None:
     path = _file(config, job.digest)
     try:
-        prediction = msgspec.json.decode(path.read_bytes(), type=Prediction)
+        prediction = msgspec.json.decode(read_own(path, LEVELS), type=Prediction)
         path.unlink()
     except (OSError, msgspec.DecodeError):
         return None

@@ -22,6 +22,8 @@ from headway.config import Config
 from headway.config.price_list import Question, edition, look_up
 from headway.core.model import Price
 from headway.errors import ConfigError
+from headway.stores.files import write_own
+from headway.wiring.places import home_of
 
 #: A provider's name, and a model of it.
 Model = tuple[str, str]
@@ -157,8 +159,7 @@ def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:
 
 
 def _place(config: Config) -> Path:
-    folder = config.root / ".headway" if "://" in config.db else Path(config.db).parent
-    return folder / "prices.json"
+    return home_of(config) / "prices.json"
 
 
 def _key(asked: Question) -> str:
@@ -182,11 +183,5 @@ def _keep(config: Config, asked: Mapping[Model, Question], found: Mapping[Model,
     """For the next start. Where that cannot be written, it is looked up again."""
     kept = _kept(config)
     kept.prices.update({_key(asked[each]): price for each, price in found.items()})
-    place = _place(config)
-    fresh = place.with_name(f"{place.name}.{os.getpid()}.new")
-    try:
-        fresh.write_bytes(msgspec.json.encode(kept))
-        os.replace(fresh, place)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
+    with suppress(OSError):
+        write_own(_place(config), 0, msgspec.json.encode(kept))

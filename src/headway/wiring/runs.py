@@ -25,7 +25,7 @@ from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, Place
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, PriceList, Route
-from headway.errors import ConfigError, HeadwayError
+from headway.errors import ConfigError, HeadwayError, JobTaken
 from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
 from headway.providers.http import HttpAdapter, adapter_for
@@ -361,6 +361,12 @@ class _Output:
         ) as error:  # A bug as well: a run without its output must not end as if nothing were wrong.
             self.failure = self.failure or error
 
+    async def leave(self) -> None:
+        """Write nothing more: another process writes the output now."""
+        if self._step is not None:
+            await self._step
+        self._output.close()
+
     async def finish(self) -> None:
         """The last step; an output that cannot be written is told after everything is safe in the store."""
         if self._step is not None:  # Otherwise the run did not come to its beginning.
@@ -393,6 +399,9 @@ def perform(
         _mind_signals(engine, say)
         try:
             ending = await engine.run()
+        except JobTaken:
+            await writing.leave()
+            raise
         except BaseException:
             with suppress(HeadwayError):  # Why the run ended says more.
                 await writing.finish()

@@ -177,8 +177,14 @@ WHERE id = :job;
 
 -- name: begin_run
 UPDATE jobs SET state = 'running', started_utc = coalesce(started_utc, :utc), finished_utc = NULL, settings = :settings,
-    out = :out
+    out = :out, worker = :worker
 WHERE id = :job;
+
+-- name: worker_of
+SELECT worker FROM jobs WHERE id = ?;
+
+-- name: owner_of
+SELECT jobs.name, workers.name, workers.pid FROM jobs LEFT JOIN workers ON workers.id = jobs.worker WHERE jobs.id = ?;
 
 -- name: set_state
 UPDATE jobs SET state = :state, finished_utc = :finished_utc WHERE id = :job;

@@ -1,0 +1,263 @@
+"""How Headway makes files and folders: which mode they get, that no symbolic link is followed, and how a file is replaced.
+
+A folder that Headway makes for itself is 0700, a file in it 0600. The folder of the database is the user's choice, and links
+on the way to it are followed; below it the names are Headway's own (`levels` counts these), and a link there is an error.
+
+A file is replaced by a temporary one in the same folder. That is made exclusively, under a random name, and locked while its
+process writes it. A process that is killed leaves it behind: the next replacement of the same file removes those that
+nobody locks. A replaced file keeps its mode. Other files are never touched.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Final, Self
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+#: What any program gives a new file; the umask takes from it.
+USUAL_MODE: Final = 0o666
+
+#: The longest name that file systems take, in bytes.
+_NAME_BYTES: Final = 255
+_TEMPORARY: Final = "headway-tmp"
+#: Enough to go through a folder; O_PATH (Linux) needs no permission to list it.
+_FOLDER: Final = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class ForeignFile(OSError):
+    """Where a file or folder of Headway's own should be, something else is: `filename` says where, `strerror` what."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(errno.EINVAL, what, str(path))
+
+
+_LINK: Final = "is a symbolic link, which Headway does not follow"
+
+
+# -- folders -----------------------------------------------------------------------------------------------------
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, for their owner alone, and sync them to disk."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    for place in reversed(missing):
+        try:
+            place.mkdir(FOLDER_MODE)
+        except FileExistsError:
+            continue  # Another process was quicker.
+        sync_folder(place.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable, where its file system can do that."""
+    with suppress(OSError):
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def open_folder(path: Path, levels: int, *, make: bool = False) -> int:
+    """Open a folder to reach files in it. The last `levels` names of its path are Headway's own: no links, made if asked."""
+    parts = path.absolute().parts
+    split = len(parts) - levels
+    folder = os.open(Path(*parts[:split]), _FOLDER)
+    for depth in range(split, len(parts)):
+        try:
+            inner = _open_level(folder, parts[depth], make=make)
+        except OSError as error:
+            raise _explained(error, folder, parts, depth) from None
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _open_level(folder: int, name: str, *, make: bool) -> int:
+    if make:
+        with suppress(FileExistsError):
+            os.mkdir(name, FOLDER_MODE, dir_fd=folder)
+    return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+
+
+def _explained(error: OSError, folder: int, parts: tuple[str, ...], depth: int) -> OSError:
+    """Name the link, where one is the reason: the system says that it is not a directory."""
+    with suppress(OSError):
+        if stat.S_ISLNK(os.stat(parts[depth], dir_fd=folder, follow_symlinks=False).st_mode):
+            return ForeignFile(Path(*parts[: depth + 1]), _LINK)
+    return error
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def open_own(path: Path, levels: int, flags: int, *, make: bool = False) -> int:
+    """Open a file of Headway's own (0600 if it is new). Neither it nor the last `levels` folders above it may be links, and
+    it may have no other name.
+    """
+    folder = open_folder(path.parent, levels, make=make)
+    try:
+        file = os.open(path.name, flags | _FILE, FILE_MODE, dir_fd=folder)
+    except OSError as error:
+        raise ForeignFile(path, _LINK) if error.errno == errno.ELOOP else error from None
+    finally:
+        os.close(folder)
+    try:
+        must_be_plain(file, path)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def must_be_plain(file: int, path: Path) -> None:
+    """Raise unless an open file is a regular one with a single name: writing to it must not change another file."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise ForeignFile(path, "is not a regular file")
+    if found.st_nlink > 1:
+        raise ForeignFile(path, "is a hard link to another file")
+
+
+def read_own(path: Path, levels: int) -> bytes:
+    """The content of such a file."""
+    with open(open_own(path, levels, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def write_own(path: Path, levels: int, data: bytes, *, make: bool = False) -> None:
+    """Replace such a file. Not synced: for what can be made again."""
+    with Replacement(path, FILE_MODE, levels=levels, make=make) as fresh:
+        fresh.file.write(data)
+        fresh.commit(durable=False)
+
+
+def beside(name: str, end: str) -> str:
+    """The name of a hidden file that belongs to the file `name`."""
+    hidden = f".{name}.{end}"
+    if len(os.fsencode(hidden)) > _NAME_BYTES:
+        hidden = f".{hashlib.sha256(os.fsencode(name)).hexdigest()}.{end}"
+    return hidden
+
+
+def readable_by_others(path: Path) -> bool:
+    """Whether users other than the owner can read a file: by its mode, and by those of the folders above it."""
+    real = Path(os.path.realpath(path))
+    mode = real.stat().st_mode
+    above = [folder.stat().st_mode for folder in real.parents]
+    if mode & stat.S_IROTH and all(each & stat.S_IXOTH for each in above):
+        return True
+    return bool(mode & stat.S_IRGRP) and all(each & (stat.S_IXGRP | stat.S_IXOTH) for each in above)
+
+
+# -- replacing ---------------------------------------------------------------------------------------------------
+
+
+class Replacement:
+    """A file that is written beside `path` and takes its place with `commit`; without that it is removed.
+
+    `mode` is that of a new file, before the umask. `levels` and `make` are as in `open_folder`.
+    """
+
+    file: BinaryIO
+
+    def __init__(self, path: Path, mode: int = USUAL_MODE, *, levels: int = 0, make: bool = False) -> None:
+        self._target, self._mode, self._levels, self._make = path, mode, levels, make
+        #: Where it is until it is committed.
+        self.path = path.with_name(_temporary(path.name, os.urandom(8).hex()))
+        self._committed = False
+
+    def __enter__(self) -> Self:
+        self._folder = open_folder(self._target.parent, self._levels, make=self._make)
+        try:
+            self._before = self._replaced()
+            _sweep(self._target, self._folder)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
+            mode = self._mode if self._before is None else FILE_MODE
+            file = os.open(self.path.name, flags, mode, dir_fd=self._folder)
+        except BaseException:
+            os.close(self._folder)
+            raise
+        with suppress(OSError):  # Not every file system has locks.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.file = open(file, "wb")
+        return self
+
+    def _replaced(self) -> os.stat_result | None:
+        """The regular file that is there now."""
+        try:
+            found = os.stat(self._target.name, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        return found if stat.S_ISREG(found.st_mode) else None
+
+    def commit(self, *, durable: bool = True) -> None:
+        """Put it into its place. `durable`: its content is on disk before."""
+        self.file.flush()
+        if self._before is not None:
+            _keep_mode(self.file.fileno(), self._before)
+        if durable:
+            os.fsync(self.file.fileno())
+        os.replace(self.path.name, self._target.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._committed = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if not self._committed:
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path.name, dir_fd=self._folder)
+            self.file.close()
+        finally:
+            os.close(self._folder)
+
+
+def _keep_mode(file: int, before: os.stat_result) -> None:
+    """Give a file the mode of the one that it replaces, and its owner and group where that is allowed."""
+    mode = stat.S_IMODE(before.st_mode) & 0o777
+    now = os.fstat(file)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        try:
+            os.fchown(file, before.st_uid, before.st_gid)
+        except OSError:
+            if now.st_gid != before.st_gid:
+                mode &= ~0o070  # They were the rights of another group.
+    os.fchmod(file, mode)
+
+
+def _temporary(name: str, token: str) -> str:
+    return beside(name, f"{token}.{_TEMPORARY}")
+
+
+def _sweep(target: Path, folder: int) -> None:
+    """Remove the temporary files of `target` whose process is gone."""
+    token = "0" * 16
+    start, end = _temporary(target.name, token).rsplit(token, 1)
+    pattern = re.compile(re.escape(start) + "[0-9a-f]{16}" + re.escape(end))
+    with suppress(OSError):
+        for name in filter(pattern.fullmatch, os.listdir(target.parent)):
+            with suppress(OSError):
+                _remove_if_left(name, folder)
+
+
+def _remove_if_left(name: str, folder: int) -> None:
+    file = os.open(name, os.O_RDWR | _FILE, dir_fd=folder)
+    try:
+        found = os.fstat(file)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(file)
