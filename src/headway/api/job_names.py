@@ -62,7 +62,7 @@ class Identity(msgspec.Struct, frozen=True):
             owner = _function_of(job)
             raise UsageError(
                 f"the job '{job.name}' in {db} was made by {owner}, not by {self.function}",
-                hint=f'{other}, or, if it is the same function under a new name, renamed_from="{owner}"',
+                hint=f'{other}; if {owner} was renamed or moved, renamed_from="{owner}"',
             )
 
     def form(self) -> dict[str, Any]:
