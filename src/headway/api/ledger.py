@@ -174,7 +174,7 @@ class Ledger:
             self._lock.__exit__(None, None, None)
 
     def _state_of_units(self) -> State:
-        """`failed` if a unit is, `stopped` if one still waits: its lane stopped, or nobody submitted it again."""
+        """`failed` if a unit is, `stopped` if one still waits: its lane stopped, or it was not submitted again."""
         job = self._store.job(self.name)
         assert job is not None
         if job.ended > job.good:

@@ -104,7 +104,7 @@ class Budget:
         self.spent_tokens += max(told_tokens, _tokens(estimate)) if usage.partial else told_tokens
 
 
-#: Of a family that nobody knows yet so many may be out at once, where the cap would not bear answers of so many times
+#: Of a family without any answers yet so many may be out at once, where the cap would not bear answers of so many times
 #: what is set aside.
 FEW_GUESSES: Final = 4
 WORST: Final = 16.0
@@ -123,7 +123,7 @@ class Shortage:
         self.in_flight = 0
         #: The output tokens that money was to be set aside for, where nothing limits the answer.
         self.open_tokens = 0.0
-        #: Attempts that are out and whose answers nobody can tell the length of.
+        #: Attempts that are out and whose answers may have any length.
         self.guesses = 0
 
     def begins(self, unit: Unit, wanted: Estimate, in_flight: int, now: float) -> None:

@@ -179,7 +179,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How an attempt ended. `kind` is None on success.
 
     `sent`: whether any byte of the request was handed to the network. False is certain (the connection was refused,
-    the name has no address, TLS failed, connecting took too long): nobody can charge for it. True may be a guess.
+    the name has no address, TLS failed, connecting took too long): no provider can charge for it. True may be a guess.
     `reached` is False where no answer came, sent or not: the breaker asks for that. `worked` is True where the provider
     made an answer that could not be taken: a failure of any kind may then have to be paid for.
     """

@@ -657,7 +657,7 @@ class Scheduler:
         return True
 
     def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
-        """Whether nobody knows how long such answers are, and as many are out as the caps bear."""
+        """Whether the length of such answers is not known, and as many are out as the caps bear."""
         room_usd = min(budget.room_usd for budget in (self.budget, *lane.purses))
         reserve_usd = entry.estimate.cost_usd - entry.unit.estimate.cost_usd
         return lane.shortage.too_many_guesses(reserve_usd, room_usd)

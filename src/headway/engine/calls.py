@@ -365,7 +365,7 @@ def _failed(command: commands.Finish) -> End:
 
 
 def _heard(task: asyncio.Task[None]) -> None:
-    """The loop raises the exception of this task: nobody else is to be told that it had one."""
+    """The loop raises the exception of this task: nothing else may report it."""
     if not task.cancelled():
         task.exception()
 

@@ -100,7 +100,7 @@ _BUSY: Final = re.compile(
     r"^(?:.{0,80}\b(?:\w{0,40}error|\w{0,40}exception|api|is|are|server|model)\b\W{0,3})?overloaded\W{0,3}$",
     re.IGNORECASE,
 )
-#: What waiting does not mend.
+#: What does not pass by waiting.
 _MONEY: Final = re.compile(r"\bcurrent quota\b|\bbilling\b|\bout of credits?\b|\bspend", re.IGNORECASE)
 _LOCAL: Final = re.compile(
     r"\b(?:disk|storage|inode|file ?system|mailbox|memory|recursion|time|size|depth|stack)\b(?!['\"]?\s?[=:])|\berrno\b",

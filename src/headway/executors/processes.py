@@ -37,8 +37,8 @@ START_S: Final = 120.0
 #: Starts in a row that may fail before nothing more is tried.
 STARTS: Final = 3
 #: Rounds in which a pool may die as a whole, and the fewest deaths that make one: two units that always kill are
-#: quarantined after three deaths each, and are no such round. Whoever kills workers from outside is done within seconds,
-#: or nothing helps.
+#: quarantined after three deaths each, and are no such round. Kills from outside (an operator, an out-of-memory killer)
+#: end within seconds.
 ROUNDS: Final = 3
 LEAST_ROUND: Final = 4
 DOOMED_S: Final = 10.0
