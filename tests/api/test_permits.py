@@ -226,7 +226,7 @@ def test_usage_as_the_sdks_say_it() -> None:
     assert usage_of(chat) == Usage(10, 3, 4)
     assert usage_of(message) == Usage(14, 3, 4)
     assert usage_of({"usage": {"input_tokens": 1, "output_tokens": 2}}) == Usage(1, 2)
-    assert usage_of({"prompt_tokens": 1}) == Usage(1)
+    assert usage_of({"prompt_tokens": 1}) == Usage(1, partial=True)
 
 
 @pytest.mark.parametrize("module", [permits, clients])

@@ -23,7 +23,7 @@ from tests.crash.stage import KEY, PATIENCE_S
 
 from headway.fake.process import FakeProcess, fake_process
 
-RACES = int(os.environ.get("HEADWAY_CRASH_RACES", "8"))
+RACES = int(os.environ.get("HEADWAY_CRASH_RACES", "4"))
 SEED = int(os.environ.get("HEADWAY_CRASH_SEED", "20"))
 RACER = Path(__file__).with_name("racer.py")
 UNITS = 4

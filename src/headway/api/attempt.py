@@ -88,9 +88,7 @@ def usage(
     )
     for name, number in zip(_COUNTED, told, strict=True):
         if not isinstance(number, Real) or not 0 <= float(number) <= MOST_USED:
-            raise UsageError(
-                f"usage: {name} is {shown(repr(number))}", hint="it is a number from 0 to 1,000,000,000,000"
-            )
+            raise UsageError(f"usage: {name} is {shown(repr(number))}", hint="it is a number, 0 or more")
     attempt = current.get()
     if attempt is None:
         return

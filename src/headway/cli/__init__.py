@@ -10,8 +10,10 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import os
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -124,6 +126,25 @@ def cli() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line (the process's own by default) and return its exit code."""
+    try:
+        return _run(args)
+    finally:
+        _let_go_of_output()
+
+
+def _let_go_of_output() -> None:
+    """What cannot be written any more (the terminal is closed) goes nowhere: Python would exit with 120 because of it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except (ValueError, AttributeError):
+            continue  # It is closed, or there is none.
+
+
+def _run(args: Sequence[str] | None) -> int:
     session = Session()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -198,8 +198,7 @@ def in_report(error: object, output: object) -> Facts | None:
     """The limit that a failure reports which is no exception: `error` is its text, `output` what its program wrote."""
     facts = in_text(error) if isinstance(error, str) else None
     if facts is None and isinstance(output, str | bytes):
-        text = _encoded(output)[-LOG_TAIL:]
-        return limit_in_output(text, b"", time.time(), _zone()) or _only_refusal(text)
+        return limit_in_output(_encoded(output)[-LOG_TAIL:], b"", time.time(), _zone())
     return facts or in_result(output)
 
 
