@@ -321,7 +321,7 @@ def _plans(missed: list[str]) -> Iterator[str]:
 
 
 def _templates(missed: list[str]) -> Iterator[str]:
-    """By template: what ran before, and what nobody has sent yet."""
+    """By template: those that ran before, and new ones."""
     print("plan: templates …", flush=True)
     try:
         with templates.desk() as at:

@@ -3,7 +3,7 @@
 All jobs go to one model from one directory, so that what other templates taught is always there to mislead.
 
 *Calibrated*: a job of the same template ran before, others in between; the plan of another file of that template is held
-against what it took. *New*: a template that nobody has sent yet; what it took must be inside the range that was printed.
+against what it took. *New*: a template that no job has sent yet; what it took must be inside the range that was printed.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def calibrated(at: Desk, rows: int = ROWS) -> list[Result]:
 
 
 def new(at: Desk, templates: Sequence[Template] = NEW, rows: int = NEW_ROWS) -> list[Result]:
-    """Plan templates that nobody has sent, then run them."""
+    """Plan templates that no job has sent, then run them."""
     return [at.planned_and_run(template, rows) for template in templates]
 
 

@@ -168,7 +168,7 @@ class Background:
                 self._loop.run_forever()
                 break
             except (KeyboardInterrupt, SystemExit):
-                # A task raised it, which stops a loop. Whoever waits for the task hears of it; everything else goes on.
+                # A task raised it, which stops a loop. The code that awaits the task gets it; everything else goes on.
                 # It comes from no signal: those are handled in the main thread.
                 if self._ending:
                     break

@@ -112,7 +112,7 @@ def _without(value: Any, limits: Sequence[str]) -> Any:
 
 
 def _parts(contents: object) -> tuple[list[str], str, str]:
-    """The roles that occur, what instructs, and the last text that somebody said."""
+    """The roles that occur, what instructs, and the last text of the conversation."""
     if type(contents) is not list:
         return [], "", contents if type(contents) is str else ""
     roles: set[str] = set()

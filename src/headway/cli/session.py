@@ -53,7 +53,7 @@ def settings(config: Path | None, db: str | None, **flags: Any) -> Config:
 
 
 def tell_config(config: Config) -> None:
-    """What there is to know of where settings and keys come from, in at most two lines."""
+    """Say where settings and keys come from, in at most two lines."""
     _tell_place(config)
     if dotenv_of(config) and (warning := exposed(config.root / ".env")):
         say(f"warning: {' — '.join(warning)}")
