@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from headway.api.loops import Background
+from headway.api.signals import wait_item
 from headway.core.model import Hint, Outcome, Usage
 from headway.core.status import Status
 from headway.engine.calls import Calls, End, Flight
@@ -141,4 +142,4 @@ class InThread(Apart):
 
     def go(self) -> bool:
         """Block until the next attempt may start; False: there is none."""
-        return self._news.get()
+        return wait_item(self._news)

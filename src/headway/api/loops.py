@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from headway.api.raised import called_off
-from headway.api.signals import from_signal
+from headway.api.signals import from_signal, wait_future, wait_item, wait_thread
 
 if TYPE_CHECKING:
     from headway.api.interrupts import Interrupts
@@ -155,11 +155,11 @@ class Background:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            asyncio.run_coroutine_threadsafe(_call_off_the_rest(), self._loop).result()
+            wait_future(asyncio.run_coroutine_threadsafe(_call_off_the_rest(), self._loop))
         finally:
             self.abandon()
             if self._thread is not None:
-                self._thread.join()
+                wait_thread(self._thread)
 
     def _run(self) -> None:
         """All that the loop does in its thread; what was asked of it before it was stopped is done."""
@@ -211,7 +211,7 @@ class Background:
 
     def result(self, work: Coroutine[Any, Any, V]) -> V:
         """The result of a coroutine."""
-        return self._begun(work).result().opened()
+        return wait_future(self._begun(work)).opened()
 
     def _begun(self, work: Coroutine[Any, Any, V]) -> Future[_Box[V]]:
         return asyncio.run_coroutine_threadsafe(_boxed(work), self._loop)
@@ -225,7 +225,7 @@ class Background:
         times = 0
         while True:
             try:
-                box = future.result()
+                box = wait_future(future)
                 break
             except KeyboardInterrupt:
                 times = max(times + 1, interrupts.count)
@@ -259,7 +259,7 @@ class Background:
         taken = 0
         try:
             while True:
-                more, result = handed.get()
+                more, result = wait_item(handed)
                 if not more:
                     work.result().opened()
                     return
@@ -273,5 +273,5 @@ class Background:
         finally:
             if not work.done():
                 work.cancel()
-                while handed.get()[0]:
+                while wait_item(handed)[0]:
                     pass

@@ -23,6 +23,7 @@ from headway.api.journeys import Apart
 from headway.api.loops import Background, in_a_loop
 from headway.api.results import UnitError
 from headway.api.settings import Limits, Retry
+from headway.api.signals import wait_item
 from headway.core import model
 from headway.core.model import Estimate, Hint, LaneSpec, Outcome, Settings, Usage
 from headway.engine.calls import Calls
@@ -162,7 +163,7 @@ class Permit:
         news: queue.SimpleQueue[bool] = queue.SimpleQueue()
         way = self._asked(news.put)
         try:
-            granted = news.get()
+            granted = wait_item(news)
         except BaseException:
             way.abandon()
             raise

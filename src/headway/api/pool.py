@@ -39,6 +39,7 @@ from headway.api.pool_records import as_declared, as_json, cost_of, details_of, 
 from headway.api.raised import as_exception
 from headway.api.record_path import record_path
 from headway.api.settings import Duration, Retry, retry_of, seconds
+from headway.api.signals import wait_condition, wait_thread
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
 from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
@@ -287,7 +288,7 @@ class WorkerPool:
     def _join_ender(self) -> None:
         ender, self._ender = self._ender, None
         if ender is not None:
-            ender.join()
+            wait_thread(ender)
         fault, self._end_fault = self._end_fault, None
         if fault is not None:
             raise fault
@@ -313,10 +314,10 @@ class WorkerPool:
             )
         with self._changed:
             if place is None:
-                return self._changed.wait_for(ready, timeout)
+                return wait_condition(self._changed, ready, timeout)
             with self._insiders.wait(place):
                 self._changed.notify_all()
-                return self._changed.wait_for(lambda: ready() or self._all_wait(), timeout)
+                return wait_condition(self._changed, lambda: ready() or self._all_wait(), timeout)
 
     def _wait_out(self) -> bool:
         """Until nothing is under way; whether a first Ctrl-C came meanwhile. One that leads here is on its way already."""
@@ -328,7 +329,7 @@ class WorkerPool:
                     acted += 1
                     self._interrupt(cancel=acted == 2)
                 with self._changed:
-                    self._changed.wait_for(self._is_idle)
+                    wait_condition(self._changed, self._is_idle)
                 return times > 0 and not outside
             except KeyboardInterrupt:
                 times += 1

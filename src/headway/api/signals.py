@@ -6,11 +6,21 @@ or a SystemExit for SIGTERM) is for the program; the same raised by a callable i
 
 from __future__ import annotations
 
+import queue
 import signal
 import threading
+import time
+from collections.abc import Callable
+from concurrent import futures
 from functools import partial
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+V = TypeVar("V")
+
+#: A signal that arrives just before the main thread blocks does not wake it, and its handler would wait as long as the
+#: thread does. So the main thread never blocks for longer than this at once.
+_WAKE_S: Final = 0.1
 
 #: Handlers of ours, by their code: one may be replaced before what it raised is caught.
 _ours: Final[set[CodeType]] = set()
@@ -60,3 +70,39 @@ def _code_of(handler: Any) -> CodeType | None:
     function = getattr(handler, "__func__", handler)
     code = getattr(function, "__code__", None) or getattr(type(handler).__call__, "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+def wait_future(future: futures.Future[V]) -> V:
+    """The result of a future. Signal handlers run meanwhile."""
+    while in_main_thread() and not future.done():
+        futures.wait([future], timeout=_WAKE_S)
+    return future.result()
+
+
+def wait_item(items: queue.SimpleQueue[V]) -> V:
+    """The next item of a queue. Signal handlers run meanwhile."""
+    while in_main_thread():
+        try:
+            return items.get(timeout=_WAKE_S)
+        except queue.Empty:
+            continue
+    return items.get()
+
+
+def wait_thread(thread: threading.Thread) -> None:
+    """Until a thread has ended. Signal handlers run meanwhile."""
+    while thread.is_alive():
+        thread.join(_WAKE_S)
+
+
+def wait_condition(
+    condition: threading.Condition, ready: Callable[[], bool], timeout: float | None = None
+) -> bool:
+    """Until `ready` under a condition that is held; False after the timeout. Signal handlers run meanwhile."""
+    ends_at = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = _WAKE_S if ends_at is None else min(_WAKE_S, ends_at - time.monotonic())
+        if condition.wait_for(ready, max(left, 0.0)):
+            return True
+        if ends_at is not None and time.monotonic() >= ends_at:
+            return False
