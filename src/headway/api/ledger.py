@@ -134,7 +134,7 @@ class Ledger:
         )
         self._release()  # The first batch is nobody's commit.
         self._writer.start()
-        self._ticker = self._loop.create_task(self._learn_now_and_then())
+        self._next_learning = self._loop.call_later(LEARN_S, self._learn_and_go_on)
 
     def _tell_of_unknown(self) -> None:
         """Name the units that may have been called when the last process died: they may be paid for twice."""
@@ -159,7 +159,7 @@ class Ledger:
 
     async def close(self, state: State | None = None) -> None:
         """Commit what is left and end the run. Without a state, the units' own states say it."""
-        self._ticker.cancel()
+        self._next_learning.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self._learn()
@@ -473,11 +473,13 @@ class Ledger:
             self._learn()  # A hold must outlive the process, however soon that ends.
         self._linger()
 
-    async def _learn_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(LEARN_S)
-            self._learn()
-            self._linger()
+    def _learn_and_go_on(self) -> None:
+        """Learn every `LEARN_S`. A timer: the exception of a cancelled task would keep its callers' frames, and with them
+        the results.
+        """
+        self._next_learning = self._loop.call_later(LEARN_S, self._learn_and_go_on)
+        self._learn()
+        self._linger()
 
     def _learn(self) -> None:
         """Write down what lanes know and how they look."""
