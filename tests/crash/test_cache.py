@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.crash.stage import Stage, Witness, contents, echoes
-from tests.crash.test_commit_points import CACHING, SIDES, WORKING, kill
+from tests.crash.test_commit_points import ALL_SIDES, CACHING, SIDES, WORKING, kill, share
 
 from headway.stores.statements import migrations
 
@@ -89,13 +89,14 @@ def test_every_statement_of_the_cache_has_its_place() -> None:
 
 @pytest.mark.parametrize("side", SIDES)
 def test_while_keys_are_made_and_units_grouped(pairs: Stage, side: str) -> None:
-    go_through(pairs, [kill(name, side) for name in MAKING_KEYS])
+    go_through(pairs, share([kill(name, side) for name in MAKING_KEYS], side))
 
 
-@pytest.mark.parametrize("when", ["before", "between", "after"])
+@pytest.mark.parametrize("when", ALL_SIDES)
 def test_while_answers_end_units_that_follow(pairs: Stage, when: str) -> None:
     points = [kill(name, when, n) for n in (1, 3) for name in FOLLOWING]
-    go_through(pairs, [*points, *(kill(name, when) for name in WORKING if name != "count_up")])
+    points += [kill(name, when) for name in WORKING if name != "count_up"]
+    go_through(pairs, share(points, when, ALL_SIDES))
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -104,10 +105,10 @@ def test_around_every_commit_of_a_run_with_the_cache(pairs: Stage, side: str) ->
     pairs.configure("max_concurrency = 2")
     pairs.write_input(_rows(pairs))
     first = len(migrations()) + 2  # Each step of the schema is a commit, too.
-    go_through(pairs, [kill("COMMIT", side, n) for n in range(first, first + 10)])
+    go_through(pairs, share([kill("COMMIT", side, n) for n in range(first, first + 10)], side))
 
 
-@pytest.mark.parametrize("when", ["before", "between", "after"])
+@pytest.mark.parametrize("when", ALL_SIDES)
 def test_while_answers_come_from_the_cache(pairs: Stage, when: str) -> None:
     """Everything is there already: whoever goes on sends nothing at all."""
     assert pairs.run(*RUN).returncode == 0

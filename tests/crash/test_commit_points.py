@@ -1,10 +1,12 @@
 """SIGKILL around every statement that writes, then go on: nothing is lost, nothing is sent twice.
 
-A job goes through a chain of kills, each in a process of its own, and is finished at the end.
+A job goes through a chain of kills, each in a process of its own, and is finished at the end. `make crash` kills at every
+point on every side; a test run at each point once, on one of the sides.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -47,6 +49,14 @@ ELSEWHERE = {
 }
 
 SIDES = ("before", "after")
+ALL_SIDES = ("before", "between", "after")
+#: `make crash` sets it.
+EVERY_POINT = "HEADWAY_CRASH_KILLS" in os.environ
+
+
+def share(points: list[dict[str, Any]], side: str, sides: tuple[str, ...] = SIDES) -> list[dict[str, Any]]:
+    """The points that are this side's: all of them, or its share, so that together the sides have each point once."""
+    return points if EVERY_POINT else points[sides.index(side) :: len(sides)]
 
 
 def kill(at: str, when: str, n: int = 1) -> dict[str, Any]:
@@ -85,7 +95,7 @@ def test_while_the_schema_is_made(stage: Stage, reference: Reference) -> None:
 @pytest.mark.parametrize("side", SIDES)
 def test_while_the_input_is_taken_in(stage: Stage, reference: Reference, side: str) -> None:
     """A job that was not taken in whole never ran, and is cleared away by the next process."""
-    for point in [kill(name, side) for name in TAKING_IN[:-1]] + [kill(name, side) for name in CLEARING]:
+    for point in share([kill(name, side) for name in (*TAKING_IN[:-1], *CLEARING)], side):
         stage.ends_by_kill("run", "in.jsonl", faults=point)
         assert {stage.sent(index) for index in (0, stage.units - 1)} == {0}
     go_through(stage, [kill("seal_job", side)], reference(stage.units))
@@ -96,11 +106,11 @@ def test_while_the_input_is_taken_in(stage: Stage, reference: Reference, side: s
 @pytest.mark.parametrize("side", SIDES)
 def test_while_a_run_begins(stage: Stage, reference: Reference, side: str) -> None:
     """What an earlier process left unknown stays known until a process has taken it over, whole."""
-    points = [kill("note_running", "after")] + [kill(name, side) for name in BEGINNING]
+    points = [kill("note_running", "after"), *share([kill(name, side) for name in BEGINNING], side)]
     go_through(stage, points, reference(stage.units))
 
 
-@pytest.mark.parametrize("when", ["before", "between", "after"])
+@pytest.mark.parametrize("when", ALL_SIDES)
 def test_while_answers_are_recorded(stage: Stage, reference: Reference, when: str) -> None:
     stage.units = 300  # Enough for all of them, also where a slow disk puts many answers into one commit.
     stage.write_input()
@@ -110,7 +120,7 @@ def test_while_answers_are_recorded(stage: Stage, reference: Reference, when: st
         for name in WORKING
         if not (name == "count_up" and when == "between")  # One statement, one row.
     ]
-    witness = go_through(stage, points, reference(stage.units))
+    witness = go_through(stage, share(points, when, ALL_SIDES), reference(stage.units))
     assert witness.unknown_times, "something was under way when the process was killed"
 
 
@@ -119,7 +129,8 @@ def test_around_every_commit(stage: Stage, reference: Reference, side: str) -> N
     """From the ninth on they are a run's own; before that, those of opening, taking in and beginning."""
     stage.units = 120
     stage.write_input()
-    witness = go_through(stage, [kill("COMMIT", side, n) for n in range(2, 12)], reference(stage.units))
+    points = share([kill("COMMIT", side, n) for n in range(2, 12)], side)
+    witness = go_through(stage, points, reference(stage.units))
     assert witness.unknown_times
 
 
@@ -128,7 +139,7 @@ def test_while_a_run_ends(stage: Stage, reference: Reference, side: str) -> None
     """Everything is answered by then: whoever goes on sends nothing at all."""
     stage.ends_by_kill("run", "in.jsonl", faults=kill("put_back", "before"))
     assert len(stage.committed()) == stage.units
-    go_through(stage, [kill(name, side) for name in ENDING], reference(stage.units))
+    go_through(stage, share([kill(name, side) for name in ENDING], side), reference(stage.units))
     assert {stage.sent(index) for index in range(stage.units)} == {1}
 
 
