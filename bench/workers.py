@@ -20,8 +20,8 @@ import msgspec
 
 from bench import processes
 from bench.deaths import AGENT, EXECUTOR, LOGS, WORKERS
-from headway.api.loops import run_here
 from headway.executors.processes import ProcessPool, Work
+from headway.runtime.loops import run_here
 
 #: Microseconds a no-op unit, the store apart.
 OVERHEAD_BAR_US: Final = 100.0

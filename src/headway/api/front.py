@@ -16,7 +16,6 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
 from headway.api.handing import Handing
 from headway.api.interrupts import Interrupts, unfinished
-from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
 from headway.api.options import Choices, Options, check_work
 from headway.api.raised import as_exception
@@ -24,6 +23,7 @@ from headway.api.results import CallsFailed, R, Result, T
 from headway.core.retry import THROTTLES
 from headway.engine.calls import GIVE_UP_HERE
 from headway.errors import UsageError
+from headway.runtime.loops import Background, in_a_loop, run_here
 
 Items = Iterable[T] | AsyncIterable[T]
 OnError = Literal["raise", "return"]

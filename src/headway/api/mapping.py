@@ -23,10 +23,9 @@ from headway.api.interrupts import unfinished
 from headway.api.job_names import identity_of_map
 from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
-from headway.api.loops import uncut
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
-from headway.api.raised import as_exception, called_off, note, to_raise, wrapped
+from headway.api.raised import as_exception, note, to_raise, wrapped
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T, UnitError
 from headway.api.threads import Threads
@@ -39,6 +38,7 @@ from headway.executors.limit_detection import LIMITS, Evidence, in_result
 from headway.providers.limit import Limit
 from headway.providers.messages import plain, said
 from headway.providers.secrecy import Scrubber
+from headway.runtime.loops import called_off, uncut
 from headway.stores.records import State
 
 if TYPE_CHECKING:

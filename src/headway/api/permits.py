@@ -20,10 +20,8 @@ import msgspec
 from headway.api.attempt import current
 from headway.api.failures import outcome_of
 from headway.api.journeys import Apart
-from headway.api.loops import Background, in_a_loop
 from headway.api.results import UnitError
 from headway.api.settings import Limits, Retry
-from headway.api.signals import wait_item
 from headway.core import model
 from headway.core.model import Estimate, Hint, LaneSpec, Outcome, Settings, Usage
 from headway.engine.calls import Calls
@@ -34,6 +32,8 @@ from headway.providers.profiles import profile_for
 from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Seen
 from headway.providers.sse import counts
+from headway.runtime.loops import Background, in_a_loop
+from headway.runtime.signals import wait_item
 
 #: What Anthropic alone counts apart.
 _ANTHROPIC: Final = "cache_read_input_tokens"

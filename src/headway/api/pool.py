@@ -33,13 +33,11 @@ from headway.api.insiders import Insiders
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
-from headway.api.loops import Background
 from headway.api.options import detector_of
 from headway.api.pool_records import as_declared, as_json, cost_of, details_of, encoded, keeping_of
 from headway.api.raised import as_exception
 from headway.api.record_path import record_path
 from headway.api.settings import Duration, Retry, retry_of, seconds
-from headway.api.signals import wait_condition, wait_thread
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
 from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
@@ -54,6 +52,8 @@ from headway.providers.limit import Limit
 from headway.providers.messages import said, shown
 from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Facts
+from headway.runtime.loops import Background
+from headway.runtime.signals import wait_condition, wait_thread
 from headway.safe_text import visible
 
 _log: Final = logging.getLogger("headway")

@@ -22,7 +22,6 @@ import msgspec
 
 from headway.api.attempt import RateLimited, current, usage
 from headway.api.failures import exit_codes_in, outcome_of
-from headway.api.loops import completed
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors import json_floats
@@ -31,6 +30,7 @@ from headway.executors.frames import Note
 from headway.executors.limit_detection import LIMITS, in_result
 from headway.executors.worker import fault, running, spent
 from headway.providers.messages import said
+from headway.runtime.loops import completed
 
 Served = tuple[bytes, Note | None]
 Serve = Callable[[bytes], Served]
