@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
     from headway.api.permits import Lane, Permit
     from headway.api.pool import WorkerPool
-    from headway.api.results import CallsFailed, Result, UnitError
+    from headway.api.results import CallsFailed, Result
     from headway.api.run_pool import PoolResult, run_pool
-    from headway.api.settings import Limits, Retry
     from headway.api.work_units import WorkerResult, WorkUnit
-    from headway.errors import HeadwayError
+    from headway.config.call_settings import Limits, Retry
+    from headway.errors import HeadwayError, UnitError
 
 __version__ = "0.1.0"
 
@@ -49,14 +49,14 @@ _HOMES = {
     "CallsFailed": "api.results",
     "HeadwayError": "errors",
     "Lane": "api.permits",
-    "Limits": "api.settings",
+    "Limits": "config.call_settings",
     "Permit": "api.permits",
     "PoolResult": "api.run_pool",
     "RateLimited": "api.attempt",
     "Result": "api.results",
-    "Retry": "api.settings",
+    "Retry": "config.call_settings",
     "Stream": "api.front",
-    "UnitError": "api.results",
+    "UnitError": "errors",
     "WorkUnit": "api.work_units",
     "WorkerPool": "api.pool",
     "WorkerResult": "api.work_units",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overlo
 
 from headway.api.asked import LaneOf
 from headway.api.blocking import SyncLanes, SyncTransport
-from headway.api.settings import Duration, Limits, Retry
 from headway.api.terms import Terms, library_of
 from headway.api.transports import AsyncTransport, Lanes
+from headway.config.call_settings import Duration, Limits, Retry
 
 if TYPE_CHECKING:
     import httpx

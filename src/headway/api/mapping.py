@@ -27,13 +27,13 @@ from headway.api.options import Isolation, Options
 from headway.api.progress import watching
 from headway.api.raised import as_exception, note, to_raise, wrapped
 from headway.api.reading import pages_of
-from headway.api.results import R, Result, T, UnitError
+from headway.api.results import R, Result, T
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
-from headway.errors import UsageError
+from headway.errors import UnitError, UsageError
 from headway.executors.limit_detection import LIMITS, Evidence, in_result
 from headway.providers.limit import Limit
 from headway.providers.messages import plain, said

@@ -20,12 +20,11 @@ import msgspec
 from headway.api.attempt import current
 from headway.api.failures import outcome_of
 from headway.api.journeys import Apart
-from headway.api.results import UnitError
-from headway.api.settings import Limits, Retry
+from headway.config.call_settings import Limits, Retry
 from headway.core import model
 from headway.core.model import Estimate, Hint, LaneSpec, Outcome, Settings, Usage
 from headway.engine.calls import Calls
-from headway.errors import UsageError
+from headway.errors import UnitError, UsageError
 from headway.providers import anthropic, openai
 from headway.providers.hints import understand
 from headway.providers.profiles import profile_for

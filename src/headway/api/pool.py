@@ -22,12 +22,6 @@ import msgspec
 
 from headway.api.attempt import current
 from headway.api.changes import UNITS, Changes, digest_of
-from headway.api.checks import (
-    must_be_function,
-    must_be_number,
-    must_be_text,
-    must_be_whole,
-)
 from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.insiders import Insiders
 from headway.api.interrupts import say
@@ -37,10 +31,16 @@ from headway.api.options import detector_of
 from headway.api.pool_records import as_declared, as_json, cost_of, details_of, encoded, keeping_of
 from headway.api.raised import as_exception
 from headway.api.record_path import record_path
-from headway.api.settings import Duration, Retry, retry_of, seconds
 from headway.api.threads import Threads
 from headway.api.words import in_python, reworded
 from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
+from headway.config.argument_checks import (
+    must_be_function,
+    must_be_number,
+    must_be_text,
+    must_be_whole,
+)
+from headway.config.call_settings import Duration, Retry, retry_of, seconds
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status

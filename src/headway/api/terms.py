@@ -12,14 +12,13 @@ from headway.api.asked import Asked, LaneOf
 from headway.api.heard import Answer
 from headway.api.journeys import CLOSED
 from headway.api.origins import keep_keys_home, refuse_plain_keys
-from headway.api.results import UnitError
-from headway.api.settings import Duration, Limits, Retry, seconds
+from headway.config.call_settings import Duration, Limits, Retry, seconds
 from headway.core import model
 from headway.core.commands import Notice
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.core.status import Status
 from headway.engine.calls import Calls, End
-from headway.errors import UsageError
+from headway.errors import UnitError, UsageError
 from headway.providers.secrecy import Scrubber
 
 #: The newer first: it is what the SDKs of OpenAI and Anthropic take.
