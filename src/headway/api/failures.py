@@ -15,10 +15,10 @@ from headway.api.raised import as_exception
 from headway.api.shapes import Link, fault_of, links, seen_in
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import HOPELESS
-from headway.executors.limit_detection import in_exception
 from headway.providers.exceptions import attribute, text_of
 from headway.providers.hints import understand
 from headway.providers.kinds import folded
+from headway.providers.limit_detection import in_exception
 from headway.providers.messages import said, shown
 from headway.providers.profile import Profile
 from headway.providers.profiles import GENERIC, profile_for

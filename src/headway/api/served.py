@@ -27,8 +27,8 @@ from headway.core.retry import THROTTLES
 from headway.executors import json_floats
 from headway.executors.details import plain_value
 from headway.executors.frames import Note
-from headway.executors.limit_detection import LIMITS, in_result
 from headway.executors.worker import fault, running, spent
+from headway.providers.limit_detection import LIMITS, in_result
 from headway.providers.messages import said
 from headway.runtime.loops import completed
 

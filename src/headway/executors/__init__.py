@@ -7,8 +7,6 @@ frames      what crosses between the two
 capture     output of any length in bounded memory
 kin         what a worker started, wherever that went
 guardian    ends every worker when whoever owns them is gone
-limit_detection  whether a unit met a rate limit, from all that it left behind
-limit_words  the words of limits in error texts
 preflight   what goes ahead of the rest
 python      `kind = "python"`: a function as a provider
 """

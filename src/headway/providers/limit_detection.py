@@ -15,23 +15,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from headway.core.model import Hint, Kind, Outcome
 from headway.core.retry import believed
 from headway.errors import HeadwayError
-from headway.executors.limit_words import LIMITS, limit_in_message, limit_in_output, limit_in_statement
-from headway.executors.ran import Ran
 from headway.providers import agents
 from headway.providers.base import RateLimit
 from headway.providers.exceptions import attribute, text_of
+from headway.providers.limit_words import LIMITS, limit_in_message, limit_in_output, limit_in_statement
 from headway.providers.messages import plain, shown
 from headway.providers.profiles import GENERIC
 from headway.providers.resets import wait
 from headway.providers.seen import Facts
 from headway.providers.texts import wait_in
+
+if TYPE_CHECKING:
+    from headway.executors.ran import Ran
 
 __all__ = [
     "LIMITS",
