@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headway.core.model import Hint, Kind, Outcome
+from headway.executors.limit_evidence import LimitDetector
 from headway.executors.ran import Death, Ran
-from headway.providers.limit_detection import LimitDetector
 
 CRASH = Outcome(Kind.CRASH, message="its worker died")
 SAID = "You've hit your limit · resets 4pm (America/Los_Angeles)"

@@ -18,8 +18,8 @@ from tests.executors.conftest import LONG_S, Make, gone_within
 from headway.core.model import Kind, Usage
 from headway.executors import kin, workers
 from headway.executors.capture import HEAD, TAIL, Capture
+from headway.executors.limit_evidence import LimitDetector
 from headway.executors.processes import LEAST_ROUND, ROUNDS
-from headway.providers.limit_detection import LimitDetector
 
 
 async def test_a_unit_gives_its_value(make: Make) -> None:

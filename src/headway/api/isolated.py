@@ -15,9 +15,9 @@ from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
 from headway.executors.details import details_of, recorded
+from headway.executors.limit_evidence import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work
 from headway.executors.ran import Ran
-from headway.providers.limit_detection import LimitDetector
 from headway.providers.messages import said
 from headway.providers.secrecy import Scrubber
 

@@ -34,8 +34,9 @@ from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UnitError, UsageError
+from headway.executors.limit_evidence import Evidence
 from headway.providers.limit import Limit
-from headway.providers.limit_detection import LIMITS, Evidence, in_result
+from headway.providers.limit_detection import LIMITS, in_result
 from headway.providers.messages import plain, said
 from headway.providers.secrecy import Scrubber
 from headway.runtime.loops import called_off, uncut

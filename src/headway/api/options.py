@@ -24,7 +24,7 @@ from headway.config.durations import LONGEST_S
 from headway.core import model
 from headway.core.model import Estimate
 from headway.errors import UsageError
-from headway.providers.limit_detection import LimitDetector
+from headway.executors.limit_evidence import LimitDetector
 
 T = TypeVar("T")
 

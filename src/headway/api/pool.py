@@ -47,8 +47,9 @@ from headway.core.status import Status
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
 from headway.executors.details import recorded
+from headway.executors.limit_evidence import Evidence
 from headway.providers.limit import Limit
-from headway.providers.limit_detection import LIMITS, Evidence, in_report, in_result
+from headway.providers.limit_detection import LIMITS, in_report, in_result
 from headway.providers.messages import said, shown
 from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Facts

@@ -7,6 +7,7 @@ frames      what crosses between the two
 capture     output of any length in bounded memory
 kin         what a worker started, wherever that went
 guardian    ends every worker when whoever owns them is gone
+limit_evidence  whether a unit met a rate limit, from all that it left behind
 preflight   what goes ahead of the rest
 python      `kind = "python"`: a function as a provider
 """

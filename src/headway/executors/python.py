@@ -18,11 +18,11 @@ from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
 from headway.executors.details import details_of, recorded
 from headway.executors.frames import Note
+from headway.executors.limit_evidence import LimitDetector
 from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
 from headway.providers.base import Admitted, Answer, Request
-from headway.providers.limit_detection import LimitDetector
 from headway.providers.messages import said, shown
 from headway.providers.secrecy import OPEN, Scrubber
 
