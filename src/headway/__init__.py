@@ -7,7 +7,6 @@ reads a file; a name is loaded when it is used. The build takes the version from
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headway.api.attempt import RateLimited, usage
     from headway.api.clients import httpx_client, httpx_transport
     from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
     from headway.api.permits import Lane, Permit
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from headway.api.work_units import WorkerResult, WorkUnit
     from headway.config.call_settings import Limits, Retry
     from headway.errors import HeadwayError, UnitError
+    from headway.providers.call_reports import RateLimited, usage
 
 __version__ = "0.1.0"
 
@@ -52,7 +52,7 @@ _HOMES = {
     "Limits": "config.call_settings",
     "Permit": "api.permits",
     "PoolResult": "api.run_pool",
-    "RateLimited": "api.attempt",
+    "RateLimited": "providers.call_reports",
     "Result": "api.results",
     "Retry": "config.call_settings",
     "Stream": "api.front",
@@ -66,7 +66,7 @@ _HOMES = {
     "map": "api.front",
     "run_pool": "api.run_pool",
     "stream": "api.front",
-    "usage": "api.attempt",
+    "usage": "providers.call_reports",
 }
 
 

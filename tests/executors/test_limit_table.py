@@ -23,10 +23,10 @@ from tests.executors.limit_rows import (
 )
 
 from headway.api import served
-from headway.api.failures import outcome_of
 from headway.core.model import Kind, Outcome
 from headway.executors.limit_evidence import in_preflight
 from headway.providers.codes import NO_STATUS
+from headway.providers.exception_outcome import outcome_of
 from headway.providers.limit_detection import LIMITS, in_result, in_text
 from headway.providers.limit_words import TELLTALES
 from headway.providers.profiles import PROFILES

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from headway.api.attempt import current, succeeded
 from headway.api.changes import digest_of
-from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.interrupts import unfinished
 from headway.api.job_names import identity_of_map
 from headway.api.keeping import Keeping
@@ -35,6 +33,8 @@ from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UnitError, UsageError
 from headway.executors.limit_evidence import Evidence
+from headway.providers.call_reports import current, succeeded
+from headway.providers.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limit import Limit
 from headway.providers.limit_detection import LIMITS, in_result
 from headway.providers.messages import plain, said

@@ -17,8 +17,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from headway.api.attempt import current
-from headway.api.failures import outcome_of
 from headway.api.journeys import Apart
 from headway.config.call_settings import Limits, Retry
 from headway.core import model
@@ -26,6 +24,8 @@ from headway.core.model import Estimate, Hint, LaneSpec, Outcome, Settings, Usag
 from headway.engine.calls import Calls
 from headway.errors import UnitError, UsageError
 from headway.providers import anthropic, openai
+from headway.providers.call_reports import current
+from headway.providers.exception_outcome import outcome_of
 from headway.providers.hints import understand
 from headway.providers.profiles import profile_for
 from headway.providers.secrecy import Scrubber

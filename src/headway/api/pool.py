@@ -20,9 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.api.attempt import current
 from headway.api.changes import UNITS, Changes, digest_of
-from headway.api.failures import exit_codes_in, outcome_of
 from headway.api.insiders import Insiders
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
@@ -48,6 +46,8 @@ from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
 from headway.executors.details import recorded
 from headway.executors.limit_evidence import Evidence
+from headway.providers.call_reports import current
+from headway.providers.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limit import Limit
 from headway.providers.limit_detection import LIMITS, in_report, in_result
 from headway.providers.messages import said, shown

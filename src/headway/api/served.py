@@ -20,14 +20,14 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.api.attempt import RateLimited, current, usage
-from headway.api.failures import exit_codes_in, outcome_of
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors import json_floats
 from headway.executors.details import plain_value
 from headway.executors.frames import Note
 from headway.executors.worker import fault, running, spent
+from headway.providers.call_reports import RateLimited, current, usage
+from headway.providers.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limit_detection import LIMITS, in_result
 from headway.providers.messages import said
 from headway.runtime.loops import completed

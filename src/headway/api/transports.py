@@ -14,12 +14,12 @@ from functools import cache, partial
 from typing import Any, Self
 
 from headway.api.asked import Asked, asked, is_json
-from headway.api.failures import outcome_of
 from headway.api.heard import Answer
 from headway.api.journeys import Here, Journey
 from headway.api.terms import Gathered, Last, Terms, again, repeatable
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Calls
+from headway.providers.exception_outcome import outcome_of
 
 
 class Lanes:
