@@ -53,7 +53,7 @@ def overhead() -> Overhead:
         list(executor.map(no_op, range(100)))
 
         async def measure() -> None:
-            work = Work("headway.api.served:calls", pickle.dumps((no_op, ())))
+            work = Work("headway.executors.worker_entry:calls", pickle.dumps((no_op, ())))
             pool = ProcessPool(work, WORKERS)
             try:
                 await _no_ops(pool, 100)

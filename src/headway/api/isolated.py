@@ -10,7 +10,6 @@ from typing import Any
 
 from headway.api.packing import Packer
 from headway.api.raised import as_exception
-from headway.api.served import RetryOn
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
@@ -18,6 +17,7 @@ from headway.executors.details import details_of, recorded
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work
 from headway.executors.ran import Ran
+from headway.executors.worker_entry import RetryOn
 from headway.providers.messages import said
 from headway.providers.secrecy import Scrubber
 
@@ -42,7 +42,7 @@ class Isolated:
         self._packer = Packer()
         given = self._packer.pack((call, retry_on), "callable")
         self._give_up, self._scrub = give_up, scrub
-        work = Work("headway.api.served:calls", given, main=True)
+        work = Work("headway.executors.worker_entry:calls", given, main=True)
         self._pool = ProcessPool(
             work,
             workers,

@@ -551,7 +551,7 @@ def invoker(
         return await threads.run(lambda: finished(call, item))
 
     if isolation == "thread":
-        from headway.api.served import finished
+        from headway.executors.worker_entry import finished
 
         return wholly_in_thread
     return inline if isolation == "inline" else in_thread

@@ -27,9 +27,9 @@ from headway.providers.messages import said, shown
 from headway.providers.secrecy import OPEN, Scrubber
 
 #: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
-SERVED: Final = "headway.api.served:rows"
-_IN_THREADS: Final = "headway.api.served:rows_in_threads"
-_INLINE: Final = "headway.api.served:rows_inline"
+SERVED: Final = "headway.executors.worker_entry:rows"
+_IN_THREADS: Final = "headway.executors.worker_entry:rows_in_threads"
+_INLINE: Final = "headway.executors.worker_entry:rows_inline"
 #: As a server that has done what it was asked for.
 OK: Final = 200
 

@@ -1,7 +1,7 @@
 """What runs inside a worker process: one unit's payload → its value, or a note of what went wrong.
 
 A worker is a program of its own, on the top layer like a command: a pool starts it by the names of what is here
-(`headway.api.served:calls`) and imports none of it. Nothing that a callable does leaves as an exception, and whatever
+(`headway.executors.worker_entry:calls`) and imports none of it. Nothing that a callable does leaves as an exception, and whatever
 leaves is data: a value that cannot be pickled or is no JSON is an outcome of its unit.
 """
 
