@@ -548,10 +548,10 @@ def invoker(
         return await value if inspect.isawaitable(value) else value
 
     async def wholly_in_thread(item: T) -> Any:
-        return await threads.run(lambda: finished(call, item))
+        return await threads.run(lambda: call_to_end(call, item))
 
     if isolation == "thread":
-        from headway.executors.worker_entry import finished
+        from headway.executors.worker_entry import call_to_end
 
         return wholly_in_thread
     return inline if isolation == "inline" else in_thread

@@ -3,6 +3,7 @@
 processes   the pool: which worker runs what, who waits, what is replaced
 workers     one process as its owner sees it: its pipe, its output, its death
 worker      the same process from inside: the program that it runs
+worker_entry  what a worker does with one unit: calls the function, reports its value or its failure
 frames      what crosses between the two
 capture     output of any length in bounded memory
 kin         what a worker started, wherever that went
