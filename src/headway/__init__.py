@@ -7,9 +7,7 @@ reads a file; a name is loaded when it is used. The build takes the version from
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headway.api.clients import httpx_client, httpx_transport
     from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
-    from headway.api.permits import Lane, Permit
     from headway.api.pool import WorkerPool
     from headway.api.results import CallsFailed, Result
     from headway.api.run_pool import PoolResult, run_pool
@@ -17,6 +15,8 @@ if TYPE_CHECKING:
     from headway.config.call_settings import Limits, Retry
     from headway.errors import HeadwayError, UnitError
     from headway.providers.call_reports import RateLimited, usage
+    from headway.sdk.clients import httpx_client, httpx_transport
+    from headway.sdk.permits import Lane, Permit
 
 __version__ = "0.1.0"
 
@@ -48,9 +48,9 @@ __all__ = [
 _HOMES = {
     "CallsFailed": "api.results",
     "HeadwayError": "errors",
-    "Lane": "api.permits",
+    "Lane": "sdk.permits",
     "Limits": "config.call_settings",
-    "Permit": "api.permits",
+    "Permit": "sdk.permits",
     "PoolResult": "api.run_pool",
     "RateLimited": "providers.call_reports",
     "Result": "api.results",
@@ -61,8 +61,8 @@ _HOMES = {
     "WorkerPool": "api.pool",
     "WorkerResult": "api.work_units",
     "amap": "api.front",
-    "httpx_client": "api.clients",
-    "httpx_transport": "api.clients",
+    "httpx_client": "sdk.clients",
+    "httpx_transport": "sdk.clients",
     "map": "api.front",
     "run_pool": "api.run_pool",
     "stream": "api.front",

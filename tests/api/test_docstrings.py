@@ -15,6 +15,7 @@ import headway.config
 import headway.executors
 import headway.providers
 import headway.runtime
+import headway.sdk
 import headway.testing
 
 #: The packages that have public names, or what those stand on.

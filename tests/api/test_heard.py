@@ -8,9 +8,9 @@ import httpx2
 import msgspec
 import pytest
 
-from headway.api.asked import Asked, asked
-from headway.api.heard import Answer
 from headway.core.model import Estimate, Kind, Usage
+from headway.sdk.request_info import Asked, asked
+from headway.sdk.response_reader import Answer
 
 EVENTS = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Self
 
-from headway.api.asked import Asked, asked, is_json
-from headway.api.heard import Answer
-from headway.api.journeys import InThread
-from headway.api.terms import Gathered, Last, Terms, again, repeatable
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Calls
 from headway.providers.exception_outcome import outcome_of
 from headway.runtime.loops import Background
+from headway.sdk.client_settings import Gathered, Last, Terms, again, repeatable
+from headway.sdk.request_info import Asked, asked, is_json
+from headway.sdk.response_reader import Answer
+from headway.sdk.tickets import InThread
 
 
 class SyncLanes:

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from headway.api.asked import Asked
 from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES
@@ -21,6 +20,7 @@ from headway.providers.hints import understand
 from headway.providers.reading import LONGEST_FAILURE
 from headway.providers.seen import Facts, Seen
 from headway.providers.sse import Broken, Draft, Event, Parser, Refused, add_to, counts, decoded, is_heavy
+from headway.sdk.request_info import Asked
 
 Way = Literal["whole", "stream", "plain"]
 

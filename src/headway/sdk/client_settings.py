@@ -8,10 +8,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from headway.api.asked import Asked, LaneOf
-from headway.api.heard import Answer
-from headway.api.journeys import CLOSED
-from headway.api.origins import keep_keys_home, refuse_plain_keys
 from headway.config.call_settings import Duration, Limits, Retry, seconds
 from headway.core import model
 from headway.core.commands import Notice
@@ -20,6 +16,10 @@ from headway.core.status import Status
 from headway.engine.calls import Calls, End
 from headway.errors import UnitError, UsageError
 from headway.providers.secrecy import Scrubber
+from headway.sdk.origins import keep_keys_home, refuse_plain_keys
+from headway.sdk.request_info import Asked, LaneOf
+from headway.sdk.response_reader import Answer
+from headway.sdk.tickets import CLOSED
 
 #: The newer first: it is what the SDKs of OpenAI and Anthropic take.
 LIBRARIES: Final = ("httpx2", "httpx")

@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from headway.api.journeys import Apart
 from headway.config.call_settings import Limits, Retry
 from headway.core import model
 from headway.core.model import Estimate, Hint, LaneSpec, Outcome, Settings, Usage
@@ -33,6 +32,7 @@ from headway.providers.seen import Seen
 from headway.providers.sse import counts
 from headway.runtime.loops import Background, in_a_loop
 from headway.runtime.signals import wait_item
+from headway.sdk.tickets import Apart
 
 #: What Anthropic alone counts apart.
 _ANTHROPIC: Final = "cache_read_input_tokens"

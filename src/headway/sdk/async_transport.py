@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator
 from functools import cache, partial
 from typing import Any, Self
 
-from headway.api.asked import Asked, asked, is_json
-from headway.api.heard import Answer
-from headway.api.journeys import Here, Journey
-from headway.api.terms import Gathered, Last, Terms, again, repeatable
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Calls
 from headway.providers.exception_outcome import outcome_of
+from headway.sdk.client_settings import Gathered, Last, Terms, again, repeatable
+from headway.sdk.request_info import Asked, asked, is_json
+from headway.sdk.response_reader import Answer
+from headway.sdk.tickets import Here, Journey
 
 
 class Lanes:
