@@ -21,8 +21,8 @@ import pytest
 
 import headway
 from headway import CallsFailed, Limits, RateLimited, Retry
-from headway.api.keeping import Keeping
 from headway.api.ledger import Ledger
+from headway.api.value_codec import Keeping
 from headway.cli import main
 from headway.errors import JobBusy
 from headway.stores.batch import Batch

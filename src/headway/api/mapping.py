@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 import msgspec
 
 from headway.api.changes import digest_of
+from headway.api.error_hints import in_python, reworded
 from headway.api.interrupts import unfinished
 from headway.api.job_names import identity_of_map
-from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
@@ -27,7 +27,7 @@ from headway.api.raised import as_exception, note, to_raise, wrapped
 from headway.api.reading import pages_of
 from headway.api.results import R, Result, T
 from headway.api.threads import Threads
-from headway.api.words import in_python, reworded
+from headway.api.value_codec import Keeping
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of

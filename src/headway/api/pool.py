@@ -21,6 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.api.changes import UNITS, Changes, digest_of
+from headway.api.error_hints import in_python, reworded
 from headway.api.insiders import Insiders
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
@@ -30,7 +31,6 @@ from headway.api.pool_records import as_declared, as_json, cost_of, details_of, 
 from headway.api.raised import as_exception
 from headway.api.record_path import record_path
 from headway.api.threads import Threads
-from headway.api.words import in_python, reworded
 from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.config.argument_checks import (
     must_be_function,

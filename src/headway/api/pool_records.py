@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from headway.api.keeping import Keeping
+from headway.api.value_codec import Keeping
 from headway.api.work_units import WorkerResult
 from headway.executors import json_floats
 from headway.executors.details import Details, text_of
