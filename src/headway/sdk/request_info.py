@@ -1,4 +1,4 @@
-"""A request on its way out → its lane and what it will take. Read from what is there; nothing is refused here."""
+"""A request → its lane and its size. It only reads, and never refuses a request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from headway.providers.profile import Profile
 from headway.providers.profiles import profile_for
 from headway.providers.sse import Draft
 
-#: Nothing of a lane's name outlives the process, so its salt need not either.
+#: Lane names are never stored, so a salt for this process is enough.
 _SALT: Final = os.urandom(16)
 ACCOUNT_DIGITS: Final = 10
-#: What says who asks: two projects of one organization have limits of their own.
-_WHO: Final = (
+#: Headers that identify the account. Projects of one organization have separate limits.
+_ACCOUNT_HEADERS: Final = (
     "authorization",
     "x-api-key",
     "api-key",
@@ -30,14 +30,14 @@ _WHO: Final = (
     "openai-organization",
     "openai-project",
 )
-_USUAL: Final = {"http": 80, "https": 443}
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 #: Google and AWS name the model in the path.
 _MODEL: Final = re.compile(r"/models?/([^/:]+)")
-_MOST: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_OUTPUT_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
 class Url(Protocol):
-    """What is read of an address."""
+    """The parts of a URL that are read here."""
 
     @property
     def scheme(self) -> str: ...
@@ -52,7 +52,7 @@ class Url(Protocol):
 
 
 class Request(Protocol):
-    """What is read of a request: httpx's and httpx2's look alike."""
+    """The parts of a request that are read here; httpx and httpx2 agree on them."""
 
     @property
     def method(self) -> str: ...
@@ -67,8 +67,8 @@ class Request(Protocol):
 LaneOf = Callable[[Any], str]
 
 
-class Known(Protocol):
-    """An endpoint whose answers are understood."""
+class Endpoint(Protocol):
+    """An endpoint whose responses are understood."""
 
     @property
     def name(self) -> str: ...
@@ -77,41 +77,41 @@ class Known(Protocol):
     def draft(self, request: bytes) -> Draft | None: ...
 
 
-class Asked(msgspec.Struct, frozen=True):
+class RequestInfo(msgspec.Struct, frozen=True):
     """What is known of a request before it is sent."""
 
     lane: str
     host: str
     model: str
     profile: Profile
-    #: How its answer looks; None where that is anybody's guess.
-    endpoint: Known | None
+    #: None where the format of the response is unknown.
+    endpoint: Endpoint | None
     body: bytes
-    #: What the scheduler is told of its size.
+    #: Its size, as arguments of the scheduler's unit.
     unit: dict[str, Any]
 
 
-def asked(request: Request, body: bytes, lane_of: LaneOf | None = None) -> Asked:
-    """Look at a request. `body` is its content where that is JSON, otherwise nothing."""
+def read_request(request: Request, body: bytes, lane_of: LaneOf | None = None) -> RequestInfo:
+    """Describe a request. `body` is its content if that is JSON, otherwise empty."""
     url = request.url
-    said = _object(body)
+    fields = _object(body)
     path = str(url.path)
-    way = _known(path, said) if request.method == "POST" else None
+    route = _known_route(path, fields) if request.method == "POST" else None
     host = _host(url)
-    model = _model(said, path)
-    profile = profile_for(host, way.kind) if way is not None else profile_for(host)
+    model = _model(fields, path)
+    profile = profile_for(host, route.kind) if route is not None else profile_for(host)
     if lane_of is not None:
         lane = lane_of(request)
     else:
-        kind = profile.name if way is None else way.kind
+        kind = profile.name if route is None else route.kind
         lane = f"{kind}|{host}|{_account(request)}|{model}"
-    if way is None:
-        return Asked(lane, host, model, profile, None, body, {})
-    return Asked(lane, host, model, profile, way.endpoint, body, _size(said, way))
+    if route is None:
+        return RequestInfo(lane, host, model, profile, None, body, {})
+    return RequestInfo(lane, host, model, profile, route.endpoint, body, _size(fields, route))
 
 
 def is_json(headers: Mapping[str, str]) -> bool:
-    """Whether a body says that it is JSON."""
+    """Whether the content type is JSON."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind == "application/json" or kind.endswith("+json")
 
@@ -124,26 +124,28 @@ def _object(body: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _known(path: str, said: Mapping[str, Any]) -> _Way | None:
-    """What is behind a path, if that is known and the request fits it."""
+def _known_route(path: str, fields: Mapping[str, Any]) -> _Route | None:
+    """The known route of a path, if the request has the field that the route needs."""
     path = path.rstrip("/")
-    return next((way for way in _WAYS if path.endswith(way.end) and way.key in said), None)
+    return next((route for route in _ROUTES if path.endswith(route.end) and route.key in fields), None)
 
 
 def _host(url: Url) -> str:
     name = f"[{url.host}]" if ":" in url.host else url.host
-    return name if url.port in (None, _USUAL.get(url.scheme)) else f"{name}:{url.port}"
+    return name if url.port in (None, _DEFAULT_PORTS.get(url.scheme)) else f"{name}:{url.port}"
 
 
 def _account(request: Request) -> str:
-    """A hash of the whole credential: nobody finds a key by it."""
-    who = [request.headers.get(name, "") for name in _WHO]
-    told = "\n".join([*who, *re.findall(r"(?:^|&)key=([^&]*)", request.url.query.decode("ascii", "replace"))])
-    return blake2b(told.encode(), key=_SALT).hexdigest()[:ACCOUNT_DIGITS]
+    """A keyed hash of the credentials, so that a lane's name does not reveal a key."""
+    values = [request.headers.get(name, "") for name in _ACCOUNT_HEADERS]
+    credentials = "\n".join(
+        [*values, *re.findall(r"(?:^|&)key=([^&]*)", request.url.query.decode("ascii", "replace"))]
+    )
+    return blake2b(credentials.encode(), key=_SALT).hexdigest()[:ACCOUNT_DIGITS]
 
 
-def _model(said: Mapping[str, Any], path: str) -> str:
-    model = said.get("model")
+def _model(fields: Mapping[str, Any], path: str) -> str:
+    model = fields.get("model")
     if isinstance(model, str):
         return model
     named = _MODEL.search(path)
@@ -153,22 +155,22 @@ def _model(said: Mapping[str, Any], path: str) -> str:
 # -- size ---------------------------------------------------------------------------------------------------------
 
 
-def _prompt(said: Mapping[str, Any]) -> int:
-    """The input of the older completions: a text, several, or tokens."""
-    return chars.of_embedding({"input": said["prompt"]})
+def _prompt(fields: Mapping[str, Any]) -> int:
+    """Characters in the prompt of the older completions API: a text, several, or tokens."""
+    return chars.of_embedding({"input": fields["prompt"]})
 
 
-class _Way(msgspec.Struct, frozen=True):
-    """A path whose answers are understood, and how the input of its requests is counted."""
+class _Route(msgspec.Struct, frozen=True):
+    """The end of a path, the field that its requests must have, and how their input is counted."""
 
     end: str
     key: str
     kind: str
-    endpoint: Known
+    endpoint: Endpoint
     chars: Callable[[Mapping[str, Any]], int]
 
 
-def _ways() -> tuple[_Way, ...]:
+def _routes() -> tuple[_Route, ...]:
     openai, anthropic = OpenAI(), Anthropic()
     rows = (
         (openai, "/chat/completions", "messages", chars.of_chat),
@@ -178,31 +180,29 @@ def _ways() -> tuple[_Way, ...]:
         (anthropic, "/messages", "messages", chars.of_chat),
     )
     return tuple(
-        _Way(end, key, dialect.kind, dialect.endpoint(end), count) for dialect, end, key, count in rows
+        _Route(end, key, dialect.kind, dialect.endpoint(end), count) for dialect, end, key, count in rows
     )
 
 
-_WAYS: Final = _ways()
+_ROUTES: Final = _routes()
 
 
-def _size(said: dict[str, Any], way: _Way) -> dict[str, Any]:
-    """Characters, and the most that may come back, for the lane to estimate tokens from as it does in a batch."""
+def _size(fields: dict[str, Any], route: _Route) -> dict[str, Any]:
+    """Characters of the input and the limit of the output. The lane estimates tokens from them, as for a batch."""
     try:
-        length = way.chars(said)
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # Built as nobody knows it: the provider will say.
-        length = len(msgspec.json.encode(said))
-    most = _most(said)
-    return {"chars": max(1, length), "estimate": Estimate(max_output_tokens=most) if most else NO_ESTIMATE}
+        length = route.chars(fields)
+    except (AttributeError, KeyError, TypeError, ValueError):  # An unknown format: the provider decides.
+        length = len(msgspec.json.encode(fields))
+    max_output = _max_output(fields)
+    return {
+        "chars": max(1, length),
+        "estimate": Estimate(max_output_tokens=max_output) if max_output else NO_ESTIMATE,
+    }
 
 
-def _most(said: Mapping[str, Any]) -> float:
-    """The limit of the output, for every answer that is wanted."""
-    wanted = said.get("n")
-    answers = wanted if type(wanted) is int and wanted > 0 else 1
-    limits = (said.get(name) for name in _MOST)
+def _max_output(fields: Mapping[str, Any]) -> float:
+    """The limit of the output, times the number of answers requested."""
+    n = fields.get("n")
+    answers = n if type(n) is int and n > 0 else 1
+    limits = (fields.get(name) for name in _OUTPUT_LIMITS)
     return next((float(limit * answers) for limit in limits if type(limit) is int and limit > 0), 0.0)
