@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 from headway.api.interrupts import Interrupts, unfinished
 from headway.api.mapping import Run
 from headway.api.options import Choices, Options, check_work
-from headway.api.page_task import Handing
+from headway.api.page_task import PageTask
 from headway.api.raised import as_exception
 from headway.api.results import CallsFailed, R, Result, T
 from headway.core.retry import THROTTLES
@@ -217,7 +217,7 @@ class Stream(Generic[_T, _R]):
         self, run: Run[_T, _R], *, counted: bool = True
     ) -> AsyncGenerator[Result[_T, _R], None]:
         """`counted`: here; otherwise they go on to another thread, and whoever takes them there counts."""
-        pages = Handing(run.pages())
+        pages = PageTask(run.pages())
         order: _Order[_T, _R] | None = _Order() if self._ordered else None
         away = False
         try:
@@ -233,11 +233,11 @@ class Stream(Generic[_T, _R]):
                     away = False
                 await interrupts.others()
         except BaseException as error:
-            pages.leave()
+            pages.cancel()
             if not (
                 away and isinstance(error, asyncio.CancelledError)
             ):  # The loop ends: it waits for tasks itself.
-                await pages.ended()
+                await pages.wait_ended()
             raise
 
 

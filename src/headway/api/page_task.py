@@ -1,7 +1,7 @@
-"""Pages of results out of a task of their own, for a consumer who may leave at any moment.
+"""Runs an asynchronous generator of result pages in a task, so that a consumer may stop at any moment.
 
-An asynchronous generator that is left in the middle is closed some time later, and at the end of `asyncio.run` in a way in
-which it may not wait any more. A task is cancelled and waited for, there as elsewhere: so the run is the task's.
+A generator that is abandoned half-way is closed some time later, and at the end of `asyncio.run` it may no longer await
+anything. A task is always cancelled and awaited, so the run belongs to a task.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ from typing import Any, Generic, TypeVar
 P = TypeVar("P")
 
 
-class Handing(Generic[P]):
-    """One page at a time: the next is taken out of the run when it is asked for."""
+class PageTask(Generic[P]):
+    """Gives one page at a time; the run continues when the next one is requested."""
 
     def __init__(self, pages: AsyncGenerator[P, None]) -> None:
         self._page: P | None = None
-        self._asked, self._there = asyncio.Event(), asyncio.Event()
-        self._work = asyncio.get_running_loop().create_task(self._hand(pages))
-        self._work.add_done_callback(self._over)
+        self._requested, self._ready = asyncio.Event(), asyncio.Event()
+        self._work = asyncio.get_running_loop().create_task(self._run(pages))
+        self._work.add_done_callback(self._done)
 
-    async def _hand(self, pages: AsyncGenerator[P, None]) -> None:
+    async def _run(self, pages: AsyncGenerator[P, None]) -> None:
         async with aclosing(pages):
             async for page in pages:
                 self._page = page
-                self._there.set()
-                await self._asked.wait()
-                self._asked.clear()
+                self._ready.set()
+                await self._requested.wait()
+                self._requested.clear()
 
-    def _over(self, work: asyncio.Task[Any]) -> None:
+    def _done(self, work: asyncio.Task[Any]) -> None:
         if not work.cancelled():
-            work.exception()  # Whoever still asks hears of it; who has left does not want to.
-        self._there.set()
+            work.exception()  # Marks it as retrieved: `next` raises it, and a consumer that has left does not need it.
+        self._ready.set()
 
     async def next(self) -> P | None:
-        """The next page; None where there is none."""
+        """The next page; None at the end."""
         if self._page is not None:
             self._page = None
-            self._there.clear()
-            self._asked.set()
+            self._ready.clear()
+            self._requested.set()
         if self._work.done():
             self._work.result()
             return None
-        await self._there.wait()
+        await self._ready.wait()
         if self._page is None:
             self._work.result()
         return self._page
 
-    def leave(self) -> None:
-        """End the run, some time soon."""
+    def cancel(self) -> None:
+        """Cancel the run."""
         self._work.cancel()
 
-    async def ended(self) -> None:
-        """Until it has ended."""
+    async def wait_ended(self) -> None:
+        """Wait until the run has ended."""
         await asyncio.wait([self._work])

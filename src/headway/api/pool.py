@@ -21,13 +21,13 @@ from typing import Any, Final
 import msgspec
 
 from headway.api.changes import UNITS, Changes, digest_of
-from headway.api.error_hints import in_python, reworded
+from headway.api.error_hints import python_hints, rewrite_hint
 from headway.api.insiders import Insiders
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
 from headway.api.options import detector_of
-from headway.api.pool_records import as_declared, as_json, cost_of, details_of, encoded, keeping_of
+from headway.api.pool_records import as_declared, as_json, codec_of, cost_of, details_of, encoded
 from headway.api.raised import as_exception
 from headway.api.record_path import record_path
 from headway.api.threads import Threads
@@ -138,7 +138,7 @@ class WorkerPool:
         self._retry = retry_of(retry, Retry(max_attempts=1))
         self._detector = detector_of(failure_logs, limit_exit_codes)
         self._scrub = Scrubber.of_environment()
-        self._keeping = keeping_of(self._scrub)
+        self._codec = codec_of(self._scrub)
         self._changed = threading.Condition()
         self._insiders = Insiders()
         self._background = Background()
@@ -365,7 +365,7 @@ class WorkerPool:
         if self._store is not None:
             ledger = Ledger(self._store, self._identity)
             calls = self._calls
-            with in_python("store"):
+            with python_hints("store"):
                 ledger.begin(lambda: calls.lanes, self._lost_records)
             self._ledger = ledger
             calls.opened, calls.noted = ledger.recall, ledger.note
@@ -395,7 +395,7 @@ class WorkerPool:
                 work.kept = known or self._ledger.add(key, LANE, as_json(given))
                 if work.kept.value is not None:
                     self._changes.compare(key, given, work.kept.digest)
-                    work.result = self._keeping.found(work.kept.value)
+                    work.result = self._codec.decode(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
                 if known is not None:
@@ -525,7 +525,7 @@ class WorkerPool:
         number = work.kept.attempts + flight.attempts
         value = None
         if end is DONE:
-            value, result = encoded(result, self._keeping)
+            value, result = encoded(result, self._codec)
         self._ledger.ended(
             work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
@@ -563,7 +563,7 @@ class WorkerPool:
                 self._changed.notify_all()
 
     def _lost_records(self, error: Exception) -> None:
-        reworded(error, "store")
+        rewrite_hint(error, "store")
         with self._changed:
             self._failure = error
             self._active = self._placed = 0
