@@ -20,8 +20,9 @@ import msgspec
 
 from bench import processes
 from bench.deaths import AGENT, EXECUTOR, LOGS, WORKERS
-from headway.api.loops import run_here
-from headway.executors.processes import ProcessPool, Work
+from headway.executors.processes import ProcessPool, Work, entry_name
+from headway.executors.worker_entry import serve_calls
+from headway.runtime.loops import run_here
 
 #: Microseconds a no-op unit, the store apart.
 OVERHEAD_BAR_US: Final = 100.0
@@ -53,7 +54,7 @@ def overhead() -> Overhead:
         list(executor.map(no_op, range(100)))
 
         async def measure() -> None:
-            work = Work("headway.api.served:calls", pickle.dumps((no_op, ())))
+            work = Work(entry_name(serve_calls), pickle.dumps((no_op, ())))
             pool = ProcessPool(work, WORKERS)
             try:
                 await _no_ops(pool, 100)

@@ -7,16 +7,16 @@ reads a file; a name is loaded when it is used. The build takes the version from
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headway.api.attempt import RateLimited, usage
-    from headway.api.clients import httpx_client, httpx_transport
     from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
-    from headway.api.permits import Lane, Permit
     from headway.api.pool import WorkerPool
-    from headway.api.results import CallsFailed, Result, UnitError
+    from headway.api.results import CallsFailed, Result
     from headway.api.run_pool import PoolResult, run_pool
-    from headway.api.settings import Limits, Retry
     from headway.api.work_units import WorkerResult, WorkUnit
-    from headway.errors import HeadwayError
+    from headway.config.call_settings import Limits, Retry
+    from headway.errors import HeadwayError, UnitError
+    from headway.providers.call_reports import RateLimited, usage
+    from headway.sdk.clients import httpx_client, httpx_transport
+    from headway.sdk.permits import Lane, Permit
 
 __version__ = "0.1.0"
 
@@ -48,25 +48,25 @@ __all__ = [
 _HOMES = {
     "CallsFailed": "api.results",
     "HeadwayError": "errors",
-    "Lane": "api.permits",
-    "Limits": "api.settings",
-    "Permit": "api.permits",
+    "Lane": "sdk.permits",
+    "Limits": "config.call_settings",
+    "Permit": "sdk.permits",
     "PoolResult": "api.run_pool",
-    "RateLimited": "api.attempt",
+    "RateLimited": "providers.call_reports",
     "Result": "api.results",
-    "Retry": "api.settings",
+    "Retry": "config.call_settings",
     "Stream": "api.front",
-    "UnitError": "api.results",
+    "UnitError": "errors",
     "WorkUnit": "api.work_units",
     "WorkerPool": "api.pool",
     "WorkerResult": "api.work_units",
     "amap": "api.front",
-    "httpx_client": "api.clients",
-    "httpx_transport": "api.clients",
+    "httpx_client": "sdk.clients",
+    "httpx_transport": "sdk.clients",
     "map": "api.front",
     "run_pool": "api.run_pool",
     "stream": "api.front",
-    "usage": "api.attempt",
+    "usage": "providers.call_reports",
 }
 
 

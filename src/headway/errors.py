@@ -5,6 +5,7 @@
     │   └── OutputBusy      2   another job writes to the output file
     ├── ConfigError         2   a file or an environment variable says what cannot be meant
     │   └── InputError      2   rows of a batch are wrong; every one is named
+    ├── UnitError           1   a Python call could not finish, and raised nothing itself
     └── StoreError          1   the records cannot be read or written
         ├── NoRecords       2   there is nothing to look at yet
         ├── DuplicateId     2   two units of a job have the same id
@@ -86,3 +87,14 @@ class JobBusy(StoreError):
 
 class JobTaken(StoreError):
     """Another process has begun to run this job: what is done here is recorded no more."""
+
+
+class UnitError(HeadwayError):
+    """A unit that could not finish and raised nothing itself: its lane stopped, a deadline, an interruption.
+
+    `code` is one of the error kinds, or `interrupted`, `deadline`, `budget`.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code

@@ -11,12 +11,27 @@ import pytest
 
 import headway
 import headway.api
+import headway.config
+import headway.executors
+import headway.providers
+import headway.runtime
+import headway.sdk
 import headway.testing
+
+#: The packages that have public names, or what those stand on.
+PACKAGES = (
+    headway.api,
+    headway.config,
+    headway.executors,
+    headway.providers,
+    headway.runtime,
+    headway.testing,
+)
 
 
 def modules() -> list[ModuleType]:
     found = []
-    for package in (headway.api, headway.testing):
+    for package in PACKAGES:
         names = [module.name for module in pkgutil.iter_modules(package.__path__)]
         found += [importlib.import_module(f"{package.__name__}.{name}") for name in names]
     return found

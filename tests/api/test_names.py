@@ -81,7 +81,7 @@ import os, signal, sys
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == "headway.api.keeping":
+        if name == "headway.api.value_codec":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Finder())
@@ -89,7 +89,7 @@ import headway
 try:
     headway.map
 except KeyboardInterrupt:
-    print("headway.api.keeping" in sys.modules, "headway.api.front" in sys.modules)
+    print("headway.api.value_codec" in sys.modules, "headway.api.front" in sys.modules)
 print(len(headway.map([].append, [1, 2])), signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
 """
 

@@ -14,7 +14,7 @@ import pytest
 
 import headway
 from headway.api import interrupts
-from headway.api.signals import wait_condition, wait_future, wait_item, wait_thread
+from headway.runtime.signals import wait_condition, wait_future, wait_item, wait_thread
 
 
 @pytest.fixture

@@ -22,12 +22,13 @@ from tests.executors.limit_rows import (
     RateLimitError,
 )
 
-from headway.api import served
-from headway.api.failures import outcome_of
 from headway.core.model import Kind, Outcome
-from headway.executors.limit_detection import LIMITS, in_preflight, in_result, in_text
-from headway.executors.limit_words import TELLTALES
+from headway.executors import worker_entry
+from headway.executors.limit_evidence import in_preflight
 from headway.providers.codes import NO_STATUS
+from headway.providers.exception_outcome import outcome_of
+from headway.providers.limit_detection import LIMITS, in_result, in_text
+from headway.providers.limit_words import TELLTALES
 from headway.providers.profiles import PROFILES
 
 #: The longest that a time of day is away: once a year a day has an hour more.
@@ -58,19 +59,19 @@ def test_the_columns_are_long_enough() -> None:
 @pytest.mark.parametrize(("error", "kind", "wait_s"), EXCEPTIONS, ids=[words(row[0]) for row in EXCEPTIONS])
 def test_an_exception_that_is_a_limit(error: BaseException, kind: Kind, wait_s: float | None) -> None:
     check(outcome_of(error), kind, wait_s)
-    note = served.failed(error, None, ())  # As it leaves a worker process.
+    note = worker_entry.failure_note(error, None, ())  # As it leaves a worker process.
     check(note.outcome, kind, wait_s)
 
 
 @pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=words)
 def test_an_exception_that_is_none(error: BaseException) -> None:
     assert outcome_of(error).kind not in LIMITS
-    assert served.failed(error, None, ()).outcome.kind not in LIMITS
+    assert worker_entry.failure_note(error, None, ()).outcome.kind not in LIMITS
 
 
 @pytest.mark.parametrize(("value", "kind", "wait_s"), RESULTS, ids=[words(row[0]) for row in RESULTS])
 def test_a_result_that_is_a_limit(value: Any, kind: Kind, wait_s: float | None) -> None:
-    limit = served.limit_in(value)
+    limit = worker_entry.limit_outcome(value)
     assert limit is not None
     check(limit, kind, wait_s)
 
@@ -85,7 +86,7 @@ def test_an_exception_that_cannot_be_pickled_is_understood_before_it_crosses() -
         def __reduce__(self) -> Any:
             raise pickle.PicklingError("never")
 
-    note = served.failed(Local(CLAUDE), None, ())
+    note = worker_entry.failure_note(Local(CLAUDE), None, ())
     assert (note.error, note.outcome.kind, note.source) == (b"", Kind.HOLD, "Local")
 
 

@@ -18,7 +18,7 @@ from tests.executors.conftest import LONG_S, Make, gone_within
 from headway.core.model import Kind, Usage
 from headway.executors import kin, workers
 from headway.executors.capture import HEAD, TAIL, Capture
-from headway.executors.limit_detection import LimitDetector
+from headway.executors.limit_evidence import LimitDetector
 from headway.executors.processes import LEAST_ROUND, ROUNDS
 
 

@@ -14,16 +14,16 @@ from collections.abc import (
 )
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
-from headway.api.handing import Handing
 from headway.api.interrupts import Interrupts, unfinished
-from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import Run
 from headway.api.options import Choices, Options, check_work
+from headway.api.page_task import PageTask
 from headway.api.raised import as_exception
 from headway.api.results import CallsFailed, R, Result, T
 from headway.core.retry import THROTTLES
 from headway.engine.calls import GIVE_UP_HERE
 from headway.errors import UsageError
+from headway.runtime.loops import Background, in_a_loop, run_here
 
 Items = Iterable[T] | AsyncIterable[T]
 OnError = Literal["raise", "return"]
@@ -217,7 +217,7 @@ class Stream(Generic[_T, _R]):
         self, run: Run[_T, _R], *, counted: bool = True
     ) -> AsyncGenerator[Result[_T, _R], None]:
         """`counted`: here; otherwise they go on to another thread, and whoever takes them there counts."""
-        pages = Handing(run.pages())
+        pages = PageTask(run.pages())
         order: _Order[_T, _R] | None = _Order() if self._ordered else None
         away = False
         try:
@@ -233,11 +233,11 @@ class Stream(Generic[_T, _R]):
                     away = False
                 await interrupts.others()
         except BaseException as error:
-            pages.leave()
+            pages.cancel()
             if not (
                 away and isinstance(error, asyncio.CancelledError)
             ):  # The loop ends: it waits for tasks itself.
-                await pages.ended()
+                await pages.wait_ended()
             raise
 
 

@@ -17,10 +17,10 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Final, Protocol, Self
 
-from headway.api.attempt import current
 from headway.api.results import Result
-from headway.api.signals import handler_of, in_main_thread, remember
 from headway.engine.calls import Flight
+from headway.providers.call_reports import current
+from headway.runtime.signals import handler_of, in_main_thread, remember
 
 #: How often a run that is over looks whether the others beside it are.
 LOOK_S: Final = 0.02

@@ -10,14 +10,14 @@ from typing import Any
 
 from headway.api.packing import Packer
 from headway.api.raised import as_exception
-from headway.api.served import RetryOn
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
 from headway.executors.details import details_of, recorded
-from headway.executors.limit_detection import LimitDetector
-from headway.executors.processes import GUARD, ProcessPool, Work
+from headway.executors.limit_evidence import LimitDetector
+from headway.executors.processes import GUARD, ProcessPool, Work, entry_name
 from headway.executors.ran import Ran
+from headway.executors.worker_entry import RetryOn, serve_calls
 from headway.providers.messages import said
 from headway.providers.secrecy import Scrubber
 
@@ -42,7 +42,7 @@ class Isolated:
         self._packer = Packer()
         given = self._packer.pack((call, retry_on), "callable")
         self._give_up, self._scrub = give_up, scrub
-        work = Work("headway.api.served:calls", given, main=True)
+        work = Work(entry_name(serve_calls), given, main=True)
         self._pool = ProcessPool(
             work,
             workers,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from headway.api.settings import Limits
+from headway.config.call_settings import Limits
 
 #: From here on two names are one that was mistyped: "opanai" for "openai" is, "gpt-4o-mini" for "gpt-4o" is not.
 ALIKE: Final = 0.8

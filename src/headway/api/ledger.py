@@ -40,7 +40,7 @@ from headway.engine.recording import (
     refill,
     tokens_of,
 )
-from headway.executors.limit_detection import rate_limit_of
+from headway.executors.limit_evidence import rate_limit_of
 from headway.safe_text import visible
 from headway.stores import records
 from headway.stores.base import Store

@@ -16,29 +16,30 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from headway.api.attempt import current, succeeded
 from headway.api.changes import digest_of
-from headway.api.failures import exit_codes_in, outcome_of
+from headway.api.error_hints import python_hints, rewrite_hint
 from headway.api.interrupts import unfinished
 from headway.api.job_names import identity_of_map
-from headway.api.keeping import Keeping
 from headway.api.ledger import Kept, Ledger
-from headway.api.loops import uncut
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
-from headway.api.raised import as_exception, called_off, note, to_raise, wrapped
+from headway.api.raised import as_exception, note, to_raise, wrapped
 from headway.api.reading import pages_of
-from headway.api.results import R, Result, T, UnitError
+from headway.api.results import R, Result, T
 from headway.api.threads import Threads
-from headway.api.words import in_python, reworded
+from headway.api.value_codec import ValueCodec
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
-from headway.errors import UsageError
-from headway.executors.limit_detection import LIMITS, Evidence, in_result
+from headway.errors import UnitError, UsageError
+from headway.executors.limit_evidence import Evidence
+from headway.providers.call_reports import current, succeeded
+from headway.providers.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limit import Limit
+from headway.providers.limit_detection import LIMITS, in_result
 from headway.providers.messages import plain, said
 from headway.providers.secrecy import Scrubber
+from headway.runtime.loops import called_off, uncut
 from headway.stores.records import State
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class _KeptItem(_Item):
         """The value as a run that finds it on record would see it; a failure where it cannot be kept."""
         kind = type(flight.value).__name__
         try:
-            self.encoded, flight.value, _ = self.run.keeping.kept(flight.value)
+            self.encoded, flight.value, _ = self.run.codec.encode(flight.value)
         except msgspec.ValidationError as error:
             flight.error = UsageError(
                 f"its value ({kind}) is no {self.run.options.returns}: {error}",
@@ -247,7 +248,7 @@ class Run(Generic[T, R]):
         self._failed = self._left = 0
         self._keys: set[str] = set()
         self._changes = options.changes
-        self.keeping = Keeping(options.returns, scrub=scrub)
+        self.codec = ValueCodec(options.returns, scrub=scrub)
         self._ledger: Ledger | None = None
         if options.db is not None:
             self._ledger = Ledger(options.db, identity_of_map(call, options.name, options.renamed_from))
@@ -350,7 +351,7 @@ class Run(Generic[T, R]):
     def _recalled(self, index: int, item: T, lane: str, value: bytes) -> None:
         """An earlier run has its result."""
         try:
-            found = Result(index, item, self.keeping.found(value), None, "succeeded", "", 0, lane)
+            found = Result(index, item, self.codec.decode(value), None, "succeeded", "", 0, lane)
         except Exception as error:  # Also whatever the class that `returns` names raises when one is made.
             mismatch = UsageError(
                 f"the kept value of item {index} is no {self.options.returns}: {_plain(error)}",
@@ -362,7 +363,7 @@ class Run(Generic[T, R]):
 
     def _begin_records(self, ledger: Ledger) -> None:
         calls = self.calls
-        with in_python("db"):
+        with python_hints("db"):
             ledger.begin(lambda: calls.lanes, self._lost_records)
         calls.opened, calls.noted = ledger.recall, ledger.note
         calls.requeued = self._requeued
@@ -378,7 +379,7 @@ class Run(Generic[T, R]):
 
     def _lost_records(self, error: Exception) -> None:
         """Nothing can be kept any more: nothing more is called, and nobody hears of an end."""
-        reworded(error, "db")
+        rewrite_hint(error, "db")
         self._give_up(error)
         self._under_way = 0
         self._news.set()
@@ -547,10 +548,10 @@ def invoker(
         return await value if inspect.isawaitable(value) else value
 
     async def wholly_in_thread(item: T) -> Any:
-        return await threads.run(lambda: finished(call, item))
+        return await threads.run(lambda: call_to_end(call, item))
 
     if isolation == "thread":
-        from headway.api.served import finished
+        from headway.executors.worker_entry import call_to_end
 
         return wholly_in_thread
     return inline if isolation == "inline" else in_thread

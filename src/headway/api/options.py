@@ -14,17 +14,17 @@ from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 import msgspec
 
 from headway.api.changes import Changes
-from headway.api.checks import brief, must_be_number, must_be_text, must_be_whole, named
 from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
 from headway.api.raised import note
 from headway.api.record_path import record_path
-from headway.api.settings import Duration, Limits, Retry, limits_of, retry_of, seconds
+from headway.config.argument_checks import brief, must_be_number, must_be_text, must_be_whole, named
+from headway.config.call_settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.durations import LONGEST_S
 from headway.core import model
 from headway.core.model import Estimate
 from headway.errors import UsageError
-from headway.executors.limit_detection import LimitDetector
+from headway.executors.limit_evidence import LimitDetector
 
 T = TypeVar("T")
 

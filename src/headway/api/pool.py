@@ -20,40 +20,41 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.api.attempt import current
 from headway.api.changes import UNITS, Changes, digest_of
-from headway.api.checks import (
+from headway.api.error_hints import python_hints, rewrite_hint
+from headway.api.insiders import Insiders
+from headway.api.interrupts import say
+from headway.api.job_names import check_name, identity_of_pool
+from headway.api.ledger import Kept, Ledger
+from headway.api.options import detector_of
+from headway.api.pool_records import as_declared, as_json, codec_of, cost_of, details_of, encoded
+from headway.api.raised import as_exception
+from headway.api.record_path import record_path
+from headway.api.threads import Threads
+from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
+from headway.config.argument_checks import (
     must_be_function,
     must_be_number,
     must_be_text,
     must_be_whole,
 )
-from headway.api.failures import exit_codes_in, outcome_of
-from headway.api.insiders import Insiders
-from headway.api.interrupts import say
-from headway.api.job_names import check_name, identity_of_pool
-from headway.api.ledger import Kept, Ledger
-from headway.api.loops import Background
-from headway.api.options import detector_of
-from headway.api.pool_records import as_declared, as_json, cost_of, details_of, encoded, keeping_of
-from headway.api.raised import as_exception
-from headway.api.record_path import record_path
-from headway.api.settings import Duration, Retry, retry_of, seconds
-from headway.api.signals import wait_condition, wait_thread
-from headway.api.threads import Threads
-from headway.api.words import in_python, reworded
-from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
+from headway.config.call_settings import Duration, Retry, retry_of, seconds
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
 from headway.core.status import Status
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
 from headway.executors.details import recorded
-from headway.executors.limit_detection import LIMITS, Evidence, in_report, in_result
+from headway.executors.limit_evidence import Evidence
+from headway.providers.call_reports import current
+from headway.providers.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limit import Limit
+from headway.providers.limit_detection import LIMITS, in_report, in_result
 from headway.providers.messages import said, shown
 from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Facts
+from headway.runtime.loops import Background
+from headway.runtime.signals import wait_condition, wait_thread
 from headway.safe_text import visible
 
 _log: Final = logging.getLogger("headway")
@@ -137,7 +138,7 @@ class WorkerPool:
         self._retry = retry_of(retry, Retry(max_attempts=1))
         self._detector = detector_of(failure_logs, limit_exit_codes)
         self._scrub = Scrubber.of_environment()
-        self._keeping = keeping_of(self._scrub)
+        self._codec = codec_of(self._scrub)
         self._changed = threading.Condition()
         self._insiders = Insiders()
         self._background = Background()
@@ -364,7 +365,7 @@ class WorkerPool:
         if self._store is not None:
             ledger = Ledger(self._store, self._identity)
             calls = self._calls
-            with in_python("store"):
+            with python_hints("store"):
                 ledger.begin(lambda: calls.lanes, self._lost_records)
             self._ledger = ledger
             calls.opened, calls.noted = ledger.recall, ledger.note
@@ -394,7 +395,7 @@ class WorkerPool:
                 work.kept = known or self._ledger.add(key, LANE, as_json(given))
                 if work.kept.value is not None:
                     self._changes.compare(key, given, work.kept.digest)
-                    work.result = self._keeping.found(work.kept.value)
+                    work.result = self._codec.decode(work.kept.value)
                     self._over(work, Status.SUCCEEDED, work.result)
                     return
                 if known is not None:
@@ -524,7 +525,7 @@ class WorkerPool:
         number = work.kept.attempts + flight.attempts
         value = None
         if end is DONE:
-            value, result = encoded(result, self._keeping)
+            value, result = encoded(result, self._codec)
         self._ledger.ended(
             work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
@@ -562,7 +563,7 @@ class WorkerPool:
                 self._changed.notify_all()
 
     def _lost_records(self, error: Exception) -> None:
-        reworded(error, "store")
+        rewrite_hint(error, "store")
         with self._changed:
             self._failure = error
             self._active = self._placed = 0

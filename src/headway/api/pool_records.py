@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from headway.api.keeping import Keeping
+from headway.api.value_codec import ValueCodec
 from headway.api.work_units import WorkerResult
 from headway.executors import json_floats
 from headway.executors.details import Details, text_of
@@ -13,9 +13,9 @@ from headway.providers.secrecy import Scrubber
 from headway.safe_text import visible
 
 
-def keeping_of(scrub: Scrubber) -> Keeping:
+def codec_of(scrub: Scrubber) -> ValueCodec:
     """Results on record; of what JSON cannot say, its text."""
-    return Keeping(WorkerResult, text_of, scrub)
+    return ValueCodec(WorkerResult, text_of, scrub)
 
 
 def details_of(prompt: str, result: WorkerResult | None) -> Details:
@@ -48,16 +48,16 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def encoded(result: WorkerResult, keeping: Keeping) -> tuple[bytes, WorkerResult]:
+def encoded(result: WorkerResult, codec: ValueCodec) -> tuple[bytes, WorkerResult]:
     """A result for the records, and the one to hand out: the same, or as it is kept where a secret was blotted out.
 
     Where JSON cannot say it at all, its texts are kept.
     """
     try:
-        said, seen, blotted = keeping.kept(as_declared(result))
+        said, seen, blotted = codec.encode(as_declared(result))
     except BaseException:  # Its values may raise anything when they are encoded or compared.
         plain = WorkerResult(result.success is True, text_of(result.output), text_of(result.error))
-        said, seen, blotted = keeping.kept(plain)
+        said, seen, blotted = codec.encode(plain)
     return said, seen if blotted else result
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sized
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headway.api import loops
 from headway.api.raised import as_exception
 from headway.api.waits import Waits
+from headway.runtime import loops
 
 if TYPE_CHECKING:
     from headway.core.snapshot import Snapshot

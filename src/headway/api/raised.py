@@ -11,8 +11,8 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from headway.api.signals import from_signal
 from headway.providers.messages import said
+from headway.runtime.signals import from_signal
 
 #: They steer generators, coroutines and tasks: raised again from one of those they would be taken for that.
 _CONTROL_FLOW: Final = (GeneratorExit, asyncio.CancelledError)
@@ -39,12 +39,6 @@ def wrapped(error: BaseException, who: str) -> RuntimeError:
 def to_raise(error: BaseException, who: str) -> BaseException:
     """What is raised to the caller for an exception of his own code: that one, unless it would steer our coroutines."""
     return wrapped(error, who) if isinstance(error, _CONTROL_FLOW) else error
-
-
-def called_off(error: BaseException) -> bool:
-    """Whether it is a cancellation of the running task, and not an exception that the code in it raised."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 def note(error: BaseException, text: str) -> None:

@@ -6,8 +6,8 @@ import warnings
 from os import PathLike
 from pathlib import Path
 
-from headway.api.checks import path_of
 from headway.api.lane_names import caller
+from headway.config.argument_checks import path_of
 from headway.stores.mounts import network_warning
 
 

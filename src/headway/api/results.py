@@ -8,21 +8,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from headway.core.model import Usage
-from headway.errors import HeadwayError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class UnitError(HeadwayError):
-    """A unit that could not finish and raised nothing itself: its lane stopped, a deadline, an interruption.
-
-    `code` is one of the error kinds, or `interrupted`, `deadline`, `budget`.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}" if message else code)
-        self.code = code
 
 
 class Result(msgspec.Struct, Generic[T, R], frozen=True):

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
-from headway.api.checks import must_be_function, must_be_whole
 from headway.api.interrupts import Interrupts
-from headway.api.loops import Background, in_a_loop, run_here
 from headway.api.mapping import NotStarted, Run
 from headway.api.options import Options, check_work, detector_of
 from headway.api.progress import length_of
-from headway.api.raised import called_off, to_raise
+from headway.api.raised import to_raise
 from headway.api.results import Result, T
-from headway.api.settings import Duration, Limits, Retry
+from headway.config.argument_checks import must_be_function, must_be_whole
+from headway.config.call_settings import Duration, Limits, Retry
+from headway.runtime.loops import Background, called_off, in_a_loop, run_here
 
 #: An interruption is looked for so often; it is promised to be noticed within 250 ms.
 POLL_S: Final = 0.1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from headway.api.checks import brief, named
+from headway.config.argument_checks import brief, named
 from headway.errors import UsageError
 
 

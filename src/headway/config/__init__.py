@@ -10,6 +10,8 @@ keys        the key of a provider, and the lane that it opens
 loading     where the settings come from: flag over environment over file
 trust       which file is used, and whether another user may have written it
 price_list  what models cost, where the `prices` extra is installed
+call_settings    limits and retries as Python programs write them
+argument_checks  what an argument of a Python function may be, and what to say where it is not
 starter     a first `headway.toml` from the keys that are there
 """
 

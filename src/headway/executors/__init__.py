@@ -3,12 +3,12 @@
 processes   the pool: which worker runs what, who waits, what is replaced
 workers     one process as its owner sees it: its pipe, its output, its death
 worker      the same process from inside: the program that it runs
+worker_entry  what a worker does with one unit: calls the function, reports its value or its failure
 frames      what crosses between the two
 capture     output of any length in bounded memory
 kin         what a worker started, wherever that went
 guardian    ends every worker when whoever owns them is gone
-limit_detection  whether a unit met a rate limit, from all that it left behind
-limit_words  the words of limits in error texts
+limit_evidence  whether a unit met a rate limit, from all that it left behind
 preflight   what goes ahead of the rest
 python      `kind = "python"`: a function as a provider
 """

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -57,6 +57,11 @@ class Work(msgspec.Struct, frozen=True):
     entry: str
     given: bytes
     main: bool = False
+
+
+def entry_name(function: Callable[..., Any]) -> str:
+    """How `Work.entry` names a function that can be imported."""
+    return f"{function.__module__}:{function.__qualname__}"
 
 
 #: What a script lacks that starts workers wherever it is imported.

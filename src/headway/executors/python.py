@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from typing import Any, Final
 
 import msgspec
@@ -16,20 +15,17 @@ import msgspec
 from headway.config import WorkersConfig
 from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
+from headway.executors import worker_entry
 from headway.executors.details import details_of, recorded
 from headway.executors.frames import Note
-from headway.executors.limit_detection import LimitDetector
+from headway.executors.limit_evidence import LimitDetector
 from headway.executors.preflight import Ahead, command
-from headway.executors.processes import ProcessPool, Work, ran_of
+from headway.executors.processes import ProcessPool, Work, entry_name, ran_of
 from headway.executors.ran import Ran
 from headway.providers.base import Admitted, Answer, Request
 from headway.providers.messages import said, shown
 from headway.providers.secrecy import OPEN, Scrubber
 
-#: What serves rows, in a worker or here. It is on the layer above: a worker is a program of its own.
-SERVED: Final = "headway.api.served:rows"
-_IN_THREADS: Final = "headway.api.served:rows_in_threads"
-_INLINE: Final = "headway.api.served:rows_inline"
 #: As a server that has done what it was asked for.
 OK: Final = 200
 
@@ -109,7 +105,7 @@ class PythonAdapter:
             self._here = _Here(self._given, self._find_limit, threads=self._settings.isolation == "thread")
             return self._here.run
         self._pool = ProcessPool(
-            Work(SERVED, pickle.dumps(self._given)),
+            Work(entry_name(worker_entry.serve_rows), pickle.dumps(self._given)),
             self._size,
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,
@@ -186,8 +182,8 @@ class _Here:
     def _loaded(self) -> Callable[[bytes], Any]:
         with self._lock:
             if self._serve is None:
-                module, _, name = (_IN_THREADS if self._threads else _INLINE).partition(":")
-                self._serve = getattr(import_module(module), name)(*self._given)
+                make = worker_entry.serve_rows_in_threads if self._threads else worker_entry.serve_rows_inline
+                self._serve = make(*self._given)
             return self._serve
 
     async def _served(self, payload: bytes) -> tuple[bytes, Note | None]:

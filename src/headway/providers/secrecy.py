@@ -2,7 +2,7 @@
 
 `Scrubber` is the one place that knows how. What goes on record passes through it where it enters: answers and refusals of
 servers in `http`, those of functions in `executors.python`, the ends of Python calls in `engine.calls`, their values in
-`api.keeping`, and what an attempt leaves behind in `executors.details`. Requests are sent and kept as they were given.
+`api.value_codec`, and what an attempt leaves behind in `executors.details`. Requests are sent and kept as they were given.
 """
 
 from __future__ import annotations

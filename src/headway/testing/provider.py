@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from headway.api.loops import usual_loop
 from headway.fake.flags import fault_of
 from headway.fake.plan import Plan
 from headway.fake.script import read
 from headway.fake.server import FakeServer
+from headway.runtime.loops import usual_loop
 
 
 class FakeProvider:

@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from contextlib import ContextDecorator
 from typing import Any, Final, TypeVar, TypeVarTuple
 
-from headway.api import loops
+from headway.runtime import loops
 
 V = TypeVar("V")
 Ts = TypeVarTuple("Ts")

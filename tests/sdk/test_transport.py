@@ -17,10 +17,10 @@ from tests.fake.still import until
 
 import headway
 from headway import Limits, Retry
-from headway.api.transports import AsyncTransport
 from headway.fake.process import fake_process
 from headway.fake.script import read
 from headway.fake.server import FakeServer
+from headway.sdk.async_transport import AsyncTransport
 
 QUICK = Retry(max_attempts=4, base="1ms")
 CHAT: dict[str, Any] = {"model": "m", "max_tokens": 16}

@@ -16,9 +16,9 @@ import pytest
 
 import headway
 from headway import Lane, Limits, RateLimited, UnitError
-from headway.api import clients, permits
-from headway.api.permits import usage_of
 from headway.core.model import Usage
+from headway.sdk import clients, permits
+from headway.sdk.permits import usage_of
 
 
 @pytest.fixture

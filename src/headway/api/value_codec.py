@@ -1,9 +1,8 @@
-"""Values on record: JSON, with bytes and floats that JSON has not.
+"""JSON round trip for stored values, including bytes, NaN and the infinities, which JSON does not have.
 
-JSON says texts, numbers, lists and dictionaries as they are. A tuple comes back as a list and a dataclass as a dictionary, on
-the first run as on every later one; `returns=` names a type to read them as. Bytes stand as base64 in JSON, and NaN and the
-infinities as texts (see `json_floats`): a value that has some is wrapped with the paths to them, so that they come back as
-they were.
+A tuple comes back as a list and a dataclass as a dictionary, on the first run as on every later one; `returns=` names a
+type to read them as. Bytes are stored as base64, NaN and the infinities as texts (see `json_floats`). A value that
+contains any of them is wrapped together with the paths to them, so that they come back unchanged.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ class _Wrapped(msgspec.Struct, frozen=True, omit_defaults=True):
 _unwrapped: Final = msgspec.json.Decoder(_Wrapped).decode
 
 
-class Keeping:
-    """Values of one type."""
+class ValueCodec:
+    """JSON round trip for values of one type."""
 
     def __init__(
         self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None, scrub: Scrubber = OPEN
     ) -> None:
-        """`otherwise` makes something else of what JSON cannot say. `scrub` blots secrets out of what is kept."""
+        """`otherwise` converts what JSON cannot hold. `scrub` removes secrets from what is stored."""
         self._scrub = scrub
         self._returns = returns
         self._decode = msgspec.json.Decoder(returns).decode
         self._encode = msgspec.json.Encoder(enc_hook=otherwise).encode
         self._otherwise = otherwise
 
-    def kept(self, value: Any) -> tuple[bytes, Any, bool]:
-        """As it goes on record, as a later run will see it, and whether a secret was blotted out of it."""
+    def encode(self, value: Any) -> tuple[bytes, Any, bool]:
+        """The stored bytes, the value as a later run reads it, and whether a secret was removed."""
         said = self._encode(value)
         if not said.startswith(_MARK):
             try:
                 seen = self._decode(said)
                 if _same(seen, value):
                     blotted = self._scrub.body(said)
-                    return (said, seen, False) if blotted is said else (blotted, self.found(blotted), True)
+                    return (said, seen, False) if blotted is said else (blotted, self.decode(blotted), True)
             except msgspec.ValidationError:
                 if b"null" not in said:
                     raise  # Otherwise it may be a float that JSON has not.
@@ -70,7 +69,7 @@ class Keeping:
             if odd or said.startswith(_MARK):
                 said, clean = self._wrapped(plain, odd)
         blotted = self._scrub.body(said)
-        return blotted, self.found(blotted), not (clean and blotted is said)
+        return blotted, self.decode(blotted), not (clean and blotted is said)
 
     def _wrapped(self, plain: Any, odd: list[tuple[Path, Any]]) -> tuple[bytes, bool]:
         """A value with what JSON has not, and whether its bytes had no secrets."""
@@ -81,8 +80,8 @@ class Keeping:
         scrubbed = _each_bytes(plain, self._scrub.body) if bytes_ else plain
         return self._encode(_Wrapped(bytes_, scrubbed, floats)), scrubbed == plain
 
-    def found(self, said: bytes) -> Any:
-        """What is on record, as a value."""
+    def decode(self, said: bytes) -> Any:
+        """The value of stored bytes."""
         if not said.startswith(_MARK):
             return self._decode(said)
         value = unwrapped(said)

@@ -10,19 +10,19 @@ import socket
 import time
 from typing import Final
 
-from headway.api.attempt import RateLimited, limited
-from headway.api.raised import as_exception
-from headway.api.shapes import Link, fault_of, links, seen_in
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import HOPELESS
-from headway.executors.limit_detection import in_exception
+from headway.providers.call_reports import RateLimited, limited
+from headway.providers.exception_response import Link, fault_of, links, seen_in
 from headway.providers.exceptions import attribute, text_of
 from headway.providers.hints import understand
 from headway.providers.kinds import folded
+from headway.providers.limit_detection import in_exception
 from headway.providers.messages import said, shown
 from headway.providers.profile import Profile
 from headway.providers.profiles import GENERIC, profile_for
 from headway.providers.seen import Facts
+from headway.runtime.signals import from_signal
 
 #: Forbidden, not found, gone.
 _PAGES: Final = (403, 404, 410)
@@ -38,8 +38,10 @@ def outcome_of(
         outcome = next(filter(None, found), None)
     except (
         BaseException
-    ) as fault:  # A class of `retry_on`, or the exception itself, may raise when it is asked.
-        text = f"{text_of(error)} ({said(as_exception(fault))}, when it was looked at)"
+    ) as fault:  # A class of `retry_on`, or the exception itself, may raise when it is read.
+        if from_signal(fault):
+            raise
+        text = f"{text_of(error)} ({said(fault)}, when it was looked at)"
         return Outcome(Kind.INVALID, used, message=shown(text))
     return outcome or Outcome(Kind.INVALID, used, message=shown(text_of(error)))
 

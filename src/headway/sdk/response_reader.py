@@ -1,8 +1,8 @@
-"""An answer on its way in → what it means for its lane. Pure but for the clock; whoever reads the bytes shows them here.
+"""A response → an outcome for its lane. Pure except for the clock; the transports read the bytes and pass them here.
 
-Three ways to read an answer. *Whole*: a refusal, or JSON from an endpoint that is known; it is understood before the
-caller sees anything of it, so that it can be tried again. *Stream*: events, which pass through; until the first of
-them is here it can be tried again too. *Plain*: anything else, passed on as it comes.
+A response is read in one of three modes. *whole*: a refusal, or JSON from a known endpoint; it is read completely before
+the caller sees it, so the request can still be retried. *stream*: server-sent events, which pass through; the request
+can be retried until the first event arrives. *plain*: anything else, passed through as it comes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from headway.api.asked import Asked
 from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES
@@ -21,23 +20,24 @@ from headway.providers.hints import understand
 from headway.providers.reading import LONGEST_FAILURE
 from headway.providers.seen import Facts, Seen
 from headway.providers.sse import Broken, Draft, Event, Parser, Refused, add_to, counts, decoded, is_heavy
+from headway.sdk.request_info import RequestInfo
 
-Way = Literal["whole", "stream", "plain"]
+Mode = Literal["whole", "stream", "plain"]
 
-#: What is held back of a good answer to understand it, after decompression too. What is longer is the caller's to take.
+#: The longest successful body that is read before it is passed on, also after decompression. Longer ones pass through.
 LONGEST_WHOLE: Final = MAX_ANSWER_BYTES
-#: What is held back of a stream until its first event is here.
+#: How much of a stream is held back while its first event is incomplete.
 LONGEST_PRELUDE: Final = 1_000_000
 EVENTS: Final = "text/event-stream"
-#: A caller waits for these if he is to wait at all: the provider's word on everything else is passed on at once.
+#: Returned to the caller at once, never retried.
 PASSED_ON: Final = LANE_STOPPERS | HOPELESS
 
 
-class Answer:
-    """One attempt's answer, from its head on."""
+class ResponseReader:
+    """Reads the response of one attempt, beginning with its status and headers."""
 
-    def __init__(self, asked: Asked, status: int, headers: Mapping[str, str]) -> None:
-        self._asked = asked
+    def __init__(self, info: RequestInfo, status: int, headers: Mapping[str, str]) -> None:
+        self._info = info
         self._status = status
         self._headers = headers
         self._good = 200 <= status < 300
@@ -45,46 +45,46 @@ class Answer:
         self._parser = Parser()
         self._fault: Outcome | None = None
         self._prelude = 0
-        #: Whether anything that counts has been seen of a stream.
+        #: Whether a stream has had its first event.
         self.begun = False
-        self.way: Way = self._way()
-        #: Told once, when the provider took the request and its input is counted, if ever it is.
-        self.hint = self._reports() if self._good else None
+        self.mode: Mode = self._mode()
+        #: What the headers of a successful response report about limits, if anything.
+        self.hint = self._reported_hint() if self._good else None
 
-    def _way(self) -> Way:
+    def _mode(self) -> Mode:
         if not self._good:
             return "whole" if self._status >= 400 else "plain"
-        endpoint = self._asked.endpoint
+        endpoint = self._info.endpoint
         if endpoint is None:
             return "plain"
         if self._headers.get("content-type", "").partition(";")[0].strip().lower() != EVENTS:
             return "whole"
         if self._headers.get("content-encoding", "identity") != "identity":
-            return "plain"  # Nobody compresses events but who collects them first.
-        self._draft = endpoint.draft(self._asked.body)
+            return "plain"  # Compressed events cannot be read piece by piece.
+        self._draft = endpoint.draft(self._info.body)
         return "plain" if self._draft is None else "stream"
 
-    def _reports(self) -> Hint | None:
+    def _reported_hint(self) -> Hint | None:
         hint = self._understood(Seen(self._status, self._headers)).hint
         return hint if hint.reports else None
 
     def _understood(self, seen: Seen) -> Facts:
-        return understand(seen, self._asked.profile, now_utc=time.time())
+        return understand(seen, self._info.profile, now_utc=time.time())
 
-    # -- in one piece ---------------------------------------------------------------------------------------------
+    # -- complete bodies ---------------------------------------------------------------------------------------------
 
     @property
-    def most(self) -> int:
-        """How many bytes of a whole answer are worth holding back. Of a refusal the beginning is enough."""
+    def max_held_bytes(self) -> int:
+        """How many bytes of a body are held back. The beginning of a refusal is enough."""
         return LONGEST_WHOLE if self._good else LONGEST_FAILURE
 
-    def whole(self, body: bytes) -> Outcome:
-        """What a whole answer means. One that is no answer at all is worth another try."""
+    def body_outcome(self, body: bytes) -> Outcome:
+        """What a complete body means. A successful status with an unreadable body is retried."""
         if not self._good:
             return self._refusal(Seen(self._status, self._headers, body[:LONGEST_FAILURE]))
-        if len(body) > self.most or is_heavy(body):
-            return Outcome(None, None, self.hint)  # It is no failure to be long; its usage stays unknown.
-        endpoint = self._asked.endpoint
+        if len(body) > self.max_held_bytes or is_heavy(body):
+            return Outcome(None, None, self.hint)  # Too long to read: a success of unknown usage.
+        endpoint = self._info.endpoint
         assert endpoint is not None
         try:
             value = decoded(body)
@@ -99,14 +99,14 @@ class Answer:
         kind = facts.kind
         unwanted = kind not in THROTTLES and self._headers.get("x-should-retry") == "false"
         if kind in PASSED_ON or unwanted:
-            # The lane goes on: the next caller has a right to the provider's own word, too.
+            # The lane stays open: the next caller gets the provider's own answer, too.
             kind = Kind.TOO_LARGE if kind is Kind.TOO_LARGE else Kind.INVALID
         return Outcome(kind, None, facts.hint, facts.message)
 
-    # -- in events ------------------------------------------------------------------------------------------------
+    # -- streams ------------------------------------------------------------------------------------------------
 
     def feed(self, chunk: bytes) -> None:
-        """Look at a piece of a stream as it passes."""
+        """Read a chunk of a stream as it passes."""
         if self._draft is None:
             return
         self._prelude += 0 if self.begun else len(chunk)
@@ -119,41 +119,41 @@ class Answer:
             self._draft = None
             body = refused.body[:LONGEST_FAILURE]
             self._fault = self._refusal(Seen(None, self._headers, body, origin="exception"))
-        except Broken:  # What it cannot read here the caller may.
+        except Broken:  # Unreadable here; the caller may still be able to read it.
             self._draft, self._parser = None, Parser()
 
     @property
     def held_back(self) -> bool:
-        """Whether nothing has been seen of a stream yet, so that it is worth waiting before anything is handed on."""
-        waiting = self.way == "stream" and self._draft is not None and not self.begun
+        """Whether a stream waits for its first event, so that nothing is passed on yet."""
+        waiting = self.mode == "stream" and self._draft is not None and not self.begun
         return waiting and self._prelude <= LONGEST_PRELUDE
 
     @property
     def counted(self) -> bool:
-        """Whether what is known at the beginning is here: some streams open with the input that was counted."""
+        """Whether the input tokens are known, if the stream reports them at its beginning."""
         return self._draft is None or self._draft.begun
 
     @property
     def usage(self) -> Usage | None:
-        """What is counted so far."""
+        """The usage so far."""
         return None if self._draft is None else self._draft.usage
 
     @property
     def refused(self) -> Outcome | None:
-        """The error that the stream carries, if it does."""
+        """The error that the stream contains, if any."""
         return self._fault
 
-    def streamed(self) -> Outcome:
-        """What a stream came to, once it has passed or nobody reads on."""
+    def stream_outcome(self) -> Outcome:
+        """The outcome of a stream that was read to its end, or closed."""
         return self._fault or Outcome(None, self.usage)
 
-    def broke_off(self, message: str) -> Outcome:
-        """What it came to where it broke off under the reader."""
+    def broken_outcome(self, message: str) -> Outcome:
+        """The outcome of a stream that broke off while it was read."""
         return self._fault or Outcome(Kind.TRANSIENT, self.usage, message=message)
 
 
 def _counts(event: Event) -> bool:
-    """Whether an event says what was used, or that something went wrong: the others are not even decoded."""
+    """Whether an event reports usage or an error. Other events are not decoded."""
     data = event.data
     if event.name in (b"error", b"response.failed") or data.startswith(
         (b'{"error"', b'{"type":"error"', b'{"type": "error"')
@@ -164,14 +164,14 @@ def _counts(event: Event) -> bool:
 
 
 def _usage(value: Any, shape: type[Any]) -> Usage | None:
-    """The usage that an answer tells; None where it tells none that makes sense."""
+    """The usage that a body reports; None if it reports none, or makes no sense."""
     if not isinstance(value, dict):
         return None
-    told = counts(value.get("usage"))
+    reported = counts(value.get("usage"))
     try:
-        found: Usage | None = msgspec.convert(
-            {**value, "usage": told or None, "error": None}, shape
+        usage: Usage | None = msgspec.convert(
+            {**value, "usage": reported or None, "error": None}, shape
         ).counted()
     except (ValueError, RecursionError):
         return None
-    return found
+    return usage

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.core.model import Hint, Kind, Outcome
-from headway.executors.limit_detection import LimitDetector
+from headway.executors.limit_evidence import LimitDetector
 from headway.executors.ran import Death, Ran
 
 CRASH = Outcome(Kind.CRASH, message="its worker died")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
 
-from headway.api.asked import LaneOf
-from headway.api.blocking import SyncLanes, SyncTransport
-from headway.api.settings import Duration, Limits, Retry
-from headway.api.terms import Terms, library_of
-from headway.api.transports import AsyncTransport, Lanes
+from headway.config.call_settings import Duration, Limits, Retry
+from headway.sdk.async_transport import AsyncTransport, Lanes
+from headway.sdk.client_settings import Terms, library_of
+from headway.sdk.request_info import LaneOf
+from headway.sdk.sync_transport import SyncLanes, SyncTransport
 
 if TYPE_CHECKING:
     import httpx

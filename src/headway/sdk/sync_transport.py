@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Self
 
-from headway.api.asked import Asked, asked, is_json
-from headway.api.failures import outcome_of
-from headway.api.heard import Answer
-from headway.api.journeys import InThread
-from headway.api.loops import Background
-from headway.api.terms import Gathered, Last, Terms, again, repeatable
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Calls
+from headway.providers.exception_outcome import outcome_of
+from headway.runtime.loops import Background
+from headway.sdk.client_settings import Gathered, Last, Terms, again, repeatable
+from headway.sdk.request_info import RequestInfo, is_json, read_request
+from headway.sdk.response_reader import ResponseReader
+from headway.sdk.tickets import InThread
 
 
 class SyncLanes:
@@ -30,7 +30,7 @@ class SyncLanes:
         self._lock = threading.Lock()
         self._running: tuple[Background, Calls] | None = None
 
-    def enter(self, ask: Asked) -> InThread:
+    def enter(self, ask: RequestInfo) -> InThread:
         """A way through the lane of a request."""
         background, calls = self._started()
 
@@ -84,7 +84,7 @@ class SyncTransport:
         """Send a request when its lane lets it; again where that helps and nothing of an answer was handed out."""
         self._lanes.terms.guard(request)
         body = request.read() if is_json(request.headers) else b""
-        ask = asked(request, body, self._lanes.terms.lane_of)
+        ask = read_request(request, body, self._lanes.terms.lane_of)
         way = self._lanes.enter(ask)
         attempts = _Attempts(self._library, self._inner, ask, request, way)
         try:
@@ -103,7 +103,7 @@ class SyncTransport:
 class _Attempts:
     """The attempts at one request."""
 
-    def __init__(self, library: Any, inner: Any, ask: Asked, request: Any, way: InThread) -> None:
+    def __init__(self, library: Any, inner: Any, ask: RequestInfo, request: Any, way: InThread) -> None:
         self._library, self._inner = library, inner
         self._ask, self._request = ask, request
         self._way = way
@@ -117,8 +117,10 @@ class _Attempts:
         except Exception as error:
             return self._failed(outcome_of(error), error=error)
         try:
-            answer = Answer(self._ask, response.status_code, response.headers)
-            return self._whole(response, answer) if answer.way == "whole" else self._passing(response, answer)
+            answer = ResponseReader(self._ask, response.status_code, response.headers)
+            return (
+                self._whole(response, answer) if answer.mode == "whole" else self._passing(response, answer)
+            )
         except BaseException:
             response.close()
             raise
@@ -127,8 +129,8 @@ class _Attempts:
         self.last.keep(response, error)
         self._way.finish(outcome, final=self._once)
 
-    def _whole(self, response: Any, answer: Answer) -> Any:
-        gathered, chunks = Gathered(answer.most), iter(response.stream)
+    def _whole(self, response: Any, answer: ResponseReader) -> Any:
+        gathered, chunks = Gathered(answer.max_held_bytes), iter(response.stream)
         try:
             while gathered.wants_more:
                 gathered.add(next(chunks))
@@ -148,13 +150,15 @@ class _Attempts:
         self._way.finish(outcome)
         return whole
 
-    def _hand_on(self, response: Any, chunks: Iterator[bytes], pieces: list[bytes], answer: Answer) -> Any:
+    def _hand_on(
+        self, response: Any, chunks: Iterator[bytes], pieces: list[bytes], answer: ResponseReader
+    ) -> Any:
         """A good answer that is longer than what is held back: the caller's to read."""
         self._way.admitted(answer.hint, None)
         response.stream = passing(self._library)(response.stream, chunks, pieces, answer, self._way)
         return response
 
-    def _passing(self, response: Any, answer: Answer) -> Any:
+    def _passing(self, response: Any, answer: ResponseReader) -> Any:
         """Hand the response on, and its body as it comes."""
         chunks, early = iter(response.stream), []
         told = answer.counted
@@ -190,7 +194,12 @@ def passing(library: Any) -> Any:
         """A body on its way to the caller. Its attempt ends when it was read, or nobody reads on."""
 
         def __init__(
-            self, inner: Any, chunks: Iterator[bytes], early: list[bytes], answer: Answer, way: InThread
+            self,
+            inner: Any,
+            chunks: Iterator[bytes],
+            early: list[bytes],
+            answer: ResponseReader,
+            way: InThread,
         ) -> None:
             self._inner, self._chunks, self._early = inner, chunks, deque(early)
             self._answer, self._way = answer, way
@@ -204,12 +213,12 @@ def passing(library: Any) -> Any:
                     self._answer.feed(chunk)
                     yield chunk
             except Exception as error:
-                self._end(self._answer.broke_off(str(error)))
+                self._end(self._answer.broken_outcome(str(error)))
                 raise
-            self._end(self._answer.streamed())
+            self._end(self._answer.stream_outcome())
 
         def close(self) -> None:
-            self._end(self._answer.streamed())
+            self._end(self._answer.stream_outcome())
             self._inner.close()
 
         def _end(self, outcome: Outcome) -> None:
@@ -218,6 +227,6 @@ def passing(library: Any) -> Any:
                 self._way.finish(outcome, final=True)
 
         def __del__(self) -> None:
-            self._end(self._answer.streamed())
+            self._end(self._answer.stream_outcome())
 
     return Passing

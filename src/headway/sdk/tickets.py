@@ -12,11 +12,11 @@ import queue
 from collections.abc import Callable
 from typing import Any, Final
 
-from headway.api.loops import Background
-from headway.api.signals import wait_item
 from headway.core.model import Hint, Outcome, Usage
 from headway.core.status import Status
 from headway.engine.calls import Calls, End, Flight
+from headway.runtime.loops import Background
+from headway.runtime.signals import wait_item
 
 CLOSED: Final = End(Status.CANCELLED, "interrupted", "its client or lane was closed while it waited")
 

@@ -1,8 +1,8 @@
 """What runs inside a worker process: one unit's payload → its value, or a note of what went wrong.
 
-A worker is a program of its own, on the top layer like a command: a pool starts it by the names of what is here
-(`headway.api.served:calls`) and imports none of it. Nothing that a callable does leaves as an exception, and whatever
-leaves is data: a value that cannot be pickled or is no JSON is an outcome of its unit.
+A pool starts a worker with the name of one of the `serve_*` functions. Nothing that a callable does leaves as an
+exception: a value that cannot be pickled, or is not JSON, is an outcome of its unit. Imports nothing above
+`executors`.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.api.attempt import RateLimited, current, usage
-from headway.api.failures import exit_codes_in, outcome_of
-from headway.api.loops import completed
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors import json_floats
 from headway.executors.details import plain_value
 from headway.executors.frames import Note
-from headway.executors.limit_detection import LIMITS, in_result
 from headway.executors.worker import fault, running, spent
+from headway.providers.call_reports import RateLimited, current, usage
+from headway.providers.exception_outcome import exit_codes_in, outcome_of
+from headway.providers.limit_detection import LIMITS, in_result
 from headway.providers.messages import said
+from headway.runtime.loops import completed
 
-Served = tuple[bytes, Note | None]
-Serve = Callable[[bytes], Served]
+Reply = tuple[bytes, Note | None]
+Serve = Callable[[bytes], Reply]
 RetryOn = tuple[type[BaseException], ...]
 
-#: How much of a traceback is passed on.
-_LONGEST_TRACE: Final = 20_000
+#: The end of a traceback that is passed on.
+_MAX_TRACE_CHARS: Final = 20_000
 
 
 class Context:
-    """What a function that asks for `context` may say while it runs.
+    """What a function with a `context` parameter can report while it runs.
 
     >>> def grade(payload, context):
     ...     context.usage(input_tokens=812, output_tokens=64, cost_usd=0.002)
@@ -56,7 +56,7 @@ class Context:
         self.messages: list[Any] = []
         self.files: list[str] = []
 
-    #: Tokens and cost, so that the lane's meters settle; several calls add up. The same as `headway.usage`.
+    #: Tokens and cost, for the lane's meters; several calls add up. The same as `headway.usage`.
     usage = staticmethod(usage)
 
     def message(self, role: str, content: Any) -> None:
@@ -69,7 +69,7 @@ class Context:
 
 
 class _Attempt:
-    """Keeps the usage of one attempt, and shows it at once: a process that dies cannot tell any more."""
+    """The usage of one attempt. It is published at once, because a process that dies cannot report it later."""
 
     __slots__ = ("_number", "_usage")
 
@@ -79,7 +79,7 @@ class _Attempt:
 
     @property
     def usage(self) -> Usage | None:
-        """What was told so far."""
+        """What was reported so far."""
         return self._usage
 
     @usage.setter
@@ -90,13 +90,13 @@ class _Attempt:
 
 
 class _Runner:
-    """Calls, and runs what an asynchronous callable returns on one loop that stays: a worker has one thread."""
+    """Calls a callable; awaits the result of an asynchronous one on an event loop that is kept for the next call."""
 
     def __init__(self) -> None:
         self._loop: asyncio.Runner | None = None
 
-    def __call__(self, call: Callable[..., Any], *given: Any) -> Any:
-        value = call(*given)
+    def __call__(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        value = call(*arguments)
         if not inspect.isawaitable(value):
             return value
         if self._loop is None:
@@ -104,9 +104,9 @@ class _Runner:
         return completed(self._loop.get_loop(), _awaited(value))
 
 
-def finished(call: Callable[..., Any], *given: Any) -> Any:
-    """Call in a thread that serves one call; an asynchronous callable gets an event loop there."""
-    value = call(*given)
+def call_to_end(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call in the current thread; an asynchronous callable gets an event loop for this call."""
+    value = call(*arguments)
     if not inspect.isawaitable(value):
         return value
     with asyncio.Runner() as runner:
@@ -117,18 +117,18 @@ async def _awaited(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
+def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
     """For `headway.map`: items and values are pickled."""
     run = _Runner()
 
-    def serve(payload: bytes) -> Served:
+    def serve(payload: bytes) -> Reply:
         attempt = _Attempt()
         current.set(attempt)
         try:
             value = run(call, pickle.loads(payload))
         except BaseException as error:
-            return b"", failed(error, attempt.usage, retry_on)
-        limit = limit_in(value, attempt.usage)
+            return b"", failure_note(error, attempt.usage, retry_on)
+        limit = limit_outcome(value, attempt.usage)
         if limit is not None:
             return b"", Note(limit, source="result")
         try:
@@ -144,41 +144,41 @@ def calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
 class _Row:
     """One call of a function for `kind = "python"`: its payload and its value are JSON."""
 
-    __slots__ = ("attempt", "context", "given")
+    __slots__ = ("arguments", "attempt", "context")
 
     def __init__(self, payload: bytes, model: str, *, with_context: bool) -> None:
         self.attempt, self.context = _Attempt(), Context(model)
         current.set(self.attempt)
         value = msgspec.json.decode(payload)
-        self.given = (value, self.context) if with_context else (value,)
+        self.arguments = (value, self.context) if with_context else (value,)
 
-    def returned(self, value: Any) -> Served:
+    def returned(self, value: Any) -> Reply:
         return _as_json(value, self.attempt.usage, self.context)
 
-    def raised(self, error: BaseException) -> Served:
-        note = failed(error, self.attempt.usage, ())
+    def raised(self, error: BaseException) -> Reply:
+        note = failure_note(error, self.attempt.usage, ())
         note.messages, note.files = _plain(self.context.messages), self.context.files
         return b"", note
 
 
-def rows(target: str, model: str, root: str) -> Serve:
+def serve_rows(target: str, model: str, root: str) -> Serve:
     """For `kind = "python"` in worker processes. `root` is the directory of headway.toml."""
     return _rows(target, model, root, _Runner())
 
 
-def rows_in_threads(target: str, model: str, root: str) -> Serve:
-    """The same in threads, one a call."""
-    return _rows(target, model, root, finished)
+def serve_rows_in_threads(target: str, model: str, root: str) -> Serve:
+    """For `kind = "python"` in threads, one for each call."""
+    return _rows(target, model, root, call_to_end)
 
 
 def _rows(target: str, model: str, root: str, run: Callable[..., Any]) -> Serve:
-    function = found(target, root)
+    function = import_target(target, root)
     with_context = _asks_for_context(function)
 
-    def serve(payload: bytes) -> Served:
+    def serve(payload: bytes) -> Reply:
         row = _Row(payload, model, with_context=with_context)
         try:
-            value = run(function, *row.given)
+            value = run(function, *row.arguments)
         except BaseException as error:
             return row.raised(error)
         return row.returned(value)
@@ -186,15 +186,15 @@ def _rows(target: str, model: str, root: str, run: Callable[..., Any]) -> Serve:
     return serve
 
 
-def rows_inline(target: str, model: str, root: str) -> Callable[[bytes], Awaitable[Served]]:
-    """The same on the running event loop. Asynchronous functions run side by side and can be cancelled."""
-    function = found(target, root)
+def serve_rows_inline(target: str, model: str, root: str) -> Callable[[bytes], Awaitable[Reply]]:
+    """For `kind = "python"` on the running event loop. Asynchronous functions run concurrently and can be cancelled."""
+    function = import_target(target, root)
     with_context = _asks_for_context(function)
 
-    async def serve(payload: bytes) -> Served:
+    async def serve(payload: bytes) -> Reply:
         row = _Row(payload, model, with_context=with_context)
         try:
-            value = function(*row.given)
+            value = function(*row.arguments)
             if inspect.isawaitable(value):
                 value = await value
         except asyncio.CancelledError as error:
@@ -209,8 +209,8 @@ def rows_inline(target: str, model: str, root: str) -> Callable[[bytes], Awaitab
     return serve
 
 
-def found(target: str, root: str) -> Callable[..., Any]:
-    """The function that "package.module:function" names; a module in `root` goes before an installed one."""
+def import_target(target: str, root: str) -> Callable[..., Any]:
+    """Import the function that "package.module:function" names. A module in `root` wins over an installed one."""
     module, _, name = target.partition(":")
     _import_from(root, module.partition(".")[0])
     function: Any = import_module(module)
@@ -218,12 +218,12 @@ def found(target: str, root: str) -> Callable[..., Any]:
         function = getattr(function, part)
     if not callable(function):
         raise TypeError(f"{target} is no function")
-    made: Callable[..., Any] = function
-    return made
+    checked: Callable[..., Any] = function
+    return checked
 
 
 def _import_from(root: str, name: str) -> None:
-    """Import the module or package of this name from a directory that is last on the path, if it is there."""
+    """Import a top-level module from a directory, if it is there, although the directory is last on the path."""
     spec = None if name in sys.modules else PathFinder.find_spec(name, [root])
     if spec is None or spec.loader is None:
         return
@@ -238,17 +238,17 @@ def _import_from(root: str, name: str) -> None:
 def _asks_for_context(function: Callable[..., Any]) -> bool:
     try:
         return "context" in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # A builtin may have none.
+    except (TypeError, ValueError):  # Some builtins have no signature.
         return False
 
 
-def _as_json(value: Any, used: Usage | None, context: Context) -> Served:
+def _as_json(value: Any, used: Usage | None, context: Context) -> Reply:
     try:
         body = json_floats.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"returned what is no JSON: {error}".rstrip(": ")
         return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
-    limit = limit_in(value, used)
+    limit = limit_outcome(value, used)
     if limit is not None:
         return b"", Note(limit, source="result", messages=_plain(context.messages), files=context.files)
     if used is None and not context.messages and not context.files:
@@ -257,28 +257,28 @@ def _as_json(value: Any, used: Usage | None, context: Context) -> Served:
 
 
 def _plain(messages: list[Any]) -> list[Any]:
-    """As they can cross; of one that JSON cannot say, its text."""
+    """Messages as JSON values; one that JSON cannot hold becomes its text."""
     return [plain_value(message) for message in messages]
 
 
-def limit_in(value: Any, used: Usage | None = None) -> Outcome | None:
+def limit_outcome(value: Any, used: Usage | None = None) -> Outcome | None:
     """The outcome of a result that reports a rate limit: `{"rate_limit": {"retry_after_s": 30, "message": "…"}}`."""
     facts = in_result(value)
     return None if facts is None else Outcome(facts.kind, used, facts.hint, facts.message)
 
 
-def failed(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
-    """What a callable raised."""
+def failure_note(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
+    """The note for an exception that a callable raised."""
     if isinstance(error, SystemExit):
         limit = outcome_of(error, used)
-        if limit.kind in LIMITS:  # sys.exit("…") ends a program with these words on standard error.
+        if limit.kind in LIMITS:  # sys.exit("…") prints the text on standard error.
             return Note(limit, source="SystemExit")
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         return Note(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
     if isinstance(error, asyncio.CancelledError):
         return Note(Outcome(Kind.INVALID, used, message="it ended with a CancelledError of its own"))
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
-        # Out of memory, or somebody meant to end this process: nothing in it is to be trusted.
+        # Out of memory, or an exception that ends a process: this one is not used again.
         return Note(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)
     outcome = outcome_of(error, used, retry_on)
     limited = outcome.kind in THROTTLES
@@ -301,6 +301,6 @@ def _pickled(error: Exception) -> bytes:
 
 def _trace(error: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(error))[-_LONGEST_TRACE:]
-    except Exception:  # An exception whose own words raise.
+        return "".join(traceback.format_exception(error))[-_MAX_TRACE_CHARS:]
+    except Exception:  # Its `__str__` may raise.
         return ""

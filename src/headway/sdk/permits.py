@@ -17,23 +17,22 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from headway.api.attempt import current
-from headway.api.failures import outcome_of
-from headway.api.journeys import Apart
-from headway.api.loops import Background, in_a_loop
-from headway.api.results import UnitError
-from headway.api.settings import Limits, Retry
-from headway.api.signals import wait_item
+from headway.config.call_settings import Limits, Retry
 from headway.core import model
 from headway.core.model import Estimate, Hint, LaneSpec, Outcome, Settings, Usage
 from headway.engine.calls import Calls
-from headway.errors import UsageError
+from headway.errors import UnitError, UsageError
 from headway.providers import anthropic, openai
+from headway.providers.call_reports import current
+from headway.providers.exception_outcome import outcome_of
 from headway.providers.hints import understand
 from headway.providers.profiles import profile_for
 from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Seen
 from headway.providers.sse import counts
+from headway.runtime.loops import Background, in_a_loop
+from headway.runtime.signals import wait_item
+from headway.sdk.tickets import Apart
 
 #: What Anthropic alone counts apart.
 _ANTHROPIC: Final = "cache_read_input_tokens"

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator
 from functools import cache, partial
 from typing import Any, Self
 
-from headway.api.asked import Asked, asked, is_json
-from headway.api.failures import outcome_of
-from headway.api.heard import Answer
-from headway.api.journeys import Here, Journey
-from headway.api.terms import Gathered, Last, Terms, again, repeatable
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Calls
+from headway.providers.exception_outcome import outcome_of
+from headway.sdk.client_settings import Gathered, Last, Terms, again, repeatable
+from headway.sdk.request_info import RequestInfo, is_json, read_request
+from headway.sdk.response_reader import ResponseReader
+from headway.sdk.tickets import Here, Journey
 
 
 class Lanes:
@@ -71,7 +71,7 @@ class AsyncTransport:
         """Send a request when its lane lets it; again where that helps and nothing of an answer was handed out."""
         self._lanes.terms.guard(request)
         body = await request.aread() if is_json(request.headers) else b""
-        ask = asked(request, body, self._lanes.terms.lane_of)
+        ask = read_request(request, body, self._lanes.terms.lane_of)
         self._lanes.terms.meet(ask)
         calls = self._lanes.here()
         calls.reopen(ask.lane)
@@ -93,7 +93,7 @@ class AsyncTransport:
 class _Attempts:
     """The attempts at one request."""
 
-    def __init__(self, library: Any, inner: Any, ask: Asked, request: Any, journey: Journey) -> None:
+    def __init__(self, library: Any, inner: Any, ask: RequestInfo, request: Any, journey: Journey) -> None:
         self._library, self._inner = library, inner
         self._ask, self._request = ask, request
         self._journey = journey
@@ -107,8 +107,8 @@ class _Attempts:
         except Exception as error:
             return self._failed(outcome_of(error), error=error)
         try:
-            answer = Answer(self._ask, response.status_code, response.headers)
-            if answer.way == "whole":
+            answer = ResponseReader(self._ask, response.status_code, response.headers)
+            if answer.mode == "whole":
                 return await self._whole(response, answer)
             return await self._passing(response, answer)
         except BaseException:
@@ -119,8 +119,8 @@ class _Attempts:
         self.last.keep(response, error)
         self._journey.finish(outcome, final=self._once)
 
-    async def _whole(self, response: Any, answer: Answer) -> Any:
-        gathered, chunks = Gathered(answer.most), response.stream.__aiter__()
+    async def _whole(self, response: Any, answer: ResponseReader) -> Any:
+        gathered, chunks = Gathered(answer.max_held_bytes), response.stream.__aiter__()
         try:
             while gathered.wants_more:
                 gathered.add(await anext(chunks))
@@ -141,14 +141,14 @@ class _Attempts:
         return whole
 
     def _hand_on(
-        self, response: Any, chunks: AsyncIterator[bytes], pieces: list[bytes], answer: Answer
+        self, response: Any, chunks: AsyncIterator[bytes], pieces: list[bytes], answer: ResponseReader
     ) -> Any:
         """A good answer that is longer than what is held back: the caller's to read."""
         self._journey.admitted(answer.hint, None)
         response.stream = passing(self._library)(response.stream, chunks, pieces, answer, self._journey)
         return response
 
-    async def _passing(self, response: Any, answer: Answer) -> Any:
+    async def _passing(self, response: Any, answer: ResponseReader) -> Any:
         """Hand the response on, and its body as it comes."""
         chunks, early = response.stream.__aiter__(), []
         told = answer.counted
@@ -190,7 +190,7 @@ def passing(library: Any) -> Any:
             inner: Any,
             chunks: AsyncIterator[bytes],
             early: list[bytes],
-            answer: Answer,
+            answer: ResponseReader,
             journey: Journey,
         ) -> None:
             self._inner, self._chunks, self._early = inner, chunks, deque(early)
@@ -206,12 +206,12 @@ def passing(library: Any) -> Any:
                     self._answer.feed(chunk)
                     yield chunk
             except Exception as error:
-                self._end(self._answer.broke_off(str(error)))
+                self._end(self._answer.broken_outcome(str(error)))
                 raise
-            self._end(self._answer.streamed())
+            self._end(self._answer.stream_outcome())
 
         async def aclose(self) -> None:
-            self._end(self._answer.streamed())
+            self._end(self._answer.stream_outcome())
             await self._inner.aclose()
 
         def _end(self, outcome: Outcome) -> None:
@@ -221,7 +221,7 @@ def passing(library: Any) -> Any:
 
         def __del__(self) -> None:
             if self._open and not self._loop.is_closed():
-                finish = partial(self._journey.finish, self._answer.streamed(), final=True)
+                finish = partial(self._journey.finish, self._answer.stream_outcome(), final=True)
                 self._loop.call_soon_threadsafe(finish)
 
     return Passing

@@ -8,19 +8,18 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from headway.api.asked import Asked, LaneOf
-from headway.api.heard import Answer
-from headway.api.journeys import CLOSED
-from headway.api.origins import keep_keys_home, refuse_plain_keys
-from headway.api.results import UnitError
-from headway.api.settings import Duration, Limits, Retry, seconds
+from headway.config.call_settings import Duration, Limits, Retry, seconds
 from headway.core import model
 from headway.core.commands import Notice
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.core.status import Status
 from headway.engine.calls import Calls, End
-from headway.errors import UsageError
+from headway.errors import UnitError, UsageError
 from headway.providers.secrecy import Scrubber
+from headway.sdk.origins import keep_keys_home, refuse_plain_keys
+from headway.sdk.request_info import LaneOf, RequestInfo
+from headway.sdk.response_reader import ResponseReader
+from headway.sdk.tickets import CLOSED
 
 #: The newer first: it is what the SDKs of OpenAI and Anthropic take.
 LIBRARIES: Final = ("httpx2", "httpx")
@@ -82,7 +81,7 @@ class Terms:
         if not self._insecure_http:
             refuse_plain_keys(request)
 
-    def meet(self, asked: Asked) -> None:
+    def meet(self, asked: RequestInfo) -> None:
         """See to it that the lane of a request can be made."""
         if asked.lane not in self._specs:
             counting = asked.profile.counting
@@ -90,7 +89,7 @@ class Terms:
                 asked.lane, self._limits_of(asked), self._retry, counting, own_failures=True
             )
 
-    def _limits_of(self, asked: Asked) -> model.Limits:
+    def _limits_of(self, asked: RequestInfo) -> model.Limits:
         """By the lane's name, the model's, or the host's. None: they are learned, as in a batch."""
         found = self._limits
         if isinstance(found, Mapping):
@@ -201,11 +200,11 @@ class Gathered:
         """It broke off, and is taken for empty."""
         self.pieces, self.complete = [], True
 
-    def understood(self, library: Any, response: Any, answer: Answer) -> tuple[Outcome, Any]:
+    def understood(self, library: Any, response: Any, answer: ResponseReader) -> tuple[Outcome, Any]:
         """What it means, and the response with it in memory: whole, or its beginning."""
         raw = b"".join(self.pieces)
         body = plain_body(library, response, raw, self._most)
-        outcome = answer.whole(body)
+        outcome = answer.body_outcome(body)
         if self.complete:
             return outcome, again(library, response, raw)
         return outcome, cut_off(library, response, body[: self._most])

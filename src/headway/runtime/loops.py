@@ -10,13 +10,9 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-from headway.api.raised import called_off
-from headway.api.signals import from_signal, wait_future, wait_item, wait_thread
-
-if TYPE_CHECKING:
-    from headway.api.interrupts import Interrupts
+from headway.runtime.signals import from_signal, wait_future, wait_item, wait_thread
 
 V = TypeVar("V")
 
@@ -111,6 +107,12 @@ async def uncut(work: Coroutine[Any, Any, V]) -> V:
     return task.result()
 
 
+def called_off(error: BaseException) -> bool:
+    """Whether it is a cancellation of the running task, and not an exception that the code in it raised."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
 class _Box(Generic[V]):
     """What a coroutine came to. A future would ask an exception for its truth, and the loop would stop for some of them."""
 
@@ -137,6 +139,22 @@ async def _boxed(work: Coroutine[Any, Any, V]) -> _Box[V]:
         if called_off(error):
             raise
         return _Box(None, error)
+
+
+class Stoppable(Protocol):
+    """A run that Ctrl-C stops."""
+
+    def interrupt(self, *, cancel: bool = False) -> None:
+        """Start nothing more; `cancel` also ends what is in flight."""
+
+
+class InterruptCount(Protocol):
+    """The Ctrl-Cs that a run's own handler has seen."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def run(self) -> Stoppable: ...
 
 
 class Background:
@@ -216,7 +234,7 @@ class Background:
     def _begun(self, work: Coroutine[Any, Any, V]) -> Future[_Box[V]]:
         return asyncio.run_coroutine_threadsafe(_boxed(work), self._loop)
 
-    def wait(self, work: Coroutine[Any, Any, V], interrupts: Interrupts) -> V:
+    def wait(self, work: Coroutine[Any, Any, V], interrupts: InterruptCount) -> V:
         """The result of a run's coroutine. A Ctrl-C meanwhile stops it, gently at first, and is raised at the end.
 
         Where our own handler listens, it stops the run, and what it raises is the third, which waits for nothing.

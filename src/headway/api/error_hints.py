@@ -1,4 +1,4 @@
-"""Errors that were worded for the command line, for who wrote an argument instead."""
+"""Rewrites CLI hints for Python callers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 
 from headway.errors import HeadwayError
 
-_SAID: Final = (
+_REPLACEMENTS: Final = (
     ("'headway resume'", "the same program"),
     ("watch it with", "wait for it, give this one another name, or watch it with"),
 )
 
 
 @contextmanager
-def in_python(db: str) -> Iterator[None]:
-    """Errors of the records speak of `db=` (or whatever the argument is called), not of `--db`."""
+def python_hints(db: str) -> Iterator[None]:
+    """Rewrite the hints of errors raised in this block. `db` is the name of the argument that stands for `--db`."""
     try:
         yield
     except HeadwayError as error:
-        reworded(error, db)
+        rewrite_hint(error, db)
         raise
 
 
-def reworded(error: Exception, db: str) -> None:
-    """The same error in the words of a program."""
+def rewrite_hint(error: Exception, db: str) -> None:
+    """Replace command-line words in the hint of an error, in place."""
     if isinstance(error, HeadwayError) and error.hint:
-        for flag, argument in (("--db", f"{db}="), *_SAID):
+        for flag, argument in (("--db", f"{db}="), *_REPLACEMENTS):
             error.hint = error.hint.replace(flag, argument)

@@ -8,20 +8,20 @@ import httpx2
 import msgspec
 import pytest
 
-from headway.api.asked import Asked, asked
-from headway.api.heard import Answer
 from headway.core.model import Estimate, Kind, Usage
+from headway.sdk.request_info import RequestInfo, read_request
+from headway.sdk.response_reader import ResponseReader
 
 EVENTS = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
 HELLO = [{"role": "user", "content": "hello"}]
 
 
-def request(path: str, body: Any = None, key: str = "sk-one", host: str = "api.openai.com") -> Asked:
+def request(path: str, body: Any = None, key: str = "sk-one", host: str = "api.openai.com") -> RequestInfo:
     made = httpx2.Request(
         "POST", f"https://{host}{path}", json=body, headers={"Authorization": f"Bearer {key}"}
     )
-    return asked(made, made.read())
+    return read_request(made, made.read())
 
 
 CHAT = {"model": "gpt-x", "messages": HELLO, "max_tokens": 20}
@@ -92,7 +92,9 @@ GOOD = encoded({"choices": [{}], "usage": {"prompt_tokens": 3, "completion_token
 
 
 def whole(status: int, body: bytes, headers: dict[str, str] | None = None) -> Any:
-    return Answer(request("/v1/chat/completions", CHAT), status, {**JSON, **(headers or {})}).whole(body)
+    return ResponseReader(
+        request("/v1/chat/completions", CHAT), status, {**JSON, **(headers or {})}
+    ).body_outcome(body)
 
 
 def test_usage_and_limits_of_a_good_answer() -> None:
@@ -131,18 +133,18 @@ def test_what_a_whole_answer_means(
 
 
 def test_an_answer_of_an_endpoint_that_nobody_knows_passes_as_it_is() -> None:
-    assert Answer(request("/v1/files", {"a": 1}), 200, JSON).way == "plain"
-    assert Answer(request("/v1/files", {"a": 1}), 429, JSON).way == "whole"
-    assert Answer(request("/v1/files", {"a": 1}), 302, {}).way == "plain"
+    assert ResponseReader(request("/v1/files", {"a": 1}), 200, JSON).mode == "plain"
+    assert ResponseReader(request("/v1/files", {"a": 1}), 429, JSON).mode == "whole"
+    assert ResponseReader(request("/v1/files", {"a": 1}), 302, {}).mode == "plain"
 
 
 # -- streams ------------------------------------------------------------------------------------------------------
 
 
-def stream(path: str, body: Any, *events: Any, cut: int = 7) -> Answer:
+def stream(path: str, body: Any, *events: Any, cut: int = 7) -> ResponseReader:
     """Fed in pieces of a few bytes."""
-    answer = Answer(request(path, body), 200, EVENTS)
-    assert answer.way == "stream"
+    answer = ResponseReader(request(path, body), 200, EVENTS)
+    assert answer.mode == "stream"
     text = b"".join(_event(event) for event in events)
     for start in range(0, len(text), cut):
         answer.feed(text[start : start + cut])
@@ -165,8 +167,8 @@ def test_usage_of_a_streamed_chat() -> None:
         b"data: [DONE]\n\n",
     )
     assert answer.begun
-    assert answer.streamed().kind is None
-    assert answer.streamed().usage == Usage(5, 4)
+    assert answer.stream_outcome().kind is None
+    assert answer.stream_outcome().usage == Usage(5, 4)
 
 
 def test_usage_of_a_streamed_response() -> None:
@@ -179,19 +181,19 @@ def test_usage_of_a_streamed_response() -> None:
             "response": {"output": [], "usage": {"input_tokens": 5, "output_tokens": 4}},
         },
     )
-    assert answer.streamed().usage == Usage(5, 4)
+    assert answer.stream_outcome().usage == Usage(5, 4)
 
 
 def test_usage_of_a_streamed_message() -> None:
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "cache_read_input_tokens": 2}}}
-    answer = Answer(request("/v1/messages", {"model": "m", "messages": HELLO}), 200, EVENTS)
+    answer = ResponseReader(request("/v1/messages", {"model": "m", "messages": HELLO}), 200, EVENTS)
     before = answer.counted
     answer.feed(_event(start))
     assert (before, answer.counted) == (False, True)
     assert answer.usage == Usage(7, 0, 2)
     answer.feed(_event({"type": "content_block_delta", "index": 0, "delta": {"text": "hi"}}))
     answer.feed(_event({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 9}}))
-    assert answer.streamed().usage == Usage(7, 9, 2)
+    assert answer.stream_outcome().usage == Usage(7, 9, 2)
 
 
 def test_an_error_in_a_stream_is_understood() -> None:
@@ -199,23 +201,23 @@ def test_an_error_in_a_stream_is_understood() -> None:
     answer = stream("/v1/messages", {"model": "m", "messages": HELLO}, said)
     assert answer.refused is not None
     assert answer.refused.kind is Kind.OVERLOAD
-    assert answer.streamed().kind is Kind.OVERLOAD
+    assert answer.stream_outcome().kind is Kind.OVERLOAD
     failed = {
         "type": "response.failed",
         "response": {"error": {"code": "server_error", "message": "no"}, "usage": None},
     }
     answer = stream("/v1/responses", {"model": "m", "input": "hello"}, failed)
-    assert answer.streamed().kind is Kind.TRANSIENT
+    assert answer.stream_outcome().kind is Kind.TRANSIENT
 
 
 def test_a_stream_that_breaks_off_keeps_what_was_counted() -> None:
     used = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}
-    outcome = stream("/v1/chat/completions", CHAT, used).broke_off("reset")
+    outcome = stream("/v1/chat/completions", CHAT, used).broken_outcome("reset")
     assert outcome.kind is Kind.TRANSIENT
     assert outcome.usage == Usage(5, 1)
 
 
 def test_events_that_make_no_sense_are_the_callers_business() -> None:
     answer = stream("/v1/chat/completions", CHAT, b'data: {"usage": nonsense\n\n')
-    assert answer.streamed().kind is None
+    assert answer.stream_outcome().kind is None
     assert answer.usage is None

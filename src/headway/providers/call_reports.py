@@ -24,7 +24,7 @@ class RateLimited(HeadwayError):
 
     >>> raise RateLimited(retry_after=30, reason="the queue of the model server is full")
     Traceback (most recent call last):
-    headway.api.attempt.RateLimited: the queue of the model server is full
+    headway.providers.call_reports.RateLimited: the queue of the model server is full
     """
 
     def __init__(self, retry_after: float | str | None = None, reason: str = "") -> None:

@@ -1,0 +1,182 @@
+"""Whether a unit met a rate limit, decided from everything that it left behind.
+
+In this order, and the first that says so counts: the result, the exception, the exit code, the structured events on
+standard output, standard error, and the log files. Plain text on standard output is never read: it may be a model's
+answer. `providers.limit_detection` reads results, exceptions and texts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headway.core.model import Kind, Outcome
+from headway.core.retry import believed
+from headway.executors.ran import Ran
+from headway.providers import agents
+from headway.providers.base import RateLimit
+from headway.providers.limit_detection import LOG_TAIL, encoded, in_result, local_zone
+from headway.providers.limit_words import LIMITS, limit_in_output, limit_in_statement
+from headway.providers.seen import Facts
+
+#: File systems have coarser clocks than ours.
+_COARSE_S: Final = 0.05
+#: Only the newest logs are read, and the end of each.
+MOST_LOGS: Final = 20
+#: The keys under which a log's JSON document has a program's output.
+_STDOUT: Final = ("stdout", "output")
+_STDERR: Final = ("stderr", "error", "error_message", "message")
+#: Output files that are logs by their names. Others may hold a model's answer, and are read as JSON only.
+_LOG_NAMES: Final = (".log", ".err", ".stderr")
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """What a failed unit left besides its exception. `files` are those that it reported as its output."""
+
+    exit_codes: tuple[int, ...] = ()
+    stdout: bytes = b""
+    stderr: bytes = b""
+    files: tuple[str, ...] = ()
+    #: 0: it was never run, and no log is its own.
+    began_utc: float = 0.0
+
+
+class LimitDetector(msgspec.Struct, frozen=True):
+    """Where limits are looked for besides: exit codes that mean one, and a pattern of logs below a directory.
+
+    `backs_off`: a limit that the work itself reported without a word on its end is left to the lane's own backoff.
+    Otherwise it closes the lane for `default_wait`, as one that is found elsewhere always does.
+    """
+
+    exit_codes: tuple[int, ...] = ()
+    logs: str = ""
+    root: str = "."
+    backs_off: bool = False
+
+    @property
+    def looks(self) -> bool:
+        """Whether it has places of its own."""
+        return bool(self.exit_codes or self.logs)
+
+    def read(self, ran: Ran) -> Ran:
+        """The same end of a unit in a worker, as a limit where one was met."""
+        codes = ran.exit_codes if ran.death is None or ran.death.code is None else (ran.death.code,)
+        evidence = Evidence(codes, ran.stdout, ran.stderr, began_utc=ran.began_utc)
+        outcome, limit = self.judge(ran.outcome, evidence)
+        if limit is None:
+            return ran
+        return msgspec.structs.replace(ran, outcome=outcome, rate_limit=ran.rate_limit or limit)
+
+    def judge(self, outcome: Outcome, evidence: Evidence) -> tuple[Outcome, RateLimit | None]:
+        """The outcome, and the limit that was met. `outcome` is what the result or the exception said by itself."""
+        if outcome.kind is None:
+            return outcome, None
+        if outcome.kind in LIMITS:
+            outcome = outcome if self.backs_off else _held(outcome)
+            return outcome, rate_limit_of("exception", outcome)
+        for source, facts in self._looked(evidence):
+            if facts is not None:
+                outcome = _held(Outcome(facts.kind, outcome.usage, facts.hint, facts.message))
+                return outcome, rate_limit_of(source, outcome)
+        return outcome, None
+
+    def _looked(self, evidence: Evidence) -> Iterator[tuple[str, Facts | None]]:
+        """Every place that is looked at, one after the other, and the limit that is found there."""
+        for code in set(evidence.exit_codes) & set(self.exit_codes):
+            yield "exit code", Facts(Kind.HOLD, message=f"exit code {code} says that a rate limit was met")
+        now_utc, zone = time.time(), local_zone()
+        yield "stdout", limit_in_output(evidence.stdout, b"", now_utc, zone)
+        yield "stderr", limit_in_output(b"", evidence.stderr, now_utc, zone)
+        if not evidence.began_utc:
+            return
+        if self.logs:
+            for path in self._fresh(Path(self.root).glob(self.logs), evidence.began_utc):
+                yield os.path.relpath(path, self.root), _in_log(path)
+        for path in self._fresh(map(Path, evidence.files), evidence.began_utc):
+            yield str(path), _in_log(path, plain=path.name.endswith(_LOG_NAMES))
+
+    @staticmethod
+    def _fresh(paths: Iterable[Path], since_utc: float) -> list[Path]:
+        """Files that were written since the unit began, the newest first."""
+        dated = []
+        for path in paths:
+            try:
+                changed = path.stat().st_mtime
+            except (OSError, ValueError):
+                continue
+            if changed >= since_utc - _COARSE_S:
+                dated.append((changed, path))
+        return [path for _, path in sorted(dated, reverse=True)[:MOST_LOGS]]
+
+
+def in_preflight(stdout: bytes, stderr: bytes, exit_code: int | None) -> Facts | None:
+    """The limit that a preflight command tells of.
+
+    A command that ends well has been answered. What it remarked on the way is no refusal then, unless it said nothing
+    else, or what it printed is a refusal and nothing else: some agent CLIs print theirs where answers go.
+    """
+    now_utc, zone = time.time(), local_zone()
+    facts = limit_in_output(stdout, b"", now_utc, zone)
+    if facts is not None or (exit_code == 0 and agents.read(stdout).ok):
+        return facts
+    answer, remarks = (each.decode("utf-8", errors="replace").strip() for each in (stdout, stderr))
+    if exit_code != 0 or not answer:
+        facts = limit_in_output(b"", stderr, now_utc, zone)
+    else:
+        facts = limit_in_statement(remarks.rpartition("\n")[2], now_utc, zone)
+    return facts or limit_in_statement(answer, now_utc, zone)
+
+
+def _in_log(path: Path, *, plain: bool = True) -> Facts | None:
+    """The limit in a log: an agent's events, a JSON document with a program's output, or (`plain`) a text."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
+            text = file.read()
+    except OSError:
+        return None
+    now_utc, zone = time.time(), local_zone()
+    found = limit_in_output(text, b"", now_utc, zone)
+    if found is not None:
+        return found
+    try:
+        document: Any = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        is_events = text.lstrip().startswith(b"{")
+        return limit_in_output(b"", text, now_utc, zone) if plain and not is_events else None
+    if not isinstance(document, dict):
+        return None
+    return in_result(document) or _in_document(document, plain=plain)
+
+
+def _in_document(document: dict[str, Any], *, plain: bool) -> Facts | None:
+    now_utc, zone = time.time(), local_zone()
+    for names, to_output in ((_STDOUT, True), (_STDERR if plain else _STDERR[:1], False)):
+        for name in names:
+            value = document.get(name)
+            if isinstance(value, str):
+                streams = (encoded(value), b"") if to_output else (b"", encoded(value))
+                found = limit_in_output(*streams, now_utc, zone)
+                if found is not None:
+                    return found
+    return None
+
+
+def rate_limit_of(source: str, outcome: Outcome) -> RateLimit:
+    """A limit that was met, for the record."""
+    wait_s = None if outcome.hint is None else outcome.hint.retry_after_s
+    return RateLimit(source, wait_s, outcome.message, time.time())
+
+
+def _held(outcome: Outcome) -> Outcome:
+    """A limit without a word on its end closes the lane for the default wait; backing off alone is for servers."""
+    outcome = believed(outcome)
+    untold = outcome.hint is None or outcome.hint.retry_after_s is None
+    if outcome.kind is Kind.RATE and untold:
+        return msgspec.structs.replace(outcome, kind=Kind.HOLD)
+    return outcome
