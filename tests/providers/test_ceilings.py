@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 from tests.providers.wire import (
+    CHAT,
     KEY,
     LAST,
     Admissions,
@@ -31,6 +32,7 @@ from tests.providers.wire import (
 from headway.core.model import Kind
 from headway.providers import sse
 from headway.providers.base import Answer
+from headway.providers.part_counter import MOST_FIELDS, MOST_PARTS
 from headway.providers.reading import LONGEST_FAILURE, STREAM_FACTOR
 
 MOST = 1_000_000
@@ -64,6 +66,7 @@ async def attacked(
     memory: int = MEMORY,
     most: int = MOST,
     kind: str = "openai",
+    path: str = CHAT,
 ) -> Answer:
     """One request; fails where more memory than this was in use."""
     async with (
@@ -72,7 +75,7 @@ async def attacked(
     ):
         tracemalloc.start()
         try:
-            answer = await adapter.send(request(), 60.0, Admissions())
+            answer = await adapter.send(request(path), 60.0, Admissions())
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -288,6 +291,143 @@ async def test_a_delta_that_is_nested_deep_is_an_answer_or_a_failure(depth: int)
     said = event('{"choices":[{"index":0,"finish_reason":"stop","delta":' + deep + "}]}") + event("[DONE]")
     answer = await attacked(stream_head() + chunk(said) + LAST, stream=True)
     assert answer.outcome.kind in (None, Kind.TRANSIENT)
+
+
+# -- countless parts ----------------------------------------------------------------------------------------------
+
+
+def listed(before: str, item: str, after: str) -> Callable[[int], bytes]:
+    """An event whose list, or object, has a thousand items that no other event has."""
+    return lambda start: (
+        f"data: {before}{','.join(item % n for n in range(start, start + 1000))}{after}\n\n".encode()
+    )
+
+
+def in_delta(item: str) -> Callable[[int], bytes]:
+    return listed('{"choices":[{"index":0,"delta":{', item, "}}]}")
+
+
+def in_message(before: str, item: str) -> Callable[[int], bytes]:
+    return listed('{"type":"message_delta",' + before, item, "}}")
+
+
+def blocks(start: int) -> bytes:
+    begun = '{"type":"content_block_start","index":%d}'
+    return b"".join(event(begun % n) for n in range(start, start + 1000))
+
+
+PATHS = {"openai": CHAT, "anthropic": "/v1/messages", "gemini": "/v1beta/models/x:generateContent"}
+BLOCK = {"type": "message_start", "message": {"id": "m", "content": [{"type": "text", "text": ""}]}}
+#: Each takes ten bytes or so in a stream, and some hundred in memory.
+COUNTLESS: dict[str, tuple[str, str, Callable[[int], bytes]]] = {
+    "choices": ("openai", "choices", listed('{"choices":[', '{"index":%d}', "]}")),
+    "calls": (
+        "openai",
+        "tool calls",
+        listed('{"choices":[{"delta":{"tool_calls":[', '{"index":%d}', "]}}]}"),
+    ),
+    "calls of one number": (
+        "openai",
+        "tool calls",
+        listed('{"choices":[{"delta":{"tool_calls":[', '{"id":"c%d"}', "]}}]}"),
+    ),
+    "fields of a delta": ("openai", "fields", in_delta('"%d":""')),
+    "objects in a delta": ("openai", "fields", in_delta('"%d":{}')),
+    "nothing in a delta": ("openai", "fields", in_delta('"%d":null')),
+    "fields of a choice": ("openai", "fields", listed('{"choices":[{', '"%d":0', "}]}")),
+    "fields of a chunk": ("openai", "fields", listed("{", '"%d":0', "}")),
+    "blocks": ("anthropic", "blocks", blocks),
+    "fields of a block": (
+        "anthropic",
+        "fields",
+        listed('{"type":"content_block_delta","index":0,"delta":{', '"%d":0', "}}"),
+    ),
+    "texts of a block": (
+        "anthropic",
+        "fields",
+        listed('{"type":"content_block_delta","index":0,"delta":{', '"%d":""', "}}"),
+    ),
+    "fields of a message": ("anthropic", "fields", in_message('"delta":{', '"%d":0')),
+    "counts": ("anthropic", "fields", in_message('"usage":{', '"%d":0')),
+    "candidates": ("gemini", "candidates", listed('{"candidates":[', '{"index":%d}', "]}")),
+    "fields of a candidate": ("gemini", "fields", listed('{"candidates":[{', '"%d":0', "}]}")),
+    "fields of an answer": ("gemini", "fields", listed("{", '"%d":0', "}")),
+    "parts": ("gemini", "parts", listed('{"candidates":[{"content":{"parts":[', '{"a":%d}', "]}}]}")),
+}
+
+
+class Parts(Attack):
+    """An attack that says something new in every piece."""
+
+    def __init__(self, piece_at: Callable[[int], bytes], kind: str) -> None:
+        super().__init__(stream_head() + (chunk(event(BLOCK)) if kind == "anthropic" else b""), b"")
+        self.piece_at = piece_at
+
+    async def __call__(self, call: Call) -> None:
+        await call.write(self.head)
+        for start in range(0, 1_000_000, 1000):
+            piece = self.piece_at(start)
+            await call.write(chunk(piece))
+            self.sent += len(piece)
+        await call.write(LAST)
+
+
+@pytest.mark.parametrize("name", COUNTLESS)
+async def test_an_answer_of_countless_parts_is_cut(name: str) -> None:
+    """The ceiling of an answer is far away: its bytes are few, and its parts in memory are many."""
+    kind, what, piece_at = COUNTLESS[name]
+    attack = Parts(piece_at, kind)
+    answer = await attacked(attack, stream=True, kind=kind, most=64 * MOST, path=PATHS[kind])
+    outcome = answer.outcome
+    most = MOST_FIELDS if what in ("fields", "parts") else MOST_PARTS
+    assert outcome.kind is Kind.INVALID, outcome
+    assert (
+        outcome.message
+        == f"HTTP 200, but the answer has more than {most:,} {what}, which no model sends: check base_url"
+    )
+    assert outcome.worked, "it may have to be paid for"
+    assert attack.sent < 10 * MOST
+
+
+async def test_as_many_calls_and_choices_as_anybody_makes_are_taken() -> None:
+    calls = [{"index": n, "id": f"c{n}", "function": {"name": "f", "arguments": "{}"}} for n in range(1000)]
+    first = [event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}) for call in calls]
+    others = [event({"choices": [{"index": n, "delta": {"content": "a"}}]}) for n in range(1, 128)]
+    said = stream_head() + chunk(*first, *others, event("[DONE]")) + LAST
+    answer = await attacked(said, stream=True)
+    choices = json.loads(answer.body)["choices"]
+    assert (len(choices), len(choices[0]["message"]["tool_calls"])) == (128, 1000)
+
+
+@pytest.mark.parametrize(
+    ("head", "item", "tail"),
+    [
+        ('{"choices":[', "{}", "]}"),
+        ('{"choices":[{}],"a":NaN,"b":[', "{}", "]}"),
+        ('{"choices":[{}],"a":NaN,"b":{', '"%d":0', "}}"),
+    ],
+    ids=["choices", "odd", "fields"],
+)
+@pytest.mark.parametrize("way", ["whole", "stream", "unannounced stream"])
+async def test_countless_values_in_one_piece_are_not_decoded(
+    way: str, head: str, item: str, tail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "LIGHT", 1000)
+    monkeypatch.setattr(sse, "HEAVY", 3 * MOST)
+    items = ",".join(item % n if "%" in item else item for n in range(MOST // 8))
+    body = f"{head}{items}{tail}".encode()
+    assert len(body) < 2 * MOST
+    if way == "whole":
+        said = http(body)
+    else:
+        said = stream_head() + chunk(b"data: ", body, b"\n\n", event("[DONE]")) + LAST
+    answer = await attacked(said, stream=way == "stream", most=4 * MOST)
+    outcome = answer.outcome
+    assert outcome.kind is Kind.INVALID, outcome
+    assert outcome.message == (
+        "HTTP 200, but the answer has more values than fit into 3 MB of memory, which no model sends: check base_url"
+    )
+    assert outcome.worked, "it may have to be paid for"
 
 
 # -- heads --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import shutil
 import socket
 import ssl
@@ -930,6 +931,23 @@ async def test_a_key_that_is_echoed_in_pieces_shows_nowhere() -> None:
 async def test_a_key_at_the_edge_of_what_is_kept_is_not_cut_in_two() -> None:
     answer = await asked(http(b"x" * (LONGEST_FAILURE - 10) + KEY.encode(), 500))
     assert KEY[:8].encode() not in answer.body
+
+
+@pytest.mark.parametrize("key", [KEY, ODD_KEY])
+@pytest.mark.parametrize("status", [200, 401, 429, 500])
+@pytest.mark.parametrize("whole", [True, False])
+async def test_an_error_that_quotes_the_key_in_json_escapes(key: str, status: int, whole: bool) -> None:
+    """Before, a message had the beginning of the key, and the record all of it."""
+    for step in (1, 2, 100):
+        quoted = "".join(f"\\u{ord(c):04x}" if n % step == 0 else c for n, c in enumerate(key))
+        quoted = quoted.replace("/", "\\/")
+        body = f'{{"error": {{"message": "Incorrect API key provided: {quoted}", "code": "{quoted}"}}}}'
+        answer = await asked(http(body[: None if whole else -2].encode(), status), key=key)
+        limit = answer.rate_limit
+        assert answer.outcome.kind is not None
+        for text in (answer.outcome.message, answer.body.decode(), "" if limit is None else limit.message):
+            unescaped = re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), text).replace("\\", "")
+            assert not any(key[at : at + 4] in unescaped for at in range(len(key) - 4)), text
 
 
 async def test_no_fault_tells_the_key(caplog: pytest.LogCaptureFixture) -> None:

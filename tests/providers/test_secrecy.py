@@ -6,6 +6,7 @@ import json
 from urllib.parse import quote
 
 import pytest
+from tests.providers.growth import LINEAR, growth
 
 from headway.config import Config, ProviderConfig, keys_of
 from headway.core.model import Kind, Outcome
@@ -95,3 +96,85 @@ def test_a_secret_in_an_outcome_and_in_a_limit() -> None:
 
 def test_a_value_that_is_part_of_another_leaves_nothing_of_it() -> None:
     assert Scrubber([MISTRAL, MISTRAL + "-more"]).text(f"<{MISTRAL}-more>") == "<***>"
+
+
+def escaped(secret: str, every: int = 1, first: int = 0, before: str = "\\", upper: bool = False) -> str:
+    """A secret with some of its characters as JSON escapes. `before` are the backslashes of each: JSON in JSON has more."""
+    digits = "04X" if upper else "04x"
+    return "".join(
+        f"{before}u{ord(letter):{digits}}" if place >= first and (place - first) % every == 0 else letter
+        for place, letter in enumerate(secret)
+    )
+
+
+ESCAPED = {
+    "the first letter": escaped(MISTRAL, every=100),
+    "a letter in the middle": escaped(MISTRAL, every=100, first=14),
+    "the last letter": escaped(MISTRAL, every=100, first=len(MISTRAL) - 1),
+    "every second letter": escaped(MISTRAL, every=2),
+    "all": escaped(MISTRAL),
+    "all in capitals": escaped(MISTRAL, upper=True),
+    "JSON in JSON": escaped(MISTRAL, every=3, before="\\\\"),
+    "JSON in JSON in JSON": escaped(MISTRAL, every=3, before="\\" * 4),
+    "countless backslashes": escaped(MISTRAL, every=3, before="\\" * 41),
+}
+
+
+@pytest.mark.parametrize("written", ESCAPED)
+def test_a_secret_in_json_escapes_is_blotted_out(written: str) -> None:
+    scrub = Scrubber([AWS, MISTRAL])
+    body = f'{{"a": "<{ESCAPED[written]}>", "b": "{ESCAPED[written]}"}}'
+    kept = scrub.body(body.encode())
+    assert json.loads(kept) == {"a": "<***>", "b": "***"}
+    assert scrub.text(body) == kept.decode()
+    assert scrub.finds(body.encode())
+    message = scrub.message(body)
+    assert "***" in message
+    assert not any(MISTRAL[at : at + 6] in message for at in range(len(MISTRAL) - 6))
+
+
+def test_a_secret_with_some_of_its_slashes_escaped_is_blotted_out() -> None:
+    scrub = Scrubber([AWS])
+    for text in (AWS.replace("/", "\\/", 1), AWS.replace("/", "\\u002f", 1), AWS.replace("/", "\\\\/")):
+        assert text != AWS
+        assert scrub.body(f'["{text}"]'.encode()) == b'["***"]'
+        assert scrub.text(text) == "***"
+        assert scrub.message(f"it is {text}.") == "it is ***."
+
+
+def test_a_secret_that_is_not_ascii_may_be_escaped_in_part() -> None:
+    secret = "pässwort-sechzehn"
+    body = f'["{escaped(secret, every=2)}", "{escaped(secret, every=100, first=1)}"]'
+    assert json.loads(Scrubber([secret]).body(body.encode())) == ["***", "***"]
+
+
+@pytest.mark.parametrize("left", [16, 20, len(MISTRAL) - 1])
+def test_parts_of_an_escaped_secret_are_blotted_out_of_messages(left: int) -> None:
+    scrub = Scrubber([MISTRAL])
+    assert scrub.message(f"the key is {escaped(MISTRAL[:left], every=3)}…") == "the key is ***…"
+    assert scrub.message(f"said: {escaped(MISTRAL[-left:], every=3)} and") == "said: *** and"
+
+
+def test_a_message_without_secrets_keeps_its_escapes() -> None:
+    text = r"C:\users\u0041 and \u0042\/"
+    assert Scrubber([MISTRAL]).message(text) == text
+    assert Scrubber([MISTRAL, AWS]).body(text.encode()) == text.encode()
+
+
+@pytest.mark.parametrize("before", ["\\", "\\\\"])
+def test_an_escaped_secret_that_a_cut_left_at_the_end_is_not_kept(before: str) -> None:
+    scrub = Scrubber([MISTRAL])
+    for written in (escaped(MISTRAL, before=before), escaped(MISTRAL, every=2, before=before)):
+        for left in range(1, len(written)):
+            body = f"{written}{'x' * 40}{written[:left]}".encode()
+            assert scrub.beginning(body, len(body) - 1) == b"***" + b"x" * 40
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["\\", "\\u0062", "\\u00", "\\/", "b\\u0037", escaped(MISTRAL[:-1])],
+    ids=["backslashes", "one letter", "broken", "slashes", "beginnings", "nearly all"],
+)
+def test_escapes_are_searched_in_linear_time(piece: str) -> None:
+    scrub = Scrubber([MISTRAL, AWS])
+    assert growth(lambda size: scrub.body((piece * size).encode()), 20_000 // len(piece)) < LINEAR

@@ -13,6 +13,7 @@ import msgspec
 
 from headway.core.model import Usage
 from headway.providers.addresses import Versioned
+from headway.providers.part_counter import PartCounter
 from headway.providers.sse import (
     Broken,
     Draft,
@@ -77,12 +78,14 @@ class _Content(Shape, gc=False):
 class _Block:
     """One block of a streamed message: it begins nearly empty, and its deltas add texts, citations and JSON."""
 
-    def __init__(self, start: dict[str, Any]) -> None:
+    def __init__(self, start: dict[str, Any], counter: PartCounter) -> None:
+        self._counter = counter
         self._fields = start
         self._texts: dict[str, list[str]] = {}
         self._citations: list[Any] = []
 
     def add(self, delta: dict[str, Any]) -> None:
+        before = len(self._fields) + len(self._texts)
         for name, value in delta.items():
             if name == "citation":
                 self._citations.append(value)
@@ -90,6 +93,7 @@ class _Block:
                 self._texts.setdefault(name, []).append(value)
             elif name != "type" and value is not None:
                 self._fields[name] = value
+        self._counter.add_fields(len(self._fields) + len(self._texts) - before)
 
     def built(self) -> dict[str, Any]:
         built = dict(self._fields)
@@ -122,6 +126,7 @@ class MessageDraft:
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, _Block] = {}
+        self._counter = PartCounter()
         self.ended = False
 
     @property
@@ -146,7 +151,7 @@ class MessageDraft:
             case "message_start":
                 self._start(mapping(told.get("message")))
             case "content_block_start":
-                self._blocks[index_of(told)] = _Block(dict(mapping(told.get("content_block"))))
+                self._begin(index_of(told), mapping(told.get("content_block")))
             case "content_block_delta":
                 self._grow(told)
             case "message_delta":
@@ -164,7 +169,12 @@ class MessageDraft:
         self._message = dict(message)
         self._count(message.get("usage"))
         for index, block in enumerate(objects(message.get("content"))):
-            self._blocks[index] = _Block(dict(block))
+            self._begin(index, block)
+
+    def _begin(self, index: int, block: dict[str, Any]) -> None:
+        self._counter.add_part("blocks")
+        self._counter.add_fields(len(block))
+        self._blocks[index] = _Block(dict(block), self._counter)
 
     def _grow(self, told: dict[str, Any]) -> None:
         block = self._blocks.get(index_of(told))
@@ -176,13 +186,12 @@ class MessageDraft:
         """Why it stopped, and whatever else is known only at the end."""
         self._count(told.get("usage"))
         later = {name: value for name, value in told.items() if name not in ("type", "delta", "usage")}
-        self._message |= later | mapping(told.get("delta"))
+        self._counter.update(self._message, later | mapping(told.get("delta")))
 
     def _count(self, usage: Any) -> None:
         told = mapping(usage)
-        self._usage |= {
-            name: told[name] for name in told if told[name] is not None or name not in self._usage
-        }
+        later = {name: told[name] for name in told if told[name] is not None or name not in self._usage}
+        self._counter.update(self._usage, later)
 
     def body(self) -> bytes:
         """The message."""

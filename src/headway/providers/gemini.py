@@ -14,6 +14,7 @@ from yarl import URL
 
 from headway.core.model import Usage
 from headway.providers.addresses import address_of
+from headway.providers.part_counter import PartCounter
 from headway.providers.sse import (
     Draft,
     Event,
@@ -95,7 +96,8 @@ class Shape(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
 class _Candidate:
     """One candidate: its texts are joined where one goes on with the other, other parts are kept as they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, counter: PartCounter) -> None:
+        self._counter = counter
         self._fields: dict[str, Any] = {}
         self._role = "model"
         self._parts: list[dict[str, Any]] = []
@@ -111,7 +113,9 @@ class _Candidate:
         self._role = content.get("role") or self._role
         for part in objects(content.get("parts")):
             self._part(part)
-        self._fields |= {name: value for name, value in piece.items() if name != "content"}
+        self._counter.update(
+            self._fields, {name: value for name, value in piece.items() if name != "content"}
+        )
 
     def _part(self, part: dict[str, Any]) -> None:
         last = self._parts[-1] if self._parts else {}
@@ -120,6 +124,7 @@ class _Candidate:
             self._texts.append(str(part.get("text", "")))
         else:
             self._join()
+            self._counter.add_fields(1, "parts")
             self._parts.append(dict(part))
 
     def _join(self) -> None:
@@ -143,6 +148,7 @@ class ContentDraft:
     def __init__(self) -> None:
         self._top: dict[str, Any] = {}
         self._candidates: dict[int, _Candidate] = {}
+        self._counter = PartCounter()
 
     @property
     def whole(self) -> bool:
@@ -162,9 +168,18 @@ class ContentDraft:
         blocked = mapping(chunk.get("promptFeedback")).get("blockReason")
         if chunk.get("error") or (blocked and not candidates and not self._candidates):
             raise Refused(event.data)
-        self._top |= {name: value for name, value in chunk.items() if name != "candidates"}
+        self._counter.update(
+            self._top, {name: value for name, value in chunk.items() if name != "candidates"}
+        )
         for candidate in candidates:
-            self._candidates.setdefault(index_of(candidate), _Candidate()).add(candidate)
+            self._candidate(index_of(candidate)).add(candidate)
+
+    def _candidate(self, index: int) -> _Candidate:
+        candidate = self._candidates.get(index)
+        if candidate is None:
+            self._counter.add_part("candidates")
+            candidate = self._candidates[index] = _Candidate(self._counter)
+        return candidate
 
     def body(self) -> bytes:
         """The answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from headway.providers.part_counter import PartCounter
 from headway.providers.sse import index_of, objects
 
 #: Said once, or again and again, but never in pieces.
@@ -13,13 +14,16 @@ _NAMES: Final = frozenset({"role", "id", "type", "name", "format"})
 class Growing:
     """An object from its deltas: texts are joined, lists appended, objects grow, anything else is the last that was."""
 
-    def __init__(self) -> None:
+    def __init__(self, counter: PartCounter) -> None:
+        self._counter = counter
         self._fields: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {}
         self._name_chars = 0
 
     def add(self, delta: dict[str, Any]) -> None:
-        """Take one more piece."""
+        """Take one more piece. Raises `TooMany`."""
+        self._counter.check_room(len(delta))
+        before = len(self._fields)
         for name, value in delta.items():
             if value is None:
                 self._fields.setdefault(name, None)
@@ -32,6 +36,8 @@ class Growing:
             else:
                 self._texts.pop(name, None)
                 self._fields[name] = value
+        if len(self._fields) > before:
+            self._counter.add_fields(len(self._fields) - before)
 
     def _text(self, name: str, value: str) -> None:
         pieces = self._texts.get(name)
@@ -55,7 +61,7 @@ class Growing:
         held = self._fields.get(name)
         if not isinstance(held, kind):
             self._texts.pop(name, None)
-            held = self._fields[name] = kind()
+            held = self._fields[name] = kind(self._counter)
         return held
 
     def get(self, name: str) -> Any:
@@ -68,7 +74,7 @@ class Growing:
 
 
 class _List:
-    def __init__(self) -> None:
+    def __init__(self, _counter: PartCounter) -> None:
         self._items: list[Any] = []
 
     def add(self, items: list[Any]) -> None:
@@ -81,7 +87,8 @@ class _List:
 class _Calls:
     """Tool calls by their numbers. Some servers give every call the same number, or none: a new id is a new call."""
 
-    def __init__(self) -> None:
+    def __init__(self, counter: PartCounter) -> None:
+        self._counter = counter
         self._calls: list[tuple[int, Growing]] = []
         #: The last call of each number, and whether it has an id already.
         self._last: dict[int, tuple[Growing, bool]] = {}
@@ -105,7 +112,8 @@ class _Calls:
         if call is not None:
             return call
         if last is None or named:
-            last = Growing()
+            self._counter.add_part("tool calls")
+            last = Growing(self._counter)
             self._calls.append((number, last))
         self._last[number] = last, bool(told)
         if told:

@@ -33,7 +33,19 @@ from headway.providers.profiles import profile_for
 from headway.providers.reading import LONGEST_FAILURE, Incoming, ceiling, fill
 from headway.providers.secrecy import Scrubber, Secret, secrets_in
 from headway.providers.seen import Facts, Seen
-from headway.providers.sse import Broken, Draft, Refused, TooLong, body_of, counts, decoded, encoded, mapping
+from headway.providers.sse import (
+    Broken,
+    Draft,
+    Refused,
+    TooLong,
+    TooMany,
+    body_of,
+    check_objects,
+    counts,
+    decoded,
+    encoded,
+    mapping,
+)
 from headway.providers.trouble import FAULTS, duration, trouble
 from headway.providers.wire import Reply, Wire, head_of, lines_of
 
@@ -234,9 +246,12 @@ class HttpAdapter:
         if response.refused:
             return self._refusal(response, body)
         try:
+            check_objects(body)
             shape = route.decode(body)
             if not body.isascii():
                 body.decode()
+        except TooMany as many:
+            return self._too_long(response, many)
         except (ValueError, RecursionError):
             return self._odd(route, response, body)
         if shape.error is not None:
@@ -264,6 +279,8 @@ class HttpAdapter:
         """A 2xx that is not what was expected: a good answer with odd numbers, an error, a stream, or no answer."""
         try:
             value = decoded(body)
+        except TooMany as many:
+            return self._too_long(response, many)
         except ValueError:
             return self._no_json(route, response, body)
         if not isinstance(value, dict):
@@ -285,6 +302,8 @@ class HttpAdapter:
                 fill(draft, body, self._most)
             except Refused as refused:
                 return self._error(response, refused.body)
+            except TooLong as long:
+                return self._too_long(response, long, _so_far(draft))
             except Broken as broken:
                 return self._transient(response, body, str(broken))
             if draft.whole:
@@ -419,7 +438,7 @@ class HttpAdapter:
     def _too_long(self, response: Reply | None, long: TooLong, usage: Usage | None = None) -> Answer:
         """More than is taken into memory: it was made, so asking again would only be paid for again."""
         assert response is not None
-        message = f"HTTP {response.status}, but {long}: raise max_answer_bytes of this provider to take it"
+        message = f"HTTP {response.status}, but {long}: {long.remedy}"
         outcome = Outcome(Kind.INVALID, usage, self._hint(response), message, worked=True)
         return Answer(outcome, response.status, self._request_id(response))
 

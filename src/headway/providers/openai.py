@@ -14,6 +14,7 @@ import msgspec
 from headway.core.model import Usage
 from headway.providers.addresses import Versioned
 from headway.providers.growing import Growing
+from headway.providers.part_counter import PartCounter
 from headway.providers.sse import (
     DONE,
     Broken,
@@ -109,11 +110,12 @@ def _counted(usage: dict[str, Any] | None) -> Usage | None:
 class _Choice:
     """One choice of a streamed completion."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, counter: PartCounter) -> None:
         self._index = index
-        self._message = Growing()
+        self._counter = counter
+        self._message = Growing(counter)
         self._spoken = False
-        self._pieces = Growing()  # logprobs, and the text of the older completions
+        self._pieces = Growing(counter)  # logprobs, and the text of the older completions
         self._others: dict[str, Any] = {"finish_reason": None}
 
     @property
@@ -121,6 +123,7 @@ class _Choice:
         return self._others["finish_reason"] is not None
 
     def add(self, choice: dict[str, Any]) -> None:
+        before = len(self._others)
         for name, value in choice.items():
             if name == "delta":
                 self._spoken = True
@@ -129,6 +132,8 @@ class _Choice:
                 self._pieces.add({name: value})
             elif name != "index" and (value is not None or name not in self._others):
                 self._others[name] = value
+        if len(self._others) > before:
+            self._counter.add_fields(len(self._others) - before)
 
     def built(self) -> dict[str, Any]:
         built: dict[str, Any] = {"index": self._index}
@@ -146,6 +151,7 @@ class ChatDraft:
         self._wanted = wanted
         self._top: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
+        self._counter = PartCounter()
         self._usage: dict[str, Any] | None = None
         self.ended = False
 
@@ -171,12 +177,19 @@ class ChatDraft:
             raise Refused(event.data)
         self._keep(chunk)
         for choice in objects(chunk.get("choices")):
-            index = index_of(choice)
-            self._choices.setdefault(index, _Choice(index)).add(choice)
+            self._choice(index_of(choice)).add(choice)
+
+    def _choice(self, index: int) -> _Choice:
+        choice = self._choices.get(index)
+        if choice is None:
+            self._counter.add_part("choices")
+            choice = self._choices[index] = _Choice(index, self._counter)
+        return choice
 
     def _keep(self, chunk: dict[str, Any]) -> None:
         """The fields beside the choices: of the three that identify the answer the first, of others the last."""
         self._usage = mapping(chunk.get("usage")) or self._usage
+        before = len(self._top)
         for name, value in chunk.items():
             # Obfuscation pads the chunks of a stream, and is no part of the answer.
             if name in ("choices", "usage", "obfuscation"):
@@ -184,6 +197,8 @@ class ChatDraft:
             first = name in ("id", "created", "model") and self._top.get(name)
             if not first and (value is not None or name not in self._top):
                 self._top[name] = value
+        if len(self._top) > before:
+            self._counter.add_fields(len(self._top) - before)
 
     def body(self) -> bytes:
         """The completion."""

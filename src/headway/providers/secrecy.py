@@ -19,6 +19,7 @@ import msgspec
 from headway.core.model import Outcome
 from headway.errors import ConfigError
 from headway.providers.base import RateLimit
+from headway.providers.json_escapes import cut_secret, escaped_pattern, has_escapes, unescaped
 
 #: A shorter key is a word that a local server wants to hear, and stands in good answers.
 SHORTEST_SECRET: Final = 8
@@ -57,7 +58,9 @@ class Secret:
 
 
 class Scrubber:
-    """Blots secrets out of what goes on record: as they are, and as URLs, JSON and Python's `repr` write them."""
+    """Blots secrets out of what goes on record: as they are, as URLs and Python's `repr` write them, and as JSON may: with
+    any of their letters escaped.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         known = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
@@ -72,6 +75,12 @@ class Scrubber:
                 {anchor.encode("utf-8", "surrogateescape") for secret in known for anchor in _anchors(secret)}
             )
         )
+        #: The longest first, for what is written in JSON escapes; patterns are made when they are needed.
+        self._secrets = tuple(
+            (secret, secret.encode("utf-8", "surrogateescape"))
+            for secret in sorted(known, key=lambda secret: (-len(secret), secret))
+        )
+        self._patterns: dict[str, re.Pattern[bytes]] = {}
         #: Whole secrets of which a part is enough to be blotted out of a message.
         self._long = tuple(sorted(secret for secret in known if len(secret) > HEAD))
 
@@ -82,16 +91,27 @@ class Scrubber:
 
     def finds(self, body: bytes) -> bool:
         """Whether there may be one in it."""
-        for anchor in self._anchors:  # noqa: SIM110 - a generator costs as much as the search
+        for anchor in self._anchors:
             if anchor in body:
                 return True
-        return False
+        return bool(self._secrets) and has_escapes(body)
 
     def body(self, body: bytes) -> bytes:
         """The body without secrets; the same object where there are none. JSON stays JSON."""
         for anchor in self._anchors:
             if anchor in body:
-                return self._without(body)
+                body = self._without(body)
+                break
+        return self._without_escaped(body) if has_escapes(body) else body
+
+    def _without_escaped(self, body: bytes) -> bytes:
+        """Without secrets in JSON escapes; the same object where there are none."""
+        plain = unescaped(body)
+        for secret, form in self._secrets:
+            if form in plain:
+                if secret not in self._patterns:
+                    self._patterns[secret] = escaped_pattern(secret)
+                body = self._patterns[secret].sub(BLOT.encode(), body)
         return body
 
     def _without(self, body: bytes) -> bytes:
@@ -103,18 +123,29 @@ class Scrubber:
     def beginning(self, body: bytes, longest: int) -> bytes:
         """The beginning of a body without them. Where it was cut off, a piece of one may stand at its end: that goes too."""
         if len(body) > longest:
-            body = body[: len(body) - max((_begun(form, body) for _, form, _ in self._forms), default=0)]
+            begun = (_begun(form, body) for _, form, _ in self._forms)
+            escaped = (cut_secret(form, body) for _, form in self._secrets)
+            body = body[: len(body) - max((*begun, *escaped), default=0)]
         return self.body(body)[:longest]
 
     def text(self, text: str) -> str:
         """The text without secrets."""
         for form, _, _ in self._forms:
             text = text.replace(form, BLOT)
+        if "\\" in text and has_escapes(data := text.encode("utf-8", "surrogatepass")):
+            text = self._without_escaped(data).decode("utf-8", "surrogatepass")
         return text
 
     def message(self, text: str) -> str:
         """The same for a text that may have been cut in the middle of a secret: long parts are blotted out, too."""
-        text = self.text(text)
+        text = self._without_parts(self.text(text))
+        if "\\" in text:
+            plain = unescaped(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+            cleaned = self._without_parts(plain)
+            return text if cleaned == plain else cleaned
+        return text
+
+    def _without_parts(self, text: str) -> str:
         for secret in self._long:
             text = _without_end(_without_start(text, secret), secret)
         return text

@@ -36,8 +36,19 @@ class Broken(Exception):
 class TooLong(Broken):
     """An answer, or one event of it, is longer than what is taken into memory. It was made, and perhaps paid for."""
 
+    remedy = "raise max_answer_bytes of this provider to take it"
+
     def __init__(self, most: int, what: str = "the answer") -> None:
         super().__init__(f"{what} is longer than {size_words(most)}")
+
+
+class TooMany(TooLong, ValueError):
+    """An answer that has more parts or values than any model sends, and would take too much memory."""
+
+    remedy = "check base_url"
+
+    def __init__(self, most: str) -> None:
+        Broken.__init__(self, f"the answer has more {most}, which no model sends")
 
 
 def size_words(size: int) -> str:
@@ -191,18 +202,31 @@ class Parser:
 def is_heavy(data: bytes, most: int | None = None) -> bool:
     """Whether JSON of this many lists, objects and values would take too much memory as Python objects.
 
-    Sixty million bytes of "[]," are 1.4 GB of empty lists. The figures are what CPython takes for one of each.
+    Sixty million bytes of "[]," are 1.4 GB of empty lists. The figures are what CPython takes for one of each. An object of
+    up to five fields takes 240 bytes where their names are those of other objects, too; each further one takes 120 bytes.
     """
     if len(data) <= LIGHT:
         return False
-    weight = 240 * data.count(b"{") + 72 * data.count(b"[") + 40 * data.count(b",")
+    objects_in = data.count(b"{")
+    further_fields = max(0, data.count(b'":') - 5 * objects_in)
+    weight = 240 * objects_in + 120 * further_fields + 72 * data.count(b"[") + 40 * data.count(b",")
     return weight > (HEAVY if most is None else most)
 
 
+def check_objects(data: bytes) -> None:
+    """Raise `TooMany` for JSON of so many objects that a list of empty ones in their place would take too much memory."""
+    if len(data) > LIGHT and 32 * data.count(b"{") > HEAVY:
+        raise _too_heavy()
+
+
+def _too_heavy() -> TooMany:
+    return TooMany(f"values than fit into {size_words(HEAVY)} of memory")
+
+
 def decoded(data: bytes) -> Any:
-    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError, also for what `is_heavy`."""
+    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError, and `TooMany` for what `is_heavy`."""
     if is_heavy(data):
-        raise ValueError("too many values")
+        raise _too_heavy()
     try:
         return msgspec.json.decode(data)
     except ValueError:
@@ -236,6 +260,8 @@ def event_object(event: Event) -> dict[str, Any]:
     """The JSON object that an event carries."""
     try:
         value = decoded(event.data)
+    except TooMany:
+        raise
     except ValueError:
         raise Broken("an event of the stream is no JSON") from None
     if not isinstance(value, dict):
