@@ -8,6 +8,7 @@
     ├── UnitError           1   a Python call could not finish, and raised nothing itself
     └── StoreError          1   the records cannot be read or written
         ├── NoRecords       2   there is nothing to look at yet
+        ├── ForeignRecords  2   another user may have made the records
         ├── DuplicateId     2   two units of a job have the same id
         ├── JobBusy         2   somebody else is running the job
         └── JobTaken        1   another process has taken over the job while it ran here
@@ -65,6 +66,12 @@ class StoreError(HeadwayError):
 
 class NoRecords(StoreError):
     """There is no store where one was to be looked at."""
+
+    exit_code = 2
+
+
+class ForeignRecords(StoreError):
+    """The records that were found may be another user's."""
 
     exit_code = 2
 

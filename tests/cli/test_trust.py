@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
+from tests.ownership import give_away
 
 #: Imported by what a run starts: the price list's process, and workers.
 SHADOWED = ("msgspec", "mmap", "pickle", "json", "headway", "socket", "resource")
@@ -96,6 +97,24 @@ def test_a_config_that_every_user_may_write_neither_gets_a_key_nor_runs_a_progra
     assert f"--config {config}" in done.err
     assert not witness.exists()
     assert not (below / ".headway").exists(), "no empty store is opened instead"
+
+
+def test_a_config_of_another_user_in_the_working_directory_is_used_only_by_name(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = stage.root / "headway.toml"
+    give_away(config, monkeypatch)
+    done = headway("run", "in.jsonl")
+    assert done.code == 2
+    [line] = done.err.splitlines()
+    assert f"{config}: it belongs to another user" in line
+    assert f"--config {config}" in line
+    assert not (stage.root / ".headway").exists(), "no empty store is opened instead"
+    assert headway("doctor", "--offline").code == 1
+    named = headway("run", "in.jsonl", "--config", "headway.toml", "--max-duration", "1ms")
+    assert named.code == 3, named.err
+    assert "headway resume" in named.err
+    assert "--config headway.toml" in named.err, "the next command names it, too"
 
 
 def test_a_usual_key_for_another_host_is_an_error_that_prints_the_line_to_add(

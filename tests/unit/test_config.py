@@ -113,6 +113,7 @@ def test_everything_that_design_shows_is_read(tmp_path: Path) -> None:
         path=tmp_path / "headway.toml",
         root=tmp_path,
         db=str(tmp_path / ".headway/headway.db"),
+        db_is_named=True,
         providers={
             "alpha": ProviderConfig(
                 name="alpha",

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.ownership import STRANGER, give_away
 
 from headway.config import find
 from headway.errors import ConfigError
@@ -74,7 +75,56 @@ def test_one_of_another_user_is_refused_in_a_parent(tree: Path, monkeypatch: pyt
     with pytest.raises(ConfigError, match="it belongs to another user") as caught:
         find(tree / "work")
     assert f"--config {path}" in (caught.value.hint or "")
-    assert find(tree) == path  # Whoever works in that directory has chosen it.
+
+
+def test_one_of_another_user_is_refused_in_the_working_directory(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tree)
+    give_away(path, monkeypatch)
+    with pytest.raises(ConfigError, match="it belongs to another user") as caught:
+        find(tree)
+    assert f"--config {path}" in (caught.value.hint or "")
+
+
+def test_a_link_of_another_user_is_refused_in_the_working_directory(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = write(tree / "work")
+    (tree / "headway.toml").symlink_to(target)
+    assert find(tree) == tree / "headway.toml"
+    give_away(tree / "headway.toml", monkeypatch)
+    with pytest.raises(ConfigError, match="it belongs to another user"):
+        find(tree)
+
+
+def test_one_of_root_is_used_in_the_working_directory(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tree)
+    give_away(path, monkeypatch, user=0)
+    if os.geteuid() == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    assert find(tree) == path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be root")
+@pytest.mark.parametrize("how", ["the directory's owner", "sudo"])
+def test_root_uses_the_one_of_a_checkout_and_of_the_user_who_called_sudo(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    path = write(tree)
+    give_away(path, monkeypatch)
+    if how == "sudo":
+        monkeypatch.setenv("SUDO_UID", str(STRANGER))
+    else:
+        give_away(tree, monkeypatch)
+    assert find(tree) == path
+
+
+def test_our_own_that_every_user_may_write_is_used_in_the_working_directory(tree: Path) -> None:
+    """Some file systems (mounts of Windows) show all files so."""
+    path = write(tree)
+    path.chmod(0o666)
+    assert find(tree) == path
 
 
 def test_one_that_every_user_may_write_is_refused_in_a_parent(tree: Path) -> None:

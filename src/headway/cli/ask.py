@@ -39,11 +39,11 @@ def _ask(what: str, name: str | None, config: Path | None, db: str | None, *, as
 
     from headway.cli import session
     from headway.errors import UsageError
-    from headway.wiring.places import store_at
+    from headway.wiring.places import store_of
 
     settings = session.settings(config, db)
     session.existing_store(settings).close()
-    with store_at(settings.db) as store:
+    with store_of(settings) as store:
         job = session.chosen(store, name)
         if not session.is_live(settings, job):
             raise UsageError(

@@ -81,12 +81,12 @@ def clear(
     again.
     """
     from headway.cli import session
-    from headway.wiring.places import store_at
+    from headway.wiring.places import store_of
 
     before = None if older_than is None else time.time() - _seconds(older_than)
     settings = session.settings(config, db)
     session.existing_store(settings).close()
-    with store_at(settings.db) as store:
+    with store_of(settings) as store:
         shelves = store.cache.shelves(before, model)
         if shelves and not yes:
             _ask(shelves)

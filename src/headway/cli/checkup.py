@@ -26,14 +26,16 @@ from headway.config import Config, ProviderConfig, dotenv_of, key_to_send
 from headway.config.env_file import exposed
 from headway.config.keys import place_of
 from headway.config.settings import is_plain_http
+from headway.config.trust import foreign, user_name
 from headway.display.words import count
-from headway.errors import ConfigError, HeadwayError
+from headway.errors import ConfigError, ForeignRecords, HeadwayError
 from headway.stores.base import Store
 from headway.stores.files import readable_by_others
 from headway.stores.mounts import network_warning
 from headway.stores.records import LIVE
 from headway.stores.sqlite import SqliteStore
 from headway.wiring.functions import check_workers, size_of
+from headway.wiring.places import must_be_own
 
 State = Literal["ok", "warning", "problem"]
 
@@ -205,6 +207,11 @@ def records(config: Config) -> Iterator[Check]:
         yield Check("database", "problem", text, "name a file with --db")
         return
     path = Path(config.db)
+    try:
+        must_be_own(config)
+    except ForeignRecords as error:
+        yield problem("database", error)
+        return
     if os.path.lexists(path):
         yield from _existing(config, path)
     else:
@@ -229,6 +236,9 @@ def _existing(config: Config, path: Path) -> Iterator[Check]:
     except HeadwayError as error:
         yield problem("database", error)
         return
+    if reason := foreign(path, path.parent):
+        text = f"{path} {reason}: another user could read and change the records"
+        yield Check("database owner", "warning", text, f"chown {user_name(os.geteuid())} {path}")
     if readable_by_others(path):
         text = f"other users can read {path}, with every prompt and answer in it"
         yield Check("database mode", "warning", text, f"chmod 600 {path}")

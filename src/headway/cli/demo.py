@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ import click
 
 from headway.cli import verbose_option
 from headway.display.terminal import echo, heading
+from headway.errors import UsageError
 
 #: name → (requests a minute, tokens a minute, seconds of depth, whether it tells its limits, rows)
 ACCOUNTS: Final = {
@@ -22,6 +23,16 @@ ACCOUNTS: Final = {
     "small": (600, 60_000, 5, True, 190),
     "silent": (1_500, 200_000, 4, False, 330),
 }
+#: What a demo leaves.
+FILES: Final = {
+    ".env",
+    ".headway",
+    "accounts.yaml",
+    "headway.toml",
+    "questions.jsonl",
+    "questions.results.jsonl",
+}
+_ELSEWHERE: Final = "name a new directory"
 #: The run is interrupted after so long.
 INTERRUPT_S: Final = 8.0
 LONGEST_S: Final = 120.0
@@ -29,7 +40,10 @@ LONGEST_S: Final = 120.0
 
 @click.command("demo", short_help="A run on a fake provider, no key needed.", epilog="Example: headway demo")
 @click.option(
-    "--keep", type=click.Path(path_type=Path), metavar="DIR", help="Leave everything in DIR, to look at."
+    "--keep",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Leave everything in DIR, a new or empty directory, to look at.",
 )
 @verbose_option
 def command(keep: Path | None) -> int:
@@ -39,10 +53,28 @@ def command(keep: Path | None) -> int:
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="headway-demo-") as folder:
             return _show(Path(folder))
-    keep.mkdir(parents=True, exist_ok=True)
+    _make_new(keep)
     code = _show(keep)
     echo(f"\neverything is in {keep}: try 'headway jobs', 'status', 'lanes' or 'show' there")
     return code
+
+
+def _make_new(folder: Path) -> None:
+    """Make the directory. One that has anything in it is an error: a demo replaces no file."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = sorted(path.name for path in folder.iterdir())
+    except FileExistsError:
+        raise UsageError(f"--keep {folder} is not a directory", hint=_ELSEWHERE) from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"--keep {folder} cannot be made: {reason}", hint=_ELSEWHERE) from None
+    if set(names) == FILES:
+        raise UsageError(
+            f"--keep {folder} holds an earlier demo", hint=f"{_ELSEWHERE}, or remove it: rm -r {folder}"
+        )
+    if names:
+        raise UsageError(f"--keep {folder} is not empty ({names[0]})", hint=_ELSEWHERE)
 
 
 def _show(folder: Path) -> int:
@@ -84,7 +116,8 @@ def _run(folder: Path, *arguments: str, interrupt_after_s: float | None = None) 
     )
     try:
         if interrupt_after_s is not None:
-            time.sleep(interrupt_after_s)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(interrupt_after_s)
             process.send_signal(signal.SIGINT)
         return process.wait(LONGEST_S)
     finally:

@@ -19,7 +19,7 @@ from headway.errors import InputError, UsageError
 from headway.forecast.figures import Way
 from headway.stores.base import Store
 from headway.wiring.forecasts import Ahead, look_ahead
-from headway.wiring.places import records_at
+from headway.wiring.places import records_of
 from headway.wiring.runs import RunFlags
 
 
@@ -27,7 +27,7 @@ def dry_run(
     config: Config, source: Input, flags: RunFlags, taking: Taking, as_json: bool, quiet: bool
 ) -> int:
     """Check the rows, where they go, the keys and the output; say what there would be to do, and what it would take."""
-    with records_at(config.db) as store:
+    with records_of(config) as store:
         job = None if taking.fresh else find(store, config, source.digest)
         if job is None and flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
@@ -61,7 +61,7 @@ def confirmed(config: Config, source: Input, flags: RunFlags, taking: Taking) ->
             "--confirm: there is no terminal to ask on",
             hint="leave --confirm out; 'headway plan FILE' shows the plan",
         )
-    with records_at(config.db) as store:
+    with records_of(config) as store:
         ahead = _ahead(config, store, source, flags, taking)
     if not ahead.forecast.requests:
         return flags  # Nothing would be sent, so there is nothing to ask.

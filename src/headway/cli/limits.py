@@ -103,9 +103,9 @@ def ask_jobs(
 ) -> list[Wish | Reopened]:
     """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
     from headway.cli import session
-    from headway.wiring.places import store_at
+    from headway.wiring.places import store_of
 
-    with store_at(config.db) as store:
+    with store_of(config) as store:
         live = {job.name: job.id for job in store.jobs() if session.is_live(config, job)}
         if limits and not live:
             raise UsageError(

@@ -15,6 +15,7 @@ from headway.core.budget import OUT_OF_MONEY
 from headway.errors import HeadwayError
 from headway.stores.base import Store
 from headway.stores.records import Job
+from headway.wiring.places import foreign_part
 
 
 def next_step(config: Config, store: Store, job: Job, state: str) -> str:
@@ -62,7 +63,7 @@ def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
     if config.path is not None and (usual is None or usual.path != config.path):
         flags += ["--config", _short(config.path)]
         usual = _usual(config.path)
-    if usual is None or usual.db != config.db:
+    if usual is None or usual.db != config.db or (config.db_is_named and _is_refused(usual)):
         flags += ["--db", config.db if "://" in config.db else _short(Path(config.db))]
     if _more_insecure(config, usual):
         flags.append("--insecure-http")
@@ -72,6 +73,11 @@ def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
     elif cap and (usual is None or usual.run.max_cost_usd != cap):
         flags += ["--max-cost", f"{cap:g}"]
     return flags
+
+
+def _is_refused(usual: Config) -> bool:
+    """Whether the database is used only where it is named."""
+    return not usual.db_is_named and foreign_part(usual) is not None
 
 
 def _more_insecure(config: Config, usual: Config | None) -> bool:

@@ -77,11 +77,11 @@ def _ahead(
     from headway.errors import InputError
     from headway.forecast.figures import Way
     from headway.wiring.forecasts import look_ahead
-    from headway.wiring.places import records_at
+    from headway.wiring.places import records_of
 
     delay_s = delay_of(flags["delay"])
     way = Way(config.run.concurrency, flags["serial"] or delay_s > 0.0, delay_s)
-    with records_at(config.db) as store:
+    with records_of(config) as store:
         try:
             return look_ahead(
                 config, store, source, way, os.environ, what_if=what_if, fresh=taking.fresh, skip_bad=taking.skip_bad,

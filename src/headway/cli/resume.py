@@ -58,11 +58,11 @@ def _again(
 ) -> int:
     from headway.cli import running, session
     from headway.errors import UsageError
-    from headway.wiring.places import store_at
+    from headway.wiring.places import store_of
 
     settings = session.settings(config, db, **flags)
     session.existing_store(settings).close()
-    with store_at(settings.db) as store:
+    with store_of(settings) as store:
         job = session.chosen(store, name)
         if not only_failed and session.is_live(settings, job):
             session.must_hear(job)

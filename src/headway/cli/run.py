@@ -115,10 +115,10 @@ def _run(call: _Call, cap: float | None) -> int:
     from headway.batch.jobs import find
     from headway.cli import running, session
     from headway.errors import UsageError
-    from headway.wiring.places import lock_of, store_at
+    from headway.wiring.places import lock_of, store_of
 
     config, source = call.config, call.source
-    with store_at(config.db) as store:
+    with store_of(config) as store:
         if call.flags.only_failed and (call.taking.fresh or find(store, config, source.digest) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         while True:

@@ -96,7 +96,7 @@ def must_have_provider(config: Config) -> None:
 
 def existing_store(config: Config) -> Store:
     """The records, for a command that only looks."""
-    return look_at(config.db)
+    return look_at(config)
 
 
 def chosen(store: Store, name: str | None) -> Job:

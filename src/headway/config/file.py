@@ -69,7 +69,7 @@ class _File:
             raise self._wrong("db", str(error)) from None
         providers = self._providers(top.get("providers", {}))
         run = RunConfig(**self._table(top.get("run", {}), schema.RUN, "run"))
-        return Config(self.path, self.root, db, providers, run)
+        return Config(self.path, self.root, db, providers, run, db_is_named="db" in top)
 
     def _providers(self, tables: object) -> dict[str, ProviderConfig]:
         named = self._named(tables, "providers")

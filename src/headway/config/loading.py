@@ -30,9 +30,8 @@ def load(path: Path | None, start: Path, environ: Mapping[str, str]) -> Config:
         config = msgspec.structs.replace(config, providers=_from_environment(environ, dotenv_of(config)))
     _check_provider(config, f"{config.path}: run.provider", ConfigError)
     if db := environ.get("HEADWAY_DB"):
-        config = msgspec.structs.replace(
-            config, db=_database("HEADWAY_DB", db, start.absolute(), ConfigError)
-        )
+        place = _database("HEADWAY_DB", db, start.absolute(), ConfigError)
+        config = msgspec.structs.replace(config, db=place, db_is_named=True)
     return config
 
 
@@ -51,7 +50,7 @@ def with_overrides(config: Config, **flags: object) -> Config:
         raise TypeError(f"there are no such settings: {', '.join(sorted(unknown))}")
     if "db" in given:
         db = _database("--db", given.pop("db"), Path(), UsageError)
-        config = msgspec.structs.replace(config, db=db)
+        config = msgspec.structs.replace(config, db=db, db_is_named=True)
     fields = {schema.FIELDS.get(name, name): _flag(name, value) for name, value in given.items()}
     config = msgspec.structs.replace(config, run=msgspec.structs.replace(config.run, **fields))
     if "provider" in given:

@@ -153,6 +153,8 @@ class Config(msgspec.Struct, frozen=True):
     db: str
     providers: dict[str, ProviderConfig] = {}
     run: RunConfig = RunConfig()
+    #: Whether a flag, the environment or the file names it. Otherwise it is where Headway looks by itself.
+    db_is_named: bool = False
 
     @property
     def shown_db(self) -> str:

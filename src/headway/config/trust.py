@@ -1,15 +1,19 @@
-"""Which `headway.toml` is used, and whether it can be trusted.
+"""Which `headway.toml` is used, and whether another user may have made it or the database.
 
 A config names addresses that get keys and programs that are run, so it is code. The search goes from the working
 directory upwards and ends at a repository's root or at the home directory. A config further up is an error and is not
-passed over: its store has the results that were paid for. A config in a parent directory that another user may have
-written is refused. `--config` names any file.
+passed over: its store has the results that were paid for. A config of another user is refused, and in a parent directory also
+one that every user may write. `--config` names any file.
+
+The database in `.headway` is looked for in a fixed place, too, and another user can make that folder first in a directory that
+every user may write. It supplies results, prices and holds, and receives every prompt. `--db` names any database.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,15 +36,15 @@ def find(start: Path) -> Path | None:
     """The config that a command in this directory uses; None where there is none."""
     start = start.absolute()
     path = nearest(start)
-    if path is None or path.parent == start:
-        return path
+    if path is None:
+        return None
     end = _end_of_search(start)
     if end is not None and path.parent in end[0].parents:
         raise ConfigError(
             f"{path}: it is above {end[0]}, {end[1]}, where the search for a {FILE_NAME} ends",
             hint=f"to use it, name it: --config {path}; 'headway init' writes one for this directory",
         )
-    if reason := _untrusted(path):
+    if reason := _foreign_here(path) if path.parent == start else _untrusted(path):
         raise ConfigError(
             f"{path}: {reason}, and a config can send your keys anywhere and run programs",
             hint=f"if you trust it, name it: --config {path}",
@@ -59,8 +63,15 @@ def _end_of_search(start: Path) -> tuple[Path, str] | None:
     return None
 
 
+def _foreign_here(path: Path) -> str:
+    """Why a config in the working directory is another user's. Its mode does not count: some file
+    systems show every file as writable for all."""
+    owner = _stranger(_seen(path), path.parent)
+    return "" if owner is None else f"it belongs to another user ({user_name(owner)})"
+
+
 def _untrusted(path: Path) -> str:
-    """Why another user may have written this file; "" where none can have."""
+    """Why another user may have written a config in a parent directory; "" where none can have."""
     try:
         seen = [os.lstat(path), os.stat(path)]  # A link, and what it leads to.
         folder = os.stat(path.parent)
@@ -74,6 +85,50 @@ def _untrusted(path: Path) -> str:
     if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
         return "every user may replace it"
     return ""
+
+
+def foreign(path: Path, directory: Path) -> str:
+    """Why a file or folder that was found in a directory is another user's; "" where it is not, or where there is none.
+
+    `path` is in `directory` or further below.
+    """
+    seen = _seen(path)
+    owner = _stranger(seen, directory)
+    if owner is not None:
+        return f"belongs to another user ({user_name(owner)})"
+    # A link has no mode of its own. Of our own files the mode is our choice, and root uses those of trusted users as its own.
+    open_to_all = len(seen) == 2 and seen[1].st_mode & stat.S_IWOTH
+    if open_to_all and os.geteuid() not in (0, seen[1].st_uid):
+        return f"belongs to {user_name(seen[1].st_uid)}, and every user may write it"
+    return ""
+
+
+def _seen(path: Path) -> list[os.stat_result]:
+    """A link and what it leads to, or a file twice; as much of it as there is, or as may be seen."""
+    seen: list[os.stat_result] = []
+    with suppress(OSError):
+        seen.append(os.lstat(path))
+        seen.append(os.stat(path))
+    return seen
+
+
+def _stranger(seen: list[os.stat_result], directory: Path) -> int | None:
+    """The owner of one of these files, if that is a user who is not trusted in this directory."""
+    users = _trusted_users(directory)
+    return next((one.st_uid for one in seen if one.st_uid not in users), None)
+
+
+def _trusted_users(directory: Path) -> set[int]:
+    """Ourselves and root. For root also the user who called sudo, and the owner of the directory: a checkout that is mounted
+    into a container belongs to a user of the host.
+    """
+    users = {os.geteuid(), 0}
+    if os.geteuid() == 0:
+        if (caller := os.environ.get("SUDO_UID", "")).isdecimal():
+            users.add(int(caller))
+        with suppress(OSError):
+            users.add(os.stat(directory).st_uid)
+    return users
 
 
 def user_name(number: int) -> str:

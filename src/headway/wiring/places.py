@@ -1,4 +1,8 @@
-"""Where things are: the store, a job's folder, its lock. Light enough for commands that only look."""
+"""Where things are: the store, a job's folder, its lock. Light enough for commands that only look.
+
+A database that no setting names is used only if neither it nor its folder belongs to another user. `store_of`, `home_of` and
+`folder_of` check that each time, and commands reach files in Headway's folder only through them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import os
 from pathlib import Path
 
 from headway.config import Config
-from headway.errors import ConfigError
+from headway.config.trust import foreign, user_name
+from headway.errors import ConfigError, ForeignRecords
 from headway.stores.base import Store
 from headway.stores.lock import JobLock
 from headway.stores.memory import MemoryStore
@@ -14,24 +19,62 @@ from headway.stores.sqlite import SqliteStore
 
 
 def store_at(db: str, *, read_only: bool = False) -> Store:
-    """Open the records."""
+    """Open the records in a file that the caller named."""
     if "://" in db:
         raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
     return SqliteStore(Path(db), read_only=read_only)
 
 
-def look_at(db: str) -> Store:
+def store_of(config: Config, *, read_only: bool = False) -> Store:
+    """Open the records of a configuration."""
+    must_be_own(config)
+    store = store_at(config.db, read_only=read_only)
+    try:
+        must_be_own(config)  # Another user may have made the folder before we could.
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def look_at(config: Config) -> Store:
     """The records for reading: nothing is changed, and those of an older Headway are read as they are."""
-    return store_at(db, read_only=True)
+    return store_of(config, read_only=True)
 
 
-def records_at(db: str) -> Store:
+def records_of(config: Config) -> Store:
     """The records for looking; where there are none, empty ones that are nowhere."""
-    return look_at(db) if "://" in db or Path(db).exists() else MemoryStore()
+    must_be_own(config)
+    return look_at(config) if "://" in config.db or Path(config.db).exists() else MemoryStore()
+
+
+def must_be_own(config: Config) -> None:
+    """Raise `ForeignRecords` if no setting names the database, and it or its folder belongs to another user."""
+    if config.db_is_named:
+        return
+    if (found := foreign_part(config)) is not None:
+        path, reason = found
+        raise ForeignRecords(
+            f"{path} {reason}: another user could read and change the records",
+            hint=f"if you trust it, name it: --db {config.db}; another file: --db FILE; "
+            f"to make it yours: chown -R {user_name(os.geteuid())} {path}",
+        )
+
+
+def foreign_part(config: Config) -> tuple[Path, str] | None:
+    """The folder of the database or the database itself, if another user may have made it, and the reason."""
+    if "://" in config.db:
+        return None
+    db = Path(config.db)
+    for path in (db.parent, db):
+        if reason := foreign(path, config.root):
+            return path, reason
+    return None
 
 
 def home_of(config: Config) -> Path:
     """The folder of Headway's own files: that of the database, or `.headway` beside the configuration."""
+    must_be_own(config)
     return config.root / ".headway" if "://" in config.db else _home(config.db)
 
 
@@ -42,6 +85,7 @@ def _home(db: str) -> Path:
 
 def folder_of(config: Config, job: str) -> Path:
     """Where a job's small files are: beside the database."""
+    must_be_own(config)
     return _folder(config.db, job)
 
 
@@ -51,7 +95,7 @@ def _folder(db: str, job: str) -> Path:
 
 def lock_of(config: Config, job: str) -> JobLock:
     """The lock that whoever runs the job holds."""
-    return job_lock(config.db, job)
+    return JobLock(folder_of(config, job) / "lock", job)
 
 
 def job_lock(db: str, job: str) -> JobLock:

@@ -35,7 +35,7 @@ from headway.stores.base import Store
 from headway.stores.records import Event, Job, Unknown
 from headway.wiring.families import reserves
 from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
-from headway.wiring.places import folder_of, store_at
+from headway.wiring.places import folder_of, store_of
 from headway.wiring.predictions import Prediction, taken_up
 from headway.wiring.prices import (
     Model,
@@ -319,7 +319,7 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job that needs no run, from the store alone."""
     if not is_table(flags.out):  # A table looks for itself: it may be there already, word for word.
         claim(flags.out, job.name, force=flags.force)
-    output = _output(lambda: store_at(config.db), job, flags)
+    output = _output(lambda: store_of(config), job, flags)
     try:
         output.open()
         output.finish()
@@ -384,7 +384,7 @@ def perform(
     """Run the job to its end, with signals in place. The caller has the job's lock."""
 
     def open_store() -> Store:
-        return store_at(config.db)
+        return store_of(config)
 
     with open_store() as store:
         claim(flags.out, plan.job.name, force=flags.force, store=store)

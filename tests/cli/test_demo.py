@@ -1,0 +1,75 @@
+"""`headway demo`: a small one, and where it may leave its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headway.cli import demo, main
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One account, a few rows, and all of it done before the interruption."""
+    monkeypatch.setattr(demo, "ACCOUNTS", {"large": (6_000, 900_000, 3, True, 10)})
+    monkeypatch.setattr(demo, "INTERRUPT_S", 60.0)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_demo_is_kept_in_a_new_directory_and_not_made_there_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "kept" / "here"
+    assert main(["demo", "--keep", str(folder)]) == 0
+    assert names(folder) == demo.FILES
+    config = (folder / "headway.toml").read_text()
+    capfd.readouterr()
+    assert main(["demo", "--keep", str(folder)]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert f"{folder} holds an earlier demo" in line
+    assert "remove it" in line
+    assert (folder / "headway.toml").read_text() == config
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_demo_is_kept_in_an_empty_directory(tmp_path: Path) -> None:
+    assert main(["demo", "--keep", str(tmp_path)]) == 0
+    assert names(tmp_path) == demo.FILES
+
+
+@pytest.mark.parametrize("name", ["headway.toml", ".env", "questions.jsonl", "notes.txt"])
+def test_files_that_are_there_are_not_replaced(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    mine = tmp_path / name
+    mine.write_text("mine")
+    assert main(["demo", "--keep", str(tmp_path)]) == 2
+    out, err = capfd.readouterr()
+    [line] = err.splitlines()
+    assert f"{tmp_path} is not empty ({name})" in line
+    assert "name a new directory" in line
+    assert out == ""
+    assert names(tmp_path) == {name}
+    assert mine.read_text() == "mine"
+
+
+def test_a_file_is_no_directory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    assert main(["demo", "--keep", str(mine)]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert f"{mine} is not a directory" in line
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["demo", "--keep", str(tmp_path / "file" / "below")]) == 2
+    [line] = capfd.readouterr().err.splitlines()
+    assert "cannot be made: not a directory" in line
