@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
-from urllib.parse import quote
+import re
+import shlex
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
 import pytest
 from tests.providers.growth import LINEAR, growth
+from yarl import URL
 
 from headway.config import Config, ProviderConfig, keys_of
 from headway.core.model import Kind, Outcome
@@ -67,6 +72,60 @@ def test_a_secret_is_blotted_out_however_it_is_written(secret: str) -> None:
         assert kept.keys() == said.keys()
         assert secret not in str(kept)
         assert all(("***" in text) or ("9" * 16 in text) for text in kept.values() if isinstance(text, str))
+
+
+@pytest.mark.parametrize(
+    "secret", [AWS, "wJalr+XUtnFEMI/K7MDENG/bPx=RfiCYEX", 'it\'s <all> & a "secret"', "a/b+c=d&e f/g:h"]
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        quote,
+        lambda secret: re.sub("%..", lambda code: code[0].lower(), quote(secret, safe="")),
+        lambda secret: quote(secret, safe="").replace("%2B", "+"),
+        quote_plus,
+        html.escape,
+        lambda secret: "".join(f"&#{ord(each)};" if not each.isalnum() else each for each in secret),
+        lambda secret: "".join(f"&#x{ord(each):X};" if not each.isalnum() else each for each in secret),
+        shlex.quote,
+        lambda secret: str(URL("http://host/").with_query(key=secret)),
+        lambda secret: json.dumps(f"sh -c {shlex.quote(secret)}"),
+    ],
+)
+def test_a_secret_is_blotted_out_however_its_punctuation_is_written(
+    secret: str, write: Callable[[str], str]
+) -> None:
+    written = f"401 at http://host/?a=b&key={write(secret)}&c=d"
+    text = Scrubber([secret]).text(written)
+    assert "***" in text
+    for part in re.findall("[A-Za-z0-9]{3,}", secret):
+        assert part not in text
+    assert Scrubber([secret]).body(written.encode()).decode() == text
+    assert text.startswith("401 at http://host/?")
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\nMzEfYyjiWA4R4==\n-----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda pem: pem,
+        lambda pem: pem.replace("\n", "\n    "),
+        lambda pem: pem.replace("\n", "\r\n"),
+        lambda pem: pem.replace("\n", "\n> "),
+        lambda pem: pem.replace("\n", ""),
+        lambda pem: pem.splitlines()[1],
+        lambda pem: pem.splitlines()[2],
+        json.dumps,
+        lambda pem: json.dumps(pem.replace("\n", "\r\n")),
+    ],
+)
+def test_a_secret_of_several_lines_is_blotted_out_line_by_line(write: Callable[[str], str]) -> None:
+    text = Scrubber([PEM]).text(f"it is {write(PEM)}!")
+    assert "***" in text
+    assert not re.search("MIIEvQIB|BKcwggSj|9Us8cKj", text)
+    assert Scrubber([PEM]).text("-----BEGIN PRIVATE KEY-----") == "-----BEGIN PRIVATE KEY-----"
 
 
 def test_what_has_no_secret_is_the_same_object() -> None:

@@ -7,6 +7,7 @@ servers in `http`, those of functions in `executors.python`, the ends of Python 
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -29,11 +30,21 @@ SHORTEST_VALUE: Final = 16
 HEAD: Final = 16
 TAIL: Final = 12
 
+#: A part of a secret as long as this is looked for before all its spellings are.
+_SHORTEST_ANCHOR: Final = 4
+
 BLOT: Final = "***"
 #: How the names of variables end that hold secrets, in capitals.
 _SECRET_ENDS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 #: What neither URLs nor JSON escape.
 _UNCHANGED: Final = re.compile(r"[A-Za-z0-9_.~-]+", re.ASCII)
+#: Characters that some writers spell in a way of their own: a form field, and a quote inside of a shell's quotes.
+_BY_HAND: Final = {
+    " ": (rb"\+",),
+    "'": (rb"'\\{0,3}\"'\\{0,3}\"'", rb"'\\''"),
+    "\n": (rb"\\{1,3}n",),
+    "\r": (rb"\\{1,3}r",),
+}
 _NUMBER: Final = re.compile(r"[0-9.eE+-]+", re.ASCII)
 _SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
@@ -58,12 +69,14 @@ class Secret:
 
 
 class Scrubber:
-    """Blots secrets out of what goes on record: as they are, as URLs and Python's `repr` write them, and as JSON may: with
-    any of their letters escaped.
+    """Blots secrets out of what goes on record: as they are, as URLs, HTML, shells and Python's `repr` write them, and as
+    JSON may: with any of their letters escaped. Of a secret of several lines also each line.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        known = {secret for secret in secrets if len(secret) >= SHORTEST_SECRET}
+        known = {
+            part for secret in secrets for part in (secret, *_lines(secret)) if len(part) >= SHORTEST_SECRET
+        }
         forms = {form for secret in known for form in _forms(secret)}
         self._forms = tuple(
             (form, form.encode("utf-8", "surrogateescape"), _blot(form))
@@ -81,6 +94,9 @@ class Scrubber:
             for secret in sorted(known, key=lambda secret: (-len(secret), secret))
         )
         self._patterns: dict[str, re.Pattern[bytes]] = {}
+        #: For the other spellings of those that have characters which are written in several ways.
+        self._spelled = tuple(secret for secret, _ in self._secrets if not _UNCHANGED.fullmatch(secret))
+        self._spellings: dict[str, re.Pattern[bytes]] = {}
         #: Whole secrets of which a part is enough to be blotted out of a message.
         self._long = tuple(sorted(secret for secret in known if len(secret) > HEAD))
 
@@ -118,6 +134,10 @@ class Scrubber:
         for _, form, blot in self._forms:
             if form in body:
                 body = body.replace(form, blot)
+        for secret in self._spelled:
+            if secret not in self._spellings:
+                self._spellings[secret] = _spelling_pattern(secret)
+            body = self._spellings[secret].sub(BLOT.encode(), body)
         return body
 
     def beginning(self, body: bytes, longest: int) -> bytes:
@@ -132,6 +152,8 @@ class Scrubber:
         """The text without secrets."""
         for form, _, _ in self._forms:
             text = text.replace(form, BLOT)
+        if self._spelled:
+            text = self._without(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
         if "\\" in text and has_escapes(data := text.encode("utf-8", "surrogatepass")):
             text = self._without_escaped(data).decode("utf-8", "surrogatepass")
         return text
@@ -172,9 +194,37 @@ def _forms(secret: str) -> set[str]:
 
 
 def _anchors(secret: str) -> set[str]:
-    """The longest part of a secret that is the same in all its forms; where that is short, all of them."""
+    """The longest part of a secret that is the same in all its forms. Where that is short, every text is searched."""
     longest = max(_UNCHANGED.findall(secret), key=len, default="")
-    return {longest} if len(longest) >= SHORTEST_SECRET else _forms(secret)
+    return {longest if len(longest) >= _SHORTEST_ANCHOR else ""}
+
+
+def _lines(secret: str) -> list[str]:
+    """The lines of a secret of several, which may be indented, quoted or joined; not those that name a kind of key."""
+    lines = [line.strip() for line in secret.splitlines()]
+    if len(lines) < 2:
+        return []
+    inner = [line for line in lines if not line.startswith("-----")]
+    return [*(line for line in inner if len(line) >= SHORTEST_VALUE), "".join(inner)]
+
+
+def _spelling_pattern(secret: str) -> re.Pattern[bytes]:
+    """A secret in which each character that is not always written as itself is written in any of the usual ways."""
+    return re.compile(b"".join(_spellings_of(character) for character in secret))
+
+
+def _spellings_of(character: str) -> bytes:
+    """A character as itself, behind backslashes, as a URL writes it (%2f), as HTML does (&#47;), or as a shell does."""
+    data = character.encode("utf-8", "surrogateescape")
+    if _UNCHANGED.fullmatch(character):
+        return re.escape(data)
+    in_url = b"".join(b"%%%02x" % byte for byte in data)
+    in_html = b"&#(?:x0*%x|0*%d);" % (ord(character), ord(character))
+    named = html.escape(character, quote=True).encode("utf-8", "surrogateescape")
+    ways = [rb"\\{0,3}" + re.escape(data), b"(?i:%s|%s)" % (in_url, in_html), *_BY_HAND.get(character, ())]
+    if named != data:
+        ways.append(re.escape(named))
+    return b"(?:%s)" % b"|".join(ways)
 
 
 def _in_json(text: str) -> tuple[str, ...]:
