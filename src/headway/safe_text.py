@@ -21,6 +21,11 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_written_out, text)
 
 
+def one_line(text: str) -> str:
+    """The same for a text inside of a line: line breaks and tabs are written out, too."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def _written_out(found: re.Match[str]) -> str:
     number = ord(found[0])
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

@@ -359,7 +359,11 @@ CELLS = {
     "\n=1": "'\n=1",
     "＝1+1": "'＝1+1",
     "'=1": "'=1",
-    " =1": " =1",
+    " =1": "' =1",
+    "\u00a0=1": "'\u00a0=1",
+    "\ufeff=1": "'\ufeff=1",
+    "\v\f-1": "'\v\f-1",
+    " a - b": " a - b",
     "plain": "plain",
     "": "",
 }
@@ -393,6 +397,15 @@ def test_safe_cells_are_no_formulas(stage: Stage, headway: Headway, name: str, d
     assert answers_in(stage.root / name, delimiter) == list(CELLS.values())
     assert headway("export", "--out", f"exported-{name}", "--safe-cells").code == 0
     assert answers_in(stage.root / f"exported-{name}", delimiter) == list(CELLS.values())
+
+
+@pytest.mark.usefixtures("formulas")
+def test_a_job_remembers_that_its_cells_are_to_be_safe(stage: Stage, headway: Headway) -> None:
+    """The command that a stopped run advises does not repeat the flag."""
+    assert headway("run", "in.jsonl", "--out", "a.csv", "--safe-cells").code == 0
+    (stage.root / "a.csv").unlink()
+    assert headway("resume").code == 0
+    assert answers_in(stage.root / "a.csv") == list(CELLS.values())
 
 
 @pytest.mark.usefixtures("reviews")

@@ -9,7 +9,8 @@ import msgspec
 
 #: How a cell begins that a spreadsheet takes for a formula, or may once it has dropped the first character (OWASP, "CSV
 #: Injection"): also in the wide forms that East Asian input methods write.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+#: Blank and invisible characters in front are dropped by some programs.
+_FORMULA: Final = re.compile("[\\s\\x00-\\x20\u200b\ufeff]*[=+@＝＋－＠-]|[\t\r\n]")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
@@ -24,4 +25,4 @@ def text_of(value: object) -> str:
 
 def without_formula(text: str) -> str:
     """A text that no spreadsheet takes for a formula: with an apostrophe in front where it would. Numbers stay numbers."""
-    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

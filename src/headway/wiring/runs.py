@@ -101,7 +101,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         job=job,
         lanes=lanes,
         routes=routes,
-        settings=_told(config, flags) | taken_up(config, job, flags.predicted),
+        settings=_told(config, job, flags) | taken_up(config, job, flags.predicted),
         out=str(flags.out),
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
@@ -157,12 +157,13 @@ def _prices(config: Config, store: Store, job: Job) -> tuple[dict[Model, Price |
     return known | ready, look_up_later
 
 
-def _told(config: Config, flags: RunFlags) -> dict[str, Any]:
+def _told(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
     """What the run was told, for the record: never a key."""
     return {
         "run": msgspec.to_builtins(config.run),
         "order": flags.order,
         "serial": flags.serial,
+        "safe_cells": _safe_cells(job, flags),
         "providers": {
             name: {"kind": provider.kind, "base_url": provider.base_url}
             for name, provider in config.providers.items()
@@ -312,7 +313,13 @@ def _with_purses(lane: LanePlan, purses: tuple[Purse, ...]) -> LanePlan:
 
 
 def _output(open_store: Callable[[], Store], job: Job, flags: RunFlags) -> OutputFile | SheetFile:
-    return output_for(open_store, job, flags.out, flags.order, force=flags.force, safe=flags.safe_cells)
+    safe = _safe_cells(job, flags)
+    return output_for(open_store, job, flags.out, flags.order, force=flags.force, safe=safe)
+
+
+def _safe_cells(job: Job, flags: RunFlags) -> bool:
+    """Whether formulas are made harmless: once a run was asked to, every later run of the job does it too."""
+    return flags.safe_cells or bool(job.settings.get("safe_cells"))
 
 
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
