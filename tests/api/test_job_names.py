@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -75,8 +78,9 @@ def pooled(db: Path, worker: Any, **choices: Any) -> str:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("перевод", "оценка"), ("a/b", "a b"), ("a/b", "a-b"), ("x" * 70, "x" * 71), ("-", "--")],
-)
+    [("перевод", "оценка"), ("a/b", "a b"), ("a/b", "a-b"), ("x" * 70, "x" * 71), ("-", "--"),
+     ("a/b", job_name("a/b", "map")), ("жгкеаж", "бабжжгк"), ("a/b", "a-b-9a159f8121")],
+)  # fmt: skip
 def test_two_names_are_two_jobs(tmp_path: Path, one: str, other: str) -> None:
     db = tmp_path / "h.db"
     assert run(db, translate, name=one) == ["translated x"]
@@ -240,3 +244,53 @@ def test_a_job_of_a_pool_from_before_is_found(tmp_path: Path) -> None:
         worker.mark = "?"
         assert pooled(db, worker, job_id=name) == "hi!"
         assert len(kept(db)) == 1
+
+
+SCRIPT = """
+import headway, sys
+def ask(item):
+    return f"WORD {item}"
+print(headway.map(ask, ["x"], db=sys.argv[1], key=str, **eval(sys.argv[2])))
+"""
+
+
+def script(folder: Path, word: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "run.py").write_text(SCRIPT.replace("WORD", word))
+    return folder / "run.py"
+
+
+def ran(script: Path, db: Path, options: str = "{}") -> str:
+    done = subprocess.run([sys.executable, script, db, options], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+def test_scripts_of_one_name_do_not_share_a_job(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    first, second = script(tmp_path / "translate", "translated"), script(tmp_path / "grade", "graded")
+    assert ran(first, db) == "['translated x']"
+    refused = ran(second, db)
+    assert f"was made by run.ask of {first}, not of {second}" in refused
+    assert ran(second, db, "{'name': 'grades'}") == "['graded x']"
+    assert ran(first, db) == "['translated x']"
+
+
+def test_a_script_that_was_moved_keeps_its_job(tmp_path: Path) -> None:
+    """Alone, or together with its database; also where the old ones are still there."""
+    old = tmp_path / "old"
+    first = script(old, "one")
+    assert ran(first, old / "h.db") == "['one x']"
+    shutil.copytree(old, tmp_path / "new")
+    script(tmp_path / "new", "two")
+    assert ran(tmp_path / "new" / "run.py", tmp_path / "new" / "h.db") == "['one x']"
+    first.unlink()
+    assert ran(script(tmp_path / "moved", "two"), old / "h.db") == "['one x']"
+
+
+def test_a_job_whose_name_had_a_shorter_hash_is_found(tmp_path: Path) -> None:
+    db = tmp_path / "h.db"
+    run(db, translate, name="a/b")
+    with closing(sqlite3.connect(db)) as connection, connection:
+        connection.execute("update jobs set name = 'a-b-9a159f8121'")
+    run(db, translate, name="a/b")
+    assert [name for name, _ in kept(db)] == ["a-b-9a159f8121"]

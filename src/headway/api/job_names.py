@@ -4,12 +4,14 @@ A name is also the name of a folder, so it is cleaned. A name that cleaning chan
 names are always two jobs. Names that differ only in case share a folder where the file system ignores case. That does no
 harm: the folder holds the lock, and a run beside the other one is refused.
 
-A job records the function that made it, as `module.qualname`. Another function is refused, so that it does not get the
-first one's answers. A function that was renamed or moved says so with `renamed_from`.
+A job records the function that made it, as `module.qualname`, and for a function of the main script where that script is.
+Another function is refused, so that it does not get the first one's answers. A function that was renamed or moved says so
+with `renamed_from`. A script that was moved needs no word: the recorded one is no longer there.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from functools import partial
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     from headway.stores.records import Job
 
 LONGEST: Final = 60
-#: Of the hash, in hexadecimal: 40 bits tell a million names apart.
-DIGITS: Final = 10
+#: Of the hash, in hexadecimal: 80 bits, so that no second name can be made for it.
+DIGITS: Final = 20
+#: Of the hash in versions before.
+_OLD_DIGITS: Final = 10
+_HASHED: Final = re.compile(rf".*-(?:[0-9a-f]{{{_OLD_DIGITS}}}|[0-9a-f]{{{DIGITS}}})", re.DOTALL)
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -41,20 +46,31 @@ class Identity(msgspec.Struct, frozen=True):
     earlier: tuple[str, ...] = ()
     #: The argument that names the job.
     argument: str = "name"
+    #: The main script, if the function is from there.
+    script: str = ""
+    #: Whether the caller says that the function had another name.
+    renamed: bool = False
 
     def name_in(self, store: Store) -> str:
-        """The name of the job in this store. Earlier versions cleaned names without a hash: their jobs are still found."""
-        name, old = job_name(self.name, self.kind), old_job_name(self.name, self.kind)
-        if name == old or store.job(name) is not None:
-            return name
-        job = store.job(old)
+        """The name of the job in this store. Earlier versions made other names: their jobs are still found."""
+        name = job_name(self.name, self.kind)
+        if store.job(name) is None:
+            for old in (_hashed(self.name, self.kind, _OLD_DIGITS), old_job_name(self.name, self.kind)):
+                if self._is_from_before(store.job(old)):
+                    return old
+        return name
+
+    def _is_from_before(self, job: Job | None) -> bool:
+        """Whether a job under a name that is made no longer is this one."""
         if job is None or job.kind != self.kind or not self._is_ours(job):
-            return name
-        return old if _name_of(job) in (None, self.name) else name
+            return False
+        return _name_of(job) in (None, self.name)
 
     def check(self, job: Job, db: str) -> None:
         """That a job of this name is of this kind, and belongs to this function."""
         other = f"give this one another {self.argument}=…"
+        if _name_of(job) not in (None, self.name):
+            raise UsageError(f"the job '{job.name}' in {db} has the name '{_name_of(job)}'", hint=other)
         if job.kind != self.kind:
             message = f"the job '{job.name}' in {db} is a {job.kind}, not a {self.kind}"
             raise UsageError(message, hint=other)
@@ -64,14 +80,28 @@ class Identity(msgspec.Struct, frozen=True):
                 f"the job '{job.name}' in {db} was made by {owner}, not by {self.function}",
                 hint=f'{other}; if {owner} was renamed or moved, renamed_from="{owner}"',
             )
+        if (script := self._other_script(job, db)) is not None:
+            raise UsageError(
+                f"the job '{job.name}' in {db} was made by {self.function} of {script}, not of {self.script}",
+                hint=f'{other}; if it is the same job, renamed_from="{self.function}"',
+            )
+
+    def _other_script(self, job: Job, db: str) -> Path | None:
+        """The script that made the job, where that is still there and is not this one."""
+        recorded = job.settings.get("script")
+        if not (self.script and isinstance(recorded, str) and recorded) or self.renamed:
+            return None
+        script = Path(os.path.normpath(_folder_of(db) / recorded))
+        return script if script.is_file() and not script.samefile(self.script) else None
 
     def form(self) -> dict[str, Any]:
         """What a new job records."""
         return {"name": self.name}
 
-    def settings(self, job: Job) -> dict[str, Any]:
-        """What a job records when it is taken over."""
-        return {"name": _name_of(job) or self.name, "function": self.function}
+    def settings(self, job: Job, db: str) -> dict[str, Any]:
+        """What a job records when it is taken over. A script is found from the database: both are moved together."""
+        script = os.path.relpath(self.script, _folder_of(db)) if self.script else ""
+        return {"name": _name_of(job) or self.name, "function": self.function, "script": script}
 
     def _is_ours(self, job: Job) -> bool:
         return _function_of(job) in (self.function, *self.earlier)
@@ -85,14 +115,29 @@ def identity_of_map(call: Any, name: str, renamed_from: str) -> Identity:
             raise UsageError(f"a {what} has no name to keep results under", hint="give one: name='…'")
     function = name_of(call)
     earlier = ("functools.partial",) if isinstance(call, partial) else ()
-    return Identity("map", name or renamed_from or function, function, _known(renamed_from, *earlier))
+    return Identity(
+        "map",
+        name or renamed_from or function,
+        function,
+        _known(renamed_from, *earlier),
+        script=_script_of(call),
+        renamed=bool(renamed_from),
+    )
 
 
 def identity_of_pool(worker: object, job_id: str, renamed_from: str) -> Identity:
     """The job of a worker pool. Earlier versions recorded a worker's class without its module."""
     kind = type(worker)
     earlier = _known(renamed_from, kind.__qualname__)
-    return Identity("pool", job_id or kind.__qualname__, name_of(kind), earlier, "job_id")
+    return Identity(
+        "pool",
+        job_id or kind.__qualname__,
+        name_of(kind),
+        earlier,
+        "job_id",
+        script=_script_of(kind),
+        renamed=bool(renamed_from),
+    )
 
 
 def _known(*names: str) -> tuple[str, ...]:
@@ -118,11 +163,15 @@ def check_name(name: str | None, argument: str) -> None:
 
 def job_name(name: str, kind: str) -> str:
     """The name of the job: the given one, or where that has to be changed, what is left of it and a hash of the whole."""
-    cleaned = old_job_name(name, kind)
-    if cleaned == name:
+    if old_job_name(name, kind) == name and not _HASHED.fullmatch(name):
         return name
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=DIGITS // 2).hexdigest()
-    return f"{cleaned[: LONGEST - DIGITS - 1].rstrip('-')}-{digest}"
+    return _hashed(name, kind, DIGITS)
+
+
+def _hashed(name: str, kind: str, digits: int) -> str:
+    """What is left of a name after cleaning, and a hash of the whole."""
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=digits // 2).hexdigest()
+    return f"{old_job_name(name, kind)[: LONGEST - digits - 1].rstrip('-')}-{digest}"
 
 
 def old_job_name(name: str, kind: str) -> str:
@@ -130,10 +179,29 @@ def old_job_name(name: str, kind: str) -> str:
     return _OTHER.sub("-", name).strip("-")[:LONGEST] or kind
 
 
-def name_of(call: Any) -> str:
-    """What a callable is called, for the records."""
+def _folder_of(db: str) -> Path:
+    """Where a database is; the working directory for one on a server."""
+    return Path.cwd() if "://" in db else Path(os.path.abspath(db)).parent
+
+
+def _inner(call: Any) -> Any:
+    """The function below partials."""
     while isinstance(call, partial):
         call = call.func
+    return call
+
+
+def _script_of(call: Any) -> str:
+    """The main script, if the callable is from there."""
+    if getattr(_inner(call), "__module__", None) != "__main__":
+        return ""
+    main = getattr(sys.modules["__main__"], "__file__", None)
+    return os.path.abspath(main) if main else ""
+
+
+def name_of(call: Any) -> str:
+    """What a callable is called, for the records."""
+    call = _inner(call)
     name = getattr(call, "__qualname__", None) or type(call).__qualname__
     module = getattr(call, "__module__", None) or ""
     if module == "__main__":

@@ -118,12 +118,12 @@ class Ledger:
             raise
         try:
             self._job = self._found_or_new()
-            self._identity.check(self._job, self._db)
+            self._identity.check(self._job, self._place)
             self._total = self._before = self._job.total
             self.done_before = self._job.good
             self._tell_of_unknown()
             self._worker = self._store.begin(
-                self._job.id, self._identity.settings(self._job), "", time.time()
+                self._job.id, self._identity.settings(self._job, self._place), "", time.time()
             )
         except BaseException:
             self._store.close()
