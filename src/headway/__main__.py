@@ -2,6 +2,9 @@
 
 import sys
 
+if not sys.flags.safe_path:
+    del sys.path[0]  # The working directory: nothing is imported from there, as by the `headway` script.
+
 from headway.cli import main
 
 sys.exit(main())

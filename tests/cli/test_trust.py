@@ -13,8 +13,9 @@ from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 from tests.ownership import give_away
 
-#: Imported by what a run starts: the price list's process, and workers.
-SHADOWED = ("msgspec", "mmap", "pickle", "json", "headway", "socket", "resource")
+#: Imported by what a run starts: the price list's process, and workers. The last are modules of another system, which the
+#: standard library looks for.
+SHADOWED = ("msgspec", "mmap", "pickle", "json", "headway", "socket", "resource", "msvcrt", "nt", "_winapi")
 TRAP = 'open("{witness}", "a").write("{name} was imported\\n")\nraise SystemExit("{name}")\n'
 
 
@@ -41,6 +42,16 @@ def test_a_run_imports_nothing_from_the_working_directory(stage: Stage) -> None:
     config.write_text(config.read_text() + '\n[providers.alpha.prices]\nlike = "gpt-4o"\n')
     done = command(stage.root, "run", "in.jsonl", "--max-cost", "5")
     assert done.returncode == 0, done.stderr
+    assert not witness.exists(), witness.read_text()
+
+
+def test_nor_does_the_module_run_as_a_program(tmp_path: Path) -> None:
+    witness = set_traps(tmp_path)
+    (tmp_path / "headway.py").unlink()  # The module itself is what `python -m` finds there.
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", "jobs"], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "there is no database" in done.stderr
     assert not witness.exists(), witness.read_text()
 
 
