@@ -342,6 +342,17 @@ def test_a_module_that_kills_its_worker_is_told_before_anything_runs(desk: Desk)
     assert len(err.strip().splitlines()) == 1, err
 
 
+@pytest.mark.parametrize("isolation", ["process", "thread", "inline"])
+def test_a_value_above_the_ceiling_fails_its_unit_alone(desk: Desk, isolation: str) -> None:
+    desk.write("def work(size): return 'z' * size\n")
+    desk.configure(f'isolation = "{isolation}"\nmax_answer_bytes = 1000')
+    desk.rows({"id": "a", "payload": 998}, {"id": "b", "payload": 999}, {"id": "c", "payload": 1})
+    code, err = desk.run()
+    assert code == 1, err
+    assert "returned 1,001 bytes of JSON; max_answer_bytes of this provider is 1,000" in err
+    assert "2 of 3 succeeded" in err
+
+
 # -- memory and money -----------------------------------------------------------------------------------------------
 
 HUNGRY = """

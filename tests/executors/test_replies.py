@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -253,3 +254,13 @@ def test_a_note_that_is_no_text_of_unicode_crosses_all_the_same() -> None:
     assert reply.note.messages == [{"role": "user", "content": str(2**70)}]
     assert (reply.note.error, reply.note.outcome.message) == (b"\xff", "?")
     assert reply.note.outcome.usage == Usage(1.0, 2.0)
+
+
+def test_a_value_above_the_ceiling_is_refused_by_its_length_alone() -> None:
+    replies = Replies(PID, 1000)
+    replies.expect(1)
+    assert replies.feed(REPLY.pack(1, PID, 1000, 0, 0)) is None
+    replies = Replies(PID, 1000)
+    replies.expect(1)
+    with pytest.raises(BadReply, match=r"1,001 bytes; max_answer_bytes is 1,000"):
+        replies.feed(REPLY.pack(1, PID, 1001, 0, 0))

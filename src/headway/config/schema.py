@@ -60,7 +60,6 @@ OF_SERVERS: Final = (
     "api_version",
     "region",
     "insecure_http",
-    "max_answer_bytes",
 )
 PRICES: Final[Keys] = {
     "input": checks.amount,

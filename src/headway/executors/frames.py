@@ -94,13 +94,14 @@ class Replies:
     """Turns the bytes that one worker sends into replies. It never accepts a reply that was not asked for.
 
     `expect` says what the worker was asked. Bytes that arrive while nothing is expected, another number, another process,
-    and a note that cannot be decoded raise `BadReply`. After that the worker's bytes mean nothing any more.
+    a value of more than `most` bytes and a note that cannot be decoded raise `BadReply`. After that the worker's bytes mean
+    nothing any more.
     """
 
-    __slots__ = ("_buffer", "_expected", "_pid")
+    __slots__ = ("_buffer", "_expected", "_most", "_pid")
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, pid: int, most: int = LARGEST) -> None:
+        self._pid, self._most = pid, most
         self._buffer = bytearray()
         self._expected: int | None = None
 
@@ -128,6 +129,8 @@ class Replies:
             raise BadReply("it sent a reply to something that it was not asked")
         if pid != self._pid:
             raise BadReply("a process that it forked answered in its place")
+        if length > self._most:
+            raise BadReply(f"it sent {length:,} bytes; max_answer_bytes is {self._most:,}")
         middle = REPLY.size + length
         end = middle + noted
         if len(buffer) < end:

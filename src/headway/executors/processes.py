@@ -102,7 +102,7 @@ class ProcessPool:
 
     A worker is replaced after `recycle_after` units, or once it has had more than `memory_ceiling` bytes (0: never). One
     that has more than `memory_limit` bytes in the midst of a unit is killed (0: none is; only Linux tells). `env` names the
-    variables that workers get; None: all. Use it on one event loop, and close it.
+    variables that workers get; None: all. `max_value` is the most bytes that a unit may return. Use it on one event loop, and close it.
     """
 
     def __init__(
@@ -117,6 +117,7 @@ class ProcessPool:
         doomed_s: float = DOOMED_S,
         find_limit: Callable[[Ran], Ran] | None = None,
         env: tuple[str, ...] | None = None,
+        max_value: int = LARGEST,
     ) -> None:
         if program.setting_up:
             raise UsageError(
@@ -137,7 +138,7 @@ class ProcessPool:
                 work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
             )
         )
-        self._env = env
+        self._env, self._max_value = env, max_value
         self._mark = new_mark()
         self._started_workers = 0
         self._sweeps: set[asyncio.Future[int]] = set()
@@ -316,7 +317,7 @@ class ProcessPool:
             self._lifeline = os.pipe()
         self._started_workers += 1
         mark = f"{self._mark}-{self._started_workers}"
-        worker = Worker(loop, self._lifeline[0], mark, self._replied, self._died, self._env)
+        worker = Worker(loop, self._lifeline[0], mark, self._replied, self._died, self._env, self._max_value)
         self._workers[worker.pid] = worker
         self._guardian.watch(self._workers)
         self._starting[worker.pid] = loop.call_later(

@@ -26,6 +26,8 @@ from headway.providers.base import Admitted, Answer, Request
 from headway.providers.messages import said, shown
 from headway.providers.secrecy import OPEN, Scrubber
 
+#: What the database takes of one answer, in bytes: SQLite stores no value of more than 10⁹.
+MOST_STORED: Final = 900_000_000
 #: As a server that has done what it was asked for.
 OK: Final = 200
 
@@ -46,10 +48,12 @@ class PythonAdapter:
         root: str,
         place: str,
         scrub: Scrubber = OPEN,
+        max_answer_bytes: int = 0,
     ) -> None:
         self._scrub = scrub
+        self._most = min(max_answer_bytes or MOST_STORED, MOST_STORED)
         self._settings, self._size, self._root, self._place = settings, size, root, place
-        self._given = (settings.target, model, root)
+        self._given = (settings.target, model, root, self._most)
         detector = LimitDetector(settings.limit_exit_codes, settings.failure_logs, root)
         self._find_limit = detector.read
         ask = None
@@ -112,6 +116,7 @@ class PythonAdapter:
             memory_limit=self._settings.memory_limit,
             find_limit=self._find_limit,
             env=self._settings.env,
+            max_value=self._most,
         )
         return self._in_process
 

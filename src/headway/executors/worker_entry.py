@@ -144,16 +144,17 @@ def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
 class _Row:
     """One call of a function for `kind = "python"`: its payload and its value are JSON."""
 
-    __slots__ = ("arguments", "attempt", "context")
+    __slots__ = ("arguments", "attempt", "context", "most")
 
-    def __init__(self, payload: bytes, model: str, *, with_context: bool) -> None:
+    def __init__(self, payload: bytes, model: str, most: int, *, with_context: bool) -> None:
+        self.most = most
         self.attempt, self.context = _Attempt(), Context(model)
         current.set(self.attempt)
         value = msgspec.json.decode(payload)
         self.arguments = (value, self.context) if with_context else (value,)
 
     def returned(self, value: Any) -> Reply:
-        return _as_json(value, self.attempt.usage, self.context)
+        return _as_json(value, self.attempt.usage, self.context, self.most)
 
     def raised(self, error: BaseException) -> Reply:
         note = failure_note(error, self.attempt.usage, ())
@@ -161,22 +162,22 @@ class _Row:
         return b"", note
 
 
-def serve_rows(target: str, model: str, root: str) -> Serve:
-    """For `kind = "python"` in worker processes. `root` is the directory of headway.toml."""
-    return _rows(target, model, root, _Runner())
+def serve_rows(target: str, model: str, root: str, most: int) -> Serve:
+    """For `kind = "python"` in worker processes. `root` is the directory of headway.toml, `most` the bytes of a value."""
+    return _rows(target, model, root, most, _Runner())
 
 
-def serve_rows_in_threads(target: str, model: str, root: str) -> Serve:
+def serve_rows_in_threads(target: str, model: str, root: str, most: int) -> Serve:
     """For `kind = "python"` in threads, one for each call."""
-    return _rows(target, model, root, call_to_end)
+    return _rows(target, model, root, most, call_to_end)
 
 
-def _rows(target: str, model: str, root: str, run: Callable[..., Any]) -> Serve:
+def _rows(target: str, model: str, root: str, most: int, run: Callable[..., Any]) -> Serve:
     function = import_target(target, root)
     with_context = _asks_for_context(function)
 
     def serve(payload: bytes) -> Reply:
-        row = _Row(payload, model, with_context=with_context)
+        row = _Row(payload, model, most, with_context=with_context)
         try:
             value = run(function, *row.arguments)
         except BaseException as error:
@@ -186,13 +187,13 @@ def _rows(target: str, model: str, root: str, run: Callable[..., Any]) -> Serve:
     return serve
 
 
-def serve_rows_inline(target: str, model: str, root: str) -> Callable[[bytes], Awaitable[Reply]]:
+def serve_rows_inline(target: str, model: str, root: str, most: int) -> Callable[[bytes], Awaitable[Reply]]:
     """For `kind = "python"` on the running event loop. Asynchronous functions run concurrently and can be cancelled."""
     function = import_target(target, root)
     with_context = _asks_for_context(function)
 
     async def serve(payload: bytes) -> Reply:
-        row = _Row(payload, model, with_context=with_context)
+        row = _Row(payload, model, most, with_context=with_context)
         try:
             value = function(*row.arguments)
             if inspect.isawaitable(value):
@@ -242,11 +243,14 @@ def _asks_for_context(function: Callable[..., Any]) -> bool:
         return False
 
 
-def _as_json(value: Any, used: Usage | None, context: Context) -> Reply:
+def _as_json(value: Any, used: Usage | None, context: Context, most: int) -> Reply:
     try:
         body = json_floats.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"returned what is no JSON: {error}".rstrip(": ")
+        return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
+    if len(body) > most:
+        text = f"returned {len(body):,} bytes of JSON; max_answer_bytes of this provider is {most:,}"
         return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
     limit = limit_outcome(value, used)
     if limit is not None:

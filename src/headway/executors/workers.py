@@ -26,6 +26,7 @@ from headway.executors.capture import Capture, drain
 from headway.executors.frames import (
     ASK,
     BEGUN,
+    LARGEST,
     PAGE,
     SETUP,
     SIZE,
@@ -69,10 +70,13 @@ class Worker:
         replied: Replied,
         died: Died,
         env: tuple[str, ...] | None = None,
+        max_value: int = LARGEST,
     ) -> None:
         self._loop, self._replied, self._died = loop, replied, died
         #: The variables that it gets of our environment; None: all of them.
         self._env = env
+        #: The most bytes that it may return for a unit.
+        self._most = max_value
         self.mark = mark
         self.stdout, self.stderr = Capture(), Capture()
         self.memory = 0
@@ -127,7 +131,7 @@ class Worker:
                 os.close(out)
                 os.close(err)
         self.pid = self._process.pid
-        self._replies = Replies(self.pid)
+        self._replies = Replies(self.pid, self._most)
         self._floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
         self._channel.setblocking(False)
         self._listen()

@@ -47,7 +47,8 @@ def python_adapter(config: Config, provider: ProviderConfig, scrub: Scrubber) ->
     assert provider.workers is not None
     assert provider.model is not None  # The name of its function, where nothing else is said.
     size, root = size_of(provider.workers), str(config.root)
-    return PythonAdapter(provider.workers, provider.model, size, root, _place(config, provider), scrub)
+    place, most = _place(config, provider), provider.max_answer_bytes
+    return PythonAdapter(provider.workers, provider.model, size, root, place, scrub, most)
 
 
 def may_start(store: Store, job: Job, lane: str, name: str) -> bool:
