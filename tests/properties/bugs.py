@@ -21,6 +21,7 @@ from headway.core.meter import Meter
 from headway.core.model import Dimension, Kind
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.scheduler import Scheduler
+from headway.core.stock import Stock
 from headway.core.window import Window
 
 Patch = pytest.MonkeyPatch
@@ -327,6 +328,50 @@ def serial_units_not_awaited(patch: Patch) -> None:
     patch.setattr(Scheduler, "_advance_serial", wrong)
 
 
+# -- fetches ---------------------------------------------------------------------------------------------------------
+
+
+@bug("fetch")
+def fetch_under_way_forgotten(patch: Patch) -> None:
+    right = Stock.fetch
+
+    def wrong(self: Stock) -> int:
+        n = right(self)
+        self.fetching = False
+        return n
+
+    patch.setattr(Stock, "fetch", wrong)
+
+
+@bug("done", "liveness", "lost")
+def more_work_forgotten_during_a_fetch(patch: Patch) -> None:
+    def wrong(self: Stock) -> None:
+        self.exhausted = False
+
+    patch.setattr(Stock, "more_work", wrong)
+
+
+@bug("done")
+def end_reported_while_units_are_on_their_way(patch: Patch) -> None:
+    idle = property(lambda self: not self.in_flight and (bool(self.stopped) or not self.queue))
+    patch.setattr(Lane, "idle", idle)
+
+
+@bug("fetch")
+def deadline_does_not_wait_for_fetches(patch: Patch) -> None:
+    patch.setattr(Scheduler, "fetching", property(lambda self: False))
+
+
+@bug("lost")
+def units_dropped_that_come_during_a_pause(patch: Patch) -> None:
+    right = Scheduler._take_in
+
+    def wrong(self: Scheduler, unit: Any) -> Entry | None:
+        return None if self.paused else right(self, unit)
+
+    patch.setattr(Scheduler, "_take_in", wrong)
+
+
 # -- the run ---------------------------------------------------------------------------------------------------------
 
 
@@ -361,7 +406,7 @@ def wake_lost_when_it_moves(patch: Patch) -> None:
 
 @bug("done", "over")
 def end_reported_while_units_wait(patch: Patch) -> None:
-    patch.setattr(Lane, "spent", property(lambda self: self.exhausted and not self.queue.ready))
+    patch.setattr(Lane, "spent", property(lambda self: self.stock.exhausted and not self.queue.ready))
 
 
 @bug("alone")

@@ -47,6 +47,7 @@ from headway.core.model import (
 from headway.core.portion import WHOLE, Grant, Parts
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.retry import LONGEST_HINT_S, unpaid
+from headway.core.stock import Stock
 from headway.core.watch import Watch
 from headway.core.window import Window
 
@@ -69,12 +70,6 @@ CANARY_S: Final = 3.0
 #: is what attempts in flight together make of one limit.
 SAME_HOLD_S: Final = 5.0
 SAME_HOLD_PART: Final = 0.1
-#: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
-#: choose from many; input order needs only as many as may start before the next call.
-BATCH: Final = 128
-LOW: Final = 32
-LONGEST_BATCH: Final = 1024
-LONGEST_LOW: Final = 2048
 #: The most tokens that a character can be: rare letters are up to four bytes, and a token has at least one.
 MOST_TOKENS: Final = 4.0
 #: Time constant of the achieved rate in snapshots.
@@ -85,12 +80,12 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker",
-        "broke", "caution", "closed_at", "estimator", "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge",
+        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "bounded_s", "breaker",
+        "broke", "caution", "closed_at", "estimator", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge",
         "held_for", "held_s", "held_until", "hold_reason", "holds", "in_flight", "invalid_run", "invalid_since", "key", "last_invalid",
-        "last_start_at", "limits", "low",
+        "last_start_at", "limits",
         "meters", "others", "parked", "part", "part_s", "paused_until", "places", "probe_after", "probe_pause_s", "probe_width",
-        "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stopped", "succeeded",
+        "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded",
         "tokens", "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "window_s", "worked_s",
     )  # fmt: skip
 
@@ -99,8 +94,7 @@ class Lane:
         self.key = spec.key
         longest = spec.order == "longest"
         self.queue = Queue(longest=longest)
-        self.batch, self.low = (LONGEST_BATCH, LONGEST_LOW) if longest else (BATCH, LOW)
-        self.exhausted = False
+        self.stock = Stock(longest=longest)
         self.in_flight = 0
         self.unanswered = 0
         self.seq = 0
@@ -659,12 +653,12 @@ class Lane:
     @property
     def spent(self) -> bool:
         """Whether neither the source nor the queue has anything for it."""
-        return self.exhausted and not self.queue
+        return self.stock.exhausted and not self.queue
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in flight and nothing will start by itself."""
-        return not self.in_flight and (bool(self.stopped) or self.spent)
+        """Whether nothing is in flight, nothing is on its way here and nothing will start by itself."""
+        return not self.in_flight and not self.stock.fetching and (bool(self.stopped) or self.spent)
 
     def rate_at(self, now: float) -> float:
         """Starts a second, lately."""

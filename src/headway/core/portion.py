@@ -143,7 +143,10 @@ def _is_hungry(scheduler: Scheduler, lane: Lane, now: float) -> bool:
         return False
     if lane.breaker.open and lane.breaker.failures:
         return False  # One that is open for refusals alone waits for what others leave it.
-    if lane.held_until > now or (lane.queue.peek() is None and (lane.exhausted or lane.started)):
+    stock = lane.stock
+    if lane.held_until > now or (
+        lane.queue.peek() is None and (stock.exhausted or (lane.started and not stock.fetching))
+    ):
         return False
     return not scheduler.concurrency or len(scheduler.out) < scheduler.concurrency
 

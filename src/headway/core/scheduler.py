@@ -2,7 +2,8 @@
 
 `handle(events, now)` first lets every event change the state, then starts whatever may start, lane by lane,
 and last says when it wants to be called again. It looks only at lanes that an event touched or whose instant
-has come, so an idle lane costs nothing. Lanes never see each other; what they share is here: the global cap,
+has come, so an idle lane costs nothing. Units come by the same way: a lane that runs low asks for more with a
+`Fetch`, and `Units` brings them. Lanes never see each other; what they share is here: the global cap,
 the budget, the deadline, the serial phase, and the units that wait for other units.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heappop, heappush, merge
+from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final, Literal
 
@@ -20,17 +21,17 @@ from headway.core.budget import Budget, Costliest
 from headway.core.commands import Command
 from headway.core.dependencies import Dependencies
 from headway.core.events import Event
+from headway.core.expiry import Expiry
 from headway.core.lane import Lane
 from headway.core.model import Kind, LaneSpec, Outcome, Purse, Settings, Unit
 from headway.core.queue import ALWAYS, NEVER, Entry
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed, unpaid
-from headway.core.source import Source
 from headway.core.status import GOOD, MOVES, Move, Status, after
 from headway.core.verdict import judge
 
 #: Units that may wait in memory for other units before a lane that has something to do stops reading on.
 MOST_BLOCKED: Final = 10_000
-#: Ends that one call may report when a deadline closes a job of any size.
+#: Units that are fetched at once to be reported when a deadline closes a job of any size.
 EXPIRY_BATCH: Final = 10_000
 ANSWERS_AGAIN: Final = "the provider answers again"
 NEVER_ANSWERED: Final = "never an answer"
@@ -50,11 +51,8 @@ _NEVER_SENT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled", sent=Fals
 class Scheduler:
     """The pure core: the state of a run and the one method that changes it."""
 
-    def __init__(
-        self, lanes: Iterable[LaneSpec], source: Source, settings: Settings | None = None, now: float = 0.0
-    ) -> None:
+    def __init__(self, lanes: Iterable[LaneSpec], settings: Settings | None = None, now: float = 0.0) -> None:
         self.settings = settings or Settings()
-        self.source = source
         self.lanes: dict[str, Lane] = {}
         self.out: dict[int, Entry] = {}
         self.waiting = Dependencies()
@@ -68,6 +66,7 @@ class Scheduler:
         self.paused = False
         self.serial: Entry | None = None
         self.serial_phase = True
+        self._fetching_serial = False
         self.input_open = self.settings.input_open
         self.done = False
         self._unwanted: set[int] = set()
@@ -77,7 +76,7 @@ class Scheduler:
         self._broke: dict[str, Lane] = {}
         self._wakes: list[tuple[float, str]] = []
         self.next_start_at = ALWAYS
-        self._expiring: Iterator[Unit | Entry] | None = None
+        self._expiry: Expiry | None = None
         self._commands: list[Command] = []
         self._react: dict[type, Callable[[Any, float], None]] = {
             events.Admitted: self._admitted,
@@ -91,6 +90,9 @@ class Scheduler:
             events.SetLimits: self._set_limits,
             events.Share: self._share,
             events.SetConcurrency: self._set_concurrency,
+            events.Units: self._units,
+            events.SerialUnits: self._serial_units,
+            events.RestUnits: self._rest_units,
             events.MoreWork: self._more_work,
             events.InputClosed: self._input_closed,
             events.CancelUnit: self._cancel_unit,
@@ -458,7 +460,7 @@ class Scheduler:
 
     def _more_work(self, event: events.MoreWork, now: float) -> None:
         lane = self.lanes[event.lane]
-        lane.exhausted = False
+        lane.stock.more_work()
         self._dirty[lane.key] = lane
 
     def _input_closed(self, event: events.InputClosed, now: float) -> None:
@@ -473,14 +475,14 @@ class Scheduler:
             return
         entry = next((one for one in self.in_memory() if one.unit.index == event.index), None)
         if entry is None:
-            self._unwanted.add(event.index)  # Not read from the source yet.
+            self._unwanted.add(event.index)  # Not fetched yet.
             return
         self.waiting.drop(entry)
         self._end(entry, Move.CANCEL, "interrupted", "cancelled")
         self._dirty[entry.lane.key] = entry.lane
 
     def in_memory(self) -> Iterator[Entry]:
-        """Every pending unit that has been taken from the source."""
+        """Every pending unit that has been fetched."""
         for lane in self.lanes.values():
             yield from lane.queue.entries()
         yield from self.waiting.entries()
@@ -520,8 +522,6 @@ class Scheduler:
         deadline_at = self.settings.deadline_at
         if deadline_at is not None and now >= deadline_at:
             self._meet_deadline()
-        if self._expiring is not None:
-            self._expire(self._expiring)
         self._ring_alarms(now)
         if self.mode == "run" and not self.paused:
             if self.serial_phase:
@@ -530,9 +530,9 @@ class Scheduler:
                 self._advance_lanes(now)
         if not self.paused:
             self._dirty.clear()
-        if self._expiring is not None:
-            self._commands.append(commands.Wake(now))
-        elif self.out or not self._finish_run():
+        if self.mode == "deadline":
+            self._expire()
+        if self.out or self.expiring or not self._finish_run():
             self.done = False
             self._ask_for_wake(now)
 
@@ -540,7 +540,6 @@ class Scheduler:
         """Nothing more starts, what is in flight is stopped; what an abort left pending stays so."""
         if self.mode == "run":
             self.mode = "deadline"
-            self._expiring = self._unstarted()
         self._stop_flights("deadline")
 
     def _ring_alarms(self, now: float) -> None:
@@ -554,15 +553,10 @@ class Scheduler:
 
     def _advance_serial(self, now: float) -> None:
         """Serial units go one by one, in index order, before all others."""
-        while not self.out:
+        while not self.out and not self._fetching_serial:
             if self.serial is None or self.serial.lane.stopped:
-                units = self.source.take_serial(1)
-                if not units:
-                    self.serial_phase = False
-                    self._free_all(now)
-                    return
-                entry = self._take_in(units[0])
-                self.serial = None if entry is None or entry.waits_for else entry
+                self._fetching_serial = True
+                self._commands.append(commands.FetchSerial(1))
             elif not self._step(self.serial.lane, now) and not self.serial.lane.stopped:
                 return
 
@@ -591,10 +585,11 @@ class Scheduler:
         queue = lane.queue
         if queue.delayed:
             queue.ripen(now + EPSILON_S)
-        if not lane.exhausted and len(queue.ready) < lane.low:
+        stock = lane.stock
+        if not stock.exhausted and len(queue.ready) < stock.low:
             self._refill(lane)
         if queue.suspects:
-            idle = not lane.in_flight and (lane.exhausted or self.serial_phase)
+            idle = not lane.in_flight and (stock.exhausted or self.serial_phase)
             queue.try_suspect(now + EPSILON_S, lane_idle=idle)
         ready = queue.ready
         entry = ready[0][3] if ready else None
@@ -604,7 +599,7 @@ class Scheduler:
             self._broke.pop(lane.key, None)
         if lane.held_until > lane.announced_until or lane.announced_until > ALWAYS:
             self._mind_hold(lane, now)
-        if entry is None or lane.stopped:
+        if entry is None or lane.stopped or stock.chooses:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
         if entry.fits is not lane.basis and not self._fit(entry, lane):
             return True
@@ -618,9 +613,8 @@ class Scheduler:
     def _next_alive(self, lane: Lane) -> Entry | None:
         """The lane's next unit after those that were cancelled meanwhile."""
         entry = lane.queue.head()
-        if entry is None and not lane.exhausted:
+        if entry is None and not lane.stock.exhausted:
             self._refill(lane)
-            entry = lane.queue.head()
         return entry
 
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
@@ -693,16 +687,37 @@ class Scheduler:
         entry.fits = lane.basis
         return True
 
-    # -- reading the source ---------------------------------------------------------------------------------
+    # -- fetching units ----------------------------------------------------------------------------------------
 
     def _refill(self, lane: Lane) -> None:
-        if self.serial_phase or (self.waiting.count > MOST_BLOCKED and (lane.in_flight or lane.queue.ready)):
+        """Ask for more units, unless they are on their way."""
+        if lane.stock.fetching or self.serial_phase:
             return
-        while len(lane.queue.ready) < lane.low and not lane.exhausted:
-            units = self.source.take(lane.key, lane.batch)
-            lane.exhausted = len(units) < lane.batch
-            for unit in units:
-                self._take_in(unit)
+        if self.waiting.count > MOST_BLOCKED and (lane.in_flight or lane.queue.ready):
+            return
+        self._commands.append(commands.Fetch(lane.key, lane.stock.fetch()))
+
+    def _units(self, event: events.Units, now: float) -> None:
+        lane = self.lanes[event.lane]
+        lane.stock.fetched(lane.rate_at(now), more=event.more)
+        for unit in event.units:
+            self._take_in(unit)
+        self._dirty[lane.key] = lane
+
+    def _serial_units(self, event: events.SerialUnits, now: float) -> None:
+        """The next of the serial phase; none: the phase is over."""
+        self._fetching_serial = False
+        if not event.units:
+            self.serial_phase = False
+            self._free_all(now)
+        for unit in event.units:
+            entry = self._take_in(unit)
+            self.serial = None if entry is None or entry.waits_for else entry
+
+    @property
+    def fetching(self) -> bool:
+        """Whether units are on their way."""
+        return self._fetching_serial or any(lane.stock.fetching for lane in self.lanes.values())
 
     def _take_in(self, unit: Unit) -> Entry | None:
         """Make room for a unit: in its lane's queue, or among those that wait for others."""
@@ -723,33 +738,30 @@ class Scheduler:
 
     # -- the end ----------------------------------------------------------------------------------------------
 
-    def _unstarted(self) -> Iterator[Unit | Entry]:
-        """Everything that never started, in memory or not, by index."""
-        known: list[Unit | Entry] = sorted(self.in_memory(), key=_index_of)
-        return merge(known, self._undrawn(), key=_index_of)
+    @property
+    def expiring(self) -> bool:
+        """Whether units that the deadline has caught are still to be reported."""
+        return self.mode == "deadline" and (self._expiry is None or not self._expiry.over)
 
-    def _undrawn(self) -> Iterator[Unit]:
-        while units := self.source.drain(EXPIRY_BATCH):
-            yield from units
+    def _expire(self) -> None:
+        """Fetch the next units to report. What was on its way when the deadline passed comes first."""
+        if self._expiry is None and not self.fetching:
+            self._expiry = Expiry(self.in_memory())
+        if self._expiry is not None and not self._expiry.over and not self._expiry.fetching:
+            self._expiry.fetching = True
+            self._commands.append(commands.FetchRest(EXPIRY_BATCH))
 
-    def _expire(self, unstarted: Iterator[Unit | Entry]) -> None:
-        """Report a batch of what the deadline has caught as timed out."""
-        for _ in range(EXPIRY_BATCH):
-            item = next(unstarted, None)
-            if item is None:
-                self._expiring = None
-                return
-            entry = item if isinstance(item, Entry) else self._bare(item)
-            if entry.status is not Status.PENDING:
-                continue
+    def _rest_units(self, event: events.RestUnits, now: float) -> None:
+        """Report a page of what the deadline has caught as timed out."""
+        if self._expiry is None:
+            return
+        entries = [self.lanes[unit.lane].entry(unit) for unit in event.units]
+        for entry in self._expiry.page(entries):
             if entry.unit.index in self._unwanted:
                 self._end(entry, Move.CANCEL, "interrupted", "cancelled")
             else:
                 self.waiting.drop(entry)
                 self._end(entry, Move.TIME_OUT, "deadline", "the run's deadline passed before it could start")
-
-    def _bare(self, unit: Unit) -> Entry:
-        return self.lanes[unit.lane].entry(unit)
 
     def _finish_run(self) -> bool:
         """Report the end once nothing is in flight and nothing can start; returns whether it is the end."""
@@ -795,7 +807,3 @@ class Scheduler:
             at = min(at, deadline_at)
         if at != NEVER:
             self._commands.append(commands.Wake(at))
-
-
-def _index_of(item: Unit | Entry) -> int:
-    return item.index if isinstance(item, Unit) else item.unit.index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -109,10 +110,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     cap: Share | None = None
 
 
-def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
-    """Look at a scheduler without changing it."""
+def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) -> Snapshot:
+    """Look at a scheduler without changing it. `unfetched`: how many units of a lane are still to be fetched."""
     cap = share_of_cap(scheduler)
-    lanes = tuple(_lane_view(scheduler, lane, now, cap) for lane in scheduler.lanes.values())
+    lanes = tuple(
+        _lane_view(scheduler, lane, now, cap, 0 if lane.stock.exhausted else unfetched(lane.key))
+        for lane in scheduler.lanes.values()
+    )
     etas = [view.eta_s for view in lanes if view.remaining or view.in_flight]
     remaining = sum(view.remaining for view in lanes)
     return Snapshot(
@@ -132,9 +136,9 @@ def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
     )
 
 
-def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None) -> LaneView:
+def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None, unfetched: int) -> LaneView:
     queued, delayed = lane.queue.counts()
-    remaining = queued + delayed + (0 if lane.exhausted else scheduler.source.remaining(lane.key))
+    remaining = queued + delayed + unfetched
     binding, used = _binding(lane, now)
     return LaneView(
         key=lane.key,
@@ -210,6 +214,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
     entry = lane.queue.peek()
     if entry is None:
         return _wait_of_empty(scheduler, lane)
+    if lane.stock.chooses:
+        return _READING
     if lane.breaker.open:
         if lane.in_flight:
             return Wait(f"breaker: {lane.breaker.said}; its probe")
@@ -234,6 +240,9 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
     return None
 
 
+_READING: Final = Wait("units: its next ones are being read")
+
+
 def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
     due_at = lane.queue.next_at()
     if due_at != NEVER:
@@ -241,10 +250,12 @@ def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
             return Wait("crash: a unit whose worker died twice waits to run alone", due_at)
         unreached = lane.breaker.said if not lane.breaker.heard else ""
         return Wait(f"backoff: {unreached or lane.queue.delayed[0][2].why}", due_at)
-    if scheduler.serial_phase and not lane.exhausted:
+    if scheduler.serial_phase and not lane.stock.exhausted:
         return Wait("serial units first")
-    if not lane.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
+    if not lane.stock.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
         return Wait(f"global cap: {scheduler.concurrency} in flight")
+    if lane.stock.fetching:
+        return _READING
     if scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries()):
         return Wait("other units")
     return None

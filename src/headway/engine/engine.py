@@ -24,6 +24,7 @@ from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
 from headway.core.retry import unpaid
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
+from headway.core.source import answer
 from headway.core.status import Status
 from headway.engine.cache import Lookup
 from headway.engine.endings import Ending, Stops, state_after
@@ -120,9 +121,7 @@ class Engine(Turns):
             leaders=plan.cache is not None,
         )  # fmt: skip
         self._repairs.restore(store, job.id, self._source)
-        self._scheduler = Scheduler(
-            [lane.spec for lane in plan.lanes.values()], self._source, self._settings(now), now
-        )
+        self._scheduler = Scheduler([lane.spec for lane in plan.lanes.values()], self._settings(now), now)
         # The cap is the job's, not the run's.
         self._scheduler.budget.spent_usd = self._totals.cost_usd + self._totals.unsure_usd
         self._restore(unknown, now, utc)
@@ -444,6 +443,9 @@ class Engine(Turns):
             self._learn()  # A hold must outlive the process, however soon that ends; and `headway lanes` is asked now.
         self._inform(lambda observer: observer.noted(event))
 
+    def _fetch(self, command: commands.AnyFetch) -> None:
+        self._answers.append(answer(self._source, command))
+
     def _set_wake(self, command: commands.Wake) -> None:
         super()._set_wake(command)
         if self._look is not None:
@@ -532,7 +534,7 @@ class Engine(Turns):
     def _learn(self) -> None:
         """Write down what lanes know and how they look."""
         now, utc = self._now(), time.time()
-        views = {view.key: view for view in snapshot(self._scheduler, now).lanes}
+        views = {view.key: view for view in snapshot(self._scheduler, now, self._source.remaining).lanes}
         for key, desk in self._desks.items():
             lane = self._scheduler.lanes[key]
             self._writer.batch.lanes[desk.id] = lane_row(lane, desk.record, views[key], now, utc)
@@ -554,7 +556,7 @@ class Engine(Turns):
         now, job = self._now(), self._totals
         return View(
             job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.known_usd,
-            now - self._began_at, time.time(), job.started_utc or time.time(), snapshot(self._scheduler, now),
+            now - self._began_at, time.time(), job.started_utc or time.time(), snapshot(self._scheduler, now, self._source.remaining),
             {key: desk.name for key, desk in self._desks.items()}, time.time() - now, self._scheduler.paused,
         )  # fmt: skip
 

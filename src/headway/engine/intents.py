@@ -67,9 +67,6 @@ class Intents:
         for key, lane in scheduler.lanes.items():
             desk = self._desks[key]
             wanted = min(MOST_AHEAD, due_soon(lane, now)) if lane.queue.ready else 0
-            if wanted > lane.low:
-                # A fast lane needs as many to choose from, or the store is asked for a handful in every turn.
-                lane.low, lane.batch = wanted, max(lane.batch, wanted)
             if 2 * len(desk.ahead) >= wanted:
                 continue
             entries = (item[3] for item in nsmallest(wanted, lane.queue.ready))
