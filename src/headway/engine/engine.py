@@ -24,7 +24,6 @@ from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
 from headway.core.retry import unpaid
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
-from headway.core.source import answer
 from headway.core.status import Status
 from headway.engine.cache import Lookup
 from headway.engine.endings import Ending, Stops, state_after
@@ -33,6 +32,7 @@ from headway.engine.identity import CacheUse
 from headway.engine.intents import Intents
 from headway.engine.observer import Observer, View
 from headway.engine.plan import Plan, PriceList
+from headway.engine.reader import Reader
 from headway.engine.recording import (
     AHEAD_S,
     LEARN_S,
@@ -44,7 +44,7 @@ from headway.engine.recording import (
 )
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.sharing import Sharing
-from headway.engine.source import StoreSource, at_the_most, family_name, route_of
+from headway.engine.source import Fetched, StoreSource, at_the_most, family_name, route_of
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request, unsent
 from headway.providers.messages import said
@@ -128,6 +128,7 @@ class Engine(Turns):
         self._writer = Writer(
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
+        self._reader = Reader(self._open_store, self._from_thread, self._broke)
         self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
         announced = self._new_batch()
         unknown = self._count_unknown(unknown, announced)
@@ -148,7 +149,7 @@ class Engine(Turns):
             say=lambda text: self._from_thread(partial(self._say, "cache", text)),
         )  # fmt: skip
         await asyncio.to_thread(lookup.run, self._open_store)
-        self._source.count()
+        self._source.count(self._store)
 
     def _served(self, indexes: list[int]) -> None:
         """These units have their answers from the cache, and that is committed."""
@@ -222,6 +223,7 @@ class Engine(Turns):
     async def _work(self) -> State:
         """The loop proper: from the first turn to the last commit."""
         self._writer.start()
+        self._reader.start()
         if self._plan.later_prices is not None:
             self._pricing = self._loop.create_task(self._look_up_prices(self._plan.later_prices))
         tickers = [
@@ -240,6 +242,7 @@ class Engine(Turns):
                 await asyncio.wait([pricing])
             if not self._done.cancelled() and self._done.exception() is None:
                 self._learn()
+            await asyncio.to_thread(self._reader.close)
             await asyncio.to_thread(self._writer.close)
         await asyncio.sleep(0)  # The last commits' callbacks.
         if self._failure is not None:
@@ -444,7 +447,14 @@ class Engine(Turns):
         self._inform(lambda observer: observer.noted(event))
 
     def _fetch(self, command: commands.AnyFetch) -> None:
-        self._answers.append(answer(self._source, command))
+        if isinstance(command, commands.FetchSerial) and not self._source.has_serial:
+            self._answers.append(events.SerialUnits(()))
+            return
+        self._reader.read(partial(self._source.fetch, command), self._fetched)
+
+    def _fetched(self, fetched: Fetched) -> None:
+        self._source.unfetched = fetched.unfetched
+        self.tell(fetched.event)
 
     def _set_wake(self, command: commands.Wake) -> None:
         super()._set_wake(command)
