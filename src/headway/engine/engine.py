@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -70,7 +70,7 @@ class Engine(Turns):
         self._plan = plan
         self._observers: Sequence[Observer] = list(observers)
         self._flights: dict[int, Flight] = {}
-        #: Those of them that may go as soon as their intent is on the disk.
+        #: Those of them that may go as soon as their intent is on the disk and their request is read.
         self._waiting: dict[int, Flight] = {}
         self._desks: dict[str, Desk] = {}
         self._repairs = Repairs()
@@ -129,7 +129,9 @@ class Engine(Turns):
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
         self._reader = Reader(self._open_store, self._from_thread, self._broke)
-        self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
+        self._intents = Intents(
+            job.id, self._reader, self._writer, self._desks, self._repairs, self._send_ready
+        )
         announced = self._new_batch()
         unknown = self._count_unknown(unknown, announced)
         self._sharing.announce(announced, self._scheduler, now, utc)
@@ -311,12 +313,19 @@ class Engine(Turns):
         self._intents.durable(batch.intents)
         if self._done.done():
             return  # Too late: what waited for its intent stays pending, or unknown where the run broke off.
-        for index in batch.intents:
-            flight = self._waiting.pop(index, None)
-            if flight is not None:
-                self._send(flight, self._intents.request(index, flight.lane))
+        self._send_ready(batch.intents)
         if self._writer.batch:
             self._commit()
+
+    def _send_ready(self, indexes: Iterable[int]) -> None:
+        """Send those of the units that wait for nothing any more: the intent is durable, and the request is read."""
+        if self._done.done():
+            return
+        for index in indexes:
+            flight = self._waiting.get(index)
+            if flight is not None and (request := self._intents.ready(index, flight.lane)) is not None:
+                del self._waiting[index]
+                self._send(flight, request)
 
     def _broke(self, error: Exception) -> None:
         """The records cannot be kept: nothing more may be sent."""
@@ -391,7 +400,7 @@ class Engine(Turns):
             flight.task.cancel()
             return
         self._waiting.pop(index, None)
-        self._intents.release(index)
+        self._intents.release(index, flight.lane)
         self.tell(events.Cancelled(index, sent=False))
 
     def _requeue(self, command: commands.Requeue) -> None:
