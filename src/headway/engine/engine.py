@@ -80,6 +80,9 @@ class Engine(Turns):
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._stops = Stops()
+        #: Whether the store is being asked what others want, and the commands that were carried out.
+        self._polling = False
+        self._carried_out: set[int] = set()
         self._interruptions = 0
         self._cancelled = False
         self._failure: Exception | None = None
@@ -138,7 +141,7 @@ class Engine(Turns):
         store.commit(announced)
         self._totals = store.job(job.name) or job
         self._inform(lambda observer: observer.began(self._totals, unknown))
-        for share in self._share():
+        for share in self._share(self._sharing.claims(store, utc)):
             self._scheduler.lanes[share.lane].share(share.grant, now)
         for text in plan.remarks:
             self._say("cost", text)
@@ -490,18 +493,32 @@ class Engine(Turns):
         self.tell(events.Abort("drain" if self._interruptions == 1 else "cancel"))
 
     def _listen(self) -> None:
-        """Carry out what other terminals ask for."""
-        for asked in self._store.asked(self._plan.job.id):
-            self._obey(asked)
-            self._writer.batch.done_commands.append((asked.id, time.time()))
-        self.tell(*self._share())
+        """See what other terminals and other jobs want, one look at a time."""
+        if not self._polling:
+            self._polling = True
+            self._reader.read(self._poll, self._polled)
+
+    def _poll(self, store: Store) -> tuple[list[records.Asked], list[records.Claimed]]:
+        """In the reader's thread."""
+        return store.asked(self._plan.job.id), self._sharing.claims(store, time.time())
+
+    def _polled(self, polled: tuple[list[records.Asked], list[records.Claimed]]) -> None:
+        """Carry out what other terminals ask for. A command stays open in the store until its batch is committed."""
+        self._polling = False
+        if self._done.done():
+            return
+        requests, claims = polled
+        for asked in requests:
+            if asked.id not in self._carried_out:
+                self._carried_out.add(asked.id)
+                self._obey(asked)
+                self._writer.batch.done_commands.append((asked.id, time.time()))
+        self.tell(*self._share(claims))
         self._commit()
 
-    def _share(self) -> list[events.Share]:
+    def _share(self, claims: list[records.Claimed]) -> list[events.Share]:
         """What is new of what other jobs leave of the lanes that they work on, too."""
-        news, told = self._sharing.look(
-            self._store, self._writer.batch, self._scheduler, self._now(), time.time()
-        )
+        news, told = self._sharing.look(claims, self._writer.batch, self._scheduler, self._now(), time.time())
         for event in told:
             self._note(event)
         return news

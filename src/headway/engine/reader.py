@@ -53,6 +53,13 @@ class Reader:
             with self._open() as store:
                 while (request := self._requests.get()) is not None and not self._closing:
                     query, then = request
-                    self._call(partial(then, query(store)))
+                    self._call(partial(self._deliver, then, query(store)))
         except Exception as error:  # The engine waits for what it has requested: it must know.
             self._call(partial(self._failed, error))
+
+    def _deliver(self, then: Callable[[Value], None], value: Value) -> None:
+        """On the loop."""
+        try:
+            then(value)
+        except Exception as error:
+            self._failed(error)
