@@ -69,9 +69,9 @@ def hold_ignored_by_when(patch: Patch) -> None:
     right = Lane.when
 
     def wrong(self: Lane, entry: Entry, now: float) -> tuple[float, str]:
-        held_until, self.held_until = self.held_until, ALWAYS
+        until, self.hold.until = self.hold.until, ALWAYS
         answer = right(self, entry, now)
-        self.held_until = held_until
+        self.hold.until = until
         return answer
 
     patch.setattr(Lane, "when", wrong)
@@ -424,7 +424,7 @@ def one_lane_pauses_all(patch: Patch) -> None:
     def wrong(self: Scheduler, entry: Entry, outcome: Any, kind: Kind, now: float) -> None:
         right(self, entry, outcome, kind, now)
         for lane in self.lanes.values():
-            lane.paused_until = max(lane.paused_until, entry.lane.paused_until)
+            lane.hold.pause(entry.lane.hold.paused_until)
 
     patch.setattr(Scheduler, "_failed", wrong)
 
@@ -443,4 +443,4 @@ def jitter_from_a_counter(patch: Patch) -> None:
 def hold_not_imported(lane: Lane, record: Any, now: float, utc: float) -> None:
     """Caught by the record's property: the next life of a lane knows no hold."""
     memory.import_lane(lane, record, now, utc)
-    lane.held_until = ALWAYS
+    lane.hold.until = ALWAYS

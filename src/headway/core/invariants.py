@@ -40,8 +40,8 @@ def _check_permits(scheduler: Scheduler) -> None:
         assert lane.in_flight == held[key], (
             f"lane {key} holds {lane.in_flight} permits for {held[key]} attempts"
         )
-        assert lane.probes_out == probes[key], (
-            f"lane {key} counts {lane.probes_out} probes, {probes[key]} are out"
+        assert lane.probing.out == probes[key], (
+            f"lane {key} counts {lane.probing.out} probes, {probes[key]} are out"
         )
 
 

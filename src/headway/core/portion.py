@@ -144,7 +144,7 @@ def _is_hungry(scheduler: Scheduler, lane: Lane, now: float) -> bool:
     if lane.breaker.open and lane.breaker.failures:
         return False  # One that is open for refusals alone waits for what others leave it.
     stock = lane.stock
-    if lane.held_until > now or (
+    if lane.hold.until > now or (
         lane.queue.peek() is None and (stock.exhausted or (lane.started and not stock.fetching))
     ):
         return False
@@ -154,7 +154,7 @@ def _is_hungry(scheduler: Scheduler, lane: Lane, now: float) -> bool:
 def _use(scheduler: Scheduler, lane: Lane, now: float) -> float:
     """How much of its rates the lane uses, of the one that it uses most of; none once it starts no more."""
     used = 0.0
-    if lane.spent or lane.stopped or lane.held_until > now or scheduler.paused or scheduler.mode != "run":
+    if lane.spent or lane.stopped or lane.hold.until > now or scheduler.paused or scheduler.mode != "run":
         return used
     rate, mean = lane.rate_at(now), lane.mean_costs()
     for meter in lane.meters:

@@ -253,7 +253,7 @@ class Scheduler:
         elif kind in HOPELESS:
             self._recover(lane, entry)
             self._count_invalid(entry, kind, outcome.message)
-        elif lane.held_until > now:
+        elif lane.hold.until > now:
             self._announce_hold(lane, now)
         elif probe == "breaker" or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
             self._count_failure(entry, kind, outcome.message, now, probe=probe == "breaker")
@@ -402,28 +402,28 @@ class Scheduler:
 
     def _hold_lane(self, event: events.HoldLane, now: float) -> None:
         lane = self.lanes[event.lane]
-        lane.hold(event.until, event.reason)
+        lane.hold.extend(event.until, event.reason)
         self._announce_hold(lane, now)
         self._dirty[lane.key] = lane
 
     def _announce_hold(self, lane: Lane, now: float) -> None:
         """Say once that a lane is held; a hold longer than anyone wants to wait parks it."""
-        longest_s = self.settings.max_hold_s
-        if longest_s is not None and lane.held_until - now > longest_s:
-            self._stop(lane, lane.hold_reason, parked=True)
-        elif lane.hold_is_news:
-            lane.closed(now)
-            lane.announced_until = lane.held_until
-            self._notice(lane, "held", lane.hold_reason, lane.held_until)
+        longest_s, hold = self.settings.max_hold_s, lane.hold
+        if longest_s is not None and hold.until - now > longest_s:
+            self._stop(lane, hold.reason, parked=True)
+        elif hold.is_news:
+            hold.announce(now)
+            self._notice(lane, "held", hold.reason, hold.until)
 
     def _mind_hold(self, lane: Lane, now: float) -> None:
         """Announce a hold that came with a lane's memory, and the end of any."""
-        if lane.held_until > now:
+        hold = lane.hold
+        if hold.until > now:
             self._announce_hold(lane, now)
-        elif lane.announced_until > ALWAYS:
-            lane.freed(lane.held_until)
-            lane.announced_until = lane.held_until = ALWAYS
-            self._notice(lane, "released", lane.hold_reason)
+        elif hold.announced_until > ALWAYS:
+            lane.work_time.free(hold.until)
+            hold.end(hold.until)
+            self._notice(lane, "released", hold.reason)
 
     def _stop_lane(self, event: events.StopLane, now: float) -> None:
         self._stop(self.lanes[event.lane], event.reason)
@@ -433,13 +433,12 @@ class Scheduler:
         if not lane.stopped:
             lane.stopped = reason or "stopped"
             lane.parked, lane.broke = parked, broke
-            self._notice(lane, "stopped", lane.stopped, lane.held_until if parked else None)
+            self._notice(lane, "stopped", lane.stopped, lane.hold.until if parked else None)
         self._dirty[lane.key] = lane
 
     def _reopen_lane(self, event: events.ReopenLane, now: float) -> None:
         lane = self.lanes[event.lane]
-        lane.reopen()
-        lane.freed(now)
+        lane.reopen(now)
         self._notice(lane, "reopened", "as asked")
         self._dirty[lane.key] = lane
 
@@ -498,7 +497,7 @@ class Scheduler:
         """What kept every lane is over."""
         self._dirty.update(self.lanes)
         for lane in self.lanes.values():
-            lane.free_at = max(lane.free_at, now)
+            lane.work_time.free(now)
 
     def _abort(self, event: events.Abort, now: float) -> None:
         if self.mode == "run":
@@ -597,7 +596,7 @@ class Scheduler:
             entry = self._next_alive(lane)
         if self._broke:
             self._broke.pop(lane.key, None)
-        if lane.held_until > lane.announced_until or lane.announced_until > ALWAYS:
+        if lane.hold.changed:
             self._mind_hold(lane, now)
         if entry is None or lane.stopped or stock.chooses:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())

@@ -159,9 +159,9 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None, 
         wait=_wait(scheduler, lane, now),
         eta_s=lane_eta_s(lane, remaining, now),
         shares=shares(lane),
-        held_s=lane.held_s + max(0.0, now - lane.closed_at),
-        holds=lane.holds,
-        held_for=lane.held_for,
+        held_s=lane.hold.held_s(now),
+        holds=lane.hold.count,
+        held_for=lane.hold.last_reason,
         cap=cap,
         reserve=_reserve(lane),
     )
@@ -173,7 +173,7 @@ def _reserve(lane: Lane) -> Reserve | None:
         return None
     limited = not shortage.open_tokens
     tokens = shortage.open_tokens or wanted.max_output_tokens
-    share = min(1.0, shortage.seconds / lane.worked_s) if lane.worked_s > 0.0 else 0.0
+    share = min(1.0, shortage.seconds / lane.work_time.total_s) if lane.work_time.total_s > 0.0 else 0.0
     return Reserve(wanted.cost_usd, tokens, limited, shortage.in_flight, shortage.seconds, share)
 
 
@@ -209,8 +209,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait("paused")
     if scheduler.mode != "run":
         return Wait(scheduler.mode)
-    if lane.held_until > now:
-        return Wait(f"hold: {lane.hold_reason}", lane.held_until)
+    if lane.hold.until > now:
+        return Wait(f"hold: {lane.hold.reason}", lane.hold.until)
     entry = lane.queue.peek()
     if entry is None:
         return _wait_of_empty(scheduler, lane)
@@ -226,8 +226,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait(f"concurrency: {lane.window.size} in flight")
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
         return Wait(f"global cap: {scheduler.concurrency} in flight")
-    if lane.paused_until > now:
-        return Wait("retry-after", lane.paused_until)
+    if lane.hold.paused_until > now:
+        return Wait("retry-after", lane.hold.paused_until)
     if scheduler.next_start_at > now:
         return Wait("the delay between starts", scheduler.next_start_at)
     if not all(budget.fits(entry.estimate) for budget in (scheduler.budget, *lane.purses)):
