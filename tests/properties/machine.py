@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.core import events
-from headway.core import scheduler as scheduler_module
+from headway.core import intake as intake_module
+from headway.core import run_end as run_end_module
 from headway.core import stock as stock_module
 from headway.core.commands import AnyFetch, Command
 from headway.core.events import Event
@@ -54,8 +55,8 @@ def tune(tuning: Tuning) -> pytest.MonkeyPatch:
     patch.setattr(stock_module, "LOW", tuning.low)
     patch.setattr(stock_module, "LONGEST_BATCH", tuning.batch)
     patch.setattr(stock_module, "LONGEST_LOW", tuning.low)
-    patch.setattr(scheduler_module, "MOST_BLOCKED", tuning.most_blocked)
-    patch.setattr(scheduler_module, "EXPIRY_BATCH", tuning.expiry_batch)
+    patch.setattr(intake_module, "MOST_BLOCKED", tuning.most_blocked)
+    patch.setattr(run_end_module, "EXPIRY_BATCH", tuning.expiry_batch)
     return patch
 
 

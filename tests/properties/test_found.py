@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import pytest
 
 from headway.core import commands, events
-from headway.core import scheduler as scheduler_module
+from headway.core import run_end as run_end_module
 from headway.core.commands import Command
 from headway.core.invariants import check
 from headway.core.model import (
@@ -175,7 +175,7 @@ def test_expiry_double_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     The second `CancelUnit` puts the ended unit on `_unwanted`, and `_expire` ends it again: KeyError. With the real
     portion this takes more than 10,000 units.
     """
-    monkeypatch.setattr(scheduler_module, "EXPIRY_BATCH", 2)
+    monkeypatch.setattr(run_end_module, "EXPIRY_BATCH", 2)
     units = [Unit(index, "a") for index in range(5)]
     scheduler, source = Scheduler([LaneSpec("a")], Settings(deadline_at=10.0)), ListSource(units)
     Feeder(scheduler, source).handle([events.HoldLane("a", 100.0, "asked")], 0.0)
