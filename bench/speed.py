@@ -23,6 +23,7 @@ from headway.core.commands import Done, Start, Wake
 from headway.core.events import Admitted, Event, Finished
 from headway.core.model import Dimension, Estimate, Hint, LaneSpec, Limits, Outcome, Report, Unit, Usage
 from headway.core.scheduler import Scheduler
+from headway.core.source import Feeder
 
 LANES = 20
 LATENCY_S = 2.0
@@ -69,7 +70,8 @@ class Run:
         limits = Limits(rpm=6_000, tpm=6_000_000, burst_s=0.1)
         source = Endless(units)
         self.units = units
-        self.scheduler = Scheduler([LaneSpec(key, limits) for key in source.left], source)
+        self.scheduler = Scheduler([LaneSpec(key, limits) for key in source.left])
+        self.handle = Feeder(self.scheduler, source).handle
         self.cpu_s = 0.0
         self.calls = self.peak_queued = 0
         self._driver = self._drive(headers=headers, batched=batched)
@@ -93,7 +95,7 @@ class Run:
         told: list[Event] = []
         while True:
             wake_at = None
-            for command in scheduler.handle(told, now):
+            for command in self.handle(told, now):
                 kind = type(command)
                 if kind is Start:
                     answers.append((now + LATENCY_S, command.unit.index))  # type: ignore[union-attr]

@@ -11,7 +11,6 @@ from headway.core.finder import LEARNED
 from headway.core.memory import FoundRecord, LaneRecord, MeterRecord
 from headway.core.model import Costs, Dimension, LaneSpec, Limits, Price
 from headway.core.scheduler import Scheduler
-from headway.core.source import ListSource
 from headway.forecast.account import account_of
 from headway.forecast.figures import Course, Forecast, Known, Way
 from headway.forecast.forecast import forecast
@@ -227,7 +226,7 @@ def test_lanes_that_share_something_are_thinned_alike() -> None:
 
 
 def scheduler(lane: Known) -> Scheduler:
-    return _scheduler({"lane": lane}, ListSource([]), Way(), "estimate", UTC)
+    return _scheduler({"lane": lane}, Way(), "estimate", UTC)
 
 
 def test_the_virtual_account_has_just_what_is_known() -> None:

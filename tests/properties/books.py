@@ -7,9 +7,10 @@
 - *lane cap*, *window*, *global cap*, *bucket*, *min gap*, *budget*, *breaker*: nothing starts that does not fit;
 - *dependency*, *serial*, *order*, *alone*: nothing starts out of turn;
 - *retries*, *hint*, *cancel*, *status*: what becomes of an answer is what the rules say;
+- *fetch*: units are fetched once, one fetch of a lane at a time, and never from a source that has no more;
 - *wake*, *done*, *liveness*: the run never falls asleep, and ends once.
 
-It never reads the scheduler; what the source handed out it learns from a source that takes notes.
+It never reads the scheduler.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from dataclasses import dataclass, field
 
 from headway.core import commands, events
 from headway.core.model import Estimate, Kind, LaneSpec, Outcome, Settings, Unit
-from headway.core.source import ListSource
 from headway.core.status import GOOD, Status
 
 from .bucket import slack_s
@@ -27,28 +27,6 @@ from .lanebook import ALWAYS, HOPELESS, STOPPERS, THROTTLES, UNCHARGED, Flight, 
 
 SUSPECT_CRASHES = 2
 ROUNDING = 1e-6
-
-
-class NotingSource(ListSource):
-    """A source that notes what it handed out, each unit once."""
-
-    def __init__(self, units: Iterable[Unit], *, serial: Iterable[Unit] = ()) -> None:
-        super().__init__(units, serial=serial)
-        self.taken: set[int] = set()
-        self.drained: set[int] = set()
-
-    def take(self, lane: str, n: int) -> Sequence[Unit]:
-        return self._note(super().take(lane, n), self.taken)
-
-    def take_serial(self, n: int) -> Sequence[Unit]:
-        return self._note(super().take_serial(n), self.taken)
-
-    def drain(self, n: int) -> Sequence[Unit]:
-        return self._note(super().drain(n), self.drained)
-
-    def _note(self, units: Sequence[Unit], notes: set[int]) -> Sequence[Unit]:
-        notes.update(unit.index for unit in units)
-        return units
 
 
 @dataclass
@@ -86,7 +64,6 @@ class Books:
     """One run, as seen from outside."""
 
     settings: Settings
-    source: NotingSource
     units: dict[int, Unit]
     serial: frozenset[int]
     lanes: dict[str, LaneBook] = field(default_factory=dict)
@@ -112,7 +89,16 @@ class Books:
     def __post_init__(self) -> None:
         self.concurrency = self.settings.concurrency
         self.input_open = self.settings.input_open
+        #: The units that fetches brought: to be run, or only to be reported.
+        self.taken: set[int] = set()
+        self.drained: set[int] = set()
         self.taken_before: set[int] = set()
+        #: The lanes with a fetch under way, and of these the ones that more work came for meanwhile.
+        self.fetching: set[str] = set()
+        self.refreshed: set[str] = set()
+        self.fetching_serial = self.fetching_rest = False
+        #: Lanes whose source has no more.
+        self.dry: set[str] = set()
 
     def open_lane(self, spec: LaneSpec, now: float) -> None:
         self.lanes[spec.key] = LaneBook(spec, now)
@@ -130,7 +116,7 @@ class Books:
         self._pass_deadline(now)
         self._obey(told, now)
         self._close(now)
-        self.taken_before = set(self.source.taken)
+        self.taken_before = set(self.taken)
 
     # -- what went in ---------------------------------------------------------------------------------------
 
@@ -153,6 +139,8 @@ class Books:
                 self.concurrency = limit
             case events.InputClosed():
                 self.input_open = False
+            case events.Units() | events.SerialUnits() | events.RestUnits():
+                self._tell_units(event)
             case _:
                 self._tell_lane(event, now)
 
@@ -177,6 +165,23 @@ class Books:
             case _:
                 assert isinstance(event, events.MoreWork)
                 self.revived = True
+                self.dry.discard(event.lane)
+                self.refreshed.add(event.lane)
+
+    def _tell_units(self, event: events.Units | events.SerialUnits | events.RestUnits) -> None:
+        brought = {unit.index for unit in event.units}
+        match event:
+            case events.Units(lane, more=more):
+                self.fetching.discard(lane)
+                if not more and lane not in self.refreshed:
+                    self.dry.add(lane)
+            case events.SerialUnits():
+                self.fetching_serial = False
+            case _:
+                self.fetching_rest = False
+                self.drained |= brought
+                return
+        self.taken |= brought
 
     def _tell_abort(self, mode: str) -> None:
         if self.mode == "run":
@@ -351,8 +356,31 @@ class Books:
                 case commands.Notice(key, what, text, until):
                     self._judge_notice(key, what, text)
                     self.lanes[key].notice(what, until, text)
+                case commands.Fetch() | commands.FetchSerial() | commands.FetchRest():
+                    self._judge_fetch(command)
                 case commands.Done(reason):
                     self._ended(reason, now)
+
+    def _judge_fetch(self, fetch: commands.AnyFetch) -> None:
+        require(fetch.n > 0, "fetch", f"{fetch} brings nothing")
+        self.done = False  # As with a wake-up.
+        if isinstance(fetch, commands.Fetch):
+            lane = fetch.lane
+            require(lane not in self.fetching, "fetch", f"lane {lane} fetches twice at once")
+            require(lane not in self.dry, "fetch", f"lane {lane} fetches, and its source has no more")
+            require(
+                self.mode == "run" and not self.paused, "fetch", f"lane {lane} fetches, and nothing may start"
+            )
+            self.fetching.add(lane)
+            self.refreshed.discard(lane)
+        elif isinstance(fetch, commands.FetchSerial):
+            require(not self.fetching_serial, "fetch", "serial units are fetched twice at once")
+            self.fetching_serial = True
+        else:
+            under_way = self.fetching or self.fetching_serial or self.fetching_rest
+            require(not under_way, "fetch", "the rest is fetched while other units are on their way")
+            require(self.mode == "deadline", "fetch", "the rest is fetched, and the run is not over")
+            self.fetching_rest = True
 
     def _judge_notice(self, key: str, what: str, text: str) -> None:
         """A lane is not stopped for want of money while anything is out that may turn out cheaper."""
@@ -448,7 +476,7 @@ class Books:
         require(
             index not in self.flights and index not in self.due, "twice", f"unit {index} is in flight twice"
         )
-        require(index in self.source.taken, "lost", f"unit {index} was never handed out")
+        require(index in self.taken, "lost", f"unit {index} was never handed out")
 
     def _judge_run(self, index: int, now: float) -> None:
         """The whole run lets something start now."""
@@ -546,7 +574,7 @@ class Books:
 
     def pending(self) -> set[int]:
         """The units that the scheduler must have in memory."""
-        return self.source.taken - self.ended.keys() - self.flights.keys()
+        return self.taken - self.ended.keys() - self.flights.keys()
 
     def _close(self, now: float) -> None:
         require(not self.due, "lost", f"units {sorted(self.due)} were answered and are nowhere")
@@ -559,13 +587,12 @@ class Books:
     @property
     def expiring(self) -> bool:
         """Whether a deadline is being reported, a portion a call: some units are then between two places."""
-        return self.mode == "deadline" and self.wake_at is not None
+        return self.mode == "deadline" and self.fetching_rest
 
     def _judge_wake(self, now: float) -> None:
         wake_at, deadline_at = self.wake_at, self.settings.deadline_at
         if wake_at is not None:
-            lawful = wake_at > now or self.mode == "deadline"
-            require(lawful, "wake", f"wake-up at {wake_at}, it is {now}")
+            require(wake_at > now, "wake", f"wake-up at {wake_at}, it is {now}")
         ticking = self.mode == "run" or (self.mode == "aborted" and self.flights)
         if ticking and deadline_at is not None and now < deadline_at and not self.done:
             timely = wake_at is not None and wake_at <= deadline_at
@@ -577,7 +604,12 @@ class Books:
         """Without a wake-up only an answer or further input may be awaited."""
         if not self.flights and not self.done:
             waits_for_input = self.input_open and self.mode == "run"
-            require(waits_for_input, "liveness", f"nothing in flight, no wake-up, no end at {now}")
+            waits_for_units = self.fetching or self.fetching_serial or self.fetching_rest
+            require(
+                bool(waits_for_input or waits_for_units),
+                "liveness",
+                f"nothing in flight, no wake-up, no end at {now}",
+            )
         if self.mode == "run" and self.done and not self.flights and self._late_work_is_too_dear():
             self.mode = "budget"  # The end had been reported before.
         if self._free_for_all():
@@ -592,11 +624,16 @@ class Books:
     def _free_for_all(self) -> bool:
         """Whether nothing that lanes share keeps any of them back."""
         full = self.concurrency and len(self.flights) >= self.concurrency
-        serial = any(index not in self.ended for index in self.serial)
+        serial = self.fetching_serial or any(index not in self.ended for index in self.serial)
         return self.mode == "run" and not self.paused and not full and not self.capped and not serial
 
     def _stranded(self, lane: LaneBook) -> bool:
-        return not lane.closed and not lane.flights and any(map(self.runnable, self._of(lane)))
+        if lane.closed or lane.flights:
+            return False
+        if lane.spec.key not in self.fetching:
+            return any(map(self.runnable, self._of(lane)))
+        waiting = lane.spec.order == "longest"  # It chooses among what is being fetched, too.
+        return not waiting and any(self.runnable(unit) for unit in self._of(lane) if unit.index in self.taken)
 
     def _of(self, lane: LaneBook) -> list[Unit]:
         return [unit for unit in self.units.values() if unit.lane == lane.spec.key]
@@ -615,6 +652,8 @@ class Books:
         require(not self.done or self.may_repeat, "done", f"the end was reported twice, now as {reason}")
         require(not self.flights, "done", f"{sorted(self.flights)} are in flight at the end")
         require(self.wake_at is None, "done", "the end and a wake-up")
+        early = self.fetching and reason in ("complete", "stopped", "parked")
+        require(not early, "done", f"{reason} while {sorted(self.fetching)} fetch")
         self.done, self.revived, self.may_repeat, self.reason = True, False, False, reason
         left = [unit for index, unit in self.units.items() if index not in self.ended]
         require(self._reasons(left).get(reason, False), "done", f"{reason} at {now}, left {_indices(left)}")
@@ -631,8 +670,7 @@ class Books:
             "parked": ran and held_back and self.settings.max_hold_s is not None,
             "budget": self.mode == "budget" or (ran and (self._broke(left) or self._all_broke(left))),
             "aborted": self.mode == "aborted",
-            "deadline": self.mode == "deadline"
-            and not self.pending() | self.source.drained - self.ended.keys(),
+            "deadline": self.mode == "deadline" and not self.pending() | self.drained - self.ended.keys(),
         }
 
     def out_of_money(self, unit: Unit) -> bool:
@@ -649,7 +687,7 @@ class Books:
         """Whether what stands first in each lane that has anything left does not fit the budget."""
         if any(unit.index in self.serial and not self.fits_budget(unit) for unit in left):
             return True  # It stands before everything else.
-        taken = [unit for unit in left if unit.index in self.source.taken]
+        taken = [unit for unit in left if unit.index in self.taken]
         ready = [unit for unit in taken if self.runnable(unit) and not self.lanes[unit.lane].closed]
         firsts = {unit.lane: unit for unit in sorted(ready, key=self._rank, reverse=True)}
         return bool(firsts) and not any(map(self.fits_budget, firsts.values()))
@@ -663,4 +701,4 @@ def _indices(units: Iterable[Unit]) -> list[int]:
     return [unit.index for unit in units]
 
 
-__all__ = ["Books", "NotingSource", "Violation"]
+__all__ = ["Books", "Violation"]

@@ -11,16 +11,23 @@ from typing import Any
 
 import pytest
 
+from headway.core import attempts as attempts_module
 from headway.core import commands, memory, retry, settling, verdict
-from headway.core import scheduler as scheduler_module
+from headway.core.attempts import Attempts
 from headway.core.breaker import Breaker
 from headway.core.budget import Budget
 from headway.core.dependencies import Dependencies
+from headway.core.intake import Intake
 from headway.core.lane import Lane
+from headway.core.lane_control import LaneControl
 from headway.core.meter import Meter
 from headway.core.model import Dimension, Kind
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.run_state import RunState
 from headway.core.scheduler import Scheduler
+from headway.core.starting import Starting
+from headway.core.stock import Stock
+from headway.core.unit_moves import UnitMoves
 from headway.core.window import Window
 
 Patch = pytest.MonkeyPatch
@@ -68,9 +75,9 @@ def hold_ignored_by_when(patch: Patch) -> None:
     right = Lane.when
 
     def wrong(self: Lane, entry: Entry, now: float) -> tuple[float, str]:
-        held_until, self.held_until = self.held_until, ALWAYS
+        until, self.hold.until = self.hold.until, ALWAYS
         answer = right(self, entry, now)
-        self.held_until = held_until
+        self.hold.until = until
         return answer
 
     patch.setattr(Lane, "when", wrong)
@@ -120,14 +127,14 @@ def window_grows_past_its_maximum(patch: Patch) -> None:
 
 @bug("global cap")
 def global_cap_off_by_one(patch: Patch) -> None:
-    right = Scheduler._take_turns
+    right = Starting._take_turns
 
-    def wrong(self: Scheduler, now: float) -> None:
-        self.concurrency += 1
+    def wrong(self: Starting, now: float) -> None:
+        self._run.concurrency += 1
         right(self, now)
-        self.concurrency -= 1
+        self._run.concurrency -= 1
 
-    patch.setattr(Scheduler, "_take_turns", wrong)
+    patch.setattr(Starting, "_take_turns", wrong)
 
 
 @bug("breaker")
@@ -165,7 +172,7 @@ def tokens_of_the_budget_forgotten(patch: Patch) -> None:
 
 @bug("budget")
 def lanes_budget_not_minded(patch: Patch) -> None:
-    patch.setattr(Scheduler, "_affordable", lambda self, entry, lane: True)
+    patch.setattr(Starting, "_affordable", lambda self, entry, lane: True)
 
 
 @bug("budget")
@@ -175,9 +182,9 @@ def lanes_budget_forgets_earlier_runs(patch: Patch) -> None:
 
 @bug("budget")
 def lane_stopped_while_its_money_is_in_flight(patch: Patch) -> None:
-    right = Scheduler._affordable
+    right = Starting._affordable
 
-    def wrong(self: Scheduler, entry: Entry, lane: Lane) -> bool:
+    def wrong(self: Starting, entry: Entry, lane: Lane) -> bool:
         out = [purse.out for purse in lane.purses]
         for purse in lane.purses:
             purse.out = 0
@@ -186,7 +193,7 @@ def lane_stopped_while_its_money_is_in_flight(patch: Patch) -> None:
             purse.out = was
         return answer
 
-    patch.setattr(Scheduler, "_affordable", wrong)
+    patch.setattr(Starting, "_affordable", wrong)
 
 
 # -- where a unit goes -------------------------------------------------------------------------------------------
@@ -205,14 +212,14 @@ def unit_requeued_twice(patch: Patch) -> None:
 
 @bug("lost")
 def unit_dropped_when_its_lane_stops(patch: Patch) -> None:
-    right = Scheduler._put_back
+    right = UnitMoves.put_back
 
-    def wrong(self: Scheduler, entry: Entry, move: Any, at: float, kind: Kind | None, reason: str) -> None:
+    def wrong(self: UnitMoves, entry: Entry, move: Any, at: float, kind: Kind | None, reason: str) -> None:
         right(self, entry, move, at, kind, reason)
         if kind in (Kind.QUOTA, Kind.AUTH):
             entry.lane.queue.delayed.clear()
 
-    patch.setattr(Scheduler, "_put_back", wrong)
+    patch.setattr(UnitMoves, "put_back", wrong)
 
 
 @bug("not before")
@@ -227,7 +234,7 @@ def hint_ignored_by_the_backoff(patch: Patch) -> None:
     def wrong(entry: Entry, outcome: Any, hinted_at: float, now: float) -> Any:
         return right(entry, outcome, ALWAYS, now)
 
-    patch.setattr(scheduler_module, "judge", wrong)
+    patch.setattr(attempts_module, "judge", wrong)
 
 
 @bug("retries")
@@ -238,47 +245,47 @@ def attempt_counted_twice(patch: Patch) -> None:
         entry.attempts += 1
         return right(entry, outcome, hinted_at, now)
 
-    patch.setattr(scheduler_module, "judge", wrong)
+    patch.setattr(attempts_module, "judge", wrong)
 
 
 @bug("after end")
 def late_result_counted_again(patch: Patch) -> None:
-    right, ended = Scheduler._finished, Scheduler._end
+    right, ended = Attempts.finished, UnitMoves.end
 
     def noting(self: Any, entry: Entry, move: Any, code: str = "", message: str = "") -> None:
         ended(self, entry, move, code, message)
-        self.__dict__.setdefault("ended", {})[entry.unit.index] = entry
+        self._run.__dict__.setdefault("ended", {})[entry.unit.index] = entry
 
     def wrong(self: Any, event: Any, now: float) -> None:
-        entry = self.__dict__.get("ended", {}).get(event.index)
+        entry = self._run.__dict__.get("ended", {}).get(event.index)
         if entry is not None:
-            self._commands.append(commands.Finish(entry.unit, entry.status))
+            self._run.commands.append(commands.Finish(entry.unit, entry.status))
         right(self, event, now)
 
-    patch.setattr(Scheduler, "_end", noting)
-    patch.setattr(Scheduler, "_finished", wrong)
+    patch.setattr(UnitMoves, "end", noting)
+    patch.setattr(Attempts, "finished", wrong)
 
 
 @bug("retries")
 def cancelled_attempt_goes_back(patch: Patch) -> None:
-    right = Scheduler._meet_fate
+    right = Attempts._meet_fate
 
-    def wrong(self: Scheduler, entry: Entry, now: float) -> None:
+    def wrong(self: Attempts, entry: Entry, now: float) -> None:
         entry.fate = "aborted"
         right(self, entry, now)
 
-    patch.setattr(Scheduler, "_meet_fate", wrong)
+    patch.setattr(Attempts, "_meet_fate", wrong)
 
 
 @bug("cancel")
 def cancelled_unit_runs_if_it_was_not_read_yet(patch: Patch) -> None:
-    right = Scheduler._take_in
+    right = Intake._take_in
 
-    def wrong(self: Scheduler, unit: Any) -> Entry | None:
-        self._unwanted.clear()
+    def wrong(self: Intake, unit: Any) -> Entry | None:
+        self._run.unwanted.clear()
         return right(self, unit)
 
-    patch.setattr(Scheduler, "_take_in", wrong)
+    patch.setattr(Intake, "_take_in", wrong)
 
 
 # -- whose turn it is ----------------------------------------------------------------------------------------------
@@ -291,12 +298,12 @@ def dependency_released_by_a_failure(patch: Patch) -> None:
     def wrong(self: Dependencies, index: int, *, good: bool) -> Iterator[Entry]:
         return right(self, index, good=True)
 
-    def queue_all(self: Scheduler, entry: Entry, upstream: int) -> None:
+    def queue_all(self: UnitMoves, entry: Entry, upstream: int) -> None:
         entry.lane.queue.push(entry)
-        self._dirty[entry.lane.key] = entry.lane
+        self._run.dirty[entry.lane.key] = entry.lane
 
     patch.setattr(Dependencies, "ended", wrong)
-    patch.setattr(Scheduler, "_skip", queue_all)
+    patch.setattr(UnitMoves, "skip", queue_all)
 
 
 #: Which unit stands first also decides whether a lane's money is enough for it.
@@ -316,15 +323,59 @@ def priority_ignored(patch: Patch) -> None:
     "serial", "done"
 )  # A serial unit that waits for its retry may also be left behind when the end is reported.
 def serial_units_not_awaited(patch: Patch) -> None:
-    right = Scheduler._advance_serial
+    right = Starting._advance_serial
 
-    def wrong(self: Scheduler, now: float) -> None:
+    def wrong(self: Starting, now: float) -> None:
         right(self, now)
-        if self.out:
-            self.serial_phase = False
-            self._dirty.update(self.lanes)
+        if self._run.out:
+            self._run.serial_phase = False
+            self._run.dirty.update(self._run.lanes)
 
-    patch.setattr(Scheduler, "_advance_serial", wrong)
+    patch.setattr(Starting, "_advance_serial", wrong)
+
+
+# -- fetches ---------------------------------------------------------------------------------------------------------
+
+
+@bug("fetch")
+def fetch_under_way_forgotten(patch: Patch) -> None:
+    right = Stock.fetch
+
+    def wrong(self: Stock) -> int:
+        n = right(self)
+        self.fetching = False
+        return n
+
+    patch.setattr(Stock, "fetch", wrong)
+
+
+@bug("done", "liveness", "lost")
+def more_work_forgotten_during_a_fetch(patch: Patch) -> None:
+    def wrong(self: Stock) -> None:
+        self.exhausted = False
+
+    patch.setattr(Stock, "more_work", wrong)
+
+
+@bug("done")
+def end_reported_while_units_are_on_their_way(patch: Patch) -> None:
+    idle = property(lambda self: not self.in_flight and (bool(self.stopped) or not self.queue))
+    patch.setattr(Lane, "idle", idle)
+
+
+@bug("fetch")
+def deadline_does_not_wait_for_fetches(patch: Patch) -> None:
+    patch.setattr(RunState, "fetching", property(lambda self: False))
+
+
+@bug("lost")
+def units_dropped_that_come_during_a_pause(patch: Patch) -> None:
+    right = Intake._take_in
+
+    def wrong(self: Intake, unit: Any) -> Entry | None:
+        return None if self._run.paused else right(self, unit)
+
+    patch.setattr(Intake, "_take_in", wrong)
 
 
 # -- the run ---------------------------------------------------------------------------------------------------------
@@ -337,31 +388,31 @@ def pause_forgotten(patch: Patch) -> None:
 
 @bug("closed lane")
 def stop_forgotten(patch: Patch) -> None:
-    right = Scheduler._stop
+    right = LaneControl.stop
 
-    def wrong(self: Scheduler, lane: Lane, reason: str, **how: bool) -> None:
+    def wrong(self: LaneControl, lane: Lane, reason: str, **how: bool) -> None:
         right(self, lane, reason, **how)
         lane.stopped = ""
 
-    patch.setattr(Scheduler, "_stop", wrong)
+    patch.setattr(LaneControl, "stop", wrong)
 
 
 @bug("liveness")
 def wake_lost_when_it_moves(patch: Patch) -> None:
-    right = Scheduler._sleep
+    right = Starting._sleep
 
-    def wrong(self: Scheduler, lane: Lane, at: float) -> bool:
+    def wrong(self: Starting, lane: Lane, at: float) -> bool:
         if lane.wake_at != NEVER:
             lane.wake_at = at
             return False
         return right(self, lane, at)
 
-    patch.setattr(Scheduler, "_sleep", wrong)
+    patch.setattr(Starting, "_sleep", wrong)
 
 
 @bug("done", "over")
 def end_reported_while_units_wait(patch: Patch) -> None:
-    patch.setattr(Lane, "spent", property(lambda self: self.exhausted and not self.queue.ready))
+    patch.setattr(Lane, "spent", property(lambda self: self.stock.exhausted and not self.queue.ready))
 
 
 @bug("alone")
@@ -374,14 +425,14 @@ def a_suspect_runs_among_the_others(patch: Patch) -> None:
 
 def one_lane_pauses_all(patch: Patch) -> None:
     """Caught by independence: a Retry-After of one lane slows down the others."""
-    right = Scheduler._failed
+    right = Attempts._failed
 
-    def wrong(self: Scheduler, entry: Entry, outcome: Any, kind: Kind, now: float) -> None:
+    def wrong(self: Attempts, entry: Entry, outcome: Any, kind: Kind, now: float) -> None:
         right(self, entry, outcome, kind, now)
-        for lane in self.lanes.values():
-            lane.paused_until = max(lane.paused_until, entry.lane.paused_until)
+        for lane in self._run.lanes.values():
+            lane.hold.pause(entry.lane.hold.paused_until)
 
-    patch.setattr(Scheduler, "_failed", wrong)
+    patch.setattr(Attempts, "_failed", wrong)
 
 
 def jitter_from_a_counter(patch: Patch) -> None:
@@ -398,4 +449,4 @@ def jitter_from_a_counter(patch: Patch) -> None:
 def hold_not_imported(lane: Lane, record: Any, now: float, utc: float) -> None:
     """Caught by the record's property: the next life of a lane knows no hold."""
     memory.import_lane(lane, record, now, utc)
-    lane.held_until = ALWAYS
+    lane.hold.until = ALWAYS

@@ -14,7 +14,7 @@ from headway.core.commands import Command
 from headway.core.events import Event
 from headway.core.model import SUCCESS, LaneSpec, Outcome, Settings, Unit
 from headway.core.scheduler import Scheduler
-from headway.core.source import ListSource
+from headway.core.source import Feeder, ListSource
 
 #: Far more calls than any run here needs: beyond it the scheduler spins.
 MOST_CALLS = 50_000
@@ -60,13 +60,17 @@ class Call:
 class Loop:
     """Drives a scheduler until nothing is awaited or the horizon is reached, and keeps every call."""
 
-    scheduler: Scheduler
+    fed: Feeder
     script: Script
     now: float = 0.0
     calls: list[Call] = field(default_factory=list)
     done: bool = False
     _heap: list[tuple[float, int, int, int, Event]] = field(default_factory=list)
     _wake_at: float | None = None
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.fed.scheduler
 
     def say(self, said: Iterable[Said]) -> None:
         for number, one in enumerate(said):
@@ -88,7 +92,7 @@ class Loop:
             yield heappop(self._heap)[-1]
 
     def _call(self, happened: tuple[Event, ...]) -> None:
-        told = self.scheduler.handle(happened, self.now)
+        told = self.fed.handle(happened, self.now)
         self.calls.append(Call(self.now, happened, tuple(told)))
         self._wake_at = None
         for command in told:
@@ -114,7 +118,7 @@ def loop_of(
     specs: Sequence[LaneSpec], units: Iterable[Unit], script: Script, settings: Settings, start: float = 0.0
 ) -> Loop:
     """A fresh scheduler over these units, and a loop around it."""
-    return Loop(Scheduler(specs, ListSource(units), settings, start), script, start)
+    return Loop(Feeder(Scheduler(specs, settings, start), ListSource(units)), script, start)
 
 
 def story_of(loop: Loop, lane: str) -> list[tuple[float, Command]]:
@@ -126,7 +130,12 @@ def _about(command: Command) -> str | None:
     match command:
         case commands.Notice(lane=lane):
             return lane
-        case commands.Wake() | commands.Done():
-            return None
+        case (
+            commands.Start(unit)
+            | commands.Requeue(unit)
+            | commands.Finish(unit)
+            | commands.CancelAttempt(unit)
+        ):
+            return unit.lane
         case _:
-            return command.unit.lane
+            return None

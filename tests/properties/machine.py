@@ -1,7 +1,8 @@
 """A Hypothesis machine that drives a scheduler as a malicious but lawful engine would.
 
 Lawful: time never runs backwards, an attempt gets one answer, `Cancelled` only comes where `CancelAttempt` was
-asked for, a lane is opened once and before its units come. Malicious: everything else. After each call `Books`
+asked for, a lane is opened once and before its units come, a fetch gets one answer. Malicious: everything else, also
+answers to fetches that come late and out of order. After each call `Books`
 judges what came out and `invariants.check` what is inside; at the end everything is answered with success and
 the clock follows the wake-ups, and then no unit may be left without a reason that can be named.
 """
@@ -17,18 +18,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.core import events
-from headway.core import lane as lane_module
-from headway.core import scheduler as scheduler_module
-from headway.core.commands import Command
+from headway.core import intake as intake_module
+from headway.core import run_end as run_end_module
+from headway.core import stock as stock_module
+from headway.core.commands import AnyFetch, Command
 from headway.core.events import Event
 from headway.core.gates import Gates
 from headway.core.invariants import check
 from headway.core.model import SUCCESS, Hint, Kind, LaneSpec, Limits, Outcome, Unit, Usage
 from headway.core.portion import Grant
 from headway.core.scheduler import Scheduler
+from headway.core.source import FETCHES, ListSource, answer
 
 from . import strategies as make
-from .books import Books, NotingSource
+from .books import Books
 from .lanebook import Violation, require
 from .strategies import Jump, Row, Scenario, Tuning
 
@@ -48,12 +51,12 @@ bursts = st.one_of(
 def tune(tuning: Tuning) -> pytest.MonkeyPatch:
     """Make the core read in small portions; undone at the end."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(lane_module, "BATCH", tuning.batch)
-    patch.setattr(lane_module, "LOW", tuning.low)
-    patch.setattr(lane_module, "LONGEST_BATCH", tuning.batch)
-    patch.setattr(lane_module, "LONGEST_LOW", tuning.low)
-    patch.setattr(scheduler_module, "MOST_BLOCKED", tuning.most_blocked)
-    patch.setattr(scheduler_module, "EXPIRY_BATCH", tuning.expiry_batch)
+    patch.setattr(stock_module, "BATCH", tuning.batch)
+    patch.setattr(stock_module, "LOW", tuning.low)
+    patch.setattr(stock_module, "LONGEST_BATCH", tuning.batch)
+    patch.setattr(stock_module, "LONGEST_LOW", tuning.low)
+    patch.setattr(intake_module, "MOST_BLOCKED", tuning.most_blocked)
+    patch.setattr(run_end_module, "EXPIRY_BATCH", tuning.expiry_batch)
     return patch
 
 
@@ -70,27 +73,44 @@ class Run:
         self.others = [unit for unit, row in zip(units, scenario.rows, strict=True) if not row.serial]
         self.keys = keys
         self.batch: list[Event] = []
-        self.story: list[tuple[tuple[Event, ...], tuple[Unit, ...], float, list[Command]]] = []
-        self.added: list[Unit] = []
-        self.source = NotingSource(self.others, serial=self.serial)
+        self.story: list[tuple[tuple[Event, ...], float, list[Command]]] = []
+        self.source = ListSource(self.others, serial=self.serial)
+        #: Fetches that are under way, or their answers where they are read already.
+        self.fetches: list[AnyFetch | Event] = []
         self.books = Books(
             scenario.settings,
-            self.source,
             {unit.index: unit for unit in units},
             frozenset(unit.index for unit in self.serial),
         )
         for spec in scenario.specs:
             self.books.open_lane(spec, self.now)
-        self.scheduler = Scheduler(scenario.specs, self.source, scenario.settings, self.now)
+        self.scheduler = Scheduler(scenario.specs, scenario.settings, self.now)
 
     def step(self) -> None:
         """Hand over what has happened, and judge what comes back."""
+        self._call()
+        while self.scenario.reading.prompt and self.fetches:
+            self.bring_all()
+            self._call()
+
+    def _call(self) -> None:
         happened, self.batch = tuple(self.batch), []
         told = self.scheduler.handle(happened, self.now)
-        self.story.append((happened, tuple(self.added), self.now, list(told)))
-        self.added = []
+        self.story.append((happened, self.now, list(told)))
         self.books.follow(happened, told, self.now)
         self._look_inside()
+        for command in told:
+            if isinstance(command, FETCHES):
+                self.fetches.append(answer(self.source, command) if self.scenario.reading.early else command)
+
+    def bring(self, number: int) -> None:
+        """A fetch is answered."""
+        fetch = self.fetches.pop(number % len(self.fetches))
+        self.batch.append(answer(self.source, fetch) if isinstance(fetch, FETCHES) else fetch)
+
+    def bring_all(self) -> None:
+        while self.fetches:
+            self.bring(0)
 
     def _look_inside(self) -> None:
         try:
@@ -107,7 +127,6 @@ class Run:
         unit = make.unit_of(row, len(self.books.units), self.keys, self.gates)
         self.source.add(unit)
         self.books.add(unit)
-        self.added.append(unit)
         return unit
 
     # -- all goes well from here on ---------------------------------------------------------------------
@@ -126,7 +145,9 @@ class Run:
     def _to_the_end(self) -> None:
         books = self.books
         for _ in range(PATIENCE):
-            if books.flights:
+            if self.fetches:
+                self.bring_all()
+            elif books.flights:
                 self.now += 0.25
                 self.batch = [_good_end(index, flight.asked) for index, flight in books.flights.items()]
             elif books.wake_at is not None:
@@ -140,7 +161,7 @@ class Run:
         """Nobody is left without a reason: the run was aborted, its budget or its time was up."""
         books = self.books
         left = books.units.keys() - books.ended.keys()
-        late = books.mode == "deadline" and not left & (self.source.taken | self.source.drained)
+        late = books.mode == "deadline" and not left & (books.taken | books.drained)
         excused = books.mode in ("aborted", "budget") or late
         left = {index for index in left if not books.out_of_money(books.units[index])}
         require(excused or not left, "lost", f"units {sorted(left)} never ended: {books.reason}")
@@ -203,6 +224,22 @@ class SchedulerMachine(RuleBasedStateMachine):
     def follow_wakes(self, times: int) -> None:
         for _ in range(times):
             self.advance("wake")
+
+    # -- units ------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: bool(self.run.fetches))
+    @rule(number=numbers, now=flush)
+    def answer_a_fetch(self, number: int, now: bool) -> None:
+        self.run.bring(number)
+        if now:
+            self._guarded(self.run.step)
+
+    @precondition(lambda self: bool(self.run.fetches))
+    @rule(times=st.integers(1, 4))
+    def answer_all_fetches(self, times: int) -> None:
+        for _ in range(times):
+            self.run.bring_all()
+            self._guarded(self.run.step)
 
     # -- answers ----------------------------------------------------------------------------------------
 
@@ -270,6 +307,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def weather(self, outcome: Outcome, times: int) -> None:
         """For a while everything ends the same way, and the clock follows the wake-ups."""
         for _ in range(times):
+            self.run.bring_all()
             self.finish_all(outcome)
             self.advance("wake")
 

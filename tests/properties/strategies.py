@@ -198,6 +198,18 @@ tunings = st.builds(
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How units are fetched: `prompt`, within the same instant, or when the machine says so. `early` reads the source
+    when the fetch is issued, otherwise when it is answered: what is added meanwhile may be missed."""
+
+    prompt: bool = True
+    early: bool = True
+
+
+readings = st.builds(Reading, prompt=pick([True, False]), early=pick([True, False]))
+
+
+@dataclass(frozen=True)
 class Scenario:
     """Everything that is settled before the first event."""
 
@@ -206,6 +218,7 @@ class Scenario:
     rows: tuple[Row, ...]
     settings: Settings
     tuning: Tuning
+    reading: Reading = Reading()
 
 
 @st.composite
@@ -219,7 +232,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         st.lists(st.tuples(rows(serial=serial, gated=gated), pick([2, 1, 4])), min_size=1, max_size=8)
     )
     copied = tuple(row for row, copies in lines for _ in range(copies))
-    return Scenario(start, lanes, copied, draw(settings_of_run(start)), draw(tunings))
+    return Scenario(start, lanes, copied, draw(settings_of_run(start)), draw(tunings), draw(readings))
 
 
 # -- answers --------------------------------------------------------------------------------------------

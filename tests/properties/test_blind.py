@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from headway.core import commands, events
 from headway.core.invariants import check
-from headway.core.model import Costs, Estimate, Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
+from headway.core.model import Costs, Estimate, Hint, Kind, LaneSpec, Outcome, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.source import ListSource
+from headway.core.source import Feeder, ListSource
 from headway.core.status import Status
 
 from . import strategies as make
@@ -65,8 +65,8 @@ class Hidden:
 class Provider(Loop):
     """A loop whose answers come from a hidden limit instead of a script."""
 
-    def __init__(self, hidden: Hidden, scheduler: Scheduler) -> None:
-        super().__init__(scheduler, Script())
+    def __init__(self, hidden: Hidden, fed: Feeder) -> None:
+        super().__init__(fed, Script())
         self.hidden = hidden
         self.bucket = Bucket(hidden.place, hidden.per_minute, 60.0, hidden.deep_s, 0.0)
         self.busy = 0
@@ -112,7 +112,7 @@ hiddens = st.builds(
 @given(hidden=hiddens)
 def test_a_blind_lane_lives_with_any_limit(hidden: Hidden) -> None:
     units = [Unit(index, "a", Estimate(input_tokens=hidden.tokens)) for index in range(UNITS)]
-    loop = Provider(hidden, Scheduler([LaneSpec("a")], ListSource(units), Settings()))
+    loop = Provider(hidden, Feeder(Scheduler([LaneSpec("a")]), ListSource(units)))
     loop.run(SLOW * hidden.bound_s + FINDING_S)
     ended = [
         command.status for call in loop.calls for command in call.told if isinstance(command, commands.Finish)

@@ -5,10 +5,12 @@ The machine would find them again; these tests say at once which one is back, an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from headway.core import commands, events
-from headway.core import scheduler as scheduler_module
+from headway.core import run_end as run_end_module
 from headway.core.commands import Command
 from headway.core.invariants import check
 from headway.core.model import (
@@ -29,7 +31,7 @@ from headway.core.model import (
 )
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
-from headway.core.source import ListSource
+from headway.core.source import Feeder, ListSource, answer
 
 
 def starts(told: list[Command]) -> list[int]:
@@ -38,6 +40,11 @@ def starts(told: list[Command]) -> list[int]:
 
 def wakes(told: list[Command]) -> list[float]:
     return [command.at for command in told if isinstance(command, commands.Wake)]
+
+
+def _fed(lanes: Iterable[LaneSpec], units: Iterable[Unit], settings: Settings | None = None) -> Feeder:
+    """A scheduler whose fetches are answered at once."""
+    return Feeder(Scheduler(lanes, settings), ListSource(units))
 
 
 def ends(told: list[Command]) -> list[str]:
@@ -49,10 +56,10 @@ def test_blind_without_tokens() -> None:
 
     The finder paces by tokens to begin with; units that cost none give it a pace of nothing.
     """
-    scheduler = Scheduler([LaneSpec("a")], ListSource([Unit(index, "a") for index in range(5)]))
+    scheduler = _fed([LaneSpec("a")], ([Unit(index, "a") for index in range(5)]))
     assert 0 in starts(scheduler.handle([], 0.0))
     told = scheduler.handle([events.Finished(0, Outcome(Kind.RATE))], 1.0)
-    check(scheduler)
+    check(scheduler.scheduler)
     assert 0 in starts(scheduler.handle([], wakes(told)[0] + 60.0))
 
 
@@ -63,11 +70,11 @@ def test_blind_overflow() -> None:
     pace every two seconds of it. (Below 2,000 s it does not break, but the pace it then believes in is absurd.)
     """
     units = [Unit(index, "a", Estimate(input_tokens=10.0)) for index in range(2)]
-    scheduler = Scheduler([LaneSpec("a")], ListSource(units[:1]))
+    scheduler = _fed([LaneSpec("a")], (units[:1]))
     scheduler.handle([], 0.0)
     scheduler.handle([events.Finished(0, Outcome(Kind.RATE))], 1.0)
     assert starts(scheduler.handle([], 10.0)) == [0]
-    scheduler.source = ListSource(units[1:])
+    scheduler = Feeder(scheduler.scheduler, ListSource(units[1:]))
     long = Outcome(usage=Usage(input_tokens=10.0, output_tokens=100_000.0))
     told = scheduler.handle([events.Finished(0, long), events.MoreWork("a")], 20.0)
     assert starts(scheduler.handle([], wakes(told)[0])) == [1]
@@ -80,11 +87,11 @@ def test_blind_cap() -> None:
     accepted `doubt` makes the window larger than what is configured.
     """
     units = [Unit(index, "a", Estimate(input_tokens=5.0)) for index in range(60)]
-    scheduler = Scheduler([LaneSpec("a")], ListSource(units))
+    scheduler = _fed([LaneSpec("a")], (units))
     scheduler.handle([], 0.0)
     scheduler.handle([events.Finished(3, Outcome(Kind.RATE))], 0.5)
     scheduler.handle([events.SetLimits("a", Limits(max_concurrency=2))], 1.0)
-    told = scheduler.handle([events.Finished(index, SUCCESS) for index in scheduler.out], 2.0)
+    told = scheduler.handle([events.Finished(index, SUCCESS) for index in scheduler.scheduler.out], 2.0)
     assert len(starts(told)) == 2
 
 
@@ -95,7 +102,7 @@ def test_ramp_overflow() -> None:
     """
     units = [Unit(index, "a", Estimate(input_tokens=20.0)) for index in range(9)]
     lane = LaneSpec("a", Limits(max_concurrency=0), ramp=Ramp(Dimension.INPUT, 6000.0))
-    scheduler = Scheduler([lane], ListSource(units))
+    scheduler = _fed([lane], (units))
     assert len(starts(scheduler.handle([], 0.0))) > 1
     assert starts(scheduler.handle([], 20.0 * DAY_S)) != []
 
@@ -106,7 +113,7 @@ def test_cancel_refill() -> None:
     `_step` does not refill because the dead entries still count in `len(queue.ready)`; `head()` then drops them.
     """
     units = [Unit(index, "a") for index in range(200)]
-    scheduler = Scheduler([LaneSpec("a", Limits(max_concurrency=1))], ListSource(units))
+    scheduler = _fed([LaneSpec("a", Limits(max_concurrency=1))], (units))
     scheduler.handle([events.HoldLane("a", 10.0, "asked")], 0.0)
     scheduler.handle([events.CancelUnit(index) for index in range(128)], 1.0)
     assert starts(scheduler.handle([], 10.0)) == [128]
@@ -119,7 +126,7 @@ def test_budget_end_leaves_no_unit_that_would_fit() -> None:
     """
     units = [Unit(0, "a", Estimate(cost_usd=0.1)), Unit(1, "a", Estimate(cost_usd=2.0))]
     lane = LaneSpec("a", Limits(max_concurrency=1))
-    scheduler = Scheduler([lane], ListSource(units), Settings(max_cost_usd=1.0))
+    scheduler = _fed([lane], (units), Settings(max_cost_usd=1.0))
     assert starts(scheduler.handle([], 0.0)) == [0]
     told = scheduler.handle([events.Finished(0, Outcome(Kind.OVERLOAD))], 1.0)
     assert ends(told) == []
@@ -133,7 +140,7 @@ def test_budget_end_is_not_claimed_when_everything_has_ended() -> None:
     """
     units = [Unit(0, "a", Estimate(cost_usd=2.0)), Unit(1, "b")]
     lanes = [LaneSpec("a"), LaneSpec("b")]
-    scheduler = Scheduler(lanes, ListSource(units), Settings(max_cost_usd=1.0))
+    scheduler = _fed(lanes, (units), Settings(max_cost_usd=1.0))
     scheduler.handle([events.HoldLane("b", 10.0, "asked")], 0.0)
     told = scheduler.handle([events.CancelUnit(0), events.CancelUnit(1)], 1.0)
     assert ends(told) == ["complete"]
@@ -145,7 +152,7 @@ def test_min_gap_refund() -> None:
     `_refund` gives the request back to the minimum gap's meter too.
     """
     lane = LaneSpec("a", Limits(max_concurrency=0, min_gap_s=10.0))
-    scheduler = Scheduler([lane], ListSource([Unit(0, "a"), Unit(1, "a")]))
+    scheduler = _fed([lane], ([Unit(0, "a"), Unit(1, "a")]))
     assert starts(scheduler.handle([], 0.0)) == [0]
     told = scheduler.handle([events.Finished(0, Outcome(Kind.INVALID))], 1.0)
     assert (starts(told), wakes(told)) == ([], [10.0])
@@ -156,7 +163,7 @@ def test_deadline_spin() -> None:
 
     `_ask_for_wake` goes on naming the deadline, which is over: an engine that obeys spins until the attempt ends.
     """
-    scheduler = Scheduler([LaneSpec("a")], ListSource([Unit(0, "a")]), Settings(deadline_at=10.0))
+    scheduler = _fed([LaneSpec("a")], ([Unit(0, "a")]), Settings(deadline_at=10.0))
     scheduler.handle([], 0.0)
     scheduler.handle([events.Abort("cancel")], 1.0)
     assert wakes(scheduler.handle([], 10.0)) == []
@@ -168,13 +175,13 @@ def test_expiry_double_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     The second `CancelUnit` puts the ended unit on `_unwanted`, and `_expire` ends it again: KeyError. With the real
     portion this takes more than 10,000 units.
     """
-    monkeypatch.setattr(scheduler_module, "EXPIRY_BATCH", 2)
+    monkeypatch.setattr(run_end_module, "EXPIRY_BATCH", 2)
     units = [Unit(index, "a") for index in range(5)]
-    scheduler = Scheduler([LaneSpec("a")], ListSource(units), Settings(deadline_at=10.0))
-    scheduler.handle([events.HoldLane("a", 100.0, "asked")], 0.0)
-    scheduler.handle([], 10.0)
+    scheduler, source = Scheduler([LaneSpec("a")], Settings(deadline_at=10.0)), ListSource(units)
+    Feeder(scheduler, source).handle([events.HoldLane("a", 100.0, "asked")], 0.0)
+    [fetch] = [command for command in scheduler.handle([], 10.0) if isinstance(command, commands.FetchRest)]
     scheduler.handle([events.CancelUnit(3), events.CancelUnit(3)], 10.0)
-    assert ends(scheduler.handle([], 10.0)) == ["deadline"]
+    assert ends(scheduler.handle([answer(source, fetch)], 10.0)) == ["deadline"]
 
 
 def test_second_end() -> None:
@@ -182,7 +189,7 @@ def test_second_end() -> None:
 
     `done` stays true from the first end on until a unit starts or ends; here the lane is reopened and closed.
     """
-    scheduler = Scheduler([LaneSpec("a")], ListSource([Unit(0, "a")]))
+    scheduler = _fed([LaneSpec("a")], ([Unit(0, "a")]))
     scheduler.handle([], 0.0)
     failed = events.Finished(0, Outcome(Kind.TRANSIENT))
     assert ends(scheduler.handle([failed, events.StopLane("a", "asked")], 1.0)) == ["stopped"]
@@ -193,9 +200,9 @@ def test_second_end() -> None:
 def test_unnamed_wait() -> None:
     """Promise 10: a lane that the global cap keeps waiting says so, also where nothing of it was read yet."""
     units = [Unit(0, "a"), Unit(1, "b")]
-    scheduler = Scheduler([LaneSpec("a"), LaneSpec("b")], ListSource(units), Settings(concurrency=1))
+    scheduler = _fed([LaneSpec("a"), LaneSpec("b")], (units), Settings(concurrency=1))
     assert starts(scheduler.handle([], 0.0)) == [0]
-    wait = snapshot(scheduler, 0.0).lanes[1].wait
+    wait = snapshot(scheduler.scheduler, 0.0, scheduler.source.remaining).lanes[1].wait
     assert wait is not None
     assert "global cap" in wait.reason
 
@@ -207,12 +214,12 @@ def test_snapshot_drops() -> None:
     and where the longest goes first another unit may start for having been looked at.
     """
     lane, units = LaneSpec("a"), [Unit(index, "a") for index in range(3)]
-    scheduler = Scheduler([lane], ListSource(units), Settings(concurrency=1))
+    scheduler = _fed([lane], (units), Settings(concurrency=1))
     scheduler.handle([], 0.0)
     scheduler.handle([events.CancelUnit(1)], 0.0)
-    before = len(scheduler.lanes["a"].queue.ready)
-    snapshot(scheduler, 0.0)
-    assert len(scheduler.lanes["a"].queue.ready) == before
+    before = len(scheduler.scheduler.lanes["a"].queue.ready)
+    snapshot(scheduler.scheduler, 0.0, scheduler.source.remaining)
+    assert len(scheduler.scheduler.lanes["a"].queue.ready) == before
 
 
 def test_ripe_within_the_same_instant() -> None:
@@ -222,7 +229,7 @@ def test_ripe_within_the_same_instant() -> None:
     `now` to the last bit, and the unit that stands behind goes first: what starts depends on the other lane.
     """
     lane = LaneSpec("a", Limits(rpm=60, burst_s=0.0), Retry(base_s=0.0))
-    scheduler = Scheduler([lane], ListSource([Unit(0, "a"), Unit(1, "a")]))
+    scheduler = _fed([lane], ([Unit(0, "a"), Unit(1, "a")]))
     assert starts(scheduler.handle([], 0.0)) == [0]
     failed = Outcome(Kind.TRANSIENT, hint=Hint(retry_after_s=1.0))
     assert wakes(scheduler.handle([events.Finished(0, failed)], 0.0)) == [1.0]
@@ -237,11 +244,11 @@ def test_blind_refused_for_ever() -> None:
     pace fell to nothing, the meter to no number, and the run slept for ever.)
     """
     units = [Unit(index, "a", Estimate(input_tokens=5.0)) for index in range(20)]
-    scheduler = Scheduler([LaneSpec("a")], ListSource(units))
+    scheduler = _fed([LaneSpec("a")], (units))
     now, told = 0.0, scheduler.handle([], 0.0)
     while not ends(told) and now < DAY_S:
-        now = now + 0.05 if scheduler.out else wakes(told)[0]
-        refused = [events.Finished(index, Outcome(Kind.RATE)) for index in scheduler.out]
+        now = now + 0.05 if scheduler.scheduler.out else wakes(told)[0]
+        refused = [events.Finished(index, Outcome(Kind.RATE)) for index in scheduler.scheduler.out]
         told = scheduler.handle(refused, now)
-        check(scheduler)
+        check(scheduler.scheduler)
     assert ends(told) == ["stopped"]

@@ -125,6 +125,6 @@ def test_a_held_lane_takes_nothing_of_a_binding_cap(
     settings = Settings(concurrency=cap)
     loop = loop_of(specs, units, script, settings)
     for spec in specs[1:]:
-        loop.scheduler.lanes[spec.key].hold(HORIZON_S * 2.0, "from an earlier run")
+        loop.scheduler.lanes[spec.key].hold.extend(HORIZON_S * 2.0, "from an earlier run")
     alone = loop_of(specs[:1], [unit for unit in units if unit.lane == specs[0].key], script, settings)
     judge(loop.run(HORIZON_S), alone.run(HORIZON_S), specs[0].key)

@@ -17,7 +17,6 @@ from headway.core.memory import LaneRecord, export_lane, import_lane
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
-from headway.core.source import ListSource
 
 from . import strategies as make
 from .budgets import thorough
@@ -30,11 +29,8 @@ from .test_independence import scripts
 
 def judge_replay(run: Run) -> None:
     """Raise unless a fresh scheduler, told the same, answers the same."""
-    source = ListSource(run.others, serial=run.serial)
-    fresh = Scheduler(run.scenario.specs, source, run.scenario.settings, run.scenario.start)
-    for happened, added, now, told in run.story:
-        for unit in added:
-            source.add(unit)
+    fresh = Scheduler(run.scenario.specs, run.scenario.settings, run.scenario.start)
+    for happened, now, told in run.story:
         again = fresh.handle(happened, now)
         require(again == told, "replay", f"at {now} after {happened}: {again}, live it was {told}")
 
@@ -44,7 +40,7 @@ class WatchedRun(Run):
 
     def step(self) -> None:
         super().step()
-        for lane in snapshot(self.scheduler, self.now).lanes:
+        for lane in snapshot(self.scheduler, self.now, self.source.remaining).lanes:
             flights = self.books.lanes[lane.key].flights
             require(lane.in_flight == flights, "snapshot", f"{flights} in flight: {lane}")
             named = bool(lane.wait) or not self._has_work(lane.key)

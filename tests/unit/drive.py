@@ -27,7 +27,7 @@ from headway.core.model import (
 from headway.core.queue import NEVER, Entry
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import LaneView, Snapshot, snapshot
-from headway.core.source import ListSource
+from headway.core.source import FETCHES, Feeder, ListSource
 
 #: Backoff without jitter: 1 s, 2 s, 4 s, …
 STEADY: Final = Retry(jitter=0.0)
@@ -97,6 +97,7 @@ class Step:
         self.cancels = [each.unit.index for each in commands if isinstance(each, CancelAttempt)]
         self.notices = [each for each in commands if isinstance(each, Notice)]
         self.told = [notice.what for notice in self.notices]
+        self.fetches = [each for each in commands if isinstance(each, FETCHES)]
         wakes = [each.at for each in commands if isinstance(each, Wake)]
         assert len(wakes) <= 1, f"more than one wake-up in a step: {wakes}"
         self.wake_at = wakes[0] if wakes else None
@@ -119,12 +120,13 @@ class Run:
         settings: Settings = SETTINGS,
     ) -> None:
         self.source = ListSource(work, serial=serial)
-        self.scheduler = Scheduler(lanes or (lane_spec(),), self.source, settings)
+        self.scheduler = Scheduler(lanes or (lane_spec(),), settings)
+        self._fed = Feeder(self.scheduler, self.source)
         check(self.scheduler)
 
     def at(self, now: float, *events: Event) -> Step:
-        """Tell it what happened, at `now`."""
-        step = Step(self.scheduler.handle(events, now))
+        """Tell it what happened, at `now`, and answer what it fetches."""
+        step = Step(self._fed.handle(events, now))
         check(self.scheduler)
         return step
 
@@ -137,7 +139,7 @@ class Run:
         return self.scheduler.lanes[key]
 
     def seen(self, now: float) -> Snapshot:
-        return snapshot(self.scheduler, now)
+        return snapshot(self.scheduler, now, self.source.remaining)
 
     def view(self, now: float, key: str = "a") -> LaneView:
         """The snapshot of one lane."""

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drive import entry_of, lane_spec, one_lane
 
 from headway.core.finder import FIRST_RATE, LEARNED
-from headway.core.lane import CALM, CANARY_S, PROBE_PAUSE_S, Lane
+from headway.core.lane import CALM, CANARY_S, Lane
 from headway.core.meter import GUARD_S
 from headway.core.model import (
     DAY_S,
@@ -24,6 +24,7 @@ from headway.core.model import (
     Unit,
     Usage,
 )
+from headway.core.probing import PROBE_PAUSE_S
 from headway.core.queue import ALWAYS, NEVER, Entry
 from headway.core.refusals import ALARMED, CAUTION_GROWTH
 from headway.core.retry import LONGEST_HINT_S
@@ -176,7 +177,7 @@ def test_a_start_waits_for_the_latest_of_hold_pause_and_meters() -> None:
     assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(3.0)
     refused(lane, first, 1.0, hint=Hint(retry_after_s=10.0))
     assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(11.0)
-    lane.hold(20.0, "until then")
+    lane.hold.extend(20.0, "until then")
     assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(20.0)
 
 
@@ -198,9 +199,9 @@ def test_a_minimum_gap_does_not_depend_on_the_size() -> None:
 
 def test_a_shorter_hold_never_opens_a_longer_one() -> None:
     lane = one_lane()
-    lane.hold(20.0, "long")
-    lane.hold(10.0, "short")
-    assert (lane.held_until, lane.hold_reason) == (20.0, "long")
+    lane.hold.extend(20.0, "long")
+    lane.hold.extend(10.0, "short")
+    assert (lane.hold.until, lane.hold.reason) == (20.0, "long")
 
 
 def test_a_unit_above_a_limit_can_never_fit_and_both_numbers_are_named() -> None:
@@ -452,28 +453,28 @@ def test_an_open_window_is_cut_to_half_of_what_was_in_flight() -> None:
 def test_a_hint_over_a_minute_is_a_hold_with_the_margin(kind: Kind) -> None:
     lane = one_lane(DEEP, Retry(hold_margin_s=2.0))
     at = refused(lane, sent(lane, 0.0), 1.0, kind, Hint(retry_after_s=LONGEST_HINT_S + 1.0))
-    assert at == lane.held_until == pytest.approx(1.0 + 61.0 + 2.0)
+    assert at == lane.hold.until == pytest.approx(1.0 + 61.0 + 2.0)
 
 
 @pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
 def test_a_hint_of_a_minute_is_none(kind: Kind) -> None:
     lane = one_lane(DEEP)
     assert refused(lane, sent(lane, 0.0), 1.0, kind, Hint(retry_after_s=60.0)) == pytest.approx(61.0)
-    assert lane.held_until == ALWAYS
+    assert lane.hold.until == ALWAYS
 
 
 def test_a_hold_closes_the_lane_however_short_it_is() -> None:
     lane = one_lane(DEEP, Retry(hold_margin_s=3.0))
     refused(lane, sent(lane, 0.0), 1.0, Kind.HOLD, Hint(retry_after_s=5.0))
-    assert lane.held_until == pytest.approx(9.0)
+    assert lane.hold.until == pytest.approx(9.0)
 
 
 def test_reopening_lifts_hold_pause_and_stop() -> None:
     lane = one_lane()
-    lane.hold(50.0, "x")
+    lane.hold.extend(50.0, "x")
     refused(lane, sent(lane, 0.0), 1.0, hint=Hint(retry_after_s=30.0))
     lane.stopped = "quota"
-    lane.reopen()
+    lane.reopen(0.0)
     assert lane.when(entry_of(lane), NEVER)[0] == ALWAYS
     assert not lane.stopped
 
@@ -505,10 +506,10 @@ def test_each_accepted_probe_widens_what_may_be_probed_at_once() -> None:
     widths = []
     for _ in range(4):
         lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
-        widths.append(lane.probe_width)
+        widths.append(lane.probing.width)
     assert widths[0] == 2
     assert widths == sorted(widths)
-    assert lane.probes_out == 0
+    assert lane.probing.out == 0
 
 
 def test_a_refused_probe_ends_the_probing_for_a_while_and_is_no_congestion() -> None:
@@ -528,7 +529,7 @@ def test_each_refused_probe_doubles_the_pause() -> None:
 
 def test_probes_go_together_and_again_when_half_of_them_are_answered() -> None:
     lane = one_lane(Limits(rpm=6000.0))
-    lane.probe_width = 4
+    lane.probing.width = 4
     probes = [sent(lane, 0.0, probe="depth") for _ in range(3)]
     assert lane.probe_at(entry_of(lane), 0.0) < NEVER  # Still the same instant: there is room for a fourth.
     assert lane.probe_at(entry_of(lane), 0.1) == NEVER
@@ -619,9 +620,9 @@ def test_a_probe_that_was_accepted_and_failed_later_is_counted_once() -> None:
     lane.admitted(first, None, 0.1)
     lane.release(first, Outcome(Kind.TRANSIENT), 1.0)
     lane.drop_probe(first)
-    assert lane.probes_out == 1
+    assert lane.probing.out == 1
     lane.drop_probe(second)
-    assert lane.probes_out == 0
+    assert lane.probing.out == 0
 
 
 @pytest.mark.parametrize(("proven_s", "widest"), [(1.0, 2), (5.0, 10), (30.0, 14)])
@@ -632,14 +633,14 @@ def test_no_more_probes_at_once_than_a_twentieth_of_what_is_proven(proven_s: flo
         for _ in range(4):
             lane.admitted(sent(lane, tenth / 10.0, probe="depth"), None, tenth / 10.0)
     assert lane.rate_at(100.0) == pytest.approx(40.0, rel=0.1)
-    assert widest - 1 <= lane.probe_width <= widest
+    assert widest - 1 <= lane.probing.width <= widest
 
 
 def test_a_slow_lane_probes_by_twos() -> None:
     slow = one_lane(Limits(rpm=60.0))
     for second in range(20):
         slow.admitted(sent(slow, float(second), probe="depth"), None, float(second))
-    assert slow.probe_width == 2
+    assert slow.probing.width == 2
 
 
 def test_what_an_accepted_probe_proves_does_not_depend_on_the_caution_of_the_moment() -> None:

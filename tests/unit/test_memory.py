@@ -55,21 +55,21 @@ def test_a_lane_that_learned_nothing_writes_nothing() -> None:
 
 def test_a_hold_ends_at_the_same_instant_of_the_wall_clock() -> None:
     lane = one_lane()
-    lane.hold(NOW + 300.0, "resets at four")
+    lane.hold.extend(NOW + 300.0, "resets at four")
     new = reborn(lane)
-    assert new.held_until == pytest.approx(LATER + 240.0)
-    assert new.hold_reason == "resets at four"
+    assert new.hold.until == pytest.approx(LATER + 240.0)
+    assert new.hold.reason == "resets at four"
 
 
 def test_a_hold_that_ended_between_the_two_lives_is_over() -> None:
     lane = one_lane()
-    lane.hold(NOW + 59.0, "soon over")
-    assert reborn(lane).held_until == ALWAYS
+    lane.hold.extend(NOW + 59.0, "soon over")
+    assert reborn(lane).hold.until == ALWAYS
 
 
 def test_a_hold_that_was_over_is_not_written() -> None:
     lane = one_lane()
-    lane.hold(NOW - 1.0, "over")
+    lane.hold.extend(NOW - 1.0, "over")
     record = export_lane(lane, NOW, UTC)
     assert record.held_until_utc is None
     assert record.hold_reason == ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, units
+from tests.unit.drive import ONE_BY_ONE, Run, Step, failed, lane_spec, ok, units
 
 from headway.core.events import Abort, Cancelled, CancelUnit, HoldLane, Pause
 from headway.core.model import Kind, Limits, Settings, Unit
-from headway.core.scheduler import EXPIRY_BATCH
+from headway.core.run_end import EXPIRY_BATCH
+from headway.core.scheduler import Scheduler
+from headway.core.source import ListSource, answer
 
 TEN = Settings(deadline_at=10.0)
 
@@ -73,18 +75,17 @@ def test_units_that_wait_for_one_in_flight_are_timed_out() -> None:
     assert last.done == "deadline"
 
 
-def test_a_job_of_any_size_is_reported_in_batches() -> None:
+def test_a_job_of_any_size_is_reported_in_portions() -> None:
     n = 2 * EXPIRY_BATCH + 5
-    run = Run(units(n), lane_spec(limits=ONE_BY_ONE), settings=TEN)
-    run.at(10.0)
-    reported, now, step = EXPIRY_BATCH, 10.0, run.at(10.0)
+    source = ListSource(units(n))
+    scheduler = Scheduler([lane_spec(limits=ONE_BY_ONE)], TEN)
+    step = Step(scheduler.handle([], 10.0))
+    portions = []
     while step.done is None:
-        assert len(step.finishes) <= EXPIRY_BATCH
-        assert step.wake_at == now
-        reported += len(step.finishes)
-        step = run.at(now)
-    reported += len(step.finishes)
-    assert reported == n
+        [fetch] = step.fetches
+        step = Step(scheduler.handle([answer(source, fetch)], 10.0))
+        portions.append(len(step.finishes))
+    assert portions == [EXPIRY_BATCH, EXPIRY_BATCH, 5, 0]
     assert step.done == "deadline"
 
 

@@ -17,12 +17,12 @@ from tests.unit.drive import (
     unreached,
 )
 
+from headway.core.attempts import NEVER_ANSWERED
 from headway.core.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.commands import Start
 from headway.core.events import Admitted, Cancelled, CancelUnit, Finished
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 from headway.core.retry import backoff_s
-from headway.core.scheduler import NEVER_ANSWERED
 
 ONE_AT_A_TIME = lane_spec(limits=ONE_BY_ONE)
 

@@ -15,8 +15,8 @@ from headway.cli.onward import next_command, next_step, used_up
 from headway.cli.options import must_be_sheet
 from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
 from headway.config import Config, dotenv_of, parse_duration, variables_of
+from headway.core.attempts import NEVER_ANSWERED
 from headway.core.model import Kind
-from headway.core.scheduler import NEVER_ANSWERED
 from headway.display.account import (
     budget_facts,
     budget_line,

@@ -56,6 +56,25 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
     until: float | None = None
 
 
+class Fetch(msgspec.Struct, frozen=True, gc=False):
+    """Bring up to `n` further units of a lane, and answer with `Units`. One fetch of a lane is under way at a time."""
+
+    lane: str
+    n: int
+
+
+class FetchSerial(msgspec.Struct, frozen=True, gc=False):
+    """Bring up to `n` further units of the serial phase, of any lane, and answer with `SerialUnits`."""
+
+    n: int
+
+
+class FetchRest(msgspec.Struct, frozen=True, gc=False):
+    """Bring up to `n` of the units that no fetch has brought yet, of any lane, and answer with `RestUnits`. They are not run."""
+
+    n: int
+
+
 class Wake(msgspec.Struct, frozen=True, gc=False):
     """Call `handle` again at this instant even if nothing happens; replaces every earlier wake-up."""
 
@@ -68,4 +87,5 @@ class Done(msgspec.Struct, frozen=True, gc=False):
     reason: Literal["complete", "stopped", "parked", "deadline", "budget", "aborted"]
 
 
-Command = Start | Requeue | Finish | CancelAttempt | Notice | Wake | Done
+AnyFetch = Fetch | FetchSerial | FetchRest
+Command = Start | Requeue | Finish | CancelAttempt | Notice | AnyFetch | Wake | Done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -95,6 +96,29 @@ class SetConcurrency(msgspec.Struct, frozen=True, gc=False):
     limit: int
 
 
+class Units(msgspec.Struct, frozen=True):
+    """Units of a lane, by priority, then index: the answer to `Fetch`, or work that comes by itself.
+
+    `more`: the source has further units of the lane, and a `Fetch` will bring them.
+    """
+
+    lane: str
+    units: Sequence[Unit]
+    more: bool
+
+
+class SerialUnits(msgspec.Struct, frozen=True):
+    """The answer to `FetchSerial`; no units: the serial phase is over."""
+
+    units: Sequence[Unit]
+
+
+class RestUnits(msgspec.Struct, frozen=True):
+    """The answer to `FetchRest`, by index; no units: there are none left."""
+
+    units: Sequence[Unit]
+
+
 class MoreWork(msgspec.Struct, frozen=True, gc=False):
     """The source has units again for a lane that it had none for."""
 
@@ -137,6 +161,9 @@ Event = (
     | SetLimits
     | Share
     | SetConcurrency
+    | Units
+    | SerialUnits
+    | RestUnits
     | MoreWork
     | InputClosed
     | CancelUnit

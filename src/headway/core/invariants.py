@@ -22,6 +22,7 @@ def check(scheduler: Scheduler) -> None:
     """Raise AssertionError, saying what is wrong, unless every invariant holds."""
     _check_permits(scheduler)
     _check_places(scheduler)
+    _check_fetches(scheduler)
     _check_budget(scheduler)
     for lane in scheduler.lanes.values():
         _check_lane(lane)
@@ -39,8 +40,8 @@ def _check_permits(scheduler: Scheduler) -> None:
         assert lane.in_flight == held[key], (
             f"lane {key} holds {lane.in_flight} permits for {held[key]} attempts"
         )
-        assert lane.probes_out == probes[key], (
-            f"lane {key} counts {lane.probes_out} probes, {probes[key]} are out"
+        assert lane.probing.out == probes[key], (
+            f"lane {key} counts {lane.probing.out} probes, {probes[key]} are out"
         )
 
 
@@ -54,6 +55,15 @@ def _check_places(scheduler: Scheduler) -> None:
     assert blocked == scheduler.waiting.count, (
         f"{blocked} units wait for others, {scheduler.waiting.count} counted"
     )
+
+
+def _check_fetches(scheduler: Scheduler) -> None:
+    """Nothing is fetched from a source that has no more, and in the serial phase only serial units are."""
+    for key, lane in scheduler.lanes.items():
+        stock = lane.stock
+        assert not (stock.fetching and stock.exhausted), f"lane {key} fetches from a source that has no more"
+        assert not (stock.fetching and scheduler.serial_phase), f"lane {key} fetches in the serial phase"
+        assert min(stock.low, stock.batch) > 0, f"lane {key} keeps no stock"
 
 
 def _check_budget(scheduler: Scheduler) -> None:

@@ -6,8 +6,7 @@ commands and knows no other lane; `scheduler.py` does the rest. The policy, from
 - A margin instead of a cut. A refusal does not lower the rate, which is known; it raises the reserve that
   stays in the bucket (×1.5, once per congestion event), and that decays with success.
 - Headers first. Where the provider reports levels they move the meters, and usage does not move them again.
-- Probes. While a bucket may be deeper than is proven, single requests go beyond the proven depth: one at a
-  time, after the first acceptance two, then more. A refused probe ends that for ten minutes, then twenty, …
+- Probes. While a bucket may be deeper than is proven, single requests go beyond the proven depth (`probing`).
 - A canary. Headers come only with requests. A lane that has work, nothing in flight and has sent nothing for
   three seconds, longer than its own pace explains, sends one and looks.
 """
@@ -27,6 +26,7 @@ from headway.core.budget import Budget, Shortage
 from headway.core.estimate import ENOUGH, Estimator
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
+from headway.core.hold import Hold
 from headway.core.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter, meters_of
 from headway.core.model import (
     DAY_S,
@@ -45,36 +45,20 @@ from headway.core.model import (
     Usage,
 )
 from headway.core.portion import WHOLE, Grant, Parts
+from headway.core.probing import Probing
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.retry import LONGEST_HINT_S, unpaid
+from headway.core.stock import Stock
 from headway.core.watch import Watch
 from headway.core.window import Window
+from headway.core.work_time import WorkTime
 
 #: The reserve is this many times a meter's guard to begin with; what one success leaves of what refusals added (half
 #: is gone after some 350).
 CALM: Final = 1.0
 CAUTION_DECAY: Final = 0.998
-#: Unanswered probes: one, doubling with each accepted one up to this share of the depth that is proven, or this much of it:
-#: what is refused at the end of a bucket is a small part of what it gave.
-PROBE_SHARE: Final = 0.05
-WIDEST_PROBE_S: Final = 0.35
-LEAST_WIDEST_PROBE: Final = 2
-#: Probes within this time are of one instant.
-SAME_S: Final = 1e-6
-#: The pause after a refused probe; doubles with each.
-PROBE_PAUSE_S: Final = 600.0
 #: Silence after which a canary goes (providers.md §4.5).
 CANARY_S: Final = 3.0
-#: A hold that ends later than was told is told again if the difference is more than this, and more than this part of it: below, it
-#: is what attempts in flight together make of one limit.
-SAME_HOLD_S: Final = 5.0
-SAME_HOLD_PART: Final = 0.1
-#: Units to ask the source for at once, and the stock below which it is asked again. Longest-first wants to
-#: choose from many; input order needs only as many as may start before the next call.
-BATCH: Final = 128
-LOW: Final = 32
-LONGEST_BATCH: Final = 1024
-LONGEST_LOW: Final = 2048
 #: The most tokens that a character can be: rare letters are up to four bytes, and a token has at least one.
 MOST_TOKENS: Final = 4.0
 #: Time constant of the achieved rate in snapshots.
@@ -85,13 +69,11 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "announced_until", "basis", "batch", "bounded_s", "breaker",
-        "broke", "caution", "closed_at", "estimator", "exhausted", "failed", "finder", "first_start_at", "flight_s", "free_at", "gauge",
-        "held_for", "held_s", "held_until", "hold_reason", "holds", "in_flight", "invalid_run", "invalid_since", "key", "last_invalid",
-        "last_start_at", "limits", "low",
-        "meters", "others", "parked", "part", "part_s", "paused_until", "places", "probe_after", "probe_pause_s", "probe_width",
-        "probed_at", "probes_out", "purses", "queue", "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stopped", "succeeded",
-        "tokens", "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "window_s", "worked_s",
+        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "estimator",
+        "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "invalid_since", "key",
+        "last_invalid", "last_start_at", "limits", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
+        "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
+        "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "work_time",
     )  # fmt: skip
 
     def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
@@ -99,18 +81,11 @@ class Lane:
         self.key = spec.key
         longest = spec.order == "longest"
         self.queue = Queue(longest=longest)
-        self.batch, self.low = (LONGEST_BATCH, LONGEST_LOW) if longest else (BATCH, LOW)
-        self.exhausted = False
+        self.stock = Stock(longest=longest)
         self.in_flight = 0
         self.unanswered = 0
         self.seq = 0
-        self.held_until = ALWAYS
-        self.announced_until = ALWAYS
-        self.hold_reason = ""
-        #: For the account of a run: how many holds there were, and the reason of the latest.
-        self.holds = 0
-        self.held_for = ""
-        self.paused_until = ALWAYS
+        self.hold = Hold()
         self.stopped = ""
         self.parked = False
         #: Whether it is stopped for want of money alone.
@@ -119,11 +94,7 @@ class Lane:
         self.shortage = Shortage()
         self.breaker = Breaker()
         self.caution = CALM
-        self.probes_out = 0
-        self.probe_width = 1
-        self.probed_at = ALWAYS
-        self.probe_after = ALWAYS
-        self.probe_pause_s = PROBE_PAUSE_S
+        self.probing = Probing()
         self.first_start_at = NEVER
         self.last_start_at = ALWAYS
         self.last_invalid = ""
@@ -132,15 +103,9 @@ class Lane:
         self.started = self.succeeded = self.failed = self.refused = 0
         self.tokens = self.tokens_in = self.tokens_out = 0.0
         self.rate = 0.0
-        #: For `shares`: how long it had something to start, the window times that, how long attempts took, how long it
-        #: was held; since when it might start something, and since when it may not.
-        self.worked_s = self.window_s = self.flight_s = self.held_s = 0.0
-        #: `worked_s` by the part of its limits that was ours meanwhile.
-        self.part_s = 0.0
-        #: How much of `worked_s` it had a window at all.
-        self.bounded_s = 0.0
-        self.free_at = now
-        self.closed_at = NEVER
+        self.work_time = WorkTime(now)
+        #: How long attempts took, all in all.
+        self.flight_s = 0.0
         self.wake_at = NEVER
         self._out = out
         self._configured: list[Meter] = []
@@ -263,7 +228,7 @@ class Lane:
         self.meters = (*told, *self._parts.of(told, self.part), *learned, *ramp)
         for meter in self.meters:
             if meter.since_s < 0.0:
-                meter.since_s = self.had_s(meter)
+                meter.since_s = self.work_time.for_meter(meter)
         self.basis = self.meters
 
     def learn(self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False) -> None:
@@ -372,7 +337,8 @@ class Lane:
 
     def when(self, entry: Entry, now: float) -> tuple[float, str]:
         """When this unit may start, by everything that the lane knows, and as what kind of probe (mostly none)."""
-        at = self.held_until if self.held_until > self.paused_until else self.paused_until
+        hold = self.hold
+        at = hold.until if hold.until > hold.paused_until else hold.paused_until
         caution = self.caution
         costs = entry.costs
         for meter in self.meters:  # Meter.ready_at, written out: this is the hottest line there is.
@@ -387,29 +353,23 @@ class Lane:
         return (at, "") if at <= now else self.sooner(entry, at, now)
 
     def probe_at(self, entry: Entry, now: float = ALWAYS) -> float:
-        """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out.
-
-        Probes go together, again when half of them are answered: those of one instant go on from each other's debt.
-        One by one, each as an answer comes, none would go further beyond the proven depth than its own cost.
-        """
+        """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out."""
         for meter in self.meters:
             if meter.probed and meter.depth_s < NEARLY * meter.ceiling_s:
                 break
         else:
             return NEVER
-        if self.probes_out >= self.probe_width or (
-            2 * self.probes_out > self.probe_width and now > self.probed_at
-        ):
+        if not self.probing.has_room(now):
             return NEVER
         ready = (meter.probe_at(entry.costs[meter.place], self.caution) for meter in self.meters)
-        return max(self.held_until, self.paused_until, self.probe_after, *ready)
+        return max(self.hold.open_at, self.probing.not_before, *ready)
 
     def canary_at(self, entry: Entry) -> float:
         """When a silent lane sends one just to see; NEVER where its silence needs no explanation."""
         if not self._reported:
             return NEVER
         gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.meters)
-        return max(self.held_until, self.paused_until, self.last_start_at + max(CANARY_S, 2.0 * gap_s))
+        return max(self.hold.open_at, self.last_start_at + max(CANARY_S, 2.0 * gap_s))
 
     def sooner(self, entry: Entry, at: float, now: float = ALWAYS) -> tuple[float, str]:
         """An earlier instant at which it may go all the same, and as what kind of probe."""
@@ -470,8 +430,7 @@ class Lane:
         entry.fate = ""
         entry.probe = probe
         if probe == "depth":
-            self.probes_out += 1
-            self.probed_at = now + SAME_S
+            self.probing.send(now)
         if self.finder is not None:
             self.finder.sent(entry.costs)
         costs = entry.charged = entry.costs
@@ -487,34 +446,10 @@ class Lane:
         if gap_s > 0.0:
             self.rate *= exp(-gap_s / RATE_TAU_S)
             if probe != "breaker":
-                self._count_work(now - max(self.last_start_at, self.free_at, entry.not_before))
+                waited_since = max(self.last_start_at, self.work_time.free_at, entry.not_before)
+                self.work_time.add(now - waited_since, self.part, self.window)
             self.last_start_at = now
         self.rate += 1.0 / RATE_TAU_S
-
-    def _count_work(self, seconds: float) -> None:
-        """So long there was something to start, and the lane's limits did not allow it."""
-        if seconds > 0.0:
-            self.worked_s += seconds
-            self.part_s += seconds * self.part
-            if not self.window.open:
-                self.window_s += seconds * self.window.size
-                self.bounded_s += seconds
-
-    def had_s(self, meter: Meter) -> float:
-        """How long it had something to start so far, by what of this limit was ours: a pace that was found is ours alone."""
-        return self.worked_s if meter.name == LEARNED else self.part_s
-
-    def closed(self, now: float) -> None:
-        """A hold begins; one that only grows has begun before."""
-        if self.closed_at == NEVER:
-            self.holds += 1
-        self.closed_at = min(self.closed_at, now)
-
-    def freed(self, at: float) -> None:
-        """Whatever kept it from starting anything is over since then."""
-        self.free_at = max(self.free_at, at)
-        self.held_s += max(0.0, at - self.closed_at)
-        self.closed_at = NEVER
 
     def admitted(self, entry: Entry, hint: Hint | None, now: float, usage: Usage | None = None) -> None:
         """The provider took the attempt, and perhaps said what is left or what the input came to."""
@@ -553,7 +488,6 @@ class Lane:
 
     def _probe_accepted(self, entry: Entry) -> None:
         entry.probe = ""
-        self.probes_out -= 1
         proven_s = DAY_S
         for meter, mark in zip(entry.meters, entry.marks, strict=True):
             if meter.shallow:
@@ -561,11 +495,7 @@ class Lane:
                 proven_s = min(proven_s, meter.depth_s)
         if self.part < WHOLE:
             self.select()
-        widest = max(
-            LEAST_WIDEST_PROBE,
-            int(self.rate_at(self.last_start_at) * min(WIDEST_PROBE_S, PROBE_SHARE * proven_s)),
-        )
-        self.probe_width = min(self.probe_width * 2, widest)
+        self.probing.accept(self.rate_at(self.last_start_at), proven_s)
 
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give the permit back and settle the meters, exactly once."""
@@ -614,8 +544,9 @@ class Lane:
             wait_s = self.spec.retry.default_wait_s
         if wait_s is None or (outcome.kind is not Kind.HOLD and wait_s <= LONGEST_HINT_S):
             return None
-        self.hold(now + wait_s + self.spec.retry.hold_margin_s, outcome.message or "the provider said so")
-        return self.held_until
+        until = now + wait_s + self.spec.retry.hold_margin_s
+        self.hold.extend(until, outcome.message or "the provider said so")
+        return self.hold.until
 
     def charged_after(self, entry: Entry) -> list[Costs]:
         """What is in flight here and was sent after this attempt."""
@@ -640,7 +571,7 @@ class Lane:
     def drop_probe(self, entry: Entry) -> None:
         """An attempt ended without telling anything about the depth."""
         if entry.probe == "depth":
-            self.probes_out -= 1
+            self.probing.drop()
         entry.probe = ""
 
     @property
@@ -659,12 +590,12 @@ class Lane:
     @property
     def spent(self) -> bool:
         """Whether neither the source nor the queue has anything for it."""
-        return self.exhausted and not self.queue
+        return self.stock.exhausted and not self.queue
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in flight and nothing will start by itself."""
-        return not self.in_flight and (bool(self.stopped) or self.spent)
+        """Whether nothing is in flight, nothing is on its way here and nothing will start by itself."""
+        return not self.in_flight and not self.stock.fetching and (bool(self.stopped) or self.spent)
 
     def rate_at(self, now: float) -> float:
         """Starts a second, lately."""
@@ -682,27 +613,13 @@ class Lane:
         """The limits in force, for people."""
         return ", ".join(f"{meter.limit:,.0f} {meter.name}" for meter in self.meters if meter.whole is None)
 
-    # -- holds ------------------------------------------------------------------------------------------
+    # -- closing and opening ----------------------------------------------------------------------------
 
-    def hold(self, until: float, reason: str) -> None:
-        """Close the lane until an instant; a shorter hold never opens a longer one."""
-        if until > self.held_until:
-            self.held_until = until
-            self.hold_reason = self.held_for = reason
-
-    @property
-    def hold_is_news(self) -> bool:
-        """Whether people should be told of the hold: it is new, or ends much later than they were told.
-
-        Attempts that were in flight together each tell an end of their own, a little later than the one before.
-        """
-        longer_s = self.held_until - self.announced_until
-        return longer_s > max(SAME_HOLD_S, SAME_HOLD_PART * (self.announced_until - self.closed_at))
-
-    def reopen(self) -> None:
+    def reopen(self, now: float) -> None:
         """Lift hold, stop and breaker."""
-        self.held_until = self.paused_until = self.announced_until = ALWAYS
-        self.hold_reason = self.stopped = ""
+        self.hold.lift(now)
+        self.work_time.free(now)
+        self.stopped = ""
         self.parked = self.broke = False
         self.breaker = Breaker(heard=self.breaker.heard)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from headway.core.estimate import EstimatorRecord
 from headway.core.finder import LEARNED, Finder
-from headway.core.lane import PROBE_PAUSE_S, Lane
+from headway.core.lane import Lane
 from headway.core.model import DIMENSIONS, Costs, Dimension
 from headway.core.queue import ALWAYS
 from headway.core.retry import LONGEST_BELIEVED_S
@@ -67,12 +67,12 @@ class LaneRecord(msgspec.Struct, frozen=True):
 
 def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
     """The lane's record at an instant that is `now` on the engine's clock and `utc` on the wall's."""
-    held = lane.held_until > now
+    held = lane.hold.until > now
     return LaneRecord(
         lane=lane.key,
         recorded_utc=utc,
-        held_until_utc=utc + (lane.held_until - now) if held else None,
-        hold_reason=lane.hold_reason if held else "",
+        held_until_utc=utc + (lane.hold.until - now) if held else None,
+        hold_reason=lane.hold.reason if held else "",
         window=round(lane.window.lasting / lane.part) if lane.window.learned else None,
         meters=tuple(
             MeterRecord(
@@ -83,7 +83,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
                 meter.reported,
                 utc + meter.full_at - now,
                 meter.ceiling_s,
-                meter.shallow and lane.probe_pause_s > PROBE_PAUSE_S,
+                meter.shallow and lane.probing.refused_before,
             )
             for meter in lane.meters
             if meter.name != LEARNED and (meter.probed or meter.reported)
@@ -111,7 +111,7 @@ def _export_finder(finder: Finder | None, part: float, offset_s: float) -> Found
 def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
     """Take up what an earlier life of this lane knew. A hold whose time has come is over."""
     if record.held_until_utc is not None and 0.0 < record.held_until_utc - utc <= LONGEST_BELIEVED_S:
-        lane.hold(now + (record.held_until_utc - utc), record.hold_reason)
+        lane.hold.extend(now + (record.held_until_utc - utc), record.hold_reason)
     if record.window is not None:
         lane.window.resume(record.window)
     lane.breaker.heard = _was_answered(record)

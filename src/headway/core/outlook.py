@@ -67,7 +67,7 @@ def lane_eta_s(lane: Lane, remaining: int, now: float) -> float | None:
     needed_s = max(bounds) if bounds else _at_its_pace(lane, remaining, now)
     if needed_s is None:
         return None
-    return max(0.0, max(lane.held_until, lane.paused_until) - now) + needed_s + (took_s or 0.0)
+    return max(0.0, lane.hold.open_at - now) + needed_s + (took_s or 0.0)
 
 
 def _metered(lane: Lane) -> list[tuple[Meter, float, float]]:

@@ -143,7 +143,10 @@ def _is_hungry(scheduler: Scheduler, lane: Lane, now: float) -> bool:
         return False
     if lane.breaker.open and lane.breaker.failures:
         return False  # One that is open for refusals alone waits for what others leave it.
-    if lane.held_until > now or (lane.queue.peek() is None and (lane.exhausted or lane.started)):
+    stock = lane.stock
+    if lane.hold.until > now or (
+        lane.queue.peek() is None and (stock.exhausted or (lane.started and not stock.fetching))
+    ):
         return False
     return not scheduler.concurrency or len(scheduler.out) < scheduler.concurrency
 
@@ -151,7 +154,7 @@ def _is_hungry(scheduler: Scheduler, lane: Lane, now: float) -> bool:
 def _use(scheduler: Scheduler, lane: Lane, now: float) -> float:
     """How much of its rates the lane uses, of the one that it uses most of; none once it starts no more."""
     used = 0.0
-    if lane.spent or lane.stopped or lane.held_until > now or scheduler.paused or scheduler.mode != "run":
+    if lane.spent or lane.stopped or lane.hold.until > now or scheduler.paused or scheduler.mode != "run":
         return used
     rate, mean = lane.rate_at(now), lane.mean_costs()
     for meter in lane.meters:

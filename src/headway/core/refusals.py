@@ -36,7 +36,7 @@ def of_rate(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
     """The provider said that this attempt came too soon."""
     wait_s = hint.retry_after_s
     if wait_s is not None and wait_s <= LONGEST_HINT_S:
-        lane.paused_until = max(lane.paused_until, now + wait_s - hint.precision_s)
+        lane.hold.pause(now + wait_s - hint.precision_s)
     if hint.growing:
         lane.slow_down(entry, now)
         return
@@ -58,7 +58,7 @@ def _of_known(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
     told = {report.dimension: report.remaining for report in hint.reports}
     for meter in _suspects(lane, entry, hint.dimension):
         if _found_bottom(entry, meter, told.get(meter.dimension), now):
-            lane.probe_after = max(lane.probe_after, now + BOTTOM_PAUSE_S)
+            lane.probing.wait(now + BOTTOM_PAUSE_S)
 
 
 def _paces(meter: Meter) -> bool:
@@ -94,9 +94,7 @@ def _overreached(lane: Lane, entry: Entry, now: float) -> None:
     for meter in entry.meters:
         if meter.shallow:
             _found_bottom(entry, meter, NEVER if meter.reported else None, now)
-    lane.probe_width = 1
-    lane.probe_after = now + lane.probe_pause_s
-    lane.probe_pause_s *= 2.0
+    lane.probing.refuse(now)
 
 
 def _of_unknown(lane: Lane, finder: Finder, entry: Entry, now: float) -> None:

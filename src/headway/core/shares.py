@@ -48,16 +48,17 @@ class Share(msgspec.Struct, frozen=True):
 
 def shares(lane: Lane) -> tuple[Share, ...]:
     """Every limit of a lane that it was measured by, the most used first."""
+    work = lane.work_time
     searching = lane.finder is not None and not lane.finder.found
     found = [
-        _of_meter(meter, lane.had_s(meter), lane.part_s / lane.worked_s if lane.worked_s else 1.0)
+        _of_meter(meter, work.for_meter(meter), work.shared_s / work.total_s if work.total_s else 1.0)
         for meter in lane.meters
         if meter.used_s > 0.0 and meter.whole is None and not (searching and meter.name == LEARNED)
     ]
-    if lane.bounded_s > BINDING * lane.worked_s:
-        size = lane.window_s / lane.bounded_s
-        flight_s = lane.flight_s * lane.bounded_s / lane.worked_s
-        found.append(Share(CONCURRENCY, round(size), _capped(flight_s, lane.window_s)))
+    if work.windowed_s > BINDING * work.total_s:
+        size = work.window_s / work.windowed_s
+        flight_s = lane.flight_s * work.windowed_s / work.total_s
+        found.append(Share(CONCURRENCY, round(size), _capped(flight_s, work.window_s)))
     return tuple(sorted(found, key=lambda share: -share.used))
 
 

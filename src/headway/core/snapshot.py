@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -109,10 +110,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     cap: Share | None = None
 
 
-def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
-    """Look at a scheduler without changing it."""
+def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) -> Snapshot:
+    """Look at a scheduler without changing it. `unfetched`: how many units of a lane are still to be fetched."""
     cap = share_of_cap(scheduler)
-    lanes = tuple(_lane_view(scheduler, lane, now, cap) for lane in scheduler.lanes.values())
+    lanes = tuple(
+        _lane_view(scheduler, lane, now, cap, 0 if lane.stock.exhausted else unfetched(lane.key))
+        for lane in scheduler.lanes.values()
+    )
     etas = [view.eta_s for view in lanes if view.remaining or view.in_flight]
     remaining = sum(view.remaining for view in lanes)
     return Snapshot(
@@ -132,9 +136,9 @@ def snapshot(scheduler: Scheduler, now: float) -> Snapshot:
     )
 
 
-def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None) -> LaneView:
+def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None, unfetched: int) -> LaneView:
     queued, delayed = lane.queue.counts()
-    remaining = queued + delayed + (0 if lane.exhausted else scheduler.source.remaining(lane.key))
+    remaining = queued + delayed + unfetched
     binding, used = _binding(lane, now)
     return LaneView(
         key=lane.key,
@@ -155,9 +159,9 @@ def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None) 
         wait=_wait(scheduler, lane, now),
         eta_s=lane_eta_s(lane, remaining, now),
         shares=shares(lane),
-        held_s=lane.held_s + max(0.0, now - lane.closed_at),
-        holds=lane.holds,
-        held_for=lane.held_for,
+        held_s=lane.hold.held_s(now),
+        holds=lane.hold.count,
+        held_for=lane.hold.last_reason,
         cap=cap,
         reserve=_reserve(lane),
     )
@@ -169,7 +173,7 @@ def _reserve(lane: Lane) -> Reserve | None:
         return None
     limited = not shortage.open_tokens
     tokens = shortage.open_tokens or wanted.max_output_tokens
-    share = min(1.0, shortage.seconds / lane.worked_s) if lane.worked_s > 0.0 else 0.0
+    share = min(1.0, shortage.seconds / lane.work_time.total_s) if lane.work_time.total_s > 0.0 else 0.0
     return Reserve(wanted.cost_usd, tokens, limited, shortage.in_flight, shortage.seconds, share)
 
 
@@ -205,11 +209,13 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait("paused")
     if scheduler.mode != "run":
         return Wait(scheduler.mode)
-    if lane.held_until > now:
-        return Wait(f"hold: {lane.hold_reason}", lane.held_until)
+    if lane.hold.until > now:
+        return Wait(f"hold: {lane.hold.reason}", lane.hold.until)
     entry = lane.queue.peek()
     if entry is None:
         return _wait_of_empty(scheduler, lane)
+    if lane.stock.chooses:
+        return _READING
     if lane.breaker.open:
         if lane.in_flight:
             return Wait(f"breaker: {lane.breaker.said}; its probe")
@@ -220,8 +226,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait(f"concurrency: {lane.window.size} in flight")
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
         return Wait(f"global cap: {scheduler.concurrency} in flight")
-    if lane.paused_until > now:
-        return Wait("retry-after", lane.paused_until)
+    if lane.hold.paused_until > now:
+        return Wait("retry-after", lane.hold.paused_until)
     if scheduler.next_start_at > now:
         return Wait("the delay between starts", scheduler.next_start_at)
     if not all(budget.fits(entry.estimate) for budget in (scheduler.budget, *lane.purses)):
@@ -234,6 +240,9 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
     return None
 
 
+_READING: Final = Wait("units: its next ones are being read")
+
+
 def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
     due_at = lane.queue.next_at()
     if due_at != NEVER:
@@ -241,10 +250,12 @@ def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
             return Wait("crash: a unit whose worker died twice waits to run alone", due_at)
         unreached = lane.breaker.said if not lane.breaker.heard else ""
         return Wait(f"backoff: {unreached or lane.queue.delayed[0][2].why}", due_at)
-    if scheduler.serial_phase and not lane.exhausted:
+    if scheduler.serial_phase and not lane.stock.exhausted:
         return Wait("serial units first")
-    if not lane.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
+    if not lane.stock.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
         return Wait(f"global cap: {scheduler.concurrency} in flight")
+    if lane.stock.fetching:
+        return _READING
     if scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries()):
         return Wait("other units")
     return None

@@ -1,4 +1,9 @@
-"""Where the scheduler gets its units: one cursor a lane, so that no lane's rows stand in front of another's."""
+"""Units that are in memory, and how they answer what the scheduler fetches.
+
+One cursor a lane, so that no lane's rows stand in front of another's. The scheduler itself knows no source: it asks with
+a command and receives an event. Who has the units in memory answers at once: `answer` is the answer to one fetch, and a
+`Feeder` is a scheduler whose fetches are all answered so.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,14 @@ from collections.abc import Iterable, Sequence
 from heapq import merge
 from typing import Protocol
 
+from headway.core.commands import AnyFetch, Command, Fetch, FetchRest, FetchSerial, Wake
+from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.model import Unit
+from headway.core.scheduler import Scheduler
 
 
 class Source(Protocol):
-    """The contract of whatever holds the units that have not been handed out yet."""
+    """The contract of what holds the units that have not been handed out yet."""
 
     def take(self, lane: str, n: int) -> Sequence[Unit]:
         """Up to `n` further units of a lane, by priority, then index. Fewer than `n`: there are no more for now.
@@ -23,7 +31,7 @@ class Source(Protocol):
         """Up to `n` further units of the serial phase, any lane, by index."""
 
     def drain(self, n: int) -> Sequence[Unit]:
-        """Up to `n` of the units that nobody has taken, any lane, by index: they will not be run."""
+        """Up to `n` of the units that have not been taken, any lane, by index: they will not be run."""
 
     def remaining(self, lane: str) -> int:
         """How many `take` would still give."""
@@ -42,7 +50,7 @@ class ListSource:
                 self._lanes[key] = deque(sorted(queue, key=lambda unit: (-unit.priority, unit.index)))
 
     def add(self, unit: Unit) -> None:
-        """Append one; the scheduler wants a `MoreWork` event for it."""
+        """Append one; a scheduler that has fetched all of its lane wants a `MoreWork` event for it."""
         self._lanes.setdefault(unit.lane, deque()).append(unit)
 
     def take(self, lane: str, n: int) -> Sequence[Unit]:
@@ -61,6 +69,38 @@ class ListSource:
 
     def remaining(self, lane: str) -> int:
         return len(self._lanes.get(lane, ())) + sum(unit.lane == lane for unit in self._serial)
+
+
+def answer(source: Source, fetch: AnyFetch) -> Event:
+    """The event that answers a fetch."""
+    if isinstance(fetch, Fetch):
+        units = source.take(fetch.lane, fetch.n)
+        return Units(fetch.lane, units, more=len(units) == fetch.n)
+    if isinstance(fetch, FetchSerial):
+        return SerialUnits(source.take_serial(fetch.n))
+    return RestUnits(source.drain(fetch.n))
+
+
+class Feeder:
+    """A scheduler over units in memory: `handle` answers every fetch before it returns."""
+
+    def __init__(self, scheduler: Scheduler, source: Source) -> None:
+        self.scheduler = scheduler
+        self.source = source
+
+    def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
+        """As the scheduler's, without fetches."""
+        told = self.scheduler.handle(happened, now)
+        decided: list[Command] = []
+        while fetches := [command for command in told if isinstance(command, FETCHES)]:
+            decided += [command for command in told if not isinstance(command, NOT_KEPT)]
+            told = self.scheduler.handle([answer(self.source, fetch) for fetch in fetches], now)
+        return decided + told
+
+
+FETCHES = (Fetch, FetchSerial, FetchRest)
+#: Each wake-up replaces the ones before it.
+NOT_KEPT = (*FETCHES, Wake)
 
 
 def _index(unit: Unit) -> int:

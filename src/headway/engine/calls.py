@@ -18,7 +18,7 @@ from headway.core.lane import Lane
 from headway.core.model import Costs, Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import Snapshot, snapshot
-from headway.core.source import ListSource
+from headway.core.source import ListSource, answer
 from headway.core.status import Status
 from headway.core.verdict import GIVE_UP
 from headway.engine.turns import Turns
@@ -114,8 +114,9 @@ class Calls(Turns):
         self._source = ListSource(())
         settings = msgspec.structs.replace(settings or Settings(), input_open=True)
         self._capped = settings.max_cost_usd > 0
-        self._scheduler = Scheduler((), self._source, settings, self._loop.time())
+        self._scheduler = Scheduler((), settings, self._loop.time())
         self._flights: dict[int, Flight] = {}
+        #: Lanes that calls were submitted to since the last turn.
         self._fed: set[str] = set()
         self._stopped: dict[str, _Stop] = {}
         self._next = 0
@@ -131,7 +132,7 @@ class Calls(Turns):
     @property
     def lanes(self) -> Snapshot:
         """What every lane does and waits for."""
-        return snapshot(self._scheduler, self._loop.time())
+        return snapshot(self._scheduler, self._loop.time(), self._source.remaining)
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -161,13 +162,15 @@ class Calls(Turns):
             self._loop.call_soon(self._end_stopped, flight)
             return flight
         self._source.add(made)
-        if lane not in self._fed:
-            self._fed.add(lane)
-            self.tell(events.MoreWork(lane))
+        self._fed.add(lane)
+        self.tell()
         return flight
 
     def _open(self, lane: str) -> None:
-        self._scheduler.handle([events.OpenLane(self._spec_of(lane))], self._loop.time())
+        """What the scheduler decides on this occasion waits for the turn: the caller must not be called back from here."""
+        opened = events.OpenLane(self._spec_of(lane))
+        self._decided += self._scheduler.handle([opened], self._loop.time())
+        self.tell()
         if self.opened is not None:
             self.opened(self._scheduler.lanes[lane])
 
@@ -222,8 +225,20 @@ class Calls(Turns):
     def _over(self) -> bool:
         return self._closed
 
+    def _turn(self) -> None:
+        self._events += self._new_units()
+        super()._turn()
+
+    def _new_units(self) -> list[events.Event]:
+        """What was submitted since the last turn, for lanes that have fetched all there was; the others will fetch it."""
+        fed, self._fed = self._fed, set()
+        dry = [lane for lane in map(self._scheduler.lanes.__getitem__, fed) if lane.stock.exhausted]
+        return [answer(self._source, commands.Fetch(lane.key, lane.stock.batch)) for lane in dry]
+
+    def _fetch(self, command: commands.AnyFetch) -> None:
+        self._answers.append(answer(self._source, command))
+
     def _after_turn(self) -> None:
-        self._fed.clear()
         if self._capped and self._flights and not self._scheduler.out and self._out_of_money():
             self._capped = False
             self.tell(events.InputClosed())

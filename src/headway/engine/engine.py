@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -32,6 +32,7 @@ from headway.engine.identity import CacheUse
 from headway.engine.intents import Intents
 from headway.engine.observer import Observer, View
 from headway.engine.plan import Plan, PriceList
+from headway.engine.reader import Reader
 from headway.engine.recording import (
     AHEAD_S,
     LEARN_S,
@@ -43,7 +44,7 @@ from headway.engine.recording import (
 )
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.sharing import Sharing
-from headway.engine.source import StoreSource, at_the_most, family_name, route_of
+from headway.engine.source import Fetched, StoreSource, at_the_most, family_name, route_of
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request, unsent
 from headway.providers.messages import said
@@ -69,7 +70,7 @@ class Engine(Turns):
         self._plan = plan
         self._observers: Sequence[Observer] = list(observers)
         self._flights: dict[int, Flight] = {}
-        #: Those of them that may go as soon as their intent is on the disk.
+        #: Those of them that may go as soon as their intent is on the disk and their request is read.
         self._waiting: dict[int, Flight] = {}
         self._desks: dict[str, Desk] = {}
         self._repairs = Repairs()
@@ -79,6 +80,9 @@ class Engine(Turns):
         self._look: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._stops = Stops()
+        #: Whether the store is being asked what others want, and the commands that were carried out.
+        self._polling = False
+        self._carried_out: set[int] = set()
         self._interruptions = 0
         self._cancelled = False
         self._failure: Exception | None = None
@@ -120,23 +124,24 @@ class Engine(Turns):
             leaders=plan.cache is not None,
         )  # fmt: skip
         self._repairs.restore(store, job.id, self._source)
-        self._scheduler = Scheduler(
-            [lane.spec for lane in plan.lanes.values()], self._source, self._settings(now), now
-        )
+        self._scheduler = Scheduler([lane.spec for lane in plan.lanes.values()], self._settings(now), now)
         # The cap is the job's, not the run's.
         self._scheduler.budget.spent_usd = self._totals.cost_usd + self._totals.unsure_usd
         self._restore(unknown, now, utc)
         self._writer = Writer(
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
-        self._intents = Intents(job.id, store, self._writer, self._desks, self._repairs)
+        self._reader = Reader(self._open_store, self._from_thread, self._broke)
+        self._intents = Intents(
+            job.id, self._reader, self._writer, self._desks, self._repairs, self._send_ready
+        )
         announced = self._new_batch()
         unknown = self._count_unknown(unknown, announced)
         self._sharing.announce(announced, self._scheduler, now, utc)
         store.commit(announced)
         self._totals = store.job(job.name) or job
         self._inform(lambda observer: observer.began(self._totals, unknown))
-        for share in self._share():
+        for share in self._share(self._sharing.claims(store, utc)):
             self._scheduler.lanes[share.lane].share(share.grant, now)
         for text in plan.remarks:
             self._say("cost", text)
@@ -149,7 +154,7 @@ class Engine(Turns):
             say=lambda text: self._from_thread(partial(self._say, "cache", text)),
         )  # fmt: skip
         await asyncio.to_thread(lookup.run, self._open_store)
-        self._source.count()
+        self._source.count(self._store)
 
     def _served(self, indexes: list[int]) -> None:
         """These units have their answers from the cache, and that is committed."""
@@ -223,6 +228,7 @@ class Engine(Turns):
     async def _work(self) -> State:
         """The loop proper: from the first turn to the last commit."""
         self._writer.start()
+        self._reader.start()
         if self._plan.later_prices is not None:
             self._pricing = self._loop.create_task(self._look_up_prices(self._plan.later_prices))
         tickers = [
@@ -241,6 +247,7 @@ class Engine(Turns):
                 await asyncio.wait([pricing])
             if not self._done.cancelled() and self._done.exception() is None:
                 self._learn()
+            await asyncio.to_thread(self._reader.close)
             await asyncio.to_thread(self._writer.close)
         await asyncio.sleep(0)  # The last commits' callbacks.
         if self._failure is not None:
@@ -309,12 +316,19 @@ class Engine(Turns):
         self._intents.durable(batch.intents)
         if self._done.done():
             return  # Too late: what waited for its intent stays pending, or unknown where the run broke off.
-        for index in batch.intents:
-            flight = self._waiting.pop(index, None)
-            if flight is not None:
-                self._send(flight, self._intents.request(index, flight.lane))
+        self._send_ready(batch.intents)
         if self._writer.batch:
             self._commit()
+
+    def _send_ready(self, indexes: Iterable[int]) -> None:
+        """Send those of the units that wait for nothing any more: the intent is durable, and the request is read."""
+        if self._done.done():
+            return
+        for index in indexes:
+            flight = self._waiting.get(index)
+            if flight is not None and (request := self._intents.ready(index, flight.lane)) is not None:
+                del self._waiting[index]
+                self._send(flight, request)
 
     def _broke(self, error: Exception) -> None:
         """The records cannot be kept: nothing more may be sent."""
@@ -389,7 +403,7 @@ class Engine(Turns):
             flight.task.cancel()
             return
         self._waiting.pop(index, None)
-        self._intents.release(index)
+        self._intents.release(index, flight.lane)
         self.tell(events.Cancelled(index, sent=False))
 
     def _requeue(self, command: commands.Requeue) -> None:
@@ -444,6 +458,16 @@ class Engine(Turns):
             self._learn()  # A hold must outlive the process, however soon that ends; and `headway lanes` is asked now.
         self._inform(lambda observer: observer.noted(event))
 
+    def _fetch(self, command: commands.AnyFetch) -> None:
+        if isinstance(command, commands.FetchSerial) and not self._source.has_serial:
+            self._answers.append(events.SerialUnits(()))
+            return
+        self._reader.read(partial(self._source.fetch, command), self._fetched)
+
+    def _fetched(self, fetched: Fetched) -> None:
+        self._source.unfetched = fetched.unfetched
+        self.tell(fetched.event)
+
     def _set_wake(self, command: commands.Wake) -> None:
         super()._set_wake(command)
         if self._look is not None:
@@ -469,18 +493,32 @@ class Engine(Turns):
         self.tell(events.Abort("drain" if self._interruptions == 1 else "cancel"))
 
     def _listen(self) -> None:
-        """Carry out what other terminals ask for."""
-        for asked in self._store.asked(self._plan.job.id):
-            self._obey(asked)
-            self._writer.batch.done_commands.append((asked.id, time.time()))
-        self.tell(*self._share())
+        """See what other terminals and other jobs want, one look at a time."""
+        if not self._polling:
+            self._polling = True
+            self._reader.read(self._poll, self._polled)
+
+    def _poll(self, store: Store) -> tuple[list[records.Asked], list[records.Claimed]]:
+        """In the reader's thread."""
+        return store.asked(self._plan.job.id), self._sharing.claims(store, time.time())
+
+    def _polled(self, polled: tuple[list[records.Asked], list[records.Claimed]]) -> None:
+        """Carry out what other terminals ask for. A command stays open in the store until its batch is committed."""
+        self._polling = False
+        if self._done.done():
+            return
+        requests, claims = polled
+        for asked in requests:
+            if asked.id not in self._carried_out:
+                self._carried_out.add(asked.id)
+                self._obey(asked)
+                self._writer.batch.done_commands.append((asked.id, time.time()))
+        self.tell(*self._share(claims))
         self._commit()
 
-    def _share(self) -> list[events.Share]:
+    def _share(self, claims: list[records.Claimed]) -> list[events.Share]:
         """What is new of what other jobs leave of the lanes that they work on, too."""
-        news, told = self._sharing.look(
-            self._store, self._writer.batch, self._scheduler, self._now(), time.time()
-        )
+        news, told = self._sharing.look(claims, self._writer.batch, self._scheduler, self._now(), time.time())
         for event in told:
             self._note(event)
         return news
@@ -532,7 +570,7 @@ class Engine(Turns):
     def _learn(self) -> None:
         """Write down what lanes know and how they look."""
         now, utc = self._now(), time.time()
-        views = {view.key: view for view in snapshot(self._scheduler, now).lanes}
+        views = {view.key: view for view in snapshot(self._scheduler, now, self._source.remaining).lanes}
         for key, desk in self._desks.items():
             lane = self._scheduler.lanes[key]
             self._writer.batch.lanes[desk.id] = lane_row(lane, desk.record, views[key], now, utc)
@@ -554,7 +592,7 @@ class Engine(Turns):
         now, job = self._now(), self._totals
         return View(
             job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.known_usd,
-            now - self._began_at, time.time(), job.started_utc or time.time(), snapshot(self._scheduler, now),
+            now - self._began_at, time.time(), job.started_utc or time.time(), snapshot(self._scheduler, now, self._source.remaining),
             {key: desk.name for key, desk in self._desks.items()}, time.time() - now, self._scheduler.paused,
         )  # fmt: skip
 

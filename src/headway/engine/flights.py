@@ -44,7 +44,8 @@ class Desk:
         self.record = known.record
         self.name = plan.name
         self.send = plan.adapter.send
-        self.ahead: dict[int, Request] = {}
+        #: Units whose intent is recorded ahead, with what each sends; None: that is being read.
+        self.ahead: dict[int, Request | None] = {}
 
 
 class Flight:

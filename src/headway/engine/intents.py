@@ -1,21 +1,23 @@
 """The intent to send, on record before anything is sent.
 
 So that no fsync stands between a permit and its socket, intents are recorded ahead: of every lane as many of the next
-units as its pace will start within a quarter of a second. Their requests are read with them, and wait here. After a crash
-those count as perhaps sent, too.
+units as its pace will start within a quarter of a second. Their requests are read meanwhile, by the reader's thread, and
+wait here. A unit is sent once both are done. After a crash what was recorded counts as perhaps sent.
 
 Nothing here commits or sends: the engine hands batches over, and tells what has become durable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from heapq import nsmallest
 from typing import Final
 
 from headway.core.scheduler import Scheduler
 from headway.core.status import Status
 from headway.engine.flights import Desk
+from headway.engine.reader import Reader
 from headway.engine.recording import due_soon
 from headway.engine.repairs import Repairs
 from headway.providers.base import Request
@@ -25,36 +27,37 @@ from headway.stores.writer import Writer
 #: Intents are recorded ahead for at the most so many units of a lane.
 MOST_AHEAD: Final = 512
 
+#: (index, path, body)
+_Row = tuple[int, str, bytes]
+
 
 class Intents:
     """Of one run: on record, on their way there, called off."""
 
     def __init__(
-        self, job: int, store: Store, writer: Writer, desks: Mapping[str, Desk], repairs: Repairs
+        self,
+        job: int,
+        reader: Reader,
+        writer: Writer,
+        desks: Mapping[str, Desk],
+        repairs: Repairs,
+        arrived: Callable[[Iterable[int]], None],
     ) -> None:
-        self._job, self._store, self._writer = job, store, writer
-        self._desks, self._repairs = desks, repairs
+        """`arrived` is called when requests have been read: units that wait for theirs may be ready."""
+        self._job, self._reader, self._writer = job, reader, writer
+        self._desks, self._repairs, self._arrived = desks, repairs, arrived
         #: Units whose intent is on its way to the disk.
         self._underway: set[int] = set()
 
     def ready(self, index: int, desk: Desk) -> Request | None:
-        """What a unit may send at once; None: its intent is only now being recorded, and it must wait for that."""
-        request = desk.ahead.pop(index, None)
-        if index not in self._underway:
-            if request is not None:
-                return request
-            self._intend(index, desk)
-        elif request is not None:
-            desk.ahead[index] = request
-        return None
-
-    def request(self, index: int, desk: Desk) -> Request:
-        """What a unit sends that has waited for its intent."""
-        return (
-            desk.ahead.pop(index, None)
-            or self._repairs.requests.get(index)
-            or Request(*self._store.request(self._job, index))
-        )
+        """What a unit may send now; None: its intent is not on record yet or its request not read, and it must wait."""
+        if index not in desk.ahead:
+            self._prepare([index], desk)
+        request = desk.ahead[index]
+        if request is None or index in self._underway:
+            return None
+        del desk.ahead[index]
+        return request
 
     def durable(self, indexes: Iterable[int]) -> None:
         """The intents of these units are committed."""
@@ -67,9 +70,6 @@ class Intents:
         for key, lane in scheduler.lanes.items():
             desk = self._desks[key]
             wanted = min(MOST_AHEAD, due_soon(lane, now)) if lane.queue.ready else 0
-            if wanted > lane.low:
-                # A fast lane needs as many to choose from, or the store is asked for a handful in every turn.
-                lane.low, lane.batch = wanted, max(lane.batch, wanted)
             if 2 * len(desk.ahead) >= wanted:
                 continue
             entries = (item[3] for item in nsmallest(wanted, lane.queue.ready))
@@ -78,9 +78,7 @@ class Intents:
                 for entry in entries
                 if entry.unit.index not in desk.ahead and entry.status is Status.PENDING
             ]
-            for index, path, body in self._store.requests(self._job, indexes):
-                desk.ahead[index] = self._repairs.requests.get(index) or Request(path, body)
-                self._intend(index, desk)
+            self._prepare(indexes, desk)
 
     def call_off(self, waiting: Container[int], desks: Iterable[Desk] | None = None) -> None:
         """Nothing will start for a while (in these lanes, or in all): what was recorded ahead is pending again, and a crash
@@ -88,12 +86,11 @@ class Intents:
         """
         for desk in self._desks.values() if desks is None else desks:
             for index in [index for index in desk.ahead if index not in waiting]:
-                del desk.ahead[index]
-                self.release(index)
+                self.release(index, desk)
 
-    def release(self, index: int) -> None:
+    def release(self, index: int, desk: Desk) -> None:
         """A unit is not sent after all."""
-        self._underway.discard(index)
+        self.forget(index, desk)
         self._writer.batch.release(index)
 
     def forget(self, index: int, desk: Desk) -> None:
@@ -101,6 +98,22 @@ class Intents:
         desk.ahead.pop(index, None)
         self._underway.discard(index)
 
-    def _intend(self, index: int, desk: Desk) -> None:
-        self._underway.add(index)
-        self._writer.batch.intend(index, desk.id)
+    def _prepare(self, indexes: list[int], desk: Desk) -> None:
+        """Record the intents, and read the requests that are not known."""
+        for index in indexes:
+            desk.ahead[index] = self._repairs.requests.get(index)
+            self._underway.add(index)
+            self._writer.batch.intend(index, desk.id)
+        unread = [index for index in indexes if desk.ahead[index] is None]
+        if unread:
+            self._reader.read(partial(_requests, self._job, unread), partial(self._read, desk))
+
+    def _read(self, desk: Desk, rows: list[_Row]) -> None:
+        for index, path, body in rows:
+            if index in desk.ahead:  # It may have been called off meanwhile.
+                desk.ahead[index] = Request(path, body)
+        self._arrived(row[0] for row in rows)
+
+
+def _requests(job: int, indexes: list[int], store: Store) -> list[_Row]:
+    return store.requests(job, indexes)

@@ -127,7 +127,7 @@ def lane_row(
 ) -> tuple[bytes, bytes, float]:
     """What a lane has learned, how it looks, and when that was. `known` is what was on record before."""
     record = known
-    if record is None or lane.seq or lane.held_until > now:
+    if record is None or lane.seq or lane.hold.until > now:
         # Where nothing was sent nothing was learned, and what is on record is better.
         record = msgspec.json.encode(export_lane(lane, now, utc))
     return record, msgspec.json.encode(_with_utc(view, utc - now)), utc
@@ -144,7 +144,7 @@ def _with_utc(view: LaneView, offset_s: float) -> LaneView:
 def due_soon(lane: Lane, now: float) -> int:
     """How many units of a lane may start within the time that intents are recorded ahead for: by its present pace, and
     one at least where it is open."""
-    if lane.stopped or max(lane.held_until, lane.paused_until) > now + AHEAD_S:
+    if lane.stopped or lane.hold.open_at > now + AHEAD_S:
         return 0
     if lane.wake_at > now + AHEAD_S and lane.in_flight < lane.window.size:
         return 0

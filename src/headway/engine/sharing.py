@@ -41,12 +41,16 @@ class Sharing:
         self._claimed: dict[str, tuple[Claim, float]] = {}
         self._company: dict[str, tuple[str, ...]] = dict.fromkeys(desks, ())
 
+    def claims(self, store: Store, utc: float) -> list[Claimed]:
+        """What other jobs want of lanes now. May be called from another thread."""
+        return store.claims(self._job, utc - STALE_S, utc + STALE_S)
+
     def look(
-        self, store: Store, batch: Batch, scheduler: Scheduler, now: float, utc: float
+        self, claims_of_others: list[Claimed], batch: Batch, scheduler: Scheduler, now: float, utc: float
     ) -> tuple[list[Share], list[Event]]:
         """Renew what is claimed here, and see what the others leave: what is new of that, and of who they are."""
         theirs: dict[int, list[Claimed]] = {}
-        for claimed in store.claims(self._job, utc - STALE_S, utc + STALE_S):
+        for claimed in claims_of_others:
             theirs.setdefault(claimed.lane, []).append(claimed)
         news: list[Share] = []
         told: list[Event] = []

@@ -1,4 +1,8 @@
-"""A job's waiting units out of the store: one cursor for each route and priority, merged by lane."""
+"""A job's waiting units out of the store: one cursor for each route and priority, merged by lane.
+
+Cursors only move forward, so no unit is read twice: also not one whose change of state is in a batch that is not
+committed yet.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,13 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
+from headway.core.commands import AnyFetch, Fetch, FetchSerial
 from headway.core.estimate import FIRST_RATIO
+from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.model import Estimate, Price, Unit
-from headway.core.source import Source
 from headway.engine.plan import Route
 from headway.stores.base import Store
 from headway.stores.cache import Cache
@@ -25,16 +31,16 @@ FEWEST_CHARS: Final = 2.0
 class _Cursor:
     """Reads one route's units of one priority, in index order, a page at a time."""
 
-    def __init__(self, store: Store | Cache, job: int, route: int, priority: int) -> None:
-        self._store, self._job, self._route, self.priority = store, job, route, priority
+    def __init__(self, job: int, route: int, priority: int) -> None:
+        self._job, self._route, self.priority = job, route, priority
         self._after = -1
         self._page: list[Pending] = []
         self._dry = False
 
-    def peek(self, n: int) -> Sequence[Pending]:
+    def peek(self, store: Store | Cache, n: int) -> Sequence[Pending]:
         """The next units, at least `n` of them if there are as many."""
         while len(self._page) < n and not self._dry:
-            rows = self._store.next_of_route(self._job, self._route, self.priority, self._after, n)
+            rows = store.next_of_route(self._job, self._route, self.priority, self._after, n)
             self._dry = len(rows) < n
             if rows:
                 self._after = rows[-1].index
@@ -45,9 +51,20 @@ class _Cursor:
         """The first `n` are taken."""
         del self._page[:n]
 
+    def drop_to(self, index: int) -> None:
+        """Those up to this index are taken."""
+        self.drop(sum(row.index <= index for row in self._page))
 
-class StoreSource(Source):
-    """The scheduler's source for a run. It reads through the store of the engine's own thread."""
+
+class Fetched(msgspec.Struct, frozen=True):
+    """The answer to a fetch, and how many units of each lane are still to be fetched after it."""
+
+    event: Event
+    unfetched: dict[str, int]
+
+
+class StoreSource:
+    """A run's units. `fetch` belongs to the thread that reads the store; everything else to the engine's own."""
 
     def __init__(
         self,
@@ -61,8 +78,7 @@ class StoreSource(Source):
         leaders: bool = False,
     ) -> None:
         """`leaders` leaves out units that follow others which ask the same."""
-        #: Whose cursors are read.
-        self._store: Store | Cache = store.cache if leaders else store
+        self._leaders = leaders
         self._job, self._routes = job, routes
         self._serial, self._has_serial, self._only = serial, has_serial or serial, only
         self._serial_after = -1
@@ -71,69 +87,93 @@ class StoreSource(Source):
         #: Tries that a unit had in earlier runs, for those that had any.
         self.tries: dict[int, int] = {}
         self._left: dict[str, int] = dict.fromkeys((route.lane for route in routes.values()), 0)
+        #: How many units of a lane are to be fetched, by what was delivered so far.
+        self.unfetched = self._left
         self._cursors: dict[str, list[_Cursor]] = {lane: [] for lane in self._left}
         for route in store.routes(job):
             for priority in route.priorities:
-                self._cursors[routes[route.id].lane].append(_Cursor(self._store, job, route.id, priority))
-        self.count()
+                self._cursors[routes[route.id].lane].append(_Cursor(job, route.id, priority))
+        self.count(store)
 
-    def count(self) -> None:
-        """See how many wait: before any is taken, and again where others have changed that meanwhile."""
+    @property
+    def has_serial(self) -> bool:
+        """Whether any unit is to run in the serial phase."""
+        return self._has_serial
+
+    def count(self, store: Store) -> None:
+        """See how many wait: before any is fetched, and again where others have changed that meanwhile."""
         self._left = dict.fromkeys(self._left, 0)
-        for route_id, count in self._store.pending(self._job).items():
+        for route_id, count in self._of(store).pending(self._job).items():
             self._left[self._routes[route_id].lane] += count
+        self.unfetched = dict(self._left)
+
+    def _of(self, store: Store) -> Store | Cache:
+        """Whose cursors are read."""
+        return store.cache if self._leaders else store
 
     def know(self, prices: Mapping[int, Price]) -> None:
         """Prices that have become known: what is read from now on is estimated by them."""
         known = {number: Route(self._routes[number].lane, price) for number, price in prices.items()}
         self._routes = {**self._routes, **known}
 
-    def take(self, lane: str, n: int) -> Sequence[Unit]:
-        if self._serial:
-            return ()
+    def remaining(self, lane: str) -> int:
+        """How many units of a lane are still to be fetched."""
+        return max(0, self.unfetched.get(lane, 0))
+
+    def fetch(self, command: AnyFetch, store: Store) -> Fetched:
+        """Read what a command asks for."""
+        reading = self._of(store)
+        event: Event
+        if isinstance(command, Fetch):
+            units = [] if self._serial else self._take(reading, command.lane, command.n)
+            event = Units(command.lane, units, more=len(units) == command.n)
+        elif isinstance(command, FetchSerial):
+            event = SerialUnits(self._take_serial(reading, command.n))
+        else:
+            event = RestUnits(self._drain(reading, command.n))
+        return Fetched(event, dict(self._left))
+
+    def _take(self, store: Store | Cache, lane: str, n: int) -> list[Unit]:
         units: list[Unit] = []
         while len(units) < n:
-            rows = self._next(lane, n - len(units))
+            rows = self._next(store, lane, n - len(units))
             if not rows:
                 break
             units += [self._unit(row) for row in rows if self._wanted(row)]
         return units
 
-    def _next(self, lane: str, n: int) -> list[Pending]:
+    def _next(self, store: Store | Cache, lane: str, n: int) -> list[Pending]:
         """The next rows of a lane, wanted or not: all of the highest priority first."""
         cursors = self._cursors.get(lane, [])
         for priority in sorted({cursor.priority for cursor in cursors}, reverse=True):
-            rows = _merged([cursor for cursor in cursors if cursor.priority == priority], n)
+            rows = _merged(store, [cursor for cursor in cursors if cursor.priority == priority], n)
             if rows:
                 self._left[lane] -= len(rows)
                 return rows
         return []
 
-    def take_serial(self, n: int) -> Sequence[Unit]:
+    def _take_serial(self, store: Store | Cache, n: int) -> list[Unit]:
         if not self._has_serial:
-            return ()
-        rows = self._store.next_serial(self._job, self._serial_after, n, every=self._serial)
+            return []
+        rows = store.next_serial(self._job, self._serial_after, n, every=self._serial)
         if rows:
             self._serial_after = rows[-1].index
         for row in rows:
             self._left[self._routes[row.route].lane] -= 1
         wanted = [self._unit(row) for row in rows if self._wanted(row)]
-        return wanted if wanted or not rows else self.take_serial(n)
+        return wanted if wanted or not rows else self._take_serial(store, n)
 
-    def drain(self, n: int) -> Sequence[Unit]:
+    def _drain(self, store: Store | Cache, n: int) -> list[Unit]:
         """What no cursor has come to yet."""
-        if serial := self.take_serial(n):
+        if serial := self._take_serial(store, n):
             return serial
         cursors = [] if self._serial else [cursor for lane in self._cursors.values() for cursor in lane]
-        while rows := _merged(cursors, n):
+        while rows := _merged(store, cursors, n):
             units = [self._unit(row) for row in rows if self._wanted(row)]
             if units:
                 return units
         self._left = dict.fromkeys(self._left, 0)
-        return ()
-
-    def remaining(self, lane: str) -> int:
-        return max(0, self._left.get(lane, 0))
+        return []
 
     def _wanted(self, row: Pending) -> bool:
         return self._only is None or row.index in self._only
@@ -187,15 +227,15 @@ def roughly_the_most(price: Price, estimate: Estimate) -> float:
     return price.most(input_tokens, estimate.max_output_tokens)
 
 
-def _merged(cursors: list[_Cursor], n: int) -> list[Pending]:
+def _merged(store: Store | Cache, cursors: list[_Cursor], n: int) -> list[Pending]:
     """The next `n` rows of several cursors, by index, taken."""
     if len(cursors) == 1:
-        rows = list(cursors[0].peek(n)[:n])
+        rows = list(cursors[0].peek(store, n)[:n])
         cursors[0].drop(len(rows))
         return rows
-    rows = list(islice(merge(*(cursor.peek(n) for cursor in cursors), key=_index), n))
-    for cursor in cursors:
-        cursor.drop(sum(row.index <= rows[-1].index for row in cursor.peek(0)) if rows else 0)
+    rows = list(islice(merge(*(cursor.peek(store, n) for cursor in cursors), key=_index), n))
+    for cursor in cursors if rows else []:
+        cursor.drop_to(rows[-1].index)
     return rows
 
 

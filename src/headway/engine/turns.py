@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from headway.core import commands
@@ -27,6 +27,10 @@ class Turns(ABC):
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        #: What was decided outside a turn, and is acted on in the next one.
+        self._decided: list[commands.Command] = []
+        #: Answers that are there at once: they belong to the same turn.
+        self._answers: list[Event] = []
         self._turn_due = False
         self._wake: asyncio.TimerHandle | None = None
         self._act: dict[type, Callable[[Any], None]] = {
@@ -35,6 +39,9 @@ class Turns(ABC):
             commands.Finish: self._finish,
             commands.CancelAttempt: self._cancel,
             commands.Notice: self._notice,
+            commands.Fetch: self._fetch,
+            commands.FetchSerial: self._fetch,
+            commands.FetchRest: self._fetch,
             commands.Wake: self._set_wake,
             commands.Done: self._done_all,
         }
@@ -53,12 +60,19 @@ class Turns(ABC):
             return
         happened, self._events = self._events, []
         try:
-            act = self._act
-            for command in self._scheduler.handle(happened, self._loop.time()):
-                act[type(command)](command)
+            self._handle(happened)
+            while self._answers:
+                happened, self._answers = self._answers, []
+                self._handle(happened)
             self._after_turn()
         except Exception as error:
             self._broke(error)
+
+    def _handle(self, happened: Sequence[Event]) -> None:
+        act = self._act
+        decided, self._decided = self._decided, []
+        for command in (*decided, *self._scheduler.handle(happened, self._loop.time())):
+            act[type(command)](command)
 
     def _set_wake(self, command: commands.Wake) -> None:
         if self._wake is not None:
@@ -97,6 +111,10 @@ class Turns(ABC):
     @abstractmethod
     def _notice(self, command: commands.Notice) -> None:
         """Something about a lane that a person wants to know."""
+
+    @abstractmethod
+    def _fetch(self, command: commands.AnyFetch) -> None:
+        """Bring units."""
 
     @abstractmethod
     def _done_all(self, command: commands.Done) -> None:

@@ -236,9 +236,9 @@ def _bounds(
         bounds["--concurrency"] = max(work.longest_s, work.took_s / way.concurrency)
     if way.serial:
         bounds["one at a time"] = max(work.took_s, (requests - 1) * way.delay_s + work.shortest_s)
-    if lane.held_until > 0.0:
-        hold = f"a hold ({lane.hold_reason})" if lane.hold_reason else "a hold"
-        bounds[hold] = lane.held_until + max(bounds[LATENCY], work.shortest_s)
+    if lane.hold.until > 0.0:
+        hold = f"a hold ({lane.hold.reason})" if lane.hold.reason else "a hold"
+        bounds[hold] = lane.hold.until + max(bounds[LATENCY], work.shortest_s)
     return bounds
 
 

@@ -17,7 +17,7 @@ from headway.batch.survey import Load, Sampled
 from headway.core.memory import import_lane, rebuild_levels
 from headway.core.model import Limits, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.source import ListSource
+from headway.core.source import Feeder, ListSource
 from headway.engine.plan import Route
 from headway.engine.source import unit_of
 from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimpsed
@@ -87,14 +87,14 @@ def try_out(
     truths = [_truth(one) for one in tried]
     source = ListSource([] if way.serial else [unit for unit, one in zip(units, tried, strict=True) if not one.row.serial],
                         serial=[unit for unit, one in zip(units, tried, strict=True) if way.serial or one.row.serial])  # fmt: skip
-    scheduler = _scheduler(lanes, source, way, mind, utc)
-    fresh = _scheduler(lanes, ListSource([]), way, mind, utc)
+    scheduler = _scheduler(lanes, way, mind, utc)
+    fresh = _scheduler(lanes, way, mind, utc)
     accounts = {key: account_of(lane, lanes[key], mind, 0.0) for key, lane in fresh.lanes.items()}
     scenario = Scenario({key: SimLane(Work(1), provider) for key, (provider, _) in accounts.items()})
     world = World(scenario, Workload(units, truths), seed=1)
     for key, (_, buckets) in accounts.items():
         furnish(world.providers[key], buckets)
-    world.run(scheduler, LONGEST_S)
+    world.run(Feeder(scheduler, source), LONGEST_S)
     return Trial(fresh, tried, world.logs)
 
 
@@ -137,10 +137,10 @@ def _truth(one: Tried) -> Truth:
     return Truth(usage, float(most), NETWORK_S, NETWORK_S, service_s, service_s)
 
 
-def _scheduler(lanes: dict[str, Known], source: ListSource, way: Way, mind: str, utc: float) -> Scheduler:
+def _scheduler(lanes: dict[str, Known], way: Way, mind: str, utc: float) -> Scheduler:
     """The scheduler as the engine would have it at this moment."""
     settings = Settings(concurrency=way.concurrency, delay_s=way.delay_s)
-    scheduler = Scheduler([known.spec for known in lanes.values()], source, settings, 0.0)
+    scheduler = Scheduler([known.spec for known in lanes.values()], settings, 0.0)
     for key, known in lanes.items():
         lane = scheduler.lanes[key]
         recorded_at = float("inf")

@@ -9,7 +9,7 @@ from headway.core.commands import Command, Done, Wake
 from headway.core.events import Admitted, Cancelled, Event, Finished, Share
 from headway.core.model import Unit
 from headway.core.portion import TURN_S, Grant, claim_of, grant_of
-from headway.core.scheduler import Scheduler
+from headway.core.source import Feeder
 from headway.sim.world import Policy
 
 #: How often jobs of one store look what the others want.
@@ -55,9 +55,9 @@ class Crowd:
 class Jobs(Crowd):
     """Clients that tell each other what they want of a lane, as the jobs of one store do, and share it by their weights."""
 
-    def __init__(self, clients: Sequence[Scheduler], weights: Sequence[float], units: Sequence[Unit]) -> None:
+    def __init__(self, clients: Sequence[Feeder], weights: Sequence[float], units: Sequence[Unit]) -> None:
         super().__init__(clients, units)
-        self.schedulers = clients
+        self.schedulers = [client.scheduler for client in clients]
         self.weights = weights
         self.look_at = 0.0
         self._granted: dict[tuple[int, str], Grant] = {}
@@ -69,7 +69,7 @@ class Jobs(Crowd):
             self.look_at = now + LOOK_S
             for place, events in enumerate(self._grants(now)):
                 if events:
-                    commands += self._kept(place, self.schedulers[place].handle(events, now))
+                    commands += self._kept(place, self.clients[place].handle(events, now))
         commands += super().handle(happened, now)
         if any(isinstance(command, Done) for command in commands):
             return commands

@@ -10,7 +10,7 @@ import msgspec
 from headway.core.memory import LaneRecord, export_lane, import_lane
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
-from headway.core.source import ListSource
+from headway.core.source import Feeder, ListSource
 from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share
@@ -67,24 +67,24 @@ class Report(msgspec.Struct, frozen=True):
     policies: dict[str, PolicyResult]
 
 
-def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord] = ()) -> Scheduler:
+def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord] = ()) -> Feeder:
     specs = [
         LaneSpec(name, lane.limits, counting=lane.provider.core_counting, order=scenario.order)
         for name, lane in scenario.lanes.items()
     ]
-    scheduler = Scheduler(specs, ListSource(units), Settings(concurrency=scenario.concurrency))
+    scheduler = Scheduler(specs, Settings(concurrency=scenario.concurrency))
     for record in records:
         import_lane(scheduler.lanes[record.lane], record, 0.0, record.recorded_utc)
-    return scheduler
+    return Feeder(scheduler, ListSource(units))
 
 
-def _warmed(scenario: Scenario, units: list[Unit]) -> Scheduler:
+def _warmed(scenario: Scenario, units: list[Unit]) -> Feeder:
     """The scheduler with what an earlier run over other work of the same kind taught it."""
     earlier = draw(scenario, WARMING_SEED)
     teacher = _headway(scenario, earlier.units)
     world = World(scenario, earlier, WARMING_SEED)
     world.run(teacher, most_s=STUCK * max(bounds(scenario, earlier).values()))
-    records = [export_lane(lane, world.ended_at, 0.0) for lane in teacher.lanes.values()]
+    records = [export_lane(lane, world.ended_at, 0.0) for lane in teacher.scheduler.lanes.values()]
     return _headway(scenario, units, records)
 
 

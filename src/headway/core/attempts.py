@@ -1,0 +1,247 @@
+"""What an attempt's news means: the lane learns, the unit pays, and goes back or ends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headway.core import events
+from headway.core.breaker import MOSTLY
+from headway.core.budget import Costliest
+from headway.core.lane import Lane
+from headway.core.lane_control import LaneControl
+from headway.core.model import Kind, Outcome
+from headway.core.queue import ALWAYS, Entry
+from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed, unpaid
+from headway.core.run_state import RunState
+from headway.core.status import Move
+from headway.core.unit_moves import UnitMoves
+from headway.core.verdict import judge
+
+ANSWERS_AGAIN: Final = "the provider answers again"
+NEVER_ANSWERED: Final = "never an answer"
+#: So long after a probe is due, the unit whose probe failed may go again.
+BEHIND_S: Final = 0.001
+#: What says nothing about a lane: the death of a worker, and where failures are the units' own everything that breaks off.
+_CRASHES: Final = frozenset({Kind.CRASH})
+_OWN: Final = frozenset({Kind.CRASH, Kind.TRANSIENT, Kind.TIMEOUT})
+_CUT_SHORT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled")
+_NEVER_SENT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled", sent=False)
+
+
+class Attempts:
+    """Takes the events of attempts that are out."""
+
+    def __init__(self, run: RunState, control: LaneControl, moves: UnitMoves) -> None:
+        self._run, self._control, self._moves = run, control, moves
+
+    def admitted(self, event: events.Admitted, now: float) -> None:
+        entry = self._run.out.get(event.index)
+        if entry is None:
+            return
+        lane = entry.lane
+        meters = lane.meters
+        lane.first_words(entry, now)
+        others = lane.others
+        lane.admitted(entry, event.hint, now, event.usage)
+        if lane.meters is not meters:
+            self._control.tell_limits(lane)
+        if lane.others != others:
+            self._control.tell_of_others(lane, others)
+        if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
+            self._run.notice(lane, "breaker_closed", ANSWERS_AGAIN)
+        self._run.dirty[lane.key] = lane
+
+    def finished(self, event: events.Finished, now: float) -> None:
+        entry = self._run.out.pop(event.index, None)
+        if entry is None:
+            return  # A late answer of an attempt that was settled before.
+        lane, outcome = entry.lane, event.outcome
+        self._release(entry, outcome, now)
+        if outcome.kind is None:
+            lane.succeeded += 1
+            lane.invalid_run = 0
+            self._recover(lane, entry)
+            self._moves.end(entry, Move.SUCCEED)
+        elif entry.fate:
+            self._meet_fate(entry, now)
+        else:
+            self._failed(entry, believed(outcome), outcome.kind, now)
+
+    def unfit(self, event: events.Unfit, now: float) -> None:
+        """An answer that does not fit is the model's fault, never the lane's: the unit alone pays, with an attempt."""
+        entry = self._run.out.pop(event.index, None)
+        if entry is None:
+            return
+        lane = entry.lane
+        self._release(entry, event.outcome, now)
+        lane.invalid_run = 0
+        self._recover(lane, entry)
+        lane.drop_probe(entry)
+        entry.attempts += 1
+        if event.again is not None:
+            entry.unit, entry.fits = event.again, None
+        if entry.fate:
+            self._meet_fate(entry, now)
+        elif event.again is not None and entry.attempts < lane.spec.retry.max_attempts:
+            self._moves.put_back(entry, Move.RETRY, now, Kind.INVALID, event.message)
+        else:
+            self._moves.end(entry, Move.FAIL, Kind.INVALID, event.message)
+
+    def cancelled(self, event: events.Cancelled, now: float) -> None:
+        entry = self._run.out.pop(event.index, None)
+        if entry is not None:
+            self._release(entry, _CUT_SHORT if event.sent else _NEVER_SENT, now)
+            self._meet_fate(entry, now)
+
+    def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
+        """Give back what the attempt held: its lane's permit, the global one, the budget set aside."""
+        lane = entry.lane
+        meters = lane.meters
+        others = lane.others
+        lane.release(entry, outcome, now)
+        if entry.suspect:
+            lane.queue.ended(entry)
+        if lane.meters is not meters:
+            self._control.tell_limits(lane)
+        if lane.others != others:
+            self._control.tell_of_others(lane, others)
+        self._run.dirty[lane.key] = lane
+        budget, purses = self._run.budget, lane.purses
+        if self._run.costliest is not None:
+            if self._run.costliest.saw(lane.key, outcome.usage):
+                self._reprice(lane, self._run.costliest)
+            budget.spend(entry.unit.estimate, outcome.usage)
+        elif not unpaid(outcome):
+            budget.spend(entry.estimate, outcome.usage)
+            for purse in purses:
+                purse.spend(entry.estimate, outcome.usage)
+        if budget.capped or purses:
+            budget.release(entry.estimate)
+            for purse in purses:
+                purse.release(entry.estimate)
+            lane.shortage.guesses -= entry.guess
+            self._run.dirty.update(self._run.broke)
+            self._run.broke.clear()
+
+    def _reprice(self, lane: Lane, costliest: Costliest) -> None:
+        """What is in flight may cost as much as the dearest call so far: set that aside for it, too."""
+        for entry in self._run.out.values():
+            if entry.lane is lane:
+                estimate = costliest.priced(entry.estimate, lane.key)
+                if self._run.budget.capped:
+                    self._run.budget.reprice(entry.estimate, estimate)
+                entry.estimate = estimate
+
+    def _meet_fate(self, entry: Entry, now: float) -> None:
+        """An attempt that we stopped has ended: it goes where the reason for stopping it says."""
+        entry.lane.drop_probe(entry)
+        if entry.fate == "unwanted":
+            self._moves.end(entry, Move.CANCEL, "interrupted", "cancelled")
+        elif entry.fate == "deadline":
+            self._moves.end(
+                entry, Move.TIME_OUT, "deadline", "the run's deadline passed while it was in flight"
+            )
+        else:
+            self._moves.put_back(entry, Move.RELEASE, now, None, "interrupted")
+
+    def _failed(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> None:
+        """The lane learns, the unit's budget pays, and the unit goes back or ends."""
+        lane = entry.lane
+        if outcome.reached or lane.succeeded:
+            lane.breaker.heard = True
+        if kind in THROTTLES:
+            hinted_at = self._throttled(entry, outcome, now)
+        elif kind in LANE_STOPPERS or kind in HOPELESS:
+            hinted_at = ALWAYS
+            lane.went_ahead(entry)
+        else:
+            hinted_at = lane.heed(outcome, now) or ALWAYS
+            if kind is not Kind.OVERLOAD:
+                lane.went_ahead(entry)
+        verdict = judge(entry, outcome, hinted_at, now)
+        probe = entry.probe
+        lane.drop_probe(entry)
+        if verdict.move is Move.RETRY:
+            not_before = verdict.not_before
+            if (
+                probe == "breaker"
+            ):  # The next probe is another one's, if there is one: this may be at fault itself.
+                not_before = max(not_before, now + lane.breaker.next_pause_s + BEHIND_S)
+            self._moves.put_back(entry, Move.RETRY, not_before, kind, verdict.message or outcome.message)
+        else:
+            self._moves.end(entry, verdict.move, kind, verdict.message)
+        if kind in LANE_STOPPERS:
+            self._control.stop(lane, f"{kind}: {outcome.message}")
+        elif kind in HOPELESS:
+            self._recover(lane, entry)
+            self._count_invalid(entry, kind, outcome.message)
+        elif lane.hold.until > now:
+            self._control.announce_hold(lane, now)
+        elif probe == "breaker" or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
+            self._count_failure(entry, kind, outcome.message, now, probe=probe == "breaker")
+
+    def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
+        """The lane learns from a refusal; say so where it learns something that people should know."""
+        lane = entry.lane
+        ramp, finder = lane.ramp, lane.finder
+        fell_to = 1.0 if finder is None else finder.fell_to
+        hinted_at = lane.throttled(entry, outcome, now)
+        if lane.ramp is not ramp and lane.ramp is not None:
+            text = f"its use grew too fast for the provider: from {lane.ramp.free_per_minute:,.0f} "
+            text += f"{lane.ramp.dimension.replace('_', ' ')} per minute it grows by half every {lane.ramp.period_s / 60:.0f} min"
+            self._run.notice(lane, "limit", text)
+        if finder is not None and finder.fell_to < min(1.0, fell_to):
+            text = f"it takes {finder.fell_to:.0%} of what it took before: its limit was lowered, or somebody else uses this key too"
+            self._run.notice(lane, "shared", text)
+        return hinted_at
+
+    def _count_failure(self, entry: Entry, kind: Kind, message: str, now: float, *, probe: bool) -> None:
+        """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
+        lane = entry.lane
+        breaker = lane.breaker
+        said = f"{kind}: {message}" if message else str(kind)
+        breaker.hear(message or str(kind), entry.started_at)
+        refused = kind in THROTTLES
+        if breaker.failed(
+            now,
+            refused=refused,
+            at_floor=lane.at_floor,
+            probe=probe,
+            sent=lane.seq,
+            admitted=entry.accepted,
+        ):
+            text = f"{breaker.failures + breaker.refusals} failures in a row; only probes go from now on. The last was {said}"
+            self._run.notice(lane, "breaker_opened", text, breaker.probe_at)
+        elif breaker.out_of_patience(now) and breaker.heard:
+            self._control.stop(
+                lane, f"nothing but failures for {breaker.open_s(now):.0f} s, the last was {said}"
+            )
+        elif breaker.out_of_patience(now):
+            self._control.stop(
+                lane, f"{kind}: {NEVER_ANSWERED}, tried for {now - breaker.began_at:.0f} s: {message}"
+            )
+
+    def _recover(self, lane: Lane, entry: Entry) -> None:
+        """The lane answers: forget its failures."""
+        breaker = lane.breaker
+        if breaker.troubled and breaker.succeeded(entry.seq):
+            self._run.notice(lane, "breaker_closed", ANSWERS_AGAIN)
+
+    def _count_invalid(self, entry: Entry, kind: Kind, message: str) -> None:
+        """The same complaint again and again is about the lane's settings, not about the units.
+
+        Complaints come back sooner than answers do. So the run is weighed against the unanswered attempts that went out
+        before this one, or before the run's first complaint came back: each of them may still succeed.
+        """
+        lane, most = entry.lane, self._run.settings.max_identical_invalid
+        if kind is not Kind.INVALID or not most:
+            return
+        if message != lane.last_invalid or not lane.invalid_run:
+            lane.last_invalid, lane.invalid_run, lane.invalid_since = message, 0, lane.seq
+        lane.invalid_run += 1
+        if lane.invalid_run < most or lane.spent:
+            return
+        newest = max(entry.seq, lane.invalid_since)
+        unanswered = sum(other.lane is lane and other.seq <= newest for other in self._run.out.values())
+        if lane.invalid_run >= MOSTLY * (lane.invalid_run + unanswered):
+            self._control.stop(lane, f"{lane.invalid_run} units in a row failed with: {message}")

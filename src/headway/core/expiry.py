@@ -1,0 +1,39 @@
+"""Reports what never started when the run's deadline passes: what is in memory and what was never fetched, by index.
+
+The rest of the source is read a page at a time, so that a job of any size is reported in portions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+
+from headway.core.queue import Entry
+from headway.core.status import Status
+
+
+class Expiry:
+    """The units that the deadline has caught and that are not reported yet."""
+
+    __slots__ = ("_entries", "fetching", "over")
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = [(entry.unit.index, entry) for entry in entries]
+        heapify(self._entries)
+        #: Whether a page of the rest is on its way.
+        self.fetching = False
+        #: Whether the source has been read to its end.
+        self.over = False
+
+    def page(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        """The next units of the source are here, by index; an empty page is the last. Gives those that can be reported:
+        what is left has a higher index than the page."""
+        self.fetching = False
+        self.over = not entries
+        for entry in entries:
+            heappush(self._entries, (entry.unit.index, entry))
+        last = entries[-1].unit.index if entries else None
+        while self._entries and (last is None or self._entries[0][0] <= last):
+            entry = heappop(self._entries)[1]
+            if entry.status is Status.PENDING:
+                yield entry

@@ -1,0 +1,70 @@
+"""Brings units into memory: asks for them when a lane runs low, and takes in what comes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headway.core import commands, events
+from headway.core.lane import Lane
+from headway.core.model import Unit
+from headway.core.queue import Entry
+from headway.core.run_state import RunState
+from headway.core.status import Move
+from headway.core.unit_moves import UnitMoves
+
+#: Units that may wait in memory for other units before a lane that has something to do stops reading on.
+MOST_BLOCKED: Final = 10_000
+
+
+class Intake:
+    """Fetches units, and puts each in its lane's queue or among those that wait for others."""
+
+    def __init__(self, run: RunState, moves: UnitMoves) -> None:
+        self._run, self._moves = run, moves
+
+    def more_work(self, event: events.MoreWork, now: float) -> None:
+        lane = self._run.lanes[event.lane]
+        lane.stock.more_work()
+        self._run.dirty[lane.key] = lane
+
+    def refill(self, lane: Lane) -> None:
+        """Ask for more units, unless they are on their way."""
+        if lane.stock.fetching or self._run.serial_phase:
+            return
+        if self._run.waiting.count > MOST_BLOCKED and (lane.in_flight or lane.queue.ready):
+            return
+        self._run.commands.append(commands.Fetch(lane.key, lane.stock.fetch()))
+
+    def units(self, event: events.Units, now: float) -> None:
+        lane = self._run.lanes[event.lane]
+        lane.stock.fetched(lane.rate_at(now), more=event.more)
+        for unit in event.units:
+            self._take_in(unit)
+        self._run.dirty[lane.key] = lane
+
+    def serial_units(self, event: events.SerialUnits, now: float) -> None:
+        """The next of the serial phase; none: the phase is over."""
+        self._run.fetching_serial = False
+        if not event.units:
+            self._run.serial_phase = False
+            self._run.free_all(now)
+        for unit in event.units:
+            entry = self._take_in(unit)
+            self._run.serial = None if entry is None or entry.waits_for else entry
+
+    def _take_in(self, unit: Unit) -> Entry | None:
+        """Make room for a unit: in its lane's queue, or among those that wait for others."""
+        lane = self._run.lanes[unit.lane]
+        entry = lane.entry(unit)
+        if self._run.unwanted and unit.index in self._run.unwanted:
+            self._moves.end(entry, Move.CANCEL, "interrupted", "cancelled")
+            return None
+        if unit.after:
+            upstream = self._run.waiting.failed(entry)
+            if upstream is not None:
+                self._moves.skip(entry, upstream)
+                return None
+            if self._run.waiting.block(entry):
+                return entry
+        lane.queue.push(entry)
+        return entry

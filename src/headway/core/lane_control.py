@@ -1,0 +1,102 @@
+"""Opens, holds, stops and reopens lanes, and says so: one notice for each change."""
+
+from __future__ import annotations
+
+from headway.core import events
+from headway.core.budget import Budget
+from headway.core.lane import Lane
+from headway.core.model import Purse
+from headway.core.queue import ALWAYS
+from headway.core.run_state import RunState
+
+
+class LaneControl:
+    """What is done to a lane as a whole."""
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+
+    def tell_limits(self, lane: Lane) -> None:
+        """Say what limits are in force, where that is news."""
+        told = lane.told()
+        if told != lane.told_last:
+            lane.told_last = told
+            self._run.notice(lane, "limit", told)
+
+    def tell_of_others(self, lane: Lane, before: float) -> None:
+        """Say once that somebody else uses the key, and once that nobody does any more."""
+        if lane.others and not before:
+            self._run.notice(
+                lane, "shared", f"somebody else on this key uses about {lane.others:.0%} of its limit"
+            )
+        elif before and not lane.others:
+            self._run.notice(lane, "shared", "nobody else seems to use this key any more")
+
+    def open_lane(self, event: events.OpenLane, now: float) -> None:
+        """A lane that is there already takes the new limits and keeps everything else."""
+        lane = self._run.lanes.get(event.spec.key)
+        if lane is None:
+            lane = self._run.lanes[event.spec.key] = Lane(event.spec, now, self._run.out)
+            lane.purses = tuple(map(self._purse, event.spec.purses))
+        else:
+            lane.configure(event.spec.limits, now)
+        self._run.dirty[lane.key] = lane
+
+    def _purse(self, purse: Purse) -> Budget:
+        """The budget of that name: the first lane that names it says how much it holds."""
+        if purse.name not in self._run.purses:
+            self._run.purses[purse.name] = Budget.of(purse)
+        return self._run.purses[purse.name]
+
+    def hold_lane(self, event: events.HoldLane, now: float) -> None:
+        lane = self._run.lanes[event.lane]
+        lane.hold.extend(event.until, event.reason)
+        self.announce_hold(lane, now)
+        self._run.dirty[lane.key] = lane
+
+    def announce_hold(self, lane: Lane, now: float) -> None:
+        """Say once that a lane is held; a hold longer than anyone wants to wait parks it."""
+        longest_s, hold = self._run.settings.max_hold_s, lane.hold
+        if longest_s is not None and hold.until - now > longest_s:
+            self.stop(lane, hold.reason, parked=True)
+        elif hold.is_news:
+            hold.announce(now)
+            self._run.notice(lane, "held", hold.reason, hold.until)
+
+    def mind_hold(self, lane: Lane, now: float) -> None:
+        """Announce a hold that came with a lane's memory, and the end of any."""
+        hold = lane.hold
+        if hold.until > now:
+            self.announce_hold(lane, now)
+        elif hold.announced_until > ALWAYS:
+            lane.work_time.free(hold.until)
+            hold.end(hold.until)
+            self._run.notice(lane, "released", hold.reason)
+
+    def stop_lane(self, event: events.StopLane, now: float) -> None:
+        self.stop(self._run.lanes[event.lane], event.reason)
+
+    def stop(self, lane: Lane, reason: str, *, parked: bool = False, broke: bool = False) -> None:
+        """Close a lane for this run, with one explanation; its units stay pending."""
+        if not lane.stopped:
+            lane.stopped = reason or "stopped"
+            lane.parked, lane.broke = parked, broke
+            self._run.notice(lane, "stopped", lane.stopped, lane.hold.until if parked else None)
+        self._run.dirty[lane.key] = lane
+
+    def reopen_lane(self, event: events.ReopenLane, now: float) -> None:
+        lane = self._run.lanes[event.lane]
+        lane.reopen(now)
+        self._run.notice(lane, "reopened", "as asked")
+        self._run.dirty[lane.key] = lane
+
+    def set_limits(self, event: events.SetLimits, now: float) -> None:
+        lane = self._run.lanes[event.lane]
+        lane.configure(event.limits, now)
+        self.tell_limits(lane)
+        self._run.dirty[lane.key] = lane
+
+    def share(self, event: events.Share, now: float) -> None:
+        lane = self._run.lanes[event.lane]
+        lane.share(event.grant, now)
+        self._run.dirty[lane.key] = lane

@@ -1,0 +1,103 @@
+"""How a run ends: it is complete, nothing more can start, it is aborted, or its deadline passes."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from headway.core import commands, events
+from headway.core.expiry import Expiry
+from headway.core.lane import Lane
+from headway.core.run_state import RunState
+from headway.core.status import Move
+from headway.core.unit_moves import UnitMoves
+
+#: Units that are fetched at once to be reported when a deadline closes a job of any size.
+EXPIRY_BATCH: Final = 10_000
+
+
+class RunEnd:
+    """Stops attempts, reports what a deadline caught, and says `Done` once."""
+
+    def __init__(self, run: RunState, moves: UnitMoves) -> None:
+        self._run, self._moves = run, moves
+        self._expiry: Expiry | None = None
+
+    def abort(self, event: events.Abort, now: float) -> None:
+        if self._run.mode == "run":
+            self._run.mode = "aborted"
+        if event.mode == "cancel":
+            self._stop_flights("aborted")
+
+    def _stop_flights(self, fate: str) -> None:
+        for entry in self._run.out.values():
+            if not entry.fate:
+                entry.fate = fate
+                self._run.commands.append(commands.CancelAttempt(entry.unit))
+
+    def meet_deadline(self) -> None:
+        """Nothing more starts, what is in flight is stopped; what an abort left pending stays so."""
+        if self._run.mode == "run":
+            self._run.mode = "deadline"
+        self._stop_flights("deadline")
+
+    @property
+    def expiring(self) -> bool:
+        """Whether units that the deadline has caught are still to be reported."""
+        return self._run.mode == "deadline" and (self._expiry is None or not self._expiry.over)
+
+    def expire(self) -> None:
+        """Fetch the next units to report. What was on its way when the deadline passed comes first."""
+        if self._expiry is None and not self._run.fetching:
+            self._expiry = Expiry(self._run.in_memory())
+        if self._expiry is not None and not self._expiry.over and not self._expiry.fetching:
+            self._expiry.fetching = True
+            self._run.commands.append(commands.FetchRest(EXPIRY_BATCH))
+
+    def rest_units(self, event: events.RestUnits, now: float) -> None:
+        """Report a page of what the deadline has caught as timed out."""
+        if self._expiry is None:
+            return
+        entries = [self._run.lanes[unit.lane].entry(unit) for unit in event.units]
+        for entry in self._expiry.page(entries):
+            if entry.unit.index in self._run.unwanted:
+                self._moves.end(entry, Move.CANCEL, "interrupted", "cancelled")
+            else:
+                self._run.waiting.drop(entry)
+                self._moves.end(
+                    entry, Move.TIME_OUT, "deadline", "the run's deadline passed before it could start"
+                )
+
+    def finish_run(self) -> bool:
+        """Report the end once nothing is in flight and nothing can start; returns whether it is the end."""
+        if self._run.mode == "run":
+            if self._run.paused or self._run.input_open:
+                return False
+            if self._run.serial_phase and not (
+                self._run.serial is not None and self._run.serial.lane.key in self._run.broke
+            ):
+                return False
+            if not self._run.serial_phase and not all(
+                lane.idle or self._is_broke(lane) for lane in self._run.lanes.values()
+            ):
+                return False
+            if self._run.broke:
+                self._run.mode = "budget"
+        if not self._run.done:
+            self._run.done = True
+            self._run.commands.append(commands.Done(self._why_done()))
+        return True
+
+    def _is_broke(self, lane: Lane) -> bool:
+        """Whether only more money could start anything in this lane."""
+        fits = self._run.budget.fits
+        return lane.key in self._run.broke and not any(fits(entry.estimate) for entry in lane.queue.waiting())
+
+    def _why_done(self) -> Literal["complete", "stopped", "parked", "deadline", "budget", "aborted"]:
+        if self._run.mode != "run":
+            return self._run.mode
+        stopped = [lane for lane in self._run.lanes.values() if lane.stopped and not lane.spent]
+        if any(lane.parked for lane in stopped):
+            return "parked"
+        if stopped and all(lane.broke for lane in stopped):
+            return "budget"
+        return "stopped" if stopped or self._run.waiting.count else "complete"

@@ -1,0 +1,61 @@
+"""Where a unit goes: back to its queue, or to its end; and what becomes of the units that wait for it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from headway.core import commands
+from headway.core.model import Kind
+from headway.core.queue import Entry
+from headway.core.run_state import RunState
+from headway.core.status import GOOD, MOVES, Move, after
+
+
+class UnitMoves:
+    """Changes the state of units, and says so with a command."""
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self._news: deque[tuple[int, bool]] = deque()
+
+    def put_back(self, entry: Entry, move: Move, not_before: float, kind: Kind | None, reason: str) -> None:
+        """The unit is pending again and holds nothing."""
+        entry.status = after(entry.status, move)
+        entry.not_before = not_before
+        entry.why = str(kind or reason)
+        entry.fate = ""
+        entry.lane.queue.delay(entry)
+        self._run.commands.append(commands.Requeue(entry.unit, not_before, kind, reason))
+
+    def end(self, entry: Entry, move: Move, code: str = "", message: str = "") -> None:
+        """The unit has ended; whoever waits for it goes on, or never will."""
+        entry.status = status = MOVES[entry.status, move]
+        unit = entry.unit
+        self._run.commands.append(commands.Finish(unit, status, code, message))
+        if move is not Move.SUCCEED:
+            entry.lane.failed += 1
+        self._run.done = False
+        if entry is self._run.serial:
+            self._run.serial = None
+        if unit.leads:
+            self._news.append((unit.index, status in GOOD))
+            if len(self._news) == 1:
+                self._spread_news()
+
+    def _spread_news(self) -> None:
+        """Tell those who wait, and whoever waits for those that are skipped now, in turn and not in depth.
+
+        After a deadline nobody is skipped: everything is reported by its index.
+        """
+        while self._news:
+            index, good = self._news[0]
+            for follower in self._run.waiting.ended(index, good=good):
+                if good:
+                    follower.lane.queue.push(follower)
+                    self._run.dirty[follower.lane.key] = follower.lane
+                elif self._run.mode != "deadline":
+                    self.skip(follower, index)
+            self._news.popleft()
+
+    def skip(self, entry: Entry, upstream: int) -> None:
+        self.end(entry, Move.SKIP, "upstream_failed", f"unit {upstream}, which it builds on, did not succeed")

@@ -1,0 +1,150 @@
+"""How units reach the scheduler: it asks with a `Fetch`, goes on meanwhile, and takes what `Units` brings."""
+
+from __future__ import annotations
+
+from tests.unit.drive import ONE_BY_ONE, Run, Step, lane_spec, ok, units
+
+from headway.core.commands import Fetch, FetchRest, FetchSerial
+from headway.core.events import (
+    Abort,
+    CancelUnit,
+    Event,
+    MoreWork,
+    Pause,
+    RestUnits,
+    Resume,
+    SerialUnits,
+    Units,
+)
+from headway.core.invariants import check
+from headway.core.model import LaneSpec, Settings, Unit
+from headway.core.scheduler import Scheduler
+from headway.core.snapshot import snapshot
+from headway.core.stock import BATCH, LONGEST_BATCH, LONGEST_LOW, LOW, MOST_LOW, Stock
+
+
+class Hand:
+    """A scheduler whose fetches a test answers by hand."""
+
+    def __init__(self, *lanes: LaneSpec, settings: Settings | None = None) -> None:
+        self.scheduler = Scheduler(lanes or (lane_spec(),), settings)
+        first = self.at(0.0)
+        assert first.fetches == [FetchSerial(1)]
+
+    def at(self, now: float, *events: Event) -> Step:
+        step = Step(self.scheduler.handle(events, now))
+        check(self.scheduler)
+        return step
+
+
+def past_serial(*lanes: LaneSpec, settings: Settings | None = None) -> tuple[Hand, Step]:
+    """A run without serial units, and its first fetches."""
+    hand = Hand(*lanes, settings=settings)
+    return hand, hand.at(0.0, SerialUnits(()))
+
+
+def test_each_lane_fetches_its_own_units_at_the_start() -> None:
+    _, step = past_serial(lane_spec("a"), lane_spec("b"))
+    assert step.fetches == [Fetch("a", BATCH), Fetch("b", BATCH)]
+    assert (step.started, step.done) == ([], None)
+
+
+def test_units_start_when_they_come_and_more_are_fetched_before_they_run_out() -> None:
+    hand, _ = past_serial(lane_spec(limits=ONE_BY_ONE))
+    step = hand.at(1.0, Units("a", units(LOW + 1), more=True))
+    assert (step.started, step.fetches) == ([0], [])
+    assert hand.at(2.0, ok(0)).fetches == [Fetch("a", BATCH)]
+
+
+def test_a_lane_has_one_fetch_under_way_and_starts_what_it_has_meanwhile() -> None:
+    hand, _ = past_serial()
+    step = hand.at(1.0, Units("a", units(10), more=True))
+    assert len(step.started) == 10
+    assert step.fetches == [Fetch("a", BATCH)]
+    step = hand.at(2.0, ok(0))
+    assert (step.fetches, step.done) == ([], None)
+
+
+def test_nothing_is_fetched_after_the_last_units() -> None:
+    hand, _ = past_serial()
+    assert hand.at(1.0, Units("a", units(1), more=False)).fetches == []
+    assert hand.at(2.0, ok(0)).done == "complete"
+
+
+def test_the_end_waits_for_a_fetch() -> None:
+    hand, _ = past_serial()
+    hand.at(1.0, Units("a", units(1), more=True))
+    assert hand.at(2.0, ok(0)).done is None
+    assert hand.at(3.0, Units("a", (), more=False)).done == "complete"
+
+
+def test_more_work_during_a_fetch_is_fetched_after_it() -> None:
+    hand, _ = past_serial()
+    hand.at(1.0, MoreWork("a"))
+    step = hand.at(2.0, Units("a", (), more=False))
+    assert (step.fetches, step.done) == ([Fetch("a", BATCH)], None)
+
+
+def test_a_unit_cancelled_while_it_is_fetched_ends_when_it_comes() -> None:
+    hand, _ = past_serial()
+    hand.at(1.0, CancelUnit(0))
+    step = hand.at(2.0, Units("a", units(2), more=False))
+    assert (step.ended, step.started) == ({0: "cancelled"}, [1])
+
+
+def test_units_that_come_during_a_pause_wait_for_its_end() -> None:
+    hand, _ = past_serial()
+    assert hand.at(1.0, Pause(), Units("a", units(1), more=False)).started == []
+    assert hand.at(2.0, Resume()).started == [0]
+
+
+def test_an_aborted_run_does_not_wait_for_its_fetches() -> None:
+    hand, _ = past_serial()
+    assert hand.at(1.0, Abort()).done == "aborted"
+    assert hand.at(2.0, Units("a", units(1), more=False)).started == []
+
+
+def test_a_deadline_reports_what_was_on_its_way_too() -> None:
+    hand, _ = past_serial(settings=Settings(deadline_at=5.0))
+    assert hand.at(5.0).fetches == []
+    step = hand.at(6.0, Units("a", units(2), more=True))
+    [rest] = step.fetches
+    assert isinstance(rest, FetchRest)
+    step = hand.at(7.0, RestUnits(units(1, first=2)))
+    assert step.ended == dict.fromkeys((0, 1, 2), "timed_out")
+    assert hand.at(8.0, RestUnits(())).done == "deadline"
+
+
+def test_serial_units_are_fetched_one_by_one() -> None:
+    hand = Hand()
+    step = hand.at(1.0, SerialUnits(units(1)))
+    assert (step.started, step.fetches) == ([0], [])
+    assert hand.at(2.0, ok(0)).fetches == [FetchSerial(1)]
+    assert hand.at(3.0, SerialUnits(())).fetches == [Fetch("a", BATCH)]
+
+
+def test_longest_first_waits_for_the_units_it_chooses_among() -> None:
+    spec = LaneSpec("a", ONE_BY_ONE, order="longest")
+    hand, step = past_serial(spec)
+    assert step.fetches == [Fetch("a", LONGEST_BATCH)]
+    short = [Unit(index, "a", expected_s=1.0) for index in range(LONGEST_BATCH)]
+    step = hand.at(1.0, Units("a", short, more=True))
+    assert (step.started, step.fetches) == ([], [Fetch("a", LONGEST_BATCH)])
+    [view] = snapshot(hand.scheduler, 1.0, lambda lane: 0).lanes
+    assert view.wait is not None
+    assert view.wait.reason.startswith("units")
+    long = [Unit(LONGEST_BATCH + index, "a", expected_s=2.0) for index in range(LONGEST_LOW - LONGEST_BATCH)]
+    assert hand.at(2.0, Units("a", long, more=True)).started == [LONGEST_BATCH]
+
+
+def test_a_fast_lane_keeps_a_larger_stock() -> None:
+    stock = Stock(longest=False)
+    stock.fetched(1_000.0, more=True)
+    assert (stock.low, stock.batch) == (500, 500)
+    stock.fetched(1e6, more=True)
+    assert stock.low == MOST_LOW
+
+
+def test_a_feeder_answers_everything_within_one_call() -> None:
+    run = Run(units(3 * BATCH))
+    assert len(run.at(0.0).started) == 3 * BATCH
