@@ -129,10 +129,12 @@ def environment(_: str) -> dict[str, str]:
 
 def test_env_says_what_a_worker_process_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANTED", "yes")
+    monkeypatch.setenv("PYTHON_REGISTRY_TOKEN", SECRET)
+    monkeypatch.setenv("LC_SECRET", SECRET)
     seen = headway.map(environment, ["x"], isolation="process", workers=1, env=["WANTED"], progress=False)[0]
     assert seen["WANTED"] == "yes"
     assert "PATH" in seen
-    assert "MISTRAL_API_KEY" not in seen
+    assert not {"MISTRAL_API_KEY", "PYTHON_REGISTRY_TOKEN", "LC_SECRET"} & seen.keys()
 
 
 @pytest.mark.parametrize("env", ["PATH", ["A=b"], [1], {"A": "b"}, 3, [SECRET + "-"]])

@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final
 
+from headway.providers.secrecy import is_secret_variable
+
 #: The variable that every worker has in its environment, and whatever it starts inherits. A worker's own workers have the
 #: marks of both, so that the outer pool finds them too.
 VARIABLE: Final = "HEADWAY_WORKER"
@@ -43,7 +45,12 @@ def environment(names: Collection[str] | None) -> dict[str, str]:
     """Our own environment, or only the named variables of it and what every program needs."""
     if names is None:
         return dict(os.environ)
-    return {name: value for name, value in os.environ.items() if name in names or _NEEDED.fullmatch(name)}
+    return {name: value for name, value in os.environ.items() if name in names or _is_needed(name)}
+
+
+def _is_needed(name: str) -> bool:
+    """Whether every program gets the variable. None that is named as a secret, such as PYTHON_REGISTRY_TOKEN."""
+    return _NEEDED.fullmatch(name) is not None and not is_secret_variable(name)
 
 
 def own_mark() -> str:

@@ -264,13 +264,18 @@ def _without_end(text: str, secret: str) -> str:
 
 def secrets_of(environ: Mapping[str, str], keys: Iterable[str] = ()) -> list[str]:
     """What must not go on record: the given keys, and the values of variables that are named as secrets are."""
-    named = (value.strip() for name, value in environ.items() if name.upper().endswith(_SECRET_ENDS))
+    named = (value.strip() for name, value in environ.items() if is_secret_variable(name))
     return [*keys, *(value for value in named if len(value) >= SHORTEST_VALUE)]
 
 
 def _begun(form: bytes, body: bytes) -> int:
     """How many bytes at the end of a body are the beginning of a secret that was cut off."""
     return next((n for n in range(len(form) - 1, 0, -1) if body.endswith(form[:n])), 0)
+
+
+def is_secret_variable(name: str) -> bool:
+    """Whether an environment variable of this name holds a secret."""
+    return name.upper().endswith(_SECRET_ENDS)
 
 
 def is_secret_name(name: str) -> bool:
