@@ -177,12 +177,14 @@ def _set_up(payload: bytes) -> tuple[Serve | None, Note | None]:
     try:
         setup = decode_setup(payload)
         module, _, name = setup.entry.partition(":")
-        # Before the caller's folders are on the path: the standard library looks for modules of other systems, such as
-        # `msvcrt`, and a file of that name beside headway.toml would be run.
-        make = getattr(import_module(module), name)
+        if module.startswith("headway."):
+            # Before the caller's folders are on the path: the standard library looks for modules of other systems, such
+            # as `msvcrt`, and a file of that name beside headway.toml would be run.
+            import_module(module)
         sys.path[:] = setup.path
         sys.argv[:] = setup.argv
         _import_main(setup)
+        make = getattr(import_module(module), name)
         serve: Serve = make(*pickle.loads(setup.given))
     except BaseException as error:
         import traceback
