@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing
@@ -165,6 +166,8 @@ class Background:
     def __enter__(self) -> Self:
         self._loop = new_loop()
         self._ending = False
+        self._posted: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._waking = False
         self._thread = threading.Thread(target=self._run, name="headway-loop", daemon=True)
         self._thread.start()
         return self
@@ -190,6 +193,7 @@ class Background:
                 # It comes from no signal: those are handled in the main thread.
                 if self._ending:
                     break
+        self._take_posted()
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
@@ -197,6 +201,11 @@ class Background:
         """End it some time soon: for who cannot wait."""
         self._ending = True
         self.post(self._loop.stop)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs in this process: a fork does not copy it."""
+        return self._thread is not None and self._thread.is_alive()
 
     @property
     def here(self) -> bool:
@@ -215,13 +224,26 @@ class Background:
         """The result of a coroutine that takes no time to speak of."""
         return self.result(work)
 
-    def post(self, act: Callable[..., object], *told: Any) -> bool:
-        """Call on the loop, some time soon; False: it is gone, and nothing will be called."""
+    def post(self, act: Callable[..., object], *arguments: Any) -> bool:
+        """Call on the loop, soon; False: the loop has ended, and nothing will be called.
+
+        Waking a loop up costs a system call, so what is posted until it wakes up shares one.
+        """
+        self._posted.append((act, arguments))
+        if self._waking and not self._loop.is_closed():
+            return True
+        self._waking = True
         try:
-            self._loop.call_soon_threadsafe(act, *told)
+            self._loop.call_soon_threadsafe(self._take_posted)
         except RuntimeError:
             return False
         return True
+
+    def _take_posted(self) -> None:
+        self._waking = False  # First: what is posted from now on wakes the loop again.
+        while self._posted:
+            act, arguments = self._posted.popleft()
+            self._loop.call_soon(act, *arguments)
 
     def soon(self, act: Callable[[], object]) -> None:
         """Call on the loop, without waiting for it."""
