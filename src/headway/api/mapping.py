@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
+from headway.api.callable_errors import as_exception, note, to_raise, wrapped
 from headway.api.changes import digest_of
 from headway.api.error_hints import python_hints, rewrite_hint
 from headway.api.interrupts import unfinished
+from headway.api.item_pages import pages_of
 from headway.api.job_names import identity_of_map
 from headway.api.ledger import Kept, Ledger
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
-from headway.api.raised import as_exception, note, to_raise, wrapped
-from headway.api.reading import pages_of
 from headway.api.results import R, Result, T
 from headway.api.threads import Threads
 from headway.api.value_codec import ValueCodec

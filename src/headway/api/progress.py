@@ -12,7 +12,7 @@ from collections.abc import Sized
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headway.api.raised import as_exception
+from headway.api.callable_errors import as_exception
 from headway.api.waits import Waits
 from headway.runtime import loops
 

@@ -10,6 +10,6 @@ tickets          one request's place in its lane: wait for a start, report the o
 request_info     a request → its lane and its size
 response_reader  a response → an outcome for the lane
 client_settings  limits, retries and lane names of a client
-bodies           response bodies: held back, decompressed, put back
+response_bodies  response bodies: held back, decompressed, put back
 origins          which origin a key may be sent to
 """

@@ -15,10 +15,10 @@ from headway.core.status import Status
 from headway.engine.calls import End
 from headway.errors import UnitError
 from headway.providers.exception_outcome import outcome_of
-from headway.sdk.bodies import BodyBuffer, is_repeatable, with_body
 from headway.sdk.client_settings import ClientSettings
 from headway.sdk.lane_registry import LaneUser, SharedLane
 from headway.sdk.request_info import RequestInfo, is_json, read_request
+from headway.sdk.response_bodies import BodyBuffer, is_repeatable, with_body
 from headway.sdk.response_reader import ResponseReader
 from headway.sdk.tickets import CLOSED, RemoteTicket
 
