@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 import msgspec
 
 from headway.api.callable_errors import note
-from headway.api.changes import Changes
+from headway.api.changed_items import Changes
 from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
 from headway.api.record_path import record_path
