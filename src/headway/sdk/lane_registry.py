@@ -203,7 +203,7 @@ class LaneUser:
         self._leases: dict[Hashable, SharedLane] = {}
         #: Tickets add and remove themselves.
         self.tickets: set[RemoteTicket] = set()
-        weakref.finalize(self, _drop, self._leases).atexit = False
+        weakref.finalize(self, _drop, self._leases)
 
     def lane(self, terms: LaneTerms) -> SharedLane:
         """The lane for `terms`."""
