@@ -18,7 +18,7 @@ import pytest
 from tests.unit.drive import Run, units
 
 import headway
-from headway.api import waits as waits_of
+from headway.api import wait_messages as waits_of
 from headway.api.progress import lanes_held
 from headway.core.events import HoldLane
 from headway.core.snapshot import Wait

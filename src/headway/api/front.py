@@ -14,11 +14,11 @@ from collections.abc import (
 )
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
+from headway.api.callable_errors import as_exception
 from headway.api.interrupts import Interrupts, unfinished
 from headway.api.mapping import Run
 from headway.api.options import Choices, Options, check_work
 from headway.api.page_task import PageTask
-from headway.api.raised import as_exception
 from headway.api.results import CallsFailed, R, Result, T
 from headway.core.retry import THROTTLES
 from headway.engine.calls import GIVE_UP_HERE

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from headway.api.changes import digest_of
+from headway.api.callable_errors import as_exception, note, to_raise, wrapped
+from headway.api.changed_items import digest_of
 from headway.api.error_hints import python_hints, rewrite_hint
 from headway.api.interrupts import unfinished
+from headway.api.item_pages import pages_of
 from headway.api.job_names import identity_of_map
 from headway.api.ledger import Kept, Ledger
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
-from headway.api.raised import as_exception, note, to_raise, wrapped
-from headway.api.reading import pages_of
 from headway.api.results import R, Result, T
 from headway.api.threads import Threads
 from headway.api.value_codec import ValueCodec
@@ -43,7 +43,7 @@ from headway.runtime.loops import called_off, uncut
 from headway.stores.records import State
 
 if TYPE_CHECKING:
-    from headway.api.isolated import Isolated
+    from headway.api.process_calls import Isolated
 
 #: Items that are read before their calls start; of a stream, before the results of earlier ones are taken.
 AHEAD: Final = 1_000
@@ -515,7 +515,7 @@ def _isolated(
     """Worker processes for it, where they are asked for."""
     if options.isolation != "process":
         return None
-    from headway.api.isolated import Isolated
+    from headway.api.process_calls import Isolated
 
     return Isolated(
         call,

@@ -13,10 +13,10 @@ from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
 import msgspec
 
-from headway.api.changes import Changes
+from headway.api.callable_errors import note
+from headway.api.changed_items import Changes
 from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
-from headway.api.raised import note
 from headway.api.record_path import record_path
 from headway.config.argument_checks import brief, must_be_number, must_be_text, must_be_whole, named
 from headway.config.call_settings import Duration, Limits, Retry, limits_of, retry_of, seconds

@@ -20,15 +20,15 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.api.changes import UNITS, Changes, digest_of
+from headway.api.callable_errors import as_exception
+from headway.api.changed_items import UNITS, Changes, digest_of
 from headway.api.error_hints import python_hints, rewrite_hint
-from headway.api.insiders import Insiders
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
 from headway.api.ledger import Kept, Ledger
 from headway.api.options import detector_of
+from headway.api.pool_callers import Insiders
 from headway.api.pool_records import as_declared, as_json, codec_of, cost_of, details_of, encoded
-from headway.api.raised import as_exception
 from headway.api.record_path import record_path
 from headway.api.threads import Threads
 from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of

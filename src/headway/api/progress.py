@@ -12,8 +12,8 @@ from collections.abc import Sized
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headway.api.raised import as_exception
-from headway.api.waits import Waits
+from headway.api.callable_errors import as_exception
+from headway.api.wait_messages import Waits
 from headway.runtime import loops
 
 if TYPE_CHECKING:

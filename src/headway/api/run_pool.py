@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
+from headway.api.callable_errors import to_raise
 from headway.api.interrupts import Interrupts
 from headway.api.mapping import NotStarted, Run
 from headway.api.options import Options, check_work, detector_of
 from headway.api.progress import length_of
-from headway.api.raised import to_raise
 from headway.api.results import Result, T
 from headway.config.argument_checks import must_be_function, must_be_whole
 from headway.config.call_settings import Duration, Limits, Retry

@@ -1,4 +1,4 @@
-"""Arguments that are not what they should be, in one line that names them."""
+"""Checks of arguments of Python functions. An error names the argument and shows its value in one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from headway.errors import UsageError
 
-#: No argument takes more of a message than so many characters.
+#: Characters of a value that a message shows.
 _LONGEST: Final = 60
 
 
@@ -18,7 +18,7 @@ def brief(thing: object) -> str:
 
 
 def text_of(thing: object) -> str:
-    """Its repr; one that cannot say itself by its type."""
+    """Its repr; its type if the repr raises."""
     try:
         return repr(thing)
     except BaseException:
@@ -26,7 +26,7 @@ def text_of(thing: object) -> str:
 
 
 def named(thing: object) -> str:
-    """Something that may be large, or private: what it is, and never what it holds."""
+    """A short description of a value that may be large or private: its type and name, never its contents."""
     if isinstance(thing, str | int | float | None):
         text = repr(thing)
         return text if len(text) <= 40 else f"{text[:39]}…"
@@ -35,31 +35,31 @@ def named(thing: object) -> str:
 
 
 def must_be_whole(value: object, name: str, least: int, hint: str) -> None:
-    """A whole number; True is none."""
+    """Require an integer; True is not one."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UsageError(f"{name} is {brief(value)}", hint=hint)
 
 
 def must_be_number(value: object, name: str, hint: str) -> None:
-    """A number of 0 or more; neither True nor NaN is one."""
+    """Require a number of 0 or more; neither True nor NaN is one."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
         raise UsageError(f"{name} is {brief(value)}", hint=hint)
 
 
 def must_be_function(value: object, name: str, hint: str) -> None:
-    """Something to call, or None."""
+    """Require a callable, or None."""
     if value is not None and not callable(value):
         raise UsageError(f"{name} is {brief(value)}", hint=hint)
 
 
 def must_be_text(value: object, name: str, hint: str) -> None:
-    """A text, or None."""
+    """Require a string, or None."""
     if value is not None and not isinstance(value, str):
         raise UsageError(f"{name} is {brief(value)}", hint=hint)
 
 
 def path_of(value: str | PathLike[str] | None, name: str) -> str | None:
-    """Where something is kept, as a text."""
+    """A path as a string."""
     given: object = fspath(value) if isinstance(value, PathLike) else value
     if given is None or (isinstance(given, str) and given):
         return given

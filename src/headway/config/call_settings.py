@@ -1,4 +1,4 @@
-"""Limits and retries as Python programs write them: durations are "500ms" or seconds."""
+"""`headway.Limits` and `headway.Retry`: durations are texts such as "500ms", or seconds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from headway.errors import UsageError
 
 Duration = str | float
 
-#: Where nothing is said of a lane, so many of its calls run at once until a refusal teaches it better.
+#: Calls at once in a lane without limits, until a refusal lowers it.
 AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a lane may use. A limit of 0 is known to be unlimited; one that is left out is, until a refusal says otherwise.
+    """What a lane may use. 0 means unlimited; a limit that is left out is unlimited until a refusal shows otherwise.
 
-    `Limits()`, with none at all, is a provider whose limits are to be found: it begins slowly and feels its way up.
+    `Limits()`, with none at all, means that the limits are unknown: the lane starts slowly and finds them.
 
     >>> Limits(rpm=500, tpm=200_000, max_concurrency=32)
     Limits(rpm=500, tpm=200000, max_concurrency=32)
@@ -34,7 +34,7 @@ class Limits:
     rpd: float | None = None
     tpd: float | None = None
     max_concurrency: int | None = None
-    #: The least time between two starts.
+    #: The minimum time between two starts.
     min_gap: Duration = 0.0
     #: The bucket's depth as a duration; "auto" finds it.
     burst: Duration = "auto"
@@ -43,28 +43,28 @@ class Limits:
         self.to_core()
 
     def __repr__(self) -> str:
-        told = {name: getattr(self, name) for name in self.__slots__}
-        given = {name: value for name, value in told.items() if value not in (None, 0.0, "auto")}
+        values = {name: getattr(self, name) for name in self.__slots__}
+        given = {name: value for name, value in values.items() if value not in (None, 0.0, "auto")}
         return f"Limits({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def to_core(self) -> model.Limits:
-        """As the scheduler wants it."""
+        """The scheduler's form."""
         names = ("rpm", "tpm", "input_tpm", "output_tpm", "rpd", "tpd", "max_concurrency")
-        told = {name: getattr(self, name) for name in names}
-        for name, value in told.items():
+        limits = {name: getattr(self, name) for name in names}
+        for name, value in limits.items():
             if value is not None:
                 must_be_number(value, name, "a limit is a number: 0 (none) or more")
         if self.max_concurrency is not None and self.max_concurrency != int(self.max_concurrency):
             raise UsageError(f"max_concurrency is {self.max_concurrency!r}", hint="calls at once are whole")
         burst_s = None if self.burst == "auto" else seconds(self.burst, "burst")
-        return model.Limits(**told, min_gap_s=seconds(self.min_gap, "min_gap"), burst_s=burst_s)
+        return model.Limits(**limits, min_gap_s=seconds(self.min_gap, "min_gap"), burst_s=burst_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How calls are tried again. What a provider asks to wait for costs no attempt.
+    """How calls are retried. A wait that the provider asks for costs no attempt.
 
-    `on` names exceptions of your own that are worth another try; those of HTTP clients and SDKs are known.
+    `on` names further exceptions that are retried; those of HTTP clients and SDKs are known.
 
     >>> Retry(max_attempts=6, base="500ms").max_attempts
     6
@@ -75,7 +75,7 @@ class Retry:
     base: Duration = "1s"
     cap: Duration = "60s"
     jitter: float = 0.2
-    #: How long a limit lasts that says nothing of its end, where backing off is not enough.
+    #: How long a lane waits after a limit that names no end, where backing off is not enough.
     default_wait: Duration = "60s"
     on: tuple[type[BaseException], ...] = field(default=())
 
@@ -83,7 +83,7 @@ class Retry:
         self.to_core()
 
     def to_core(self) -> model.Retry:
-        """As the scheduler wants it."""
+        """The scheduler's form."""
         for name, least, why in (
             ("max_attempts", 1, "it is a whole number; 1 is the least: no retry"),
             ("max_throttles", 0, "it is a whole number, 0 or more"),
@@ -106,7 +106,7 @@ class Retry:
 
 
 def seconds(value: Duration, name: str) -> float:
-    """A duration; an error that names what it was for."""
+    """A duration in seconds; errors name the argument."""
     given: object = value
     if not isinstance(given, str | int | float):
         raise UsageError(f"{name} is {value!r}", hint='a duration such as "10m", or seconds; 0 is none')
@@ -117,7 +117,7 @@ def seconds(value: Duration, name: str) -> float:
 
 
 def retry_of(given: object, default: Retry) -> Retry:
-    """What was given as `retry`: one, or None for the default."""
+    """The `retry` argument, or the default."""
     if given is None:
         return default
     if not isinstance(given, Retry):
@@ -126,6 +126,6 @@ def retry_of(given: object, default: Retry) -> Retry:
 
 
 def limits_of(limits: Limits | Mapping[str, Limits] | None, lane: str) -> model.Limits:
-    """The limits of one lane, out of what was given for all of them."""
-    found = limits.get(lane) if isinstance(limits, Mapping) else limits
-    return model.Limits(max_concurrency=AT_ONCE) if found is None else found.to_core()
+    """The limits of one lane, from the `limits` argument."""
+    own = limits.get(lane) if isinstance(limits, Mapping) else limits
+    return model.Limits(max_concurrency=AT_ONCE) if own is None else own.to_core()

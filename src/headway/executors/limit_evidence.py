@@ -36,21 +36,21 @@ _LOG_NAMES: Final = (".log", ".err", ".stderr")
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What a failed unit left besides its exception. `files` are those that it reported as its output."""
+    """What a failed unit left besides its exception. `files` are the output files that it reported."""
 
     exit_codes: tuple[int, ...] = ()
     stdout: bytes = b""
     stderr: bytes = b""
     files: tuple[str, ...] = ()
-    #: 0: it was never run, and no log is its own.
+    #: 0: it was never started, so no log is its own.
     began_utc: float = 0.0
 
 
 class LimitDetector(msgspec.Struct, frozen=True):
-    """Where limits are looked for besides: exit codes that mean one, and a pattern of logs below a directory.
+    """Finds limits in exit codes, output and logs. `logs` is a pattern of log files below `root`.
 
-    `backs_off`: a limit that the work itself reported without a word on its end is left to the lane's own backoff.
-    Otherwise it closes the lane for `default_wait`, as one that is found elsewhere always does.
+    `backs_off`: after a limit without a wait that the work itself reported, the lane backs off. Otherwise the lane waits
+    for `default_wait`, as it always does for a limit that is found elsewhere.
     """
 
     exit_codes: tuple[int, ...] = ()
@@ -60,11 +60,11 @@ class LimitDetector(msgspec.Struct, frozen=True):
 
     @property
     def looks(self) -> bool:
-        """Whether it has places of its own."""
+        """Whether exit codes or logs are configured."""
         return bool(self.exit_codes or self.logs)
 
     def read(self, ran: Ran) -> Ran:
-        """The same end of a unit in a worker, as a limit where one was met."""
+        """The result of a unit, changed to a rate limit if it met one."""
         codes = ran.exit_codes if ran.death is None or ran.death.code is None else (ran.death.code,)
         evidence = Evidence(codes, ran.stdout, ran.stderr, began_utc=ran.began_utc)
         outcome, limit = self.judge(ran.outcome, evidence)
@@ -73,7 +73,7 @@ class LimitDetector(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(ran, outcome=outcome, rate_limit=ran.rate_limit or limit)
 
     def judge(self, outcome: Outcome, evidence: Evidence) -> tuple[Outcome, RateLimit | None]:
-        """The outcome, and the limit that was met. `outcome` is what the result or the exception said by itself."""
+        """The outcome, and the limit that was met, if any. `outcome` comes from the result or the exception."""
         if outcome.kind is None:
             return outcome, None
         if outcome.kind in LIMITS:
@@ -86,7 +86,7 @@ class LimitDetector(msgspec.Struct, frozen=True):
         return outcome, None
 
     def _looked(self, evidence: Evidence) -> Iterator[tuple[str, Facts | None]]:
-        """Every place that is looked at, one after the other, and the limit that is found there."""
+        """Every source of evidence in order, with the limit that it reports."""
         for code in set(evidence.exit_codes) & set(self.exit_codes):
             yield "exit code", Facts(Kind.HOLD, message=f"exit code {code} says that a rate limit was met")
         now_utc, zone = time.time(), local_zone()
@@ -102,7 +102,7 @@ class LimitDetector(msgspec.Struct, frozen=True):
 
     @staticmethod
     def _fresh(paths: Iterable[Path], since_utc: float) -> list[Path]:
-        """Files that were written since the unit began, the newest first."""
+        """Files that changed since the unit started, the newest first."""
         dated = []
         for path in paths:
             try:
@@ -115,10 +115,10 @@ class LimitDetector(msgspec.Struct, frozen=True):
 
 
 def in_preflight(stdout: bytes, stderr: bytes, exit_code: int | None) -> Facts | None:
-    """The limit that a preflight command tells of.
+    """The limit that a preflight command reports.
 
-    A command that ends well has been answered. What it remarked on the way is no refusal then, unless it said nothing
-    else, or what it printed is a refusal and nothing else: some agent CLIs print theirs where answers go.
+    After exit code 0 its standard error counts only if nothing else was printed, and its standard output only if that is
+    a refusal and nothing else: some agent CLIs print refusals there.
     """
     now_utc, zone = time.time(), local_zone()
     facts = limit_in_output(stdout, b"", now_utc, zone)
@@ -133,7 +133,7 @@ def in_preflight(stdout: bytes, stderr: bytes, exit_code: int | None) -> Facts |
 
 
 def _in_log(path: Path, *, plain: bool = True) -> Facts | None:
-    """The limit in a log: an agent's events, a JSON document with a program's output, or (`plain`) a text."""
+    """The limit that a log reports: agent events, a JSON document with a program's output, or (`plain`) text."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
@@ -141,9 +141,9 @@ def _in_log(path: Path, *, plain: bool = True) -> Facts | None:
     except OSError:
         return None
     now_utc, zone = time.time(), local_zone()
-    found = limit_in_output(text, b"", now_utc, zone)
-    if found is not None:
-        return found
+    facts = limit_in_output(text, b"", now_utc, zone)
+    if facts is not None:
+        return facts
     try:
         document: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -161,20 +161,20 @@ def _in_document(document: dict[str, Any], *, plain: bool) -> Facts | None:
             value = document.get(name)
             if isinstance(value, str):
                 streams = (encoded(value), b"") if to_output else (b"", encoded(value))
-                found = limit_in_output(*streams, now_utc, zone)
-                if found is not None:
-                    return found
+                facts = limit_in_output(*streams, now_utc, zone)
+                if facts is not None:
+                    return facts
     return None
 
 
 def rate_limit_of(source: str, outcome: Outcome) -> RateLimit:
-    """A limit that was met, for the record."""
+    """The record of a limit that was met."""
     wait_s = None if outcome.hint is None else outcome.hint.retry_after_s
     return RateLimit(source, wait_s, outcome.message, time.time())
 
 
 def _held(outcome: Outcome) -> Outcome:
-    """A limit without a word on its end closes the lane for the default wait; backing off alone is for servers."""
+    """A limit without a wait holds the lane for the default wait; backing off is for servers only."""
     outcome = believed(outcome)
     untold = outcome.hint is None or outcome.hint.retry_after_s is None
     if outcome.kind is Kind.RATE and untold:

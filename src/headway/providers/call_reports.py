@@ -1,4 +1,4 @@
-"""What a callable may say while it runs, and how its end is understood."""
+"""What a callable reports while it runs: a rate limit (`RateLimited`), its usage (`usage`)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from headway.errors import HeadwayError, UsageError
 from headway.providers.messages import shown
 from headway.providers.resets import wait
 
-#: A rate limit that says no more than that: its lane backs off by itself.
+#: A rate limit without a wait: the lane backs off.
 _NO_HINT: Final = Hint()
 
 
 class RateLimited(HeadwayError):
-    """Raised by a callable or a worker that met a limit: the call is tried again, and its whole lane waits.
+    """Raised by a callable or a worker that met a limit: the call is retried, and its whole lane waits.
 
-    `retry_after` is in seconds, or a header's text: `"30"`, `"1m30s"`, an HTTP date. It never raises: what cannot be read is
-    left to the lane's own backoff, and the message says so. A limit that was met counts, whatever its header says.
+    `retry_after` is in seconds, or a header's text: `"30"`, `"1m30s"`, an HTTP date. A value that cannot be read is not an
+    error: the lane backs off, and the message says so.
 
     >>> raise RateLimited(retry_after=30, reason="the queue of the model server is full")
     Traceback (most recent call last):
@@ -31,7 +31,7 @@ class RateLimited(HeadwayError):
         wait_s = _wait_s(retry_after)
         if wait_s is None and retry_after not in (None, ""):
             if isinstance(retry_after, str) and not reason:
-                reason = retry_after  # Meant as the reason in the first place, or all that there is.
+                reason = retry_after  # It was probably meant as the reason.
             else:
                 unread = shown(repr(retry_after))
                 reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is no time)"
@@ -41,7 +41,7 @@ class RateLimited(HeadwayError):
 
 
 def _wait_s(retry_after: Any) -> float | None:
-    """Seconds, where they can be read. An instant that has just passed gives a negative number: that is over."""
+    """The wait in seconds, if it can be read; 0 for an instant in the past."""
     if isinstance(retry_after, int | float) and retry_after < 0:
         return 0.0
     if not isinstance(retry_after, int | float | str):
@@ -51,12 +51,12 @@ def _wait_s(retry_after: Any) -> float | None:
 
 
 class Counted(Protocol):
-    """Whatever keeps the usage of an attempt."""
+    """An attempt with its usage."""
 
     usage: Usage | None
 
 
-#: More than all calls together ever use: a larger number is a mistake, and would drown every sum.
+#: A larger number is a mistake, and would spoil every sum.
 MOST_USED: Final = 1e12
 _COUNTED: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
 current: Final[ContextVar[Counted | None]] = ContextVar("headway_attempt", default=None)
@@ -69,9 +69,9 @@ def usage(
     cached_input_tokens: float = 0,
     cost_usd: float | None = None,
 ) -> None:
-    """Say what the running call used, so that its lane's meters settle. Several calls of it add up.
+    """Report what the running call used, for its lane's meters. Several reports add up.
 
-    Outside of a call that Headway makes it counts nothing: the same function works without it.
+    Outside of a call that Headway makes it does nothing, so the same function works without Headway.
 
     >>> import headway
     >>> def call(text: str) -> str:
@@ -80,13 +80,13 @@ def usage(
     >>> [done.usage.output_tokens for done in headway.stream(call, ["north"])]
     [3.0]
     """
-    told: tuple[object, ...] = (
+    reported: tuple[object, ...] = (
         input_tokens,
         output_tokens,
         cached_input_tokens,
         0 if cost_usd is None else cost_usd,
     )
-    for name, number in zip(_COUNTED, told, strict=True):
+    for name, number in zip(_COUNTED, reported, strict=True):
         if not isinstance(number, Real) or not 0 <= float(number) <= MOST_USED:
             raise UsageError(f"usage: {name} is {shown(repr(number))}", hint="it is a number, 0 or more")
     attempt = current.get()
@@ -102,11 +102,11 @@ def usage(
 
 
 def succeeded(attempt: Counted) -> Outcome:
-    """The outcome of an attempt that gave its value."""
+    """The outcome of an attempt that returned a value."""
     return SUCCESS if attempt.usage is None else Outcome(usage=attempt.usage)
 
 
 def limited(error: RateLimited, used: Usage | None = None) -> Outcome:
-    """The outcome of one that met a limit."""
+    """The outcome of an attempt that met a limit."""
     hint = _NO_HINT if error.retry_after is None else Hint(retry_after_s=float(error.retry_after))
     return Outcome(Kind.RATE, used, hint, error.message)

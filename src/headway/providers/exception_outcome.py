@@ -1,7 +1,7 @@
-"""An exception → an outcome, by its shape. No HTTP client and no SDK is imported for it.
+"""An exception → an outcome, by its attributes and its text. No HTTP client and no SDK is imported for it.
 
-The exception that was raised is looked at first, then what it groups and what is behind it: the first that says
-something counts. What nobody knows is the callable's own, and is not tried again.
+The exception that was raised is read first, then the exceptions of its group, its cause and its context; the first one
+that is understood counts. Anything else is the callable's own failure, and is not retried.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import HOPELESS
 from headway.providers.call_reports import RateLimited, limited
-from headway.providers.exception_response import Link, fault_of, links, seen_in
+from headway.providers.exception_response import Link, links, network_error_kind, seen_in
 from headway.providers.exceptions import attribute, text_of
 from headway.providers.hints import understand
 from headway.providers.kinds import folded
@@ -25,17 +25,17 @@ from headway.providers.seen import Facts
 from headway.runtime.signals import from_signal
 
 #: Forbidden, not found, gone.
-_PAGES: Final = (403, 404, 410)
-_LOST: Final = (ConnectionError, socket.gaierror)
+_PAGE_STATUSES: Final = (403, 404, 410)
+_CONNECTION_ERRORS: Final = (ConnectionError, socket.gaierror)
 
 
 def outcome_of(
     error: BaseException, used: Usage | None = None, retry_on: tuple[type[BaseException], ...] = ()
 ) -> Outcome:
-    """How an attempt that raised is understood."""
+    """The outcome of an attempt that raised an exception."""
     try:
-        found = (_outcome(link, used, retry_on) for link in links(error))
-        outcome = next(filter(None, found), None)
+        outcomes = (_outcome(link, used, retry_on) for link in links(error))
+        outcome = next(filter(None, outcomes), None)
     except (
         BaseException
     ) as fault:  # A class of `retry_on`, or the exception itself, may raise when it is read.
@@ -47,52 +47,54 @@ def outcome_of(
 
 
 def _outcome(link: Link, used: Usage | None, retry_on: tuple[type[BaseException], ...]) -> Outcome | None:
-    """What one exception says by itself; None where that is nothing."""
+    """The outcome that one exception of the chain stands for, if it is understood."""
     error = link.error
     if isinstance(error, RateLimited):
         return limited(error, used)
-    outcome = _answered(error, used) or _limited(error, used) or _lost(error, used)
+    outcome = (
+        _response_outcome(error, used) or _limit_outcome(error, used) or _connection_outcome(error, used)
+    )
     if isinstance(error, retry_on) and (outcome is None or outcome.kind in HOPELESS):
         return Outcome(Kind.TRANSIENT, used, message=shown(text_of(error)))
     return outcome if outcome is not None and outcome.kind is not None and link.counts(outcome.kind) else None
 
 
-def _answered(error: BaseException, used: Usage | None) -> Outcome | None:
-    """It carries a provider's answer."""
+def _response_outcome(error: BaseException, used: Usage | None) -> Outcome | None:
+    """The outcome if the exception carries a provider's response."""
     carried = seen_in(error)
     if carried is None:
         return None
     seen, names = carried
     profile = profile_for(*filter(None, names))
     facts = understand(seen, profile, now_utc=time.time())
-    if seen.status is None and not _meant(facts, profile, names):
+    if seen.status is None and not _is_providers(facts, profile, names):
         return None
     kind = Kind.INVALID if _only_a_page(seen.status, facts, profile) else facts.kind
     return Outcome(kind, used, facts.hint, facts.message)
 
 
 def _only_a_page(status: int | None, facts: Facts, profile: Profile) -> bool:
-    """A bare 404 of a host that nobody knows is about what was asked for, not about a model or a key."""
-    if profile is not GENERIC or status not in _PAGES or facts.kind is not Kind.AUTH:
+    """Whether it is a plain 403, 404 or 410 of an unknown host: about a page, not about a model or a key."""
+    if profile is not GENERIC or status not in _PAGE_STATUSES or facts.kind is not Kind.AUTH:
         return False
     return folded(facts.code) not in profile.all_codes
 
 
-def _meant(facts: Facts, profile: Profile, names: tuple[str, ...]) -> bool:
-    """Whether an error without a status is a provider's at all: many an exception has a body."""
+def _is_providers(facts: Facts, profile: Profile, names: tuple[str, ...]) -> bool:
+    """Whether an error without a status is a provider's: other exceptions have bodies, too."""
     code = folded(facts.code)
     known = code in profile.all_codes or code in profile.all_soft
     return known or facts.kind is not Kind.TRANSIENT or bool(names[-1])
 
 
-def _limited(error: BaseException, used: Usage | None) -> Outcome | None:
-    """Its type, its text or the output that it carries tells of a rate limit."""
+def _limit_outcome(error: BaseException, used: Usage | None) -> Outcome | None:
+    """The outcome if its type, its text or its output reports a rate limit."""
     facts = in_exception(error)
     return None if facts is None else Outcome(facts.kind, used, facts.hint, facts.message)
 
 
 def exit_codes_in(error: BaseException | None) -> tuple[int, ...]:
-    """Exit codes of programs that an exception reports on, and that of `sys.exit`."""
+    """Exit codes in an exception: of programs that it reports on, and of `sys.exit`."""
     if error is None:
         return ()
     chain = [link.error for link in links(error)]
@@ -101,13 +103,13 @@ def exit_codes_in(error: BaseException | None) -> tuple[int, ...]:
     return tuple(code for code in codes if type(code) is int)
 
 
-def _lost(error: BaseException, used: Usage | None) -> Outcome | None:
-    """Nothing came back."""
+def _connection_outcome(error: BaseException, used: Usage | None) -> Outcome | None:
+    """The outcome of a timeout or a broken connection."""
     kind: Kind | None
     if isinstance(error, TimeoutError):
         kind = Kind.TIMEOUT
-    elif isinstance(error, _LOST):
+    elif isinstance(error, _CONNECTION_ERRORS):
         kind = Kind.TRANSIENT
     else:
-        kind = fault_of(error)
+        kind = network_error_kind(error)
     return None if kind is None else Outcome(kind, used, message=shown(text_of(error)))

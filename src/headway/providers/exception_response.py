@@ -1,7 +1,7 @@
-"""What an exception carries of an HTTP answer, whoever raised it: status, headers, body, address.
+"""The HTTP response that an exception carries: status, headers, body, address.
 
-Read by attribute, never by type, so that no client and no SDK is imported. Attributes of strangers may raise, and
-their responses may be false (requests' are, for a 429): nothing is asked for its truth.
+Read by attribute, never by type, so that no client and no SDK is imported. Attributes may raise, and responses may be
+false (those of requests are, for a 429), so nothing is tested for truth.
 """
 
 from __future__ import annotations
@@ -16,18 +16,23 @@ from headway.core.retry import HOPELESS, LANE_STOPPERS
 from headway.providers.exceptions import attribute, text_of
 from headway.providers.seen import NO_HEADERS, Seen
 
-#: Exceptions that are looked at behind the one that was raised: chains and groups are short.
-MOST_LINKS: Final = 64
+#: Exceptions of a chain that are read: chains and groups are short.
+MAX_LINKS: Final = 64
 
-#: Whose kind of API a package speaks, where the address says nothing (a gateway, a server of one's own).
-_SPEAKS: Final = {"openai": "openai", "anthropic": "anthropic", "google": "gemini", "botocore": "bedrock"}
+#: The API of a package, used where the address is unknown (a gateway, a private server).
+_API_OF_PACKAGE: Final = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "google": "gemini",
+    "botocore": "bedrock",
+}
 
-#: What went wrong on the way, by the names that packages give it; a class counts as all that it derives from.
+#: Network errors by package and class name. Base classes count, too.
 _FAULTS: Final[dict[str, dict[str, Kind]]] = {
     "": {
         "APITimeoutError": Kind.TIMEOUT,
         "APIConnectionError": Kind.TRANSIENT,
-    },  # Every SDK of the same make.
+    },  # SDKs that Stainless generates: OpenAI's, Anthropic's.
     "httpx": {
         "TimeoutException": Kind.TIMEOUT,
         "NetworkError": Kind.TRANSIENT,
@@ -59,25 +64,25 @@ _FAULTS["httpx2"] = _FAULTS["httpcore"] = _FAULTS["httpcore2"] = _FAULTS["httpx"
 
 
 class Link(msgspec.Struct, frozen=True):
-    """An exception on the way to the root of the trouble. `beside`: it was being handled when another was raised."""
+    """One exception of a chain. `beside`: it was being handled when another one was raised."""
 
     error: BaseException
     beside: bool = False
 
     def counts(self, kind: Kind) -> bool:
-        """Whether what it says may be taken for the whole.
+        """Whether its kind may stand for the whole chain.
 
-        A fault in somebody's `except` block is a fault of its own: what it was handling may be worth another try, but
-        it stops no lane.
+        An error in an `except` block is an error of its own. What was being handled may make a retry worthwhile, but
+        does not stop the lane.
         """
         return not (self.beside and (kind in LANE_STOPPERS or kind in HOPELESS))
 
 
 def links(error: BaseException) -> Iterator[Link]:
-    """The exception, then what it groups, what it was raised from, and what was being handled then."""
+    """The exception, then the exceptions of its group, its cause, or its context."""
     waiting = [Link(error)]
     met: set[int] = set()
-    while waiting and len(met) < MOST_LINKS:
+    while waiting and len(met) < MAX_LINKS:
         link = waiting.pop(0)
         error = link.error
         if id(error) in met:
@@ -92,8 +97,8 @@ def links(error: BaseException) -> Iterator[Link]:
             waiting.append(Link(error.__context__, beside=True))
 
 
-def fault_of(error: BaseException) -> Kind | None:
-    """What kind of trouble on the way an exception stands for, by its class and what that derives from."""
+def network_error_kind(error: BaseException) -> Kind | None:
+    """The kind of network error, by the names of its classes."""
     for each in type(error).__mro__:
         package = each.__module__.partition(".")[0]
         kind = _FAULTS[""].get(each.__name__) or _FAULTS.get(package, {}).get(each.__name__)
@@ -103,10 +108,10 @@ def fault_of(error: BaseException) -> Kind | None:
 
 
 def seen_in(error: BaseException) -> tuple[Seen, tuple[str, ...]] | None:
-    """What it carries of an answer, and by what names its provider may be known; None where it carries nothing."""
+    """The response that it carries, and names that may identify the provider; None if there is no response."""
     response = attribute(error, "response")
     if isinstance(response, Mapping):  # botocore
-        return _of_aws(error, response)
+        return _from_botocore(error, response)
     status = _status(error, response)
     body = _body(error, response)
     if status is None and body is None:
@@ -114,13 +119,13 @@ def seen_in(error: BaseException) -> tuple[Seen, tuple[str, ...]] | None:
     headers = _headers(attribute(response, "headers")) or _headers(attribute(error, "headers"))
     return Seen(status, headers, body, text_of(error), "exception"), (
         *_addresses(error, response),
-        speaks(error),
+        api_of_package(error),
     )
 
 
-def speaks(error: BaseException) -> str:
-    """The API that the exception's package is made for; "" where it is made for none."""
-    return _SPEAKS.get(type(error).__module__.partition(".")[0], "")
+def api_of_package(error: BaseException) -> str:
+    """The API that the exception's package is made for, or ""."""
+    return _API_OF_PACKAGE.get(type(error).__module__.partition(".")[0], "")
 
 
 def _status(error: BaseException, response: Any) -> int | None:
@@ -133,18 +138,18 @@ def _status(error: BaseException, response: Any) -> int | None:
         status = attribute(holder, name)
         if type(status) is int and 100 <= status < 600:
             return status
-    # `code` may count anything, unless something beside it shows that it is HTTP's (google-genai, urllib).
+    # `code` may mean anything, unless another attribute shows that it is HTTP's (google-genai, urllib).
     code = attribute(error, "code")
     if (
         isinstance(code, int)
         and 400 <= code < 600
-        and any(attribute(error, name) is not None for name in _COMPANY)
+        and any(attribute(error, name) is not None for name in _HTTP_ATTRIBUTES)
     ):
         return int(code)
     return None
 
 
-_COMPANY: Final = ("response", "headers", "details", "errors")
+_HTTP_ATTRIBUTES: Final = ("response", "headers", "details", "errors")
 
 
 def _headers(headers: Any) -> Mapping[str, str]:
@@ -155,7 +160,7 @@ def _headers(headers: Any) -> Mapping[str, str]:
 
 
 def _body(error: BaseException, response: Any) -> bytes | str | None:
-    """The body as it came, if it was read; otherwise what the exception made of it."""
+    """The body as received, if it was read; otherwise the parsed one."""
     content = attribute(response, "content")
     if isinstance(content, bytes) and content:
         return content
@@ -176,30 +181,30 @@ def _json(value: Any) -> bytes | None:
 
 
 def _addresses(error: BaseException, response: Any) -> tuple[str, ...]:
-    """Where the request went, as far as anybody knows."""
+    """The URLs of the request, as far as they are known."""
     places: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
         (response, lambda it: it.url),
         (error, lambda it: it.request.url),
         (error, lambda it: it.request_info.real_url),
     )
-    return tuple(str(url) for holder, read in places if (url := _got(holder, read)) is not None)
+    return tuple(str(url) for holder, read in places if (url := _read_or_none(holder, read)) is not None)
 
 
-def _got(holder: Any, read: Callable[[Any], Any]) -> Any:
+def _read_or_none(holder: Any, read: Callable[[Any], Any]) -> Any:
     try:
         return read(holder)
     except BaseException:
         return None
 
 
-def _of_aws(error: BaseException, response: Mapping[str, Any]) -> tuple[Seen, tuple[str, ...]] | None:
-    """botocore's: a dict with the parsed error and what is left of the answer."""
-    said, about = response.get("Error"), response.get("ResponseMetadata")
-    if not isinstance(said, Mapping):
+def _from_botocore(error: BaseException, response: Mapping[str, Any]) -> tuple[Seen, tuple[str, ...]] | None:
+    """A response of botocore: a dict with the parsed error and some metadata."""
+    error_fields, metadata = response.get("Error"), response.get("ResponseMetadata")
+    if not isinstance(error_fields, Mapping):
         return None
-    about = about if isinstance(about, Mapping) else {}
-    status = about.get("HTTPStatusCode")
-    body = _json({"code": said.get("Code"), "message": said.get("Message")})
-    headers = _headers(about.get("HTTPHeaders"))
-    told = Seen(status if type(status) is int else None, headers, body, text_of(error), "exception")
-    return told, (speaks(error) or "bedrock",)
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    status = metadata.get("HTTPStatusCode")
+    body = _json({"code": error_fields.get("Code"), "message": error_fields.get("Message")})
+    headers = _headers(metadata.get("HTTPHeaders"))
+    seen = Seen(status if type(status) is int else None, headers, body, text_of(error), "exception")
+    return seen, (api_of_package(error) or "bedrock",)

@@ -1,10 +1,11 @@
-"""Event loops for who has none, or has one that may not be blocked."""
+"""Event loops for callers that have none, or have one that must not be blocked."""
 
 from __future__ import annotations
 
 import asyncio
 import queue
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import aclosing
@@ -16,11 +17,11 @@ from headway.runtime.signals import from_signal, wait_future, wait_item, wait_th
 
 V = TypeVar("V")
 
-#: Results that a thread's consumer is ahead of.
+#: Results that are made ahead of a consumer in another thread.
 _AHEAD: Final = 100
-#: Results that it takes before it says so.
+#: Results that the consumer takes between two reports.
 _TAKEN: Final = 25
-#: What is called off has so long to end.
+#: How long cancelled tasks may take to end.
 _TIDY_S: Final = 1.0
 
 
@@ -33,17 +34,17 @@ def in_a_loop() -> bool:
     return True
 
 
-#: What makes loops instead, for tests in virtual time: `headway.testing` sets it.
+#: Makes event loops in tests with virtual time; set by `headway.testing`.
 instead: Callable[[], asyncio.AbstractEventLoop] | None = None
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """The loop for whoever has none."""
+    """A new event loop: a virtual one in tests with virtual time."""
     return usual_loop() if instead is None else instead()
 
 
 def usual_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed."""
+    """A new event loop, uvloop's if that is installed."""
     try:
         import uvloop
     except ImportError:
@@ -52,7 +53,7 @@ def usual_loop() -> asyncio.AbstractEventLoop:
 
 
 def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
-    """A loop of its own in this thread."""
+    """Run a coroutine on a new loop in this thread."""
     loop = new_loop()
     try:
         return completed(loop, make())
@@ -61,7 +62,7 @@ def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """Close a loop. Tasks that ignore their cancellation are left behind: after a third Ctrl-C nothing waits for them."""
+    """Close a loop. Tasks that ignore their cancellation are left behind."""
     try:
         loop.run_until_complete(_call_off_the_rest())
         loop.run_until_complete(loop.shutdown_asyncgens())
@@ -72,8 +73,8 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
 def completed(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
     """The result of a coroutine on a loop that is not running.
 
-    A task that raises KeyboardInterrupt or SystemExit stops its loop. Where that is a task of the callable's own, whoever
-    awaits the task hears of it, and the loop goes on.
+    A task that raises KeyboardInterrupt or SystemExit stops its loop. If it is a task of the callable's own, the code that
+    awaits the task gets the exception, and the loop is run again.
     """
     task = loop.create_task(_boxed(work))
     while True:
@@ -85,7 +86,7 @@ def completed(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> 
 
 
 async def _call_off_the_rest() -> None:
-    """What is left when somebody leaves in a hurry (a third Ctrl-C) gets the chance to tidy up."""
+    """Cancel all other tasks, and give them a moment to clean up."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
@@ -94,7 +95,7 @@ async def _call_off_the_rest() -> None:
 
 
 async def uncut(work: Coroutine[Any, Any, V]) -> V:
-    """A coroutine to its end: a cancellation of whoever awaits it is heard afterwards."""
+    """Run a coroutine to its end. A cancellation of the caller takes effect afterwards."""
     task = asyncio.get_running_loop().create_task(work)
     cut: asyncio.CancelledError | None = None
     while not task.done():
@@ -108,13 +109,13 @@ async def uncut(work: Coroutine[Any, Any, V]) -> V:
 
 
 def called_off(error: BaseException) -> bool:
-    """Whether it is a cancellation of the running task, and not an exception that the code in it raised."""
+    """Whether an exception is the cancellation of the running task, not one that its code raised."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 class _Box(Generic[V]):
-    """What a coroutine came to. A future would ask an exception for its truth, and the loop would stop for some of them."""
+    """The result of a coroutine. A future would test exceptions for truth, and some exceptions would stop the loop."""
 
     __slots__ = ("error", "value")
 
@@ -122,7 +123,7 @@ class _Box(Generic[V]):
         self.value, self.error = value, error
 
     def opened(self) -> V:
-        """The value, or the exception raised; once. An exception that knows its box would be a ring with it."""
+        """The value, or the exception raised; once, because an exception that refers to its box is a reference cycle."""
         error, self.error = self.error, None
         try:
             if error is not None:
@@ -165,6 +166,8 @@ class Background:
     def __enter__(self) -> Self:
         self._loop = new_loop()
         self._ending = False
+        self._posted: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._waking = False
         self._thread = threading.Thread(target=self._run, name="headway-loop", daemon=True)
         self._thread.start()
         return self
@@ -180,31 +183,37 @@ class Background:
                 wait_thread(self._thread)
 
     def _run(self) -> None:
-        """All that the loop does in its thread; what was asked of it before it was stopped is done."""
+        """The body of the thread. What was posted before the loop was stopped is still done."""
         while True:
             try:
                 self._loop.run_forever()
                 break
             except (KeyboardInterrupt, SystemExit):
-                # A task raised it, which stops a loop. The code that awaits the task gets it; everything else goes on.
-                # It comes from no signal: those are handled in the main thread.
+                # A task raised it, which stops a loop. The code that awaits the task gets it; everything else continues.
+                # No signal handler raised it: those run in the main thread.
                 if self._ending:
                     break
+        self._take_posted()
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
     def abandon(self) -> None:
-        """End it some time soon: for who cannot wait."""
+        """Stop the loop soon, without waiting."""
         self._ending = True
         self.post(self._loop.stop)
 
     @property
+    def alive(self) -> bool:
+        """Whether its thread runs in this process: a fork does not copy it."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
     def here(self) -> bool:
-        """Whether the caller is on the loop, and would block it by waiting."""
+        """Whether the caller is in the loop's thread, and would block it by waiting."""
         return threading.current_thread() is self._thread
 
     def make(self, make: Callable[[], V]) -> V:
-        """Call on the loop and wait."""
+        """Call on the loop, and wait for the result."""
 
         async def made() -> V:
             return make()
@@ -212,16 +221,29 @@ class Background:
         return self.run(made())
 
     def run(self, work: Coroutine[Any, Any, V]) -> V:
-        """The result of a coroutine that takes no time to speak of."""
+        """The result of a short coroutine."""
         return self.result(work)
 
-    def post(self, act: Callable[..., object], *told: Any) -> bool:
-        """Call on the loop, some time soon; False: it is gone, and nothing will be called."""
+    def post(self, act: Callable[..., object], *arguments: Any) -> bool:
+        """Call on the loop, soon; False: the loop has ended, and nothing will be called.
+
+        Waking a loop up costs a system call, so what is posted until it wakes up shares one.
+        """
+        self._posted.append((act, arguments))
+        if self._waking and not self._loop.is_closed():
+            return True
+        self._waking = True
         try:
-            self._loop.call_soon_threadsafe(act, *told)
+            self._loop.call_soon_threadsafe(self._take_posted)
         except RuntimeError:
             return False
         return True
+
+    def _take_posted(self) -> None:
+        self._waking = False  # First: what is posted from now on wakes the loop again.
+        while self._posted:
+            act, arguments = self._posted.popleft()
+            self._loop.call_soon(act, *arguments)
 
     def soon(self, act: Callable[[], object]) -> None:
         """Call on the loop, without waiting for it."""
@@ -235,9 +257,9 @@ class Background:
         return asyncio.run_coroutine_threadsafe(_boxed(work), self._loop)
 
     def wait(self, work: Coroutine[Any, Any, V], interrupts: InterruptCount) -> V:
-        """The result of a run's coroutine. A Ctrl-C meanwhile stops it, gently at first, and is raised at the end.
+        """The result of a run's coroutine. Ctrl-C stops the run, the second one cancels it, and KeyboardInterrupt follows.
 
-        Where our own handler listens, it stops the run, and what it raises is the third, which waits for nothing.
+        If our own signal handler is installed, it stops the run, and raises only at the third Ctrl-C, which does not wait.
         """
         future = self._begun(work)
         times = 0
@@ -255,16 +277,16 @@ class Background:
         return box.opened()
 
     def iterate(self, results: AsyncGenerator[V, None], took: Callable[[int], None]) -> Iterator[V]:
-        """The results of an asynchronous iterator, a few ahead. Whoever leaves early calls the rest off.
+        """The results of an asynchronous generator, a few ahead. Leaving early cancels the rest.
 
-        `took` hears on the loop, now and then, with how many more the consumer has done.
+        `took` is called on the loop, now and then, with the number of results that were taken since.
         """
         handed: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         room = asyncio.Event()
 
         async def hand_over() -> None:
             try:
-                async with aclosing(results):  # It may be left between two results.
+                async with aclosing(results):  # It may be cancelled between two results.
                     async for result in results:
                         handed.put((True, result))
                         while handed.qsize() >= _AHEAD:

@@ -1,7 +1,8 @@
-"""Whether an exception came from a signal handler, or from the code that was running when the signal came.
+"""Whether a signal handler raised an exception, or the code that was running; and waits that let handlers run.
 
-Python runs handlers in the main thread, in the midst of whatever that does. What a handler raises there (KeyboardInterrupt,
-or a SystemExit for SIGTERM) is for the program; the same raised by a callable is an outcome of its unit.
+Python runs signal handlers in the main thread, between two instructions of the running code. What a handler raises
+(KeyboardInterrupt, or SystemExit for SIGTERM) is for the program; the same exception raised by a callable is an outcome of
+its unit.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from typing import Any, Final, TypeVar
 
 V = TypeVar("V")
 
-#: A signal that arrives just before the main thread blocks does not wake it, and its handler would wait as long as the
-#: thread does. So the main thread never blocks for longer than this at once.
+#: A signal that arrives just before the main thread blocks does not wake it, so its handler would run late. The main
+#: thread never blocks for longer than this at once.
 _WAKE_S: Final = 0.1
 
-#: Handlers of ours, by their code: one may be replaced before what it raised is caught.
+#: The code of our own handlers: one may be replaced before its exception is caught.
 _ours: Final[set[CodeType]] = set()
 
 
 def remember(handler: Any) -> None:
-    """A handler of ours."""
+    """Register a handler of ours."""
     code = _code_of(handler)
     if code is not None:
         _ours.add(code)
@@ -41,8 +42,8 @@ def in_main_thread() -> bool:
 def from_signal(error: BaseException) -> bool:
     """Whether a signal handler raised it.
 
-    A handler written in Python is in the traceback. The one that Python starts with is not, so that a KeyboardInterrupt is
-    taken for its own where it is installed; while a run listens it is not.
+    A handler written in Python appears in the traceback. Python's default handler does not, so while that is installed
+    every KeyboardInterrupt counts as its own.
     """
     if not isinstance(error, KeyboardInterrupt | SystemExit) or not in_main_thread():
         return False
@@ -56,15 +57,15 @@ def from_signal(error: BaseException) -> bool:
 
 
 def handler_of(number: int) -> Any:
-    """What handles a signal."""
+    """The handler of a signal."""
     try:
         return signal.getsignal(number)
-    except Exception:  # Python asks a handler for its repr, which may fail.
+    except Exception:  # Python calls the handler's repr, which may raise.
         return None
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    """The code of a handler; None where it has none."""
+    """The code object of a handler, if it has one."""
     while isinstance(handler, partial):
         handler = handler.func
     function = getattr(handler, "__func__", handler)
@@ -90,7 +91,7 @@ def wait_item(items: queue.SimpleQueue[V]) -> V:
 
 
 def wait_thread(thread: threading.Thread) -> None:
-    """Until a thread has ended. Signal handlers run meanwhile."""
+    """Wait until a thread has ended. Signal handlers run meanwhile."""
     while thread.is_alive():
         thread.join(_WAKE_S)
 
@@ -98,7 +99,7 @@ def wait_thread(thread: threading.Thread) -> None:
 def wait_condition(
     condition: threading.Condition, ready: Callable[[], bool], timeout: float | None = None
 ) -> bool:
-    """Until `ready` under a condition that is held; False after the timeout. Signal handlers run meanwhile."""
+    """Wait for `ready` under a held condition; False after the timeout. Signal handlers run meanwhile."""
     ends_at = None if timeout is None else time.monotonic() + timeout
     while True:
         left = _WAKE_S if ends_at is None else min(_WAKE_S, ends_at - time.monotonic())

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, overload
 
 from headway.config.call_settings import Duration, Limits, Retry
-from headway.sdk.async_transport import AsyncTransport, Lanes
-from headway.sdk.client_settings import Terms, library_of
+from headway.sdk.async_transport import AsyncTransport
+from headway.sdk.client_settings import ClientSettings, library_of
+from headway.sdk.lane_registry import LaneUser
 from headway.sdk.request_info import LaneOf
-from headway.sdk.sync_transport import SyncLanes, SyncTransport
+from headway.sdk.sync_transport import SyncTransport
 
 if TYPE_CHECKING:
     import httpx
     import httpx2
 
-#: As the SDKs set it themselves. Waiting for a lane is no part of it.
+#: As the SDKs set it. The time that a request waits for its lane does not count.
 TIMEOUT_S: Final = 600.0
 CONNECT_S: Final = 5.0
-#: Idle connections are let go before load balancers do it.
+#: Idle connections are closed before load balancers do it.
 KEEPALIVE_S: Final = 15.0
 
 Library = Literal["httpx2", "httpx"]
@@ -29,9 +30,12 @@ class Pacing(TypedDict, total=False):
 
     limits: of every lane, or by a lane's model, host or `host/model`. None: they are learned from headers and refusals.
     retry: how often, and with what waits; default five attempts and fifty refusals a request.
-    lane: a function of the request that gives the name of its lane. Default: one for each API, host, key and model.
-    max_hold: a refusal that asks to wait for longer than this is handed on. None: it is waited out, however long.
-    insecure_http: whether a key may go to another machine over plain http. Default: that is an error.
+    lane: a function of the request that returns the name of its lane. Default: one for each API, host, key and model.
+    max_hold: a refusal that asks for a longer wait than this is returned to the caller. None: every wait is waited out.
+    insecure_http: whether a key may be sent to another machine over plain http. Default: that is an error.
+
+    All clients of a process that use a lane share it. Settings that differ from those of the lane are an error; a client
+    that leaves them out takes the lane's.
     """
 
     limits: Limits | Mapping[str, Limits] | None
@@ -77,19 +81,19 @@ def httpx_transport(
     >>> import headway, httpx2
     >>> client = httpx2.AsyncClient(transport=headway.httpx_transport(limits=headway.Limits(rpm=500)))
 
-    `inner` is the transport that does the sending. The default knows nothing of proxies in the environment, like every
-    transport that a client is given; `headway.httpx_client` does.
+    `inner` is the transport that does the sending. The default ignores the proxies of the environment, like every
+    transport that is passed to a client; `headway.httpx_client` uses them.
     """
     chosen = library_of(library)
-    terms = Terms(**pacing)
+    checked, user = ClientSettings(**pacing), LaneUser()
     if sync:
         inner = chosen.HTTPTransport(limits=_connections(chosen)) if inner is None else inner
-        return SyncTransport(chosen, inner, SyncLanes(terms))
+        return SyncTransport(chosen, inner, checked, user)
     inner = chosen.AsyncHTTPTransport(limits=_connections(chosen)) if inner is None else inner
-    return AsyncTransport(chosen, inner, Lanes(terms))
+    return AsyncTransport(chosen, inner, checked, user)
 
 
-class Settings(Pacing, total=False):
+class ClientOptions(Pacing, total=False):
     """What a client takes beside `Pacing`: any argument of httpx's own clients, such as `timeout` or `proxy`."""
 
     timeout: Any
@@ -107,53 +111,52 @@ class Settings(Pacing, total=False):
 
 @overload
 def httpx_client(
-    *, sync: Literal[False] = False, library: Literal["httpx2"] | None = None, **settings: Unpack[Settings]
+    *,
+    sync: Literal[False] = False,
+    library: Literal["httpx2"] | None = None,
+    **settings: Unpack[ClientOptions],
 ) -> httpx2.AsyncClient: ...
 @overload
 def httpx_client(
-    *, sync: Literal[True], library: Literal["httpx2"] | None = None, **settings: Unpack[Settings]
+    *, sync: Literal[True], library: Literal["httpx2"] | None = None, **settings: Unpack[ClientOptions]
 ) -> httpx2.Client: ...
 @overload
 def httpx_client(
-    *, sync: Literal[False] = False, library: Literal["httpx"], **settings: Unpack[Settings]
+    *, sync: Literal[False] = False, library: Literal["httpx"], **settings: Unpack[ClientOptions]
 ) -> httpx.AsyncClient: ...
 @overload
 def httpx_client(
-    *, sync: Literal[True], library: Literal["httpx"], **settings: Unpack[Settings]
+    *, sync: Literal[True], library: Literal["httpx"], **settings: Unpack[ClientOptions]
 ) -> httpx.Client: ...
 def httpx_client(*, sync: bool = False, library: Library | None = None, **settings: Any) -> Any:
-    """An HTTP client whose requests obey lanes, wait instead of failing, and are tried again within one budget.
+    """An HTTP client whose requests obey lanes, wait instead of failing, and are retried within one budget.
 
-    Give it to an SDK, whose own retries are then better switched off:
+    Give it to an SDK, and switch the SDK's own retries off:
 
     >>> import headway, openai
     >>> http_client = headway.httpx_client(limits=headway.Limits(rpm=500, tpm=200_000))
     >>> client = openai.AsyncOpenAI(api_key="…", http_client=http_client, max_retries=0)
 
-    With `sync=True` it is a synchronous one (`openai.OpenAI`). It is httpx2's where that is installed, as the present
-    SDKs want it, otherwise httpx's; `library` chooses. One client may serve several SDKs and keys: lanes are told apart
-    by address, key and model.
+    With `sync=True` it is a synchronous client (`openai.OpenAI`). It is httpx2's if that is installed, as current SDKs
+    require, otherwise httpx's; `library` chooses. One client may serve several SDKs and keys: there is one lane for each
+    API, host, key and model, and all clients of the process share it.
     """
     chosen = library_of(library)
     pacing = {name: settings.pop(name) for name in Pacing.__annotations__ if name in settings}
-    terms = Terms(**pacing)
+    checked, user = ClientSettings(**pacing), LaneUser()
     settings.setdefault("timeout", chosen.Timeout(TIMEOUT_S, connect=CONNECT_S))
     settings.setdefault("follow_redirects", True)
     kind = chosen.Client if sync else chosen.AsyncClient
     client = kind(limits=_connections(chosen), **settings)
-    if sync:
-        lanes = SyncLanes(terms)
-        _wrap(client, lambda inner: SyncTransport(chosen, inner, lanes))
-    else:
-        own = Lanes(terms)
-        _wrap(client, lambda inner: AsyncTransport(chosen, inner, own))
+    transport = SyncTransport if sync else AsyncTransport
+    _wrap(client, lambda inner: transport(chosen, inner, checked, user))
     return client
 
 
 def _wrap(client: Any, wrapped: Any) -> None:
-    """Put ours around every transport that the client has chosen, the ones for proxies included.
+    """Wrap every transport that the client has chosen, including those for proxies.
 
-    There is no other way to keep what a client makes of its environment: one that is given a transport ignores it.
+    A client that is given a transport ignores the proxies of the environment, so its own transports are wrapped.
     """
     client._transport = wrapped(client._transport)
     client._mounts = {
@@ -162,5 +165,5 @@ def _wrap(client: Any, wrapped: Any) -> None:
 
 
 def _connections(library: Any) -> Any:
-    """As many as the lanes let through: they decide how much is in flight."""
+    """No limit of connections: the lanes decide how much is in flight."""
     return library.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE_S)

@@ -1,7 +1,7 @@
-"""Where keys may go: not to another origin by a redirect, and not over plain http to another machine.
+"""Which origin a key may be sent to: no other one after a redirect, and no other machine over plain http.
 
-An origin is scheme, host and port. httpx makes a new request for each redirect, with the extensions of the one before it;
-so the first request is marked there with its origin. Of the credentials httpx itself drops only `Authorization`.
+An origin is scheme, host and port. httpx makes a new request for each redirect and copies the extensions of the previous
+one, so the first request stores its origin there. Of all credentials httpx itself drops only `Authorization`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from headway.config.settings import is_plain_http
 from headway.errors import ConfigError
 from headway.providers.secrecy import is_secret_name
 
-#: The name of the mark among a request's extensions.
+#: The extension of a request that holds its first origin.
 MARK: Final = "headway.home"
-#: Parameters that hold a key: Google's, and what others call theirs.
+#: Query parameters that hold a key: Google's `key`, and common names.
 _KEY_PARAMETERS: Final = frozenset(
     {"key", "api_key", "api-key", "apikey", "subscription-key", "access_token", "auth_token", "token"}
 )
-#: Secret by their names, but no keys: a session's, and what tells one request from its repetition.
+#: Secret by their names, but not keys.
 _NO_KEYS: Final = frozenset({"cookie", "idempotency-key"})
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token)\b\s*", re.IGNORECASE)
 
 Origin = tuple[str, str, int | None]
 
 
-class Home(NamedTuple):
-    """Where a request was meant to go, and with what."""
+class FirstRequest(NamedTuple):
+    """The request before any redirect."""
 
     origin: Origin
     headers: Any
@@ -35,14 +35,14 @@ class Home(NamedTuple):
 
 
 def keep_keys_home(request: Any) -> None:
-    """Take the credentials out of a request that a redirect sends to another origin than the first."""
-    home = request.extensions.get(MARK)
-    if home is None:
-        request.extensions[MARK] = Home(_origin(request.url), request.headers, request.url)
-    elif _origin(request.url) != home.origin:
+    """Remove the credentials from a request that a redirect sends to another origin."""
+    first = request.extensions.get(MARK)
+    if first is None:
+        request.extensions[MARK] = FirstRequest(_origin(request.url), request.headers, request.url)
+    elif _origin(request.url) != first.origin:
         for name in [name for name in request.headers if is_secret_name(name)]:
             del request.headers[name]
-        secrets = {*_keys_in_headers(home.headers), *_keys_in_query(home.url)}
+        secrets = {*_keys_in_headers(first.headers), *_keys_in_query(first.url)}
         items = request.url.params.multi_items()
         kept = [(name, value) for name, value in items if value not in secrets]
         if len(kept) < len(items):
@@ -50,7 +50,7 @@ def keep_keys_home(request: Any) -> None:
 
 
 def refuse_plain_keys(request: Any) -> None:
-    """Raise where a request would carry a key over plain http to another machine."""
+    """Raise ConfigError if a request would send a key over plain http to another machine."""
     url = request.url
     if url.scheme == "https" or not is_plain_http(str(url)):
         return

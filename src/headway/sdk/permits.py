@@ -1,49 +1,46 @@
-"""`headway.Lane`: a lane by itself, for code that has its own loop, its own client, or its own retries.
-
-It lives on a loop in a thread of its own, so that one lane is one lane for every thread and every event loop.
-"""
+"""`headway.Lane`: a lane by itself, for code that has its own loop, its own client, or its own retries."""
 
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
 import time
-import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Hashable, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from headway.config.call_settings import Limits, Retry
-from headway.core import model
-from headway.core.model import Estimate, Hint, LaneSpec, Outcome, Settings, Usage
-from headway.engine.calls import Calls
+from headway.config.call_settings import Limits
+from headway.core.model import Estimate, Hint, Outcome, Usage
 from headway.errors import UnitError, UsageError
 from headway.providers import anthropic, openai
 from headway.providers.call_reports import current
 from headway.providers.exception_outcome import outcome_of
 from headway.providers.hints import understand
 from headway.providers.profiles import profile_for
-from headway.providers.secrecy import Scrubber
 from headway.providers.seen import Seen
 from headway.providers.sse import counts
-from headway.runtime.loops import Background, in_a_loop
-from headway.runtime.signals import wait_item
-from headway.sdk.tickets import Apart
+from headway.runtime.loops import in_a_loop
+from headway.sdk.lane_registry import LaneTerms, LaneUser
+from headway.sdk.tickets import LoopTicket, RemoteTicket, ThreadTicket
 
-#: What Anthropic alone counts apart.
+_Ticket = TypeVar("_Ticket", LoopTicket, ThreadTicket)
+
+#: Only Anthropic's usage has this field.
 _ANTHROPIC: Final = "cache_read_input_tokens"
+#: The name of lanes that were given none.
+_UNNAMED: Final = "lane"
 
 
 class Lane:
     """One rate-limit scope. `async with lane.permit(tokens=1200) as permit:` waits until the call may start.
 
     An exception that leaves the block teaches the lane: `headway.RateLimited`, and those of HTTP clients and SDKs. It is
-    raised all the same; trying again is yours, with another permit. `limits` left out are found, as a batch finds them;
-    `provider` (an address or a name such as "openai") says how tokens are counted and headers are read.
+    raised all the same; retry with another permit. Limits that are left out are found, as in a batch. `provider` (an
+    address or a name such as "openai") says how tokens are counted and headers are read.
+
+    All lanes of one `name` are the same lane, in every thread and on every event loop of the process; their limits must
+    be the same, or left out. A lane without a name is shared with no other.
 
     >>> import headway
     >>> lane = headway.Lane(headway.Limits(rpm=600, tpm=90_000))
@@ -53,46 +50,39 @@ class Lane:
     >>> lane.close()
     """
 
-    def __init__(self, limits: Limits | None = None, *, name: str = "lane", provider: str = "") -> None:
+    def __init__(self, limits: Limits | None = None, *, name: str | None = None, provider: str = "") -> None:
         if not isinstance(limits, Limits | None):
             raise UsageError(f"limits is {limits!r}", hint="they are headway.Limits(rpm=…, tpm=…)")
-        self.name = name
+        self.name = _UNNAMED if name is None else name
         self._profile = profile_for(provider)
-        limited = model.Limits() if limits is None else limits.to_core()
-        self._spec = LaneSpec(name, limited, Retry().to_core(), self._profile.counting)
-        self._lock = threading.Lock()
-        self._running: tuple[Background, Calls] | None = None
+        key: Hashable = object() if name is None else name
+        self._terms = LaneTerms(key, self.name, self._profile.counting, limits)
+        self._user = LaneUser()
         self._closed = False
 
     def permit(self, tokens: float = 0, *, max_output_tokens: float = 0, priority: int = 0) -> Permit:
         """A permit for one call, for `with` or `async with`.
 
-        `tokens` is what its input is expected to take, `max_output_tokens` the most that may come back; a higher
-        `priority` goes first. `UnitError` says that there is none: the lane was stopped, or the call can never fit. A closed
-        lane gives none either.
+        `tokens` is the expected input of the call, `max_output_tokens` the limit of its output; a higher `priority` goes
+        first. Entering it raises `UnitError` if the lane was stopped, or if the call can never fit. A closed lane gives
+        no permits.
         """
-        for name, given in (("tokens", tokens), ("max_output_tokens", max_output_tokens)):
-            told: object = given
-            if not isinstance(told, int | float) or not told >= 0:
-                raise UsageError(f"{name} is {told!r}", hint="a number of 0 or more")
+        for name, value in (("tokens", tokens), ("max_output_tokens", max_output_tokens)):
+            given: object = value
+            if not isinstance(given, int | float) or not given >= 0:
+                raise UsageError(f"{name} is {given!r}", hint="a number of 0 or more")
         estimate = Estimate(float(tokens), float(max_output_tokens), float(max_output_tokens))
         return Permit(self, {"estimate": estimate, "priority": priority})
 
     def reopen(self) -> None:
-        """Go on after the lane was stopped by a key or an account that was refused."""
-        if self._running is not None:
-            background, calls = self._running
-            background.post(lambda: calls.reopen(self.name, force=True))
+        """Start calls again after the lane was stopped by a key or an account that was refused."""
+        for lane in self._user.opened():
+            lane.post(lane.reopen)
 
     def close(self) -> None:
-        """Call off whoever waits, and end the lane's thread. It gives no more permits."""
-        with self._lock:
-            self._closed = True
-            running, self._running = self._running, None
-        if running is not None:
-            background, calls = running
-            background.run(calls.close())
-            background.__exit__(None, None, None)
+        """Cancel calls that wait, and give no more permits. The lane's thread ends with the last lane of the process."""
+        self._closed = True
+        self._user.close()
 
     def __enter__(self) -> Self:
         return self
@@ -106,17 +96,10 @@ class Lane:
     async def __aexit__(self, *error: object) -> None:
         await asyncio.to_thread(self.close)
 
-    def _started(self) -> tuple[Background, Calls]:
-        with self._lock:
-            if self._closed:
-                raise UsageError(f"the lane '{self.name}' was closed", hint="make another headway.Lane")
-            if self._running is None:
-                background = Background().__enter__()
-                spec, settings = self._spec, Settings(max_identical_invalid=0)
-                scrub = Scrubber.of_environment()
-                self._running = background, background.make(lambda: Calls(lambda _: spec, settings, scrub))
-                weakref.finalize(self, background.abandon)
-            return self._running
+    def _enter(self, ticket: type[_Ticket], unit: dict[str, Any]) -> _Ticket:
+        if self._closed:
+            raise UsageError(f"the lane '{self.name}' was closed", hint="make another headway.Lane")
+        return ticket(self._user, self._user.lane(self._terms), unit)
 
     def _hint(self, headers: Mapping[str, str] | None) -> Hint | None:
         if not headers:
@@ -125,14 +108,14 @@ class Lane:
 
 
 class Permit:
-    """The right to make one call, while it is entered. Once only."""
+    """The right to make one call, while it is entered. It can be used once."""
 
     def __init__(self, lane: Lane, unit: dict[str, Any]) -> None:
         self._lane = lane
         self._unit = unit
-        self._way: Apart | None = None
+        self._ticket: RemoteTicket | None = None
         self._hint: Hint | None = None
-        #: What the call used, as far as it was said. `headway.usage` says it too.
+        #: What the call used, as far as it was reported. `headway.usage` reports it too.
         self.usage: Usage | None = None
 
     def settle(
@@ -144,9 +127,9 @@ class Permit:
         cached_input_tokens: float = 0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Say what the call used, so that the lane's meters are right; and what its headers told of the limits.
+        """Report what the call used, for the lane's meters, and the headers of its response, for its limits.
 
-        `usage` may be what an SDK's answer calls so, the answer itself, or a dict of the same names.
+        `usage` may be the usage of an SDK's response, the response itself, or a dict of the same names.
         """
         if usage is not None:
             self.usage = usage_of(usage)
@@ -159,55 +142,47 @@ class Permit:
     def __enter__(self) -> Self:
         if in_a_loop():
             raise UsageError("'with lane.permit()' would block the event loop", hint="write 'async with'")
-        news: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        way = self._asked(news.put)
+        ticket = self._begin(ThreadTicket)
         try:
-            granted = wait_item(news)
+            granted = ticket.wait()
         except BaseException:
-            way.abandon()
+            ticket.abandon()
             raise
-        return self._entered(way, granted=granted)
+        return self._entered(ticket, granted=granted)
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[bool] = loop.create_future()
-
-        def told(granted: bool) -> None:
-            with suppress(RuntimeError):  # The loop is gone.
-                loop.call_soon_threadsafe(_resolve, future, granted)
-
-        way = self._asked(told)
+        ticket = self._begin(LoopTicket)
         try:
-            granted = await future
+            granted = await ticket.wait()
         except BaseException:
-            way.abandon()
+            ticket.abandon()
             raise
-        return self._entered(way, granted=granted)
+        return self._entered(ticket, granted=granted)
 
-    def _asked(self, told: Any) -> Apart:
-        if self._way is not None:
-            raise UsageError("this permit was used before", hint="ask the lane for one a call")
-        background, calls = self._lane._started()
-        self._way = Apart(background, calls, self._lane.name, told, self._unit)
-        return self._way
+    def _begin(self, kind: type[_Ticket]) -> _Ticket:
+        if self._ticket is not None:
+            raise UsageError("this permit was used before", hint="ask the lane for one permit for each call")
+        ticket = self._lane._enter(kind, self._unit)
+        self._ticket = ticket
+        return ticket
 
-    def _entered(self, way: Apart, *, granted: bool) -> Self:
+    def _entered(self, ticket: RemoteTicket, *, granted: bool) -> Self:
         if not granted:
-            raise UnitError(way.end.code or str(way.end.status), way.end.message)
+            raise UnitError(ticket.end.code or str(ticket.end.status), ticket.end.message)
         self._before = current.set(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._way is not None
+        assert self._ticket is not None
         current.reset(self._before)
         if error is None:
-            self._way.finish(Outcome(None, self.usage, self._hint))
+            self._ticket.finish(Outcome(None, self.usage, self._hint))
         elif isinstance(error, Exception):
-            self._way.finish(outcome_of(error, self.usage), final=True)
+            self._ticket.finish(outcome_of(error, self.usage), final=True)
         else:
-            self._way.abandon()
+            self._ticket.abandon()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -215,30 +190,24 @@ class Permit:
         self.__exit__(kind, error, trace)
 
 
-def _resolve(future: asyncio.Future[bool], granted: bool) -> None:
-    if not future.done():
-        future.set_result(granted)
+def usage_of(report: Any) -> Usage:
+    """The usage in an SDK's usage object, or in a response that contains one."""
+    if isinstance(report, Usage):
+        return report
+    fields = _as_dict(report)
+    inner = fields.get("usage")
+    counted = counts(_as_dict(inner) if inner is not None else fields)
+    shape: Any = anthropic.Shape if _ANTHROPIC in counted else openai.Shape
+    usage: Usage | None = msgspec.convert({"usage": counted}, shape).counted()
+    return usage or Usage()
 
 
-def usage_of(said: Any) -> Usage:
-    """What an SDK's usage, or the answer that it stands in, comes to."""
-    if isinstance(said, Usage):
-        return said
-    told = _plain(said)
-    inner = told.get("usage")
-    told = counts(_plain(inner) if inner is not None else told)
-    shape: Any = anthropic.Shape if _ANTHROPIC in told else openai.Shape
-    found: Usage | None = msgspec.convert({"usage": told}, shape).counted()
-    return found or Usage()
-
-
-def _plain(said: Any) -> dict[str, Any]:
-    """An SDK's object as a dict."""
-    if isinstance(said, Mapping):
-        return dict(said)
-    if hasattr(said, "model_dump"):
-        return dict(said.model_dump())
+def _as_dict(report: Any) -> dict[str, Any]:
+    if isinstance(report, Mapping):
+        return dict(report)
+    if hasattr(report, "model_dump"):
+        return dict(report.model_dump())
     raise UsageError(
-        f"usage is a {type(said).__name__}",
+        f"usage is a {type(report).__name__}",
         hint="give an SDK's usage, a dict, or input_tokens=… and output_tokens=…",
     )

@@ -51,7 +51,7 @@ class Url(Protocol):
     def query(self) -> bytes: ...
 
 
-class Request(Protocol):
+class HttpRequest(Protocol):
     """The parts of a request that are read here; httpx and httpx2 agree on them."""
 
     @property
@@ -67,7 +67,7 @@ class Request(Protocol):
 LaneOf = Callable[[Any], str]
 
 
-class Endpoint(Protocol):
+class KnownEndpoint(Protocol):
     """An endpoint whose responses are understood."""
 
     @property
@@ -85,13 +85,13 @@ class RequestInfo(msgspec.Struct, frozen=True):
     model: str
     profile: Profile
     #: None where the format of the response is unknown.
-    endpoint: Endpoint | None
+    endpoint: KnownEndpoint | None
     body: bytes
     #: Its size, as arguments of the scheduler's unit.
     unit: dict[str, Any]
 
 
-def read_request(request: Request, body: bytes, lane_of: LaneOf | None = None) -> RequestInfo:
+def read_request(request: HttpRequest, body: bytes, lane_of: LaneOf | None = None) -> RequestInfo:
     """Describe a request. `body` is its content if that is JSON, otherwise empty."""
     url = request.url
     fields = _object(body)
@@ -135,7 +135,7 @@ def _host(url: Url) -> str:
     return name if url.port in (None, _DEFAULT_PORTS.get(url.scheme)) else f"{name}:{url.port}"
 
 
-def _account(request: Request) -> str:
+def _account(request: HttpRequest) -> str:
     """A keyed hash of the credentials, so that a lane's name does not reveal a key."""
     values = [request.headers.get(name, "") for name in _ACCOUNT_HEADERS]
     credentials = "\n".join(
@@ -166,7 +166,7 @@ class _Route(msgspec.Struct, frozen=True):
     end: str
     key: str
     kind: str
-    endpoint: Endpoint
+    endpoint: KnownEndpoint
     chars: Callable[[Mapping[str, Any]], int]
 
 

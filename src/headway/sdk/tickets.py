@@ -1,8 +1,8 @@
-"""One call on its way through a lane, for whoever makes the attempts himself.
+"""One request's place in its lane, for code that makes the attempts itself.
 
-`Calls` starts a call by calling it. A transport, and code with its own loop, want it the other way round: they ask when
-they may, do what they do where they are (their task, their thread, their context), and say how it went. A `Journey`
-lives on the loop of its `Calls`; its traveller may be anywhere.
+`Calls` starts a call by calling it. A transport, and code that has its own loop, work the other way round: they wait for
+a start, make the attempt in their own task or thread, and report its outcome. A `Ticket` lives on the background loop
+of its lane; a `RemoteTicket` is its handle for any thread and any event loop.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from headway.core.model import Hint, Outcome, Usage
 from headway.core.status import Status
 from headway.engine.calls import Calls, End, Flight
-from headway.runtime.loops import Background
 from headway.runtime.signals import wait_item
+from headway.sdk.lane_registry import LaneUser, SharedLane
 
 CLOSED: Final = End(Status.CANCELLED, "interrupted", "its client or lane was closed while it waited")
 
 
-class Journey:
-    """`told(True)`: an attempt may start now. `told(False)`: it has ended, and `end` says how."""
+class Ticket:
+    """`notify(True)`: an attempt may start now. `notify(False)`: there will be no other, and `end` says why."""
 
-    __slots__ = ("_calls", "_flight", "_outcome", "_told", "end")
+    __slots__ = ("_calls", "_flight", "_notify", "_outcome", "end")
 
-    def __init__(self, calls: Calls, lane: str, told: Callable[[bool], None], unit: dict[str, Any]) -> None:
+    def __init__(self, calls: Calls, lane: str, notify: Callable[[bool], None], unit: dict[str, Any]) -> None:
         self._calls = calls
-        self._told = told
+        self._notify = notify
         self._outcome: asyncio.Future[Outcome] | None = None
         self.end: End | None = None
         self._flight = calls.submit(lane, self._attempt, self._ended, **unit)
@@ -36,110 +37,134 @@ class Journey:
     async def _attempt(self, flight: Flight) -> Outcome:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._outcome = outcome
-        self._told(True)
+        self._notify(True)
         return await outcome
 
     def _ended(self, flight: Flight, end: End) -> None:
         self.end = end
-        self._told(False)
+        self._notify(False)
 
     def admitted(self, hint: Hint | None, usage: Usage | None) -> None:
-        """The provider took the attempt that is under way."""
+        """The provider accepted the attempt; its response has begun."""
         self._calls.admitted(self._flight, hint, usage)
 
     def finish(self, outcome: Outcome, *, final: bool = False) -> None:
-        """How the attempt went. `final`: there will be no other, whatever the scheduler thinks of it."""
+        """Report how the attempt ended. `final`: no other attempt follows, whatever the outcome."""
         waiting, self._outcome = self._outcome, None
         if waiting is not None and not waiting.done():
             self._flight.final = final
             waiting.set_result(outcome)
 
     def abandon(self) -> None:
-        """Nobody wants it any more."""
+        """Give the place up."""
         self._outcome = None
         self._calls.cancel(self._flight)
 
 
-class Here:
-    """A traveller on the loop of the `Calls`."""
+class RemoteTicket:
+    """A ticket as other threads and event loops use it. Nothing here blocks; `notify` is called on the background loop.
 
-    __slots__ = ("_may", "journey")
+    `reopen`: a lane that was stopped gets another chance, unless it is on a hold.
+    """
 
-    def __init__(self, calls: Calls, lane: str, unit: dict[str, Any]) -> None:
-        self._may: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.journey = Journey(calls, lane, self._tell, unit)
-
-    def _tell(self, may: bool) -> None:
-        if not self._may.done():
-            self._may.set_result(may)
-
-    async def go(self) -> bool:
-        """Wait until the next attempt may start; False: there is none."""
-        try:
-            return await self._may
-        finally:
-            self._may = asyncio.get_running_loop().create_future()
-
-
-class Apart:
-    """A traveller in another thread, or on another loop, than the `Calls`. Nothing here blocks."""
-
-    __slots__ = ("_background", "_journey", "_told")
+    __slots__ = ("_lane", "_notify", "_ticket", "_user")
 
     def __init__(
         self,
-        background: Background,
-        calls: Calls,
-        lane: str,
-        told: Callable[[bool], None],
+        user: LaneUser,
+        lane: SharedLane,
         unit: dict[str, Any],
+        notify: Callable[[bool], None],
+        *,
+        reopen: bool = False,
     ) -> None:
-        self._background = background
-        self._journey: Journey | None = None
-        self._told = told
-        if not background.post(self._begin, calls, lane, unit):
-            told(False)
-
-    def _begin(self, calls: Calls, lane: str, unit: dict[str, Any]) -> None:
-        try:
-            self._journey = Journey(calls, lane, self._told, unit)
-        except RuntimeError:  # It was closed meanwhile.
+        self._user, self._lane, self._notify = user, lane, notify
+        self._ticket: Ticket | None = None
+        user.tickets.add(self)
+        if not lane.post(self._begin, unit, reopen):
             self._told(False)
+
+    def _begin(self, unit: dict[str, Any], reopen: bool) -> None:
+        try:
+            calls = self._lane.calls()
+            if reopen:
+                calls.reopen(self._lane.name)
+            self._ticket = Ticket(calls, self._lane.name, self._told, unit)
+        except RuntimeError:  # The lane was closed meanwhile.
+            self._told(False)
+
+    def _told(self, granted: bool) -> None:
+        if not granted:
+            self._user.tickets.discard(self)
+        self._notify(granted)
 
     @property
     def end(self) -> End:
-        """How it ended, once that was told."""
-        return (self._journey and self._journey.end) or CLOSED
+        """Why there is no other attempt."""
+        return (self._ticket and self._ticket.end) or CLOSED
 
     def admitted(self, hint: Hint | None, usage: Usage | None) -> None:
-        """As the journey's."""
-        self._post(lambda journey: journey.admitted(hint, usage))
+        """See `Ticket.admitted`."""
+        self._post(lambda ticket: ticket.admitted(hint, usage))
 
     def finish(self, outcome: Outcome, *, final: bool = False) -> None:
-        """As the journey's."""
-        self._post(lambda journey: journey.finish(outcome, final=final))
+        """See `Ticket.finish`."""
+        self._post(lambda ticket: ticket.finish(outcome, final=final))
 
     def abandon(self) -> None:
-        """As the journey's."""
-        self._post(Journey.abandon)
+        """See `Ticket.abandon`."""
+        self._post(Ticket.abandon)
 
-    def _post(self, act: Callable[[Journey], None]) -> None:
-        def acted() -> None:
-            if self._journey is not None:
-                act(self._journey)
+    def _post(self, act: Callable[[Ticket], None]) -> None:
+        def apply() -> None:
+            if self._ticket is not None:
+                act(self._ticket)
 
-        self._background.post(acted)
+        self._lane.post(apply)
 
 
-class InThread(Apart):
-    """A traveller in a thread of its own, which may block."""
+class ThreadTicket(RemoteTicket):
+    """A ticket for a thread that may block."""
 
-    __slots__ = ("_news",)
+    __slots__ = ("_grants",)
 
-    def __init__(self, background: Background, calls: Calls, lane: str, unit: dict[str, Any]) -> None:
-        self._news: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        super().__init__(background, calls, lane, self._news.put, unit)
+    def __init__(
+        self, user: LaneUser, lane: SharedLane, unit: dict[str, Any], *, reopen: bool = False
+    ) -> None:
+        self._grants: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        super().__init__(user, lane, unit, self._grants.put, reopen=reopen)
 
-    def go(self) -> bool:
+    def wait(self) -> bool:
         """Block until the next attempt may start; False: there is none."""
-        return wait_item(self._news)
+        return wait_item(self._grants)
+
+
+class LoopTicket(RemoteTicket):
+    """A ticket for a task on the running event loop."""
+
+    __slots__ = ("_grant", "_loop")
+
+    def __init__(
+        self, user: LaneUser, lane: SharedLane, unit: dict[str, Any], *, reopen: bool = False
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._grant: asyncio.Future[bool] = self._loop.create_future()
+        super().__init__(user, lane, unit, self._post_grant, reopen=reopen)
+
+    def _post_grant(self, granted: bool) -> None:
+        with suppress(RuntimeError):  # The caller's loop is closed.
+            self._loop.call_soon_threadsafe(self._resolve, granted)
+
+    def _resolve(self, granted: bool) -> None:
+        if not self._grant.done():
+            self._grant.set_result(granted)
+
+    async def wait(self) -> bool:
+        """Wait until the next attempt may start; False: there is none."""
+        hold = getattr(self._loop, "hold_for", None)
+        if hold is not None:  # Virtual time: the clock must not run ahead of the background thread.
+            hold(self._grant)
+        try:
+            return await self._grant
+        finally:
+            self._grant = self._loop.create_future()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from headway.api.packing import Packer
-from headway.api.raised import as_exception
+from headway.api.callable_errors import as_exception
+from headway.api.pickling import Packer
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
