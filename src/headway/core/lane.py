@@ -24,6 +24,7 @@ from headway.core import growth, refusals, settling
 from headway.core.breaker import Breaker
 from headway.core.budget import Budget, Shortage
 from headway.core.estimate import ENOUGH, Estimator
+from headway.core.evidence import Evidence
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
 from headway.core.hold import Hold
@@ -70,6 +71,7 @@ class Lane:
 
     __slots__ = (
         "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "estimator",
+        "evidence",
         "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "invalid_since", "key",
         "last_invalid", "last_start_at", "limits", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
         "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
@@ -128,6 +130,7 @@ class Lane:
         self._watched = Watch(now)
         self.gauge = Gauge()
         self.estimator = Estimator()
+        self.evidence = Evidence()
         #: How many were in flight at the latest refusals of a blind lane.
         self.refused_at: deque[int] = deque(maxlen=refusals.ALWAYS_AT)
         self.window = Window(spec.limits.max_concurrency, rate_known=True)
@@ -234,7 +237,7 @@ class Lane:
     def learn(self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False) -> None:
         """Take the limits and levels that the response to this attempt reported."""
         for report in reports:
-            if report.limit <= 0.0:
+            if report.limit <= 0.0 or self.evidence.disproves(report):
                 continue
             meter = self._reported.get((report.dimension, report.period_s))
             if meter is None:
@@ -386,7 +389,7 @@ class Lane:
             cost = entry.costs[meter.place]
             passing = meter.name in (LEARNED, growth.RAMP_CAP) or meter.whole is not None
             if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
-                if self._only_guessed(entry, meter.limit):
+                if self.evidence.exceeds(meter) or self._only_guessed(entry, meter.limit):
                     continue
                 what = meter.dimension.replace("_", " ")
                 return f"it needs {cost:,.0f} {what}, and the lane's limit is {meter.limit:,.0f} {meter.name}"
@@ -455,6 +458,7 @@ class Lane:
         """The provider took the attempt, and perhaps said what is left or what the input came to."""
         if usage is not None and not entry.accepted:
             settling.correct_input(self, entry, usage)
+        self._note_accepted(entry, usage)
         if hint is not None and hint.reports:
             self.learn(entry, hint.reports, now)
         if entry.accepted:
@@ -473,6 +477,13 @@ class Lane:
             settling.credit_cached(self, entry, usage.cached_input_tokens, now)
         if self.finder is not None:
             self.finder.accepted(now)
+
+    def _note_accepted(self, entry: Entry, usage: Usage | None) -> None:
+        """A request of this size was accepted. Where cached input is free, only its usage says what of it was counted."""
+        sure_in = entry.charged[2]
+        if self.spec.counting.cached_free:
+            sure_in = 0.0 if usage is None else usage.input_tokens - usage.cached_input_tokens
+        self.evidence.accepted(entry.charged, sure_in)
 
     def went_ahead(self, entry: Entry) -> None:
         """An attempt met no limit: if it is the one that the rest wait for, they may go."""
@@ -501,6 +512,7 @@ class Lane:
         """Give the permit back and settle the meters, exactly once."""
         hint = outcome.hint
         if outcome.kind is None:
+            self._note_accepted(entry, outcome.usage)
             if not entry.accepted:
                 self.admitted(entry, hint, now)
             if self.caution > CALM:

@@ -63,6 +63,8 @@ class LaneRecord(msgspec.Struct, frozen=True):
     answered: bool = False
     #: Requests a second that a limit which was met and not measured is likely between. Plans go by it, lanes do not.
     glimpsed: tuple[float, float] | None = None
+    #: The most that one accepted request took, by dimension.
+    largest: tuple[float, ...] = ()
 
 
 def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
@@ -92,6 +94,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
         estimates=lane.estimator.export() if lane.estimator.reports else None,
         answered=lane.breaker.heard or lane.succeeded > 0,
         glimpsed=None if lane.finder is None else lane.finder.glimpsed,
+        largest=lane.evidence.largest if any(lane.evidence.largest) else (),
     )
 
 
@@ -115,6 +118,8 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
     if record.window is not None:
         lane.window.resume(record.window)
     lane.breaker.heard = _was_answered(record)
+    if len(record.largest) == len(DIMENSIONS):
+        lane.evidence.note(record.largest)
     if record.estimates is not None:
         lane.estimator.recall(record.estimates)
     if record.found is not None and lane.finder is not None:
