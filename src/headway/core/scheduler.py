@@ -6,7 +6,7 @@ has come, so an idle lane costs nothing. Units come by the same way: a lane that
 `Fetch`, and `Units` brings them.
 
 This file takes the events and joins the parts: `attempts` (what an attempt's end means), `lane_control` (hold, stop,
-reopen, limits), `intake` (units come into memory), `starting` (the start loop), `unit_moves` (a unit goes back or ends)
+reopen, limits), `intake` (units come into memory), `starting` (the start loop), `spending` (budgets), `unit_moves` (a unit goes back or ends)
 and `run_end`. What they share is in `run_state`.
 """
 
@@ -25,6 +25,7 @@ from headway.core.model import LaneSpec, Settings
 from headway.core.queue import NEVER
 from headway.core.run_end import RunEnd
 from headway.core.run_state import RunState
+from headway.core.spending import Spending
 from headway.core.starting import Starting
 from headway.core.status import Move
 from headway.core.unit_moves import UnitMoves
@@ -38,9 +39,10 @@ class Scheduler(RunState):
         moves = self._moves = UnitMoves(self)
         control = LaneControl(self)
         intake = Intake(self, moves)
-        self._starting = Starting(self, control, moves, intake)
+        spending = Spending(self, control)
+        self._starting = Starting(self, control, moves, intake, spending)
         self._end = RunEnd(self, moves)
-        attempts = Attempts(self, control, moves)
+        attempts = Attempts(self, control, moves, spending)
         self._react: dict[type, Callable[[Any, float], None]] = {
             events.Admitted: attempts.admitted,
             events.Finished: attempts.finished,
@@ -85,9 +87,9 @@ class Scheduler(RunState):
     def _cancel_unit(self, event: events.CancelUnit, now: float) -> None:
         entry = self.out.get(event.index)
         if entry is not None:
-            if not entry.fate:
+            if not entry.cancel_reason:
                 self.commands.append(commands.CancelAttempt(entry.unit))
-            entry.fate = "unwanted"
+            entry.cancel_reason = "unwanted"
             return
         entry = next((one for one in self.in_memory() if one.unit.index == event.index), None)
         if entry is None:
