@@ -17,7 +17,6 @@ from headway.core.attempts import Attempts
 from headway.core.breaker import Breaker
 from headway.core.budget import Budget
 from headway.core.dependencies import Dependencies
-from headway.core.intake import Intake
 from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.meter import Meter
@@ -28,6 +27,7 @@ from headway.core.scheduler import Scheduler
 from headway.core.spending import Spending
 from headway.core.starting import Starting
 from headway.core.stock import Stock
+from headway.core.supply import Supply
 from headway.core.unit_moves import UnitMoves
 from headway.core.window import Window
 
@@ -280,13 +280,13 @@ def cancelled_attempt_goes_back(patch: Patch) -> None:
 
 @bug("cancel")
 def cancelled_unit_runs_if_it_was_not_read_yet(patch: Patch) -> None:
-    right = Intake._take_in
+    right = Supply._take_in
 
-    def wrong(self: Intake, unit: Any) -> Entry | None:
+    def wrong(self: Supply, unit: Any) -> Entry | None:
         self._run.unwanted.clear()
         return right(self, unit)
 
-    patch.setattr(Intake, "_take_in", wrong)
+    patch.setattr(Supply, "_take_in", wrong)
 
 
 # -- whose turn it is ----------------------------------------------------------------------------------------------
@@ -371,12 +371,12 @@ def deadline_does_not_wait_for_fetches(patch: Patch) -> None:
 
 @bug("lost")
 def units_dropped_that_come_during_a_pause(patch: Patch) -> None:
-    right = Intake._take_in
+    right = Supply._take_in
 
-    def wrong(self: Intake, unit: Any) -> Entry | None:
+    def wrong(self: Supply, unit: Any) -> Entry | None:
         return None if self._run.paused else right(self, unit)
 
-    patch.setattr(Intake, "_take_in", wrong)
+    patch.setattr(Supply, "_take_in", wrong)
 
 
 # -- the run ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Final
 
 from headway.core import commands
-from headway.core.intake import Intake
 from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.model import Kind
@@ -20,6 +19,7 @@ from headway.core.queue import NEVER, Entry
 from headway.core.run_state import RunState
 from headway.core.spending import Spending
 from headway.core.status import Move, Status, after
+from headway.core.supply import Supply
 from headway.core.unit_moves import UnitMoves
 
 #: Instants closer than this are the same.
@@ -31,10 +31,10 @@ class Starting:
     """Decides which units start, and takes all permits of a start together."""
 
     def __init__(
-        self, run: RunState, control: LaneControl, moves: UnitMoves, intake: Intake, spending: Spending
+        self, run: RunState, control: LaneControl, moves: UnitMoves, supply: Supply, spending: Spending
     ) -> None:
         self._run, self._control, self._moves = run, control, moves
-        self._intake, self._spending = intake, spending
+        self._supply, self._spending = supply, spending
         #: Lanes that the global cap keeps waiting, the longest first.
         self._starved: dict[str, Lane] = {}
         self._wakes: list[tuple[float, str]] = []
@@ -102,7 +102,7 @@ class Starting:
             queue.ripen(now + EPSILON_S)
         stock = lane.stock
         if not stock.exhausted and len(queue.ready) < stock.low:
-            self._intake.refill(lane)
+            self._supply.refill(lane)
         if queue.suspects:
             idle = not lane.in_flight and (stock.exhausted or run.serial_phase)
             queue.try_suspect(now + EPSILON_S, lane_idle=idle)
@@ -129,7 +129,7 @@ class Starting:
         """The lane's next unit after those that were cancelled meanwhile."""
         entry = lane.queue.head()
         if entry is None and not lane.stock.exhausted:
-            self._intake.refill(lane)
+            self._supply.refill(lane)
         return entry
 
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
