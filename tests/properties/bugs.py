@@ -17,7 +17,6 @@ from headway.core.attempts import Attempts
 from headway.core.breaker import Breaker
 from headway.core.budget import Budget
 from headway.core.dependencies import Dependencies
-from headway.core.intake import Intake
 from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.meter import Meter
@@ -25,8 +24,10 @@ from headway.core.model import Dimension, Kind
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.run_state import RunState
 from headway.core.scheduler import Scheduler
+from headway.core.spending import Spending
 from headway.core.starting import Starting
 from headway.core.stock import Stock
+from headway.core.supply import Supply
 from headway.core.unit_moves import UnitMoves
 from headway.core.window import Window
 
@@ -172,7 +173,7 @@ def tokens_of_the_budget_forgotten(patch: Patch) -> None:
 
 @bug("budget")
 def lanes_budget_not_minded(patch: Patch) -> None:
-    patch.setattr(Starting, "_affordable", lambda self, entry, lane: True)
+    patch.setattr(Spending, "_affordable", lambda self, entry, lane: True)
 
 
 @bug("budget")
@@ -182,9 +183,9 @@ def lanes_budget_forgets_earlier_runs(patch: Patch) -> None:
 
 @bug("budget")
 def lane_stopped_while_its_money_is_in_flight(patch: Patch) -> None:
-    right = Starting._affordable
+    right = Spending._affordable
 
-    def wrong(self: Starting, entry: Entry, lane: Lane) -> bool:
+    def wrong(self: Spending, entry: Entry, lane: Lane) -> bool:
         out = [purse.out for purse in lane.purses]
         for purse in lane.purses:
             purse.out = 0
@@ -193,7 +194,7 @@ def lane_stopped_while_its_money_is_in_flight(patch: Patch) -> None:
             purse.out = was
         return answer
 
-    patch.setattr(Starting, "_affordable", wrong)
+    patch.setattr(Spending, "_affordable", wrong)
 
 
 # -- where a unit goes -------------------------------------------------------------------------------------------
@@ -268,24 +269,24 @@ def late_result_counted_again(patch: Patch) -> None:
 
 @bug("retries")
 def cancelled_attempt_goes_back(patch: Patch) -> None:
-    right = Attempts._meet_fate
+    right = Attempts._after_cancel
 
     def wrong(self: Attempts, entry: Entry, now: float) -> None:
-        entry.fate = "aborted"
+        entry.cancel_reason = "aborted"
         right(self, entry, now)
 
-    patch.setattr(Attempts, "_meet_fate", wrong)
+    patch.setattr(Attempts, "_after_cancel", wrong)
 
 
 @bug("cancel")
 def cancelled_unit_runs_if_it_was_not_read_yet(patch: Patch) -> None:
-    right = Intake._take_in
+    right = Supply._take_in
 
-    def wrong(self: Intake, unit: Any) -> Entry | None:
+    def wrong(self: Supply, unit: Any) -> Entry | None:
         self._run.unwanted.clear()
         return right(self, unit)
 
-    patch.setattr(Intake, "_take_in", wrong)
+    patch.setattr(Supply, "_take_in", wrong)
 
 
 # -- whose turn it is ----------------------------------------------------------------------------------------------
@@ -370,12 +371,12 @@ def deadline_does_not_wait_for_fetches(patch: Patch) -> None:
 
 @bug("lost")
 def units_dropped_that_come_during_a_pause(patch: Patch) -> None:
-    right = Intake._take_in
+    right = Supply._take_in
 
-    def wrong(self: Intake, unit: Any) -> Entry | None:
+    def wrong(self: Supply, unit: Any) -> Entry | None:
         return None if self._run.paused else right(self, unit)
 
-    patch.setattr(Intake, "_take_in", wrong)
+    patch.setattr(Supply, "_take_in", wrong)
 
 
 # -- the run ---------------------------------------------------------------------------------------------------------

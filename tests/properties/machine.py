@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.core import events
-from headway.core import intake as intake_module
 from headway.core import run_end as run_end_module
 from headway.core import stock as stock_module
+from headway.core import supply as supply_module
 from headway.core.commands import AnyFetch, Command
 from headway.core.events import Event
 from headway.core.gates import Gates
@@ -55,7 +55,7 @@ def tune(tuning: Tuning) -> pytest.MonkeyPatch:
     patch.setattr(stock_module, "LOW", tuning.low)
     patch.setattr(stock_module, "LONGEST_BATCH", tuning.batch)
     patch.setattr(stock_module, "LONGEST_LOW", tuning.low)
-    patch.setattr(intake_module, "MOST_BLOCKED", tuning.most_blocked)
+    patch.setattr(supply_module, "MOST_BLOCKED", tuning.most_blocked)
     patch.setattr(run_end_module, "EXPIRY_BATCH", tuning.expiry_batch)
     return patch
 

@@ -6,13 +6,13 @@ from typing import Final
 
 from headway.core import events
 from headway.core.breaker import MOSTLY
-from headway.core.budget import Costliest
 from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.model import Kind, Outcome
 from headway.core.queue import ALWAYS, Entry
-from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed, unpaid
+from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed
 from headway.core.run_state import RunState
+from headway.core.spending import Spending
 from headway.core.status import Move
 from headway.core.unit_moves import UnitMoves
 from headway.core.verdict import judge
@@ -31,8 +31,8 @@ _NEVER_SENT: Final = Outcome(kind=Kind.TRANSIENT, message="cancelled", sent=Fals
 class Attempts:
     """Takes the events of attempts that are out."""
 
-    def __init__(self, run: RunState, control: LaneControl, moves: UnitMoves) -> None:
-        self._run, self._control, self._moves = run, control, moves
+    def __init__(self, run: RunState, control: LaneControl, moves: UnitMoves, spending: Spending) -> None:
+        self._run, self._control, self._moves, self._spending = run, control, moves, spending
 
     def admitted(self, event: events.Admitted, now: float) -> None:
         entry = self._run.out.get(event.index)
@@ -59,11 +59,11 @@ class Attempts:
         self._release(entry, outcome, now)
         if outcome.kind is None:
             lane.succeeded += 1
-            lane.invalid_run = 0
+            lane.invalid_run.clear()
             self._recover(lane, entry)
             self._moves.end(entry, Move.SUCCEED)
-        elif entry.fate:
-            self._meet_fate(entry, now)
+        elif entry.cancel_reason:
+            self._after_cancel(entry, now)
         else:
             self._failed(entry, believed(outcome), outcome.kind, now)
 
@@ -74,14 +74,14 @@ class Attempts:
             return
         lane = entry.lane
         self._release(entry, event.outcome, now)
-        lane.invalid_run = 0
+        lane.invalid_run.clear()
         self._recover(lane, entry)
         lane.drop_probe(entry)
         entry.attempts += 1
         if event.again is not None:
             entry.unit, entry.fits = event.again, None
-        if entry.fate:
-            self._meet_fate(entry, now)
+        if entry.cancel_reason:
+            self._after_cancel(entry, now)
         elif event.again is not None and entry.attempts < lane.spec.retry.max_attempts:
             self._moves.put_back(entry, Move.RETRY, now, Kind.INVALID, event.message)
         else:
@@ -91,7 +91,7 @@ class Attempts:
         entry = self._run.out.pop(event.index, None)
         if entry is not None:
             self._release(entry, _CUT_SHORT if event.sent else _NEVER_SENT, now)
-            self._meet_fate(entry, now)
+            self._after_cancel(entry, now)
 
     def _release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give back what the attempt held: its lane's permit, the global one, the budget set aside."""
@@ -106,38 +106,14 @@ class Attempts:
         if lane.others != others:
             self._control.tell_of_others(lane, others)
         self._run.dirty[lane.key] = lane
-        budget, purses = self._run.budget, lane.purses
-        if self._run.costliest is not None:
-            if self._run.costliest.saw(lane.key, outcome.usage):
-                self._reprice(lane, self._run.costliest)
-            budget.spend(entry.unit.estimate, outcome.usage)
-        elif not unpaid(outcome):
-            budget.spend(entry.estimate, outcome.usage)
-            for purse in purses:
-                purse.spend(entry.estimate, outcome.usage)
-        if budget.capped or purses:
-            budget.release(entry.estimate)
-            for purse in purses:
-                purse.release(entry.estimate)
-            lane.shortage.guesses -= entry.guess
-            self._run.dirty.update(self._run.broke)
-            self._run.broke.clear()
+        self._spending.settle(entry, outcome)
 
-    def _reprice(self, lane: Lane, costliest: Costliest) -> None:
-        """What is in flight may cost as much as the dearest call so far: set that aside for it, too."""
-        for entry in self._run.out.values():
-            if entry.lane is lane:
-                estimate = costliest.priced(entry.estimate, lane.key)
-                if self._run.budget.capped:
-                    self._run.budget.reprice(entry.estimate, estimate)
-                entry.estimate = estimate
-
-    def _meet_fate(self, entry: Entry, now: float) -> None:
+    def _after_cancel(self, entry: Entry, now: float) -> None:
         """An attempt that we stopped has ended: it goes where the reason for stopping it says."""
         entry.lane.drop_probe(entry)
-        if entry.fate == "unwanted":
+        if entry.cancel_reason == "unwanted":
             self._moves.end(entry, Move.CANCEL, "interrupted", "cancelled")
-        elif entry.fate == "deadline":
+        elif entry.cancel_reason == "deadline":
             self._moves.end(
                 entry, Move.TIME_OUT, "deadline", "the run's deadline passed while it was in flight"
             )
@@ -149,36 +125,43 @@ class Attempts:
         lane = entry.lane
         if outcome.reached or lane.succeeded:
             lane.breaker.heard = True
-        if kind in THROTTLES:
-            hinted_at = self._throttled(entry, outcome, now)
-        elif kind in LANE_STOPPERS or kind in HOPELESS:
-            hinted_at = ALWAYS
-            lane.went_ahead(entry)
-        else:
-            hinted_at = lane.heed(outcome, now) or ALWAYS
-            if kind is not Kind.OVERLOAD:
-                lane.went_ahead(entry)
+        hinted_at = self._learn(entry, outcome, kind, now)
         verdict = judge(entry, outcome, hinted_at, now)
-        probe = entry.probe
+        probe = entry.probe == "breaker"
         lane.drop_probe(entry)
         if verdict.move is Move.RETRY:
             not_before = verdict.not_before
-            if (
-                probe == "breaker"
-            ):  # The next probe is another one's, if there is one: this may be at fault itself.
+            if probe:  # The next probe is another unit's, if there is one: this one may be at fault itself.
                 not_before = max(not_before, now + lane.breaker.next_pause_s + BEHIND_S)
             self._moves.put_back(entry, Move.RETRY, not_before, kind, verdict.message or outcome.message)
         else:
             self._moves.end(entry, verdict.move, kind, verdict.message)
+        self._judge_lane(entry, kind, outcome.message, now, probe=probe)
+
+    def _learn(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> float:
+        """What the lane learns from a failure; returns when the provider said that the unit may come again."""
+        lane = entry.lane
+        if kind in THROTTLES:
+            return self._throttled(entry, outcome, now)
+        hinted_at = ALWAYS
+        if kind not in LANE_STOPPERS and kind not in HOPELESS:
+            hinted_at = lane.heed(outcome, now) or ALWAYS
+        if kind is not Kind.OVERLOAD:
+            lane.went_ahead(entry)
+        return hinted_at
+
+    def _judge_lane(self, entry: Entry, kind: Kind, message: str, now: float, *, probe: bool) -> None:
+        """Whether the failure closes the lane: for good, until an instant, or by its breaker."""
+        lane = entry.lane
         if kind in LANE_STOPPERS:
-            self._control.stop(lane, f"{kind}: {outcome.message}")
+            self._control.stop(lane, f"{kind}: {message}")
         elif kind in HOPELESS:
             self._recover(lane, entry)
-            self._count_invalid(entry, kind, outcome.message)
+            self._count_invalid(entry, kind, message)
         elif lane.hold.until > now:
             self._control.announce_hold(lane, now)
-        elif probe == "breaker" or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
-            self._count_failure(entry, kind, outcome.message, now, probe=probe == "breaker")
+        elif probe or kind not in (_OWN if lane.spec.own_failures else _CRASHES):
+            self._count_failure(entry, kind, message, now, probe=probe)
 
     def _throttled(self, entry: Entry, outcome: Outcome, now: float) -> float:
         """The lane learns from a refusal; say so where it learns something that people should know."""
@@ -236,12 +219,11 @@ class Attempts:
         lane, most = entry.lane, self._run.settings.max_identical_invalid
         if kind is not Kind.INVALID or not most:
             return
-        if message != lane.last_invalid or not lane.invalid_run:
-            lane.last_invalid, lane.invalid_run, lane.invalid_since = message, 0, lane.seq
-        lane.invalid_run += 1
-        if lane.invalid_run < most or lane.spent:
+        invalid = lane.invalid_run
+        invalid.add(message, lane.seq)
+        if invalid.count < most or lane.spent:
             return
-        newest = max(entry.seq, lane.invalid_since)
+        newest = max(entry.seq, invalid.since)
         unanswered = sum(other.lane is lane and other.seq <= newest for other in self._run.out.values())
-        if lane.invalid_run >= MOSTLY * (lane.invalid_run + unanswered):
-            self._control.stop(lane, f"{lane.invalid_run} units in a row failed with: {message}")
+        if invalid.count >= MOSTLY * (invalid.count + unanswered):
+            self._control.stop(lane, f"{invalid.count} units in a row failed with: {message}")

@@ -28,6 +28,7 @@ from headway.core.evidence import Evidence
 from headway.core.finder import LEARNED, Finder
 from headway.core.gauge import Gauge
 from headway.core.hold import Hold
+from headway.core.invalid_run import InvalidRun
 from headway.core.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter, meters_of
 from headway.core.model import (
     DAY_S,
@@ -72,8 +73,8 @@ class Lane:
     __slots__ = (
         "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "estimator",
         "evidence",
-        "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "invalid_since", "key",
-        "last_invalid", "last_start_at", "limits", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
+        "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key",
+        "last_start_at", "limits", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
         "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
         "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "work_time",
     )  # fmt: skip
@@ -99,9 +100,7 @@ class Lane:
         self.probing = Probing()
         self.first_start_at = NEVER
         self.last_start_at = ALWAYS
-        self.last_invalid = ""
-        #: Identical invalid answers in a row, and the number of the last send when the first of them came back.
-        self.invalid_run = self.invalid_since = 0
+        self.invalid_run = InvalidRun()
         self.started = self.succeeded = self.failed = self.refused = 0
         self.tokens = self.tokens_in = self.tokens_out = 0.0
         self.rate = 0.0
@@ -430,7 +429,7 @@ class Lane:
         entry.epoch = self.window.epoch
         entry.accepted = False
         entry.tries += 1
-        entry.fate = ""
+        entry.cancel_reason = ""
         entry.probe = probe
         if probe == "depth":
             self.probing.send(now)

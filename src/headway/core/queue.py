@@ -25,7 +25,7 @@ class Entry:
     """A unit inside the scheduler: its budget so far and, while it is out, the attempt's facts."""
 
     __slots__ = (
-        "accepted", "alone_by", "attempts", "charged", "costs", "crashes", "epoch", "estimate", "fate", "fits", "flight", "guess", "lane", "marks",
+        "accepted", "alone_by", "attempts", "cancel_reason", "charged", "costs", "crashes", "epoch", "estimate", "fits", "flight", "guess", "lane", "marks",
         "meters", "not_before", "probe", "refused_at", "seq", "started_at", "status", "throttles", "tries", "unit", "waits_for", "why",
     )  # fmt: skip
 
@@ -41,7 +41,7 @@ class Entry:
     #: What else the attempt is for: "depth", "canary", "breaker" or nothing.
     probe: str
     #: Why we stopped the attempt, while it is out: "unwanted", "deadline", "aborted" or nothing.
-    fate: str
+    cancel_reason: str
     #: Why it waits, while it waits for an instant.
     why: str
     started_at: float

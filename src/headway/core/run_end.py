@@ -28,10 +28,10 @@ class RunEnd:
         if event.mode == "cancel":
             self._stop_flights("aborted")
 
-    def _stop_flights(self, fate: str) -> None:
+    def _stop_flights(self, reason: str) -> None:
         for entry in self._run.out.values():
-            if not entry.fate:
-                entry.fate = fate
+            if not entry.cancel_reason:
+                entry.cancel_reason = reason
                 self._run.commands.append(commands.CancelAttempt(entry.unit))
 
     def meet_deadline(self) -> None:

@@ -6,7 +6,7 @@ has come, so an idle lane costs nothing. Units come by the same way: a lane that
 `Fetch`, and `Units` brings them.
 
 This file takes the events and joins the parts: `attempts` (what an attempt's end means), `lane_control` (hold, stop,
-reopen, limits), `intake` (units come into memory), `starting` (the start loop), `unit_moves` (a unit goes back or ends)
+reopen, limits), `supply` (units come into memory), `starting` (the start loop), `spending` (budgets), `unit_moves` (a unit goes back or ends)
 and `run_end`. What they share is in `run_state`.
 """
 
@@ -19,14 +19,15 @@ from headway.core import commands, events
 from headway.core.attempts import Attempts
 from headway.core.commands import Command
 from headway.core.events import Event
-from headway.core.intake import Intake
 from headway.core.lane_control import LaneControl
 from headway.core.model import LaneSpec, Settings
 from headway.core.queue import NEVER
 from headway.core.run_end import RunEnd
 from headway.core.run_state import RunState
+from headway.core.spending import Spending
 from headway.core.starting import Starting
 from headway.core.status import Move
+from headway.core.supply import Supply
 from headway.core.unit_moves import UnitMoves
 
 
@@ -37,10 +38,11 @@ class Scheduler(RunState):
         super().__init__(settings or Settings())
         moves = self._moves = UnitMoves(self)
         control = LaneControl(self)
-        intake = Intake(self, moves)
-        self._starting = Starting(self, control, moves, intake)
+        supply = Supply(self, moves)
+        spending = Spending(self, control)
+        self._starting = Starting(self, control, moves, supply, spending)
         self._end = RunEnd(self, moves)
-        attempts = Attempts(self, control, moves)
+        attempts = Attempts(self, control, moves, spending)
         self._react: dict[type, Callable[[Any, float], None]] = {
             events.Admitted: attempts.admitted,
             events.Finished: attempts.finished,
@@ -53,10 +55,10 @@ class Scheduler(RunState):
             events.SetLimits: control.set_limits,
             events.Share: control.share,
             events.SetConcurrency: self._set_concurrency,
-            events.Units: intake.units,
-            events.SerialUnits: intake.serial_units,
+            events.Units: supply.units,
+            events.SerialUnits: supply.serial_units,
             events.RestUnits: self._end.rest_units,
-            events.MoreWork: intake.more_work,
+            events.MoreWork: supply.more_work,
             events.InputClosed: self._input_closed,
             events.CancelUnit: self._cancel_unit,
             events.Pause: self._pause,
@@ -85,9 +87,9 @@ class Scheduler(RunState):
     def _cancel_unit(self, event: events.CancelUnit, now: float) -> None:
         entry = self.out.get(event.index)
         if entry is not None:
-            if not entry.fate:
+            if not entry.cancel_reason:
                 self.commands.append(commands.CancelAttempt(entry.unit))
-            entry.fate = "unwanted"
+            entry.cancel_reason = "unwanted"
             return
         entry = next((one for one in self.in_memory() if one.unit.index == event.index), None)
         if entry is None:

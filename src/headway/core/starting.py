@@ -12,13 +12,14 @@ from operator import attrgetter
 from typing import Final
 
 from headway.core import commands
-from headway.core.intake import Intake
 from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.model import Kind
 from headway.core.queue import NEVER, Entry
 from headway.core.run_state import RunState
+from headway.core.spending import Spending
 from headway.core.status import Move, Status, after
+from headway.core.supply import Supply
 from headway.core.unit_moves import UnitMoves
 
 #: Instants closer than this are the same.
@@ -29,14 +30,18 @@ _STARTED: Final = {Status.PENDING: after(after(Status.PENDING, Move.ASSIGN), Mov
 class Starting:
     """Decides which units start, and takes all permits of a start together."""
 
-    def __init__(self, run: RunState, control: LaneControl, moves: UnitMoves, intake: Intake) -> None:
-        self._run, self._control, self._moves, self._intake = run, control, moves, intake
+    def __init__(
+        self, run: RunState, control: LaneControl, moves: UnitMoves, supply: Supply, spending: Spending
+    ) -> None:
+        self._run, self._control, self._moves = run, control, moves
+        self._supply, self._spending = supply, spending
+        #: Lanes that the global cap keeps waiting, the longest first.
         self._starved: dict[str, Lane] = {}
         self._wakes: list[tuple[float, str]] = []
 
     def advance(self, now: float) -> None:
         """Start whatever may start now."""
-        self.ring_alarms(now)
+        self._ring_alarms(now)
         run = self._run
         if run.mode == "run" and not run.paused:
             if run.serial_phase:
@@ -51,7 +56,7 @@ class Starting:
             heappop(wakes)
         return wakes[0][0] if wakes else NEVER
 
-    def ring_alarms(self, now: float) -> None:
+    def _ring_alarms(self, now: float) -> None:
         wakes = self._wakes
         while wakes and wakes[0][0] <= now + EPSILON_S:
             at, key = heappop(wakes)
@@ -62,11 +67,12 @@ class Starting:
 
     def _advance_serial(self, now: float) -> None:
         """Serial units go one by one, in index order, before all others."""
-        while not self._run.out and not self._run.fetching_serial:
-            if self._run.serial is None or self._run.serial.lane.stopped:
-                self._run.fetching_serial = True
-                self._run.commands.append(commands.FetchSerial(1))
-            elif not self._step(self._run.serial.lane, now) and not self._run.serial.lane.stopped:
+        run = self._run
+        while not run.out and not run.fetching_serial:
+            if run.serial is None or run.serial.lane.stopped:
+                run.fetching_serial = True
+                run.commands.append(commands.FetchSerial(1))
+            elif not self._step(run.serial.lane, now) and not run.serial.lane.stopped:
                 return
 
     def _advance_lanes(self, now: float) -> None:
@@ -91,21 +97,21 @@ class Starting:
 
     def _step(self, lane: Lane, now: float) -> bool:
         """Start the lane's next unit if it may start now; otherwise note when to look again."""
-        queue = lane.queue
+        run, queue = self._run, lane.queue
         if queue.delayed:
             queue.ripen(now + EPSILON_S)
         stock = lane.stock
         if not stock.exhausted and len(queue.ready) < stock.low:
-            self._intake.refill(lane)
+            self._supply.refill(lane)
         if queue.suspects:
-            idle = not lane.in_flight and (stock.exhausted or self._run.serial_phase)
+            idle = not lane.in_flight and (stock.exhausted or run.serial_phase)
             queue.try_suspect(now + EPSILON_S, lane_idle=idle)
         ready = queue.ready
         entry = ready[0][3] if ready else None
         if entry is None or entry.status is not Status.PENDING:
             entry = self._next_alive(lane)
-        if self._run.broke:
-            self._run.broke.pop(lane.key, None)
+        if run.broke:
+            run.broke.pop(lane.key, None)
         if lane.hold.changed:
             self._control.mind_hold(lane, now)
         if entry is None or lane.stopped or stock.chooses:
@@ -113,8 +119,8 @@ class Starting:
         if entry.fits is not lane.basis and not self._fit(entry, lane):
             return True
         at, probe = lane.when(entry, now + EPSILON_S)
-        if self._run.next_start_at > at:
-            at = self._run.next_start_at
+        if run.next_start_at > at:
+            at = run.next_start_at
         if at > now + EPSILON_S:
             return self._sleep(lane, min(at, queue.next_at()))
         return self._start(entry, lane, probe, now)
@@ -123,55 +129,22 @@ class Starting:
         """The lane's next unit after those that were cancelled meanwhile."""
         entry = lane.queue.head()
         if entry is None and not lane.stock.exhausted:
-            self._intake.refill(lane)
+            self._supply.refill(lane)
         return entry
 
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
         """Take all permits together and charge everything, or nothing."""
-        budget, purses = self._run.budget, lane.purses
-        if budget.capped or purses:
-            if self._run.costliest is not None:
-                entry.estimate = self._run.costliest.priced(entry.estimate, lane.key)
-            elif entry.unit.output_usd:
-                lane.reprice(entry)
-                if entry.guess and self._wait_for_answers(entry, lane):
-                    lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
-                    return self._sleep(lane, lane.queue.next_at())
-            if not (budget.fits(entry.estimate) and self._affordable(entry, lane)):
-                lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
-                if not lane.stopped:
-                    self._run.broke[lane.key] = (
-                        lane  # What is in flight may turn out cheaper than it was thought.
-                    )
-                return self._sleep(lane, NEVER if lane.stopped else lane.queue.next_at())
-            budget.reserve(entry.estimate)
-            for purse in purses:
-                purse.reserve(entry.estimate)
-            lane.shortage.guesses += entry.guess
-            lane.shortage.ends(now)
-        if self._run.settings.delay_s:
-            self._run.next_start_at = now + self._run.settings.delay_s
+        run = self._run
+        if (run.budget.capped or lane.purses) and not self._spending.reserve(entry, lane, now):
+            return self._sleep(lane, NEVER if lane.stopped else lane.queue.next_at())
+        if run.settings.delay_s:
+            run.next_start_at = now + run.settings.delay_s
         lane.queue.pop()
         lane.charge(entry, now, probe)
         entry.status = _STARTED[entry.status]
-        self._run.out[entry.unit.index] = entry
-        self._run.done = False
-        self._run.commands.append(commands.Start(entry.unit, entry.tries, entry.suspect))
-        return True
-
-    def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the length of such answers is not known, and as many are out as the caps bear."""
-        room_usd = min(budget.room_usd for budget in (self._run.budget, *lane.purses))
-        reserve_usd = entry.estimate.cost_usd - entry.unit.estimate.cost_usd
-        return lane.shortage.too_many_guesses(reserve_usd, room_usd)
-
-    def _affordable(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""
-        for purse in lane.purses:
-            if not purse.fits(entry.estimate):
-                if not purse.out and not any(purse.fits(other.estimate) for other in lane.queue.waiting()):
-                    self._control.stop(lane, purse.used_up(entry.estimate), broke=True)
-                return False
+        run.out[entry.unit.index] = entry
+        run.done = False
+        run.commands.append(commands.Start(entry.unit, entry.tries, entry.suspect))
         return True
 
     def _sleep(self, lane: Lane, at: float) -> bool:

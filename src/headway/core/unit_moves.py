@@ -23,7 +23,7 @@ class UnitMoves:
         entry.status = after(entry.status, move)
         entry.not_before = not_before
         entry.why = str(kind or reason)
-        entry.fate = ""
+        entry.cancel_reason = ""
         entry.lane.queue.delay(entry)
         self._run.commands.append(commands.Requeue(entry.unit, not_before, kind, reason))
 

@@ -32,7 +32,6 @@ from headway.engine.identity import CacheUse
 from headway.engine.intents import Intents
 from headway.engine.observer import Observer, View
 from headway.engine.plan import Plan, PriceList
-from headway.engine.reader import Reader
 from headway.engine.recording import (
     AHEAD_S,
     LEARN_S,
@@ -45,6 +44,7 @@ from headway.engine.recording import (
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.sharing import Sharing
 from headway.engine.source import Fetched, StoreSource, at_the_most, family_name, route_of
+from headway.engine.store_reader import StoreReader
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request, unsent
 from headway.providers.messages import said
@@ -131,7 +131,7 @@ class Engine(Turns):
         self._writer = Writer(
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
-        self._reader = Reader(self._open_store, self._from_thread, self._broke)
+        self._reader = StoreReader(self._open_store, self._from_thread, self._broke)
         self._intents = Intents(
             job.id, self._reader, self._writer, self._desks, self._repairs, self._send_ready
         )

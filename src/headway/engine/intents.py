@@ -17,9 +17,9 @@ from typing import Final
 from headway.core.scheduler import Scheduler
 from headway.core.status import Status
 from headway.engine.flights import Desk
-from headway.engine.reader import Reader
 from headway.engine.recording import due_soon
 from headway.engine.repairs import Repairs
+from headway.engine.store_reader import StoreReader
 from headway.providers.base import Request
 from headway.stores.base import Store
 from headway.stores.writer import Writer
@@ -37,7 +37,7 @@ class Intents:
     def __init__(
         self,
         job: int,
-        reader: Reader,
+        reader: StoreReader,
         writer: Writer,
         desks: Mapping[str, Desk],
         repairs: Repairs,

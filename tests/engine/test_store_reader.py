@@ -11,7 +11,7 @@ import pytest
 from tests.engine.test_engine import Adapter, ended, engine_of, good, stuck, until
 
 from headway.engine.engine import LISTEN_S
-from headway.engine.reader import Reader
+from headway.engine.store_reader import StoreReader
 from headway.stores.memory import MemoryStore
 from headway.stores.records import Asked
 
@@ -31,7 +31,7 @@ class Shop:
         self.closed = True
 
 
-def reader_of(shop: Shop, failures: list[Exception]) -> Reader:
+def reader_of(shop: Shop, failures: list[Exception]) -> StoreReader:
     loop = asyncio.get_running_loop()
 
     def call(act: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ def reader_of(shop: Shop, failures: list[Exception]) -> Reader:
     def opened() -> Any:
         return shop
 
-    return Reader(opened, call, failures.append)
+    return StoreReader(opened, call, failures.append)
 
 
 async def test_reads_are_done_in_order_and_delivered_on_the_loop() -> None:

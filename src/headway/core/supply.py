@@ -16,7 +16,7 @@ from headway.core.unit_moves import UnitMoves
 MOST_BLOCKED: Final = 10_000
 
 
-class Intake:
+class Supply:
     """Fetches units, and puts each in its lane's queue or among those that wait for others."""
 
     def __init__(self, run: RunState, moves: UnitMoves) -> None:

@@ -19,7 +19,7 @@ from headway.stores.writer import Call
 Value = TypeVar("Value")
 
 
-class Reader:
+class StoreReader:
     """Owns the store that it reads from. All methods are for the engine's thread."""
 
     def __init__(

@@ -1,0 +1,97 @@
+"""Money and tokens of attempts: set aside before a start, spent and given back at its end.
+
+The run has a budget, and so may lanes have (their purses). A start that does not fit waits, because what is in flight may turn
+out cheaper than it was thought.
+"""
+
+from __future__ import annotations
+
+from headway.core.budget import Costliest
+from headway.core.lane import Lane
+from headway.core.lane_control import LaneControl
+from headway.core.model import Outcome
+from headway.core.queue import Entry
+from headway.core.retry import unpaid
+from headway.core.run_state import RunState
+
+
+class Spending:
+    """Keeps the budgets of a run."""
+
+    def __init__(self, run: RunState, control: LaneControl) -> None:
+        self._run, self._control = run, control
+
+    def reserve(self, entry: Entry, lane: Lane, now: float) -> bool:
+        """Set aside what the attempt may cost; False: it must wait, or its lane was stopped for want of money."""
+        budget = self._run.budget
+        if not self._fits(entry, lane):
+            lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
+            return False
+        budget.reserve(entry.estimate)
+        for purse in lane.purses:
+            purse.reserve(entry.estimate)
+        lane.shortage.guesses += entry.guess
+        lane.shortage.ends(now)
+        return True
+
+    def _fits(self, entry: Entry, lane: Lane) -> bool:
+        run = self._run
+        if run.costliest is not None:
+            entry.estimate = run.costliest.priced(entry.estimate, lane.key)
+        elif entry.unit.output_usd:
+            lane.reprice(entry)
+            if entry.guess and self._wait_for_answers(entry, lane):
+                return False
+        if run.budget.fits(entry.estimate) and self._affordable(entry, lane):
+            return True
+        if not lane.stopped:
+            run.broke[lane.key] = lane
+        return False
+
+    def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
+        """Whether the length of such answers is not known, and as many are out as the caps bear."""
+        room_usd = min(budget.room_usd for budget in (self._run.budget, *lane.purses))
+        reserve_usd = entry.estimate.cost_usd - entry.unit.estimate.cost_usd
+        return lane.shortage.too_many_guesses(reserve_usd, room_usd)
+
+    def _affordable(self, entry: Entry, lane: Lane) -> bool:
+        """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""
+        for purse in lane.purses:
+            if not purse.fits(entry.estimate):
+                if not purse.out and not any(purse.fits(other.estimate) for other in lane.queue.waiting()):
+                    self._control.stop(lane, purse.used_up(entry.estimate), broke=True)
+                return False
+        return True
+
+    def settle(self, entry: Entry, outcome: Outcome) -> None:
+        """The attempt has ended: count what it cost, and give back what was set aside for it."""
+        run, lane = self._run, entry.lane
+        budget, purses = run.budget, lane.purses
+        if run.costliest is not None:
+            if run.costliest.saw(lane.key, outcome.usage):
+                self._reprice(lane, run.costliest)
+            budget.spend(entry.unit.estimate, outcome.usage)
+        elif not unpaid(outcome):
+            budget.spend(entry.estimate, outcome.usage)
+            for purse in purses:
+                purse.spend(entry.estimate, outcome.usage)
+        if budget.capped or purses:
+            self._give_back(entry)
+
+    def _give_back(self, entry: Entry) -> None:
+        run, lane = self._run, entry.lane
+        run.budget.release(entry.estimate)
+        for purse in lane.purses:
+            purse.release(entry.estimate)
+        lane.shortage.guesses -= entry.guess
+        run.dirty.update(run.broke)
+        run.broke.clear()
+
+    def _reprice(self, lane: Lane, costliest: Costliest) -> None:
+        """What is in flight may cost as much as the dearest call so far: set that aside for it, too."""
+        for entry in self._run.out.values():
+            if entry.lane is lane:
+                estimate = costliest.priced(entry.estimate, lane.key)
+                if self._run.budget.capped:
+                    self._run.budget.reprice(entry.estimate, estimate)
+                entry.estimate = estimate
