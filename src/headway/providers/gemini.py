@@ -53,11 +53,9 @@ class _Counts(msgspec.Struct, gc=False, rename="camel"):
     thoughts_token_count: Count | None = None
 
     def counted(self) -> Usage:
-        return Usage(
-            (self.prompt_token_count or 0.0) + (self.tool_use_prompt_token_count or 0.0),
-            (self.candidates_token_count or 0.0) + (self.thoughts_token_count or 0.0),
-            self.cached_content_token_count or 0.0,
-        )
+        tokens_in = (self.prompt_token_count or 0.0) + (self.tool_use_prompt_token_count or 0.0)
+        tokens_out = (self.candidates_token_count or 0.0) + (self.thoughts_token_count or 0.0)
+        return Usage(tokens_in, tokens_out, min(self.cached_content_token_count or 0.0, tokens_in))
 
 
 class _Feedback(msgspec.Struct, gc=False, rename="camel"):
