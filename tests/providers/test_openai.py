@@ -285,7 +285,11 @@ def test_the_older_completions() -> None:
 
 
 def test_no_more_is_cached_than_went_in() -> None:
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 1_000_000}}
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 1_000_000},
+    }
     body = json.dumps({"choices": [], "usage": usage}).encode()
     assert msgspec.json.decode(body, type=CHAT.shape).counted() == Usage(10.0, 5.0, 10.0)
     assert fed(ChatDraft(), event({"choices": [], "usage": usage})).usage == Usage(10.0, 5.0, 10.0)
