@@ -45,9 +45,15 @@ def family(template: str, rows: int = 100, seed: int = 1, **settings: Any) -> Fa
     return found
 
 
+def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+
+
 ESSAY = "Write an essay about {topic}"
 YES = "Is {topic} a good thing? Answer yes or no."
 FREE = "{topic}"
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
 GENERIC = [{"role": "system", "content": "You are a helpful assistant."}]
 TELLING = [{"role": "system", "content": "Rate how polite the text is. " * 10}]
 
@@ -90,9 +96,88 @@ def test_texts_that_share_nothing_are_like_no_others() -> None:
     assert not alike(family(FREE, before=GENERIC), family(FREE, seed=2, before=GENERIC))
 
 
-def test_a_schema_or_a_telling_system_prompt_makes_them_one() -> None:
-    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
-    assert alike(family(FREE, response_format=schema), family(FREE, seed=2, response_format=schema))
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"response_format": json_schema(SCHEMA)},
+        {"text": {"format": {"type": "json_schema", "name": "x", "schema": SCHEMA}}},
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        {"generationConfig": {"responseSchema": SCHEMA}},
+        {"tools": [TOOL], "tool_choice": "required"},
+        {"tools": [TOOL, TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+        {"tools": [TOOL, TOOL], "tool_choice": {"type": "tool", "name": "f"}},
+        {"toolConfig": {"tools": [TOOL], "toolChoice": {"any": {}}}},
+    ],
+)
+def test_a_schema_or_a_forced_tool_makes_free_texts_one_family(form: dict[str, Any]) -> None:
+    assert alike(family(FREE, **form), family(FREE, seed=2, **form))
+    assert not alike(family(ESSAY, **form), family(YES, **form)), (
+        "but other templates are others with it, too"
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "text"}},
+        {"response_format": json_schema({"type": "object"})},
+        {"text": {"verbosity": "low"}},
+        {"text": {"format": {"type": "json_object"}}},
+        {"output_config": {"effort": "low"}},
+        {"tools": [TOOL]},
+        {"tools": [TOOL], "tool_choice": "auto"},
+        {"tools": [TOOL, TOOL], "tool_choice": "required"},
+        {"toolConfig": {"tools": [TOOL]}},
+        {"generationConfig": {"responseMimeType": "application/json"}},
+    ],
+)
+def test_any_json_or_any_tool_says_nothing_of_what_is_asked(form: dict[str, Any]) -> None:
+    assert not alike(family(FREE, **form), family(FREE, seed=2, **form))
+    assert not alike(family(ESSAY, **form), family(YES, **form))
+    assert alike(family(ESSAY, **form), family(ESSAY, seed=2, **form))
+
+
+RUBRIC = (
+    "You are given a text by a pupil of the eighth grade. Read it with care and consider its structure, its vocabulary, "
+    "its grammar, the strength of its argument and how well it answers the question that was asked. Do not judge the "
+    "opinion itself, only how it is argued. Be fair and consistent between pupils. "
+)
+GRADE, REPORT = "Return only the grade, one letter.", "Write a detailed essay that reports your judgement."
+
+
+@pytest.mark.parametrize("form", [{}, {"response_format": json_schema(SCHEMA)}])
+@pytest.mark.parametrize("rows", [FEW, 100])
+@pytest.mark.parametrize("rubric", [RUBRIC, 12 * RUBRIC, "".join(f"Rule {word}. " for word in WORDS) * 90])
+@pytest.mark.parametrize(
+    "template",
+    ["{rubric} Text: {{topic}}\n{tail}", "{rubric}\n{tail}\nText: {{topic}}", "{tail} {{topic}} {rubric}"],
+)
+def test_one_other_sentence_in_a_long_prompt_makes_another_family(
+    template: str, rubric: str, rows: int, form: dict[str, Any]
+) -> None:
+    long, short = (template.format(rubric=rubric, tail=tail) for tail in (REPORT, GRADE))
+    assert not alike(family(long, rows, **form), family(short, seed=2, **form))
+    assert not alike(family(short, rows, **form), family(long, seed=2, **form))
+    assert alike(family(long, rows, **form), family(long, seed=2, **form))
+
+
+def test_what_many_contents_have_in_common_is_no_part_of_the_template() -> None:
+    """Pairs of words such as "of the" are in most long texts, now in a few more of them and now in a few less."""
+
+    def essay(seed: int) -> Family:
+        chance, families = Random(seed), Families()
+        for _ in range(200):
+            words = [f"the {word}" for word in WORDS if chance.random() < 0.82]
+            body = {"messages": [{"role": "user", "content": f"Grade this: {' '.join(words)} End."}]}
+            families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+        return families.found()[0]
+
+    first = essay(0)
+    assert all(alike(first, essay(seed)) for seed in range(1, 12))
+
+
+def test_a_telling_system_prompt_makes_them_one() -> None:
     assert alike(family(FREE, before=TELLING), family(FREE, seed=2, before=TELLING))
 
 

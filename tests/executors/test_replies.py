@@ -6,6 +6,8 @@ A worker's process is a `sleep` here, and the test speaks in its place, so that 
 from __future__ import annotations
 
 import asyncio
+import math
+import mmap
 import os
 import pickle
 import socket
@@ -19,11 +21,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headway.core.model import Usage
+from headway.core.model import Outcome, Usage
 from headway.executors import workers
 from headway.executors.frames import (
     ASK,
     LARGEST,
+    PAGE,
     REPLY,
     SETUP,
     SIZE,
@@ -32,8 +35,10 @@ from headway.executors.frames import (
     Note,
     Replies,
     encode_note,
+    keep_used,
+    kept_used,
 )
-from headway.executors.processes import ProcessPool, Work
+from headway.executors.processes import ProcessPool, Work, ran_of
 from headway.executors.ran import Ran
 
 #: A unit whose worker says nothing ends after this; a test that lasts longer than the second has hung.
@@ -264,3 +269,29 @@ def test_a_value_above_the_ceiling_is_refused_by_its_length_alone() -> None:
     replies.expect(1)
     with pytest.raises(BadReply, match=r"1,001 bytes; max_answer_bytes is 1,000"):
         replies.feed(REPLY.pack(1, PID, 1001, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        Usage(1.0, 1.0, 0.0, -5.0),
+        Usage(-1.0, 1.0),
+        Usage(1.0, math.nan),
+        Usage(1.0, 1.0, math.inf),
+        Usage(1.0, 1.0, 0.0, math.inf),
+        Usage(1.0, 1.0, 0.0, math.nan),
+        Usage(1.0, 1.0, cache_write_tokens=-1.0),
+    ],
+)
+def test_usage_that_no_call_can_have_is_none(used: Usage) -> None:
+    outcome = ran_of(b"1", Note(Outcome(message="kept", usage=used))).outcome
+    assert (outcome.usage, outcome.message) == (None, "kept")
+
+
+@pytest.mark.parametrize("used", [Usage(1.0, 1.0, 0.0, -5.0), Usage(math.nan, 1.0), Usage(1.0, 1.0, -1.0)])
+def test_nor_is_it_what_a_dead_worker_has_paid(used: Usage) -> None:
+    with mmap.mmap(-1, PAGE) as page:
+        keep_used(page, 7, used)
+        assert kept_used(bytes(page), 7) is None
+        keep_used(page, 7, Usage(1.0, 2.0, 0.0, 0.5))
+        assert kept_used(bytes(page), 7) == Usage(1.0, 2.0, 0.0, 0.5)

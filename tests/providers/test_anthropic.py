@@ -127,7 +127,24 @@ def test_usage_in_one_piece() -> None:
     shape = msgspec.json.decode(json.dumps(message()), type=MESSAGES.shape)
     assert shape.counted() == Usage(330.0, 42.0, 300.0, cache_write_tokens=20.0)
     shape = msgspec.json.decode(b'{"content": [], "usage": {"input_tokens": 5, "cache_read_input_tokens": null}}', type=MESSAGES.shape)  # fmt: skip
-    assert shape.counted() == Usage(5.0)
+    assert shape.counted() == Usage(5.0, partial=True)
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"service_tier": "standard"}, None),
+        ({"input_tokens": None, "output_tokens": None}, None),
+        ({"output_tokens": 3}, Usage(0.0, 3.0, partial=True)),
+        ({"cache_read_input_tokens": 4}, Usage(4.0, 0.0, 4.0, partial=True)),
+        ({"input_tokens": 0, "output_tokens": 0}, Usage()),
+    ],
+)
+def test_counts_that_are_missing_are_not_free(usage: dict[str, Any], counted: Usage | None) -> None:
+    body = json.dumps({"content": [], "usage": usage}).encode()
+    assert msgspec.json.decode(body, type=MESSAGES.shape).counted() == counted
+    told = {"type": "message_start", "message": {"content": [], "usage": usage}}
+    assert fed(MessageDraft(), event(told, "message_start")).usage == counted
 
 
 def parts(*kinds: str) -> bytes:

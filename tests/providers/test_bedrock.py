@@ -95,7 +95,7 @@ async def test_a_request_is_signed_as_it_is_sent() -> None:
     sent = Request(CONVERSE, b'{"messages":[]}')
     got = await asked(script, sent, kind="bedrock", key=f"{ACCESS}:{SECRET}:tok", region="eu-central-1")
     assert (got.outcome.kind, got.request_id) == (None, "aws-1")
-    assert got.outcome.usage == Usage(115.0, 7.0, 100.0)
+    assert got.outcome.usage == Usage(115.0, 7.0, 100.0, cache_write_tokens=5.0)
     [call] = seen
     assert call.path == CONVERSE
     assert call.headers["x-amz-security-token"] == "tok"
@@ -140,6 +140,16 @@ async def test_a_secret_that_comes_back_is_blotted_out() -> None:
         ({"usage": {"prompt_tokens": 3, "completion_tokens": 4}}, Usage(3.0, 4.0)),
         ({"generation": "x", "prompt_token_count": 3, "generation_token_count": 4}, Usage(3.0, 4.0)),
         ({"outputs": [{"text": "x"}]}, None),
+        ({"usage": {"serviceTier": "standard"}}, None),
+        ({"usage": {"inputTokens": 10}}, Usage(10.0, partial=True)),
+        ({"usage": {"output_tokens": 10}}, Usage(0.0, 10.0, partial=True)),
+        ({"usage": {"inputTokens": 0, "outputTokens": 0}}, Usage()),
+        ({"generation": "x", "prompt_token_count": 3}, Usage(3.0, partial=True)),
+        ({"generation": "x", "generation_token_count": 3}, Usage(0.0, 3.0, partial=True)),
+        (
+            {"usage": {"input_tokens": 3, "output_tokens": 4, "cache_creation_input_tokens": 2}},
+            Usage(5.0, 4.0, cache_write_tokens=2.0),
+        ),
     ],
 )
 def test_what_a_models_own_answer_took(body: dict[str, Any], usage: Usage | None) -> None:

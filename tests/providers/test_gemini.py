@@ -154,10 +154,26 @@ async def test_an_answer_without_an_answer_is_tried_again(body: dict[str, Any]) 
     assert "the body is no generated content" in got.outcome.message
 
 
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({}, None),
+        ({"serviceTier": "standard"}, None),
+        ({"totalTokenCount": 9}, None),
+        ({"promptTokenCount": 5}, Usage(5.0)),  # Zeros are left out: a blocked prompt has no output.
+        ({"candidatesTokenCount": 5}, Usage(0.0, 5.0, partial=True)),  # But no prompt is empty.
+    ],
+)
+def test_counts_that_are_missing_are_not_free(usage: dict[str, Any], counted: Usage | None) -> None:
+    body = answer({"text": "x"}, usageMetadata=usage)
+    assert msgspec.json.decode(json.dumps(body).encode(), type=CONTENT.shape).counted() == counted
+    assert fed(ContentDraft(), event(body)).usage == counted
+
+
 async def test_odd_numbers_cost_no_answer() -> None:
     body = answer({"text": "x"}, usageMetadata=USAGE | {"promptTokenCount": -3})
     got = await asked(http(body), request(), kind="gemini")
-    assert (got.outcome.kind, got.outcome.usage) == (None, Usage(2.0, 37.0, 4.0))
+    assert (got.outcome.kind, got.outcome.usage) == (None, Usage(2.0, 37.0, 2.0, partial=True))
 
 
 @pytest.mark.parametrize(

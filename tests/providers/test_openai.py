@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -281,6 +282,17 @@ def test_the_older_completions() -> None:
         "object": "text_completion",
         "choices": [{"index": 0, "text": "ab", "logprobs": None, "finish_reason": "stop"}],
     }
+
+
+def test_no_more_is_cached_than_went_in() -> None:
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 1_000_000},
+    }
+    body = json.dumps({"choices": [], "usage": usage}).encode()
+    assert msgspec.json.decode(body, type=CHAT.shape).counted() == Usage(10.0, 5.0, 10.0)
+    assert fed(ChatDraft(), event({"choices": [], "usage": usage})).usage == Usage(10.0, 5.0, 10.0)
 
 
 @pytest.mark.parametrize("name", ["", "error"])

@@ -185,8 +185,24 @@ def test_a_long_answer_raises_it_at_once_and_a_rare_one_is_forgiven() -> None:
     estimator = Estimator()
     estimator.learn(100, "a", Usage(25.0, 5_000.0))
     assert estimator.reserve("a") == MARGIN * 5_000.0
-    estimator.saw("a", [100.0] * 200)
+    for _ in range(200):
+        estimator.learn(100, "a", Usage(25.0, 100.0))
     assert estimator.reserve("a") == MARGIN * 100.0
+
+
+def test_one_long_answer_of_this_run_outweighs_what_earlier_jobs_taught() -> None:
+    estimator = Estimator()
+    estimator.saw("a", [4.0] * 200)
+    assert (estimator.knows("a"), estimator.proven("a"), estimator.reserve("a")) == (
+        True,
+        False,
+        MARGIN * 4.0,
+    )
+    estimator.learn(100, "a", Usage(25.0, 900.0))
+    assert estimator.reserve("a") == MARGIN * 900.0
+    for _ in range(ENOUGH - 1):
+        estimator.learn(100, "a", Usage(25.0, 4.0))
+    assert (estimator.proven("a"), estimator.reserve("a")) == (True, MARGIN * 900.0)
 
 
 def test_a_record_takes_along_the_families_that_were_learned_of_last() -> None:

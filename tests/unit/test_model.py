@@ -35,6 +35,11 @@ def test_cached_input_is_given_back_where_it_is_free() -> None:
     assert counting.settled(ESTIMATE, USAGE) == (1.0, 750.0, 600.0, 150.0)
 
 
+def test_no_more_input_is_given_back_than_there_was() -> None:
+    counting = Counting(cached_free=True, settle_output=True)
+    assert counting.settled(ESTIMATE, Usage(10.0, 5.0, 300.0)) == (1.0, 5.0, 0.0, 5.0)
+
+
 @pytest.mark.parametrize("limits", [Limits(rpm=1.0), Limits(tpd=0.0), Limits(max_concurrency=4)])
 def test_one_configured_limit_makes_the_lane_known(limits: Limits) -> None:
     assert limits.known

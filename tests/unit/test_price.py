@@ -25,6 +25,13 @@ def test_what_is_read_from_a_cache_and_written_to_it_is_part_of_the_input() -> N
     assert Price(4.0, 20.0).cost(usage) == pytest.approx(4.0 + 2.0)
 
 
+@pytest.mark.parametrize(("cached", "written"), [(1e6, 0.0), (0.0, 1e6), (8.0, 8.0)])
+def test_more_cached_tokens_than_input_give_no_money_back(cached: float, written: float) -> None:
+    usage = Usage(10.0, 5.0, cached, cache_write_tokens=written)
+    assert Price(10.0, 10.0, 1.0, 2.0).cost(usage) >= 5.0 * 10.0 / 1e6
+    assert Price(2.0, 2.0, 1.0, 1.0, ((1.0, Price(10.0, 10.0, 1.0, 2.0)),)).cost(usage) >= 5.0 * 10.0 / 1e6
+
+
 def test_free_is_a_price() -> None:
     assert Price().cost(Usage(1e6, 1e6, 1e5, cache_write_tokens=1e5)) == 0.0
 

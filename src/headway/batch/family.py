@@ -5,12 +5,13 @@ learned by family. A family is known by two things:
 
 - its *shape*: a hash of where the request goes, its parameters, its system prompt and its schema. `max_tokens` counts
   by its order of magnitude. What only names a request (`user`, `seed`, `metadata`) does not count.
-- its *words*: the pairs of neighbouring words that most of its texts share. They are the template, whatever stands
-  between them. Where `--prompt` gives the template itself, that is part of the shape and no words are needed.
+- its *words*: the pairs of neighbouring words that most of its texts share. Those that nearly all share are the template,
+  whatever stands between them. Where `--prompt` gives the template itself, that is part of the shape and no words are needed.
 
-Two families of one shape are the same where their words mostly are. Texts that share nothing have no words: such a
-family is like no other, since nothing tells essays from yes-or-no questions then. Only a few texts are looked at
-closely, so that a long file costs no more than a short one.
+Two families of one shape are the same where each one's template is in the other's texts, all of it: one other sentence at the
+end of a long prompt asks for something else. Texts that share nothing have no words: such a family is like no other, since
+nothing tells essays from yes-or-no questions then, unless a schema or a forced tool says what an answer looks like. Only a
+few texts are looked at closely, so that a long file costs no more than a short one.
 """
 
 from __future__ import annotations
@@ -28,15 +29,20 @@ import msgspec
 
 from headway.stores.records import Family
 
-#: Texts of a family that are looked at, and how much of each.
+#: Texts of a family that are looked at, and how much of each: its beginning and its end.
 SAMPLED: Final = 48
-LONGEST: Final = 4_000
-#: A pair of words that this share of the texts have belongs to the template.
-SHARED: Final = 0.8
-#: Pairs that are kept of a family: those with the smallest hashes, so that two families keep the same ones.
-KEPT: Final = 256
-#: Families whose words overlap by this share are one.
+LONGEST: Final = 8_000
+#: A pair of words that this share of the texts have belongs to the template, and one that this share have may belong to it:
+#: between them is what contents have in common by chance ("of the"), now a little more and now a little less of it.
+FIXED: Final = 0.9
+SHARED: Final = 0.5
+#: Pairs that are kept of a family: those with the smallest hashes, so that two families keep the same ones. A text that is
+#: looked at has hardly more.
+KEPT: Final = 1_024
+#: Two families of a few texts each are one if their words overlap by this share.
 ALIKE: Final = 0.6
+#: With a schema so many pairs must be missing on either side for a template to be another one: long documents share words, too.
+OTHERWISE: Final = 3
 #: Fewer texts than this share words by chance.
 FEW: Final = 8
 #: Shapes that are told apart within a route: more of them are one a row.
@@ -51,8 +57,10 @@ _NAMES: Final = frozenset(
 )  # fmt: skip
 _SYSTEM: Final = ("system", "instructions", "systemInstruction", "system_instruction")
 _INSTRUCTING: Final = frozenset(("system", "developer"))
-#: A body with one of these is told what its answer looks like.
-_FORMS: Final = ("response_format", "text", "output_config", "toolConfig", "tools")
+#: What may stand in a schema without saying anything about the answer.
+_SAYS_NOTHING: Final = frozenset(
+    ("$schema", "$id", "$comment", "type", "title", "description", "additionalProperties")
+)
 _MOST_SHAPES: Final = 4_096
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -91,8 +99,44 @@ def kin_of(path: str, body: Mapping[str, Any], limits: Sequence[str], most: floa
     told = instructions or next((_text(settings[name]) for name in _SYSTEM if name in settings), "")
     if len(told) >= TELLING:
         text = f"{told}\n{text}"
-    firm = templated or any(name in settings for name in _FORMS)
-    return Kin(shape, firm, text)
+    return Kin(shape, templated or _has_schema(settings) or _forces_tool(settings), text)
+
+
+def _has_schema(settings: Mapping[str, Any]) -> bool:
+    """Whether the answer must fit a schema that says more than "an object"."""
+    formats = (
+        _inner(settings, "response_format", "json_schema", "schema"),
+        _inner(settings, "text", "format", "schema"),
+        _inner(settings, "output_config", "format", "schema"),
+        _inner(settings, "generationConfig", "responseSchema"),
+        _inner(settings, "generationConfig", "responseJsonSchema"),
+    )
+    return any(not _SAYS_NOTHING.issuperset(schema) for schema in formats)
+
+
+def _forces_tool(settings: Mapping[str, Any]) -> bool:
+    """Whether the answer must be a call of one certain tool."""
+    config = _inner(settings, "toolConfig")
+    tools, choice = (
+        config.get("tools", settings.get("tools")),
+        config.get("toolChoice", settings.get("tool_choice")),
+    )
+    single = type(tools) is list and len(tools) == 1
+    if type(choice) is not dict:
+        return single and choice == "required"
+    return (
+        "name" in choice
+        or "function" in choice
+        or "tool" in choice
+        or (single and ("any" in choice or choice.get("type") == "any"))
+    )
+
+
+def _inner(value: Any, *names: str) -> Mapping[str, Any]:
+    """The object that lies there; an empty one where there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _shape(encoded: bytes) -> int:
@@ -185,17 +229,19 @@ class _Sample:
         if place >= SAMPLED:
             place = int(self._chance() * self._rows)
         if place < SAMPLED:
-            self._texts[place : place + 1] = [text[:LONGEST]]
+            if len(text) > LONGEST:
+                text = f"{text[: LONGEST // 2]} {text[-LONGEST // 2 :]}"
+            self._texts[place : place + 1] = [text]
 
     def family(self, route: int, number: int) -> Family:
         return Family(route, number, self._shape, self._firm, self._rows, words_of(self._texts))
 
 
 def words_of(texts: Sequence[str]) -> tuple[int, ...]:
-    """The hashes of the word pairs that most of these texts share."""
+    """The hashes of the word pairs that many of these texts share: odd ones belong to the template, even ones may."""
     counts = Counter(pair for text in texts for pair in _pairs(text))
-    needed = max(1.0, SHARED * len(texts))
-    return tuple(sorted(pair for pair, count in counts.items() if count >= needed)[:KEPT])
+    shared, fixed = (max(1.0, share * len(texts)) for share in (SHARED, FIXED))
+    return tuple(sorted(pair | (count >= fixed) for pair, count in counts.items() if count >= shared)[:KEPT])
 
 
 def _pairs(text: str) -> set[int]:
@@ -203,23 +249,34 @@ def _pairs(text: str) -> set[int]:
     if not text:
         return set()
     words = ["", *_NUMBER.sub("#", text.lower()).split(), ""]
-    return {crc32(f"{one} {other}".encode()) for one, other in pairwise(words)}
+    return {crc32(f"{one} {other}".encode()) & ~1 for one, other in pairwise(words)}
 
 
 def alike(one: Family, other: Family) -> bool:
     """Whether answers to one tell what answers to the other will be like."""
     if one.shape != other.shape:
         return False
+    cut = min([family.words[-1] for family in (one, other) if len(family.words) == KEPT], default=1 << 32)
+    ours, theirs = _Words(one, cut), _Words(other, cut)
+    missing, added = ours.template - theirs.all, theirs.template - ours.all
     if one.firm and other.firm:
-        return True
-    ours, theirs = set(one.words), set(other.words)
-    cut = min([max(words) for words in (ours, theirs) if len(words) == KEPT], default=1 << 32)
-    ours, theirs = {word for word in ours if word <= cut}, {word for word in theirs if word <= cut}
-    if not ours or not theirs:
-        return False
-    common = len(ours & theirs)
-    if (one.rows < FEW) != (
-        other.rows < FEW
-    ):  # The few share more than the template: what many share must be in it.
-        return common >= ALIKE * len(theirs if one.rows < FEW else ours)
-    return common >= ALIKE * len(ours | theirs)
+        return ours.few or theirs.few or min(len(missing), len(added)) < OTHERWISE
+    if ours.few and theirs.few:
+        both = ours.template | theirs.template
+        return bool(both) and len(ours.template & theirs.template) >= ALIKE * len(both)
+    # A few texts share more than the template, so only what many share must be in them.
+    return all(
+        words.few or (words.template and not gone) for words, gone in ((ours, missing), (theirs, added))
+    )
+
+
+class _Words:
+    """The words of a family up to a hash: those of its template, and all."""
+
+    __slots__ = ("all", "few", "template")
+
+    def __init__(self, family: Family, cut: int) -> None:
+        known = [word for word in family.words if word <= cut | 1]
+        self.all = {word | 1 for word in known}
+        self.template = {word for word in known if word & 1}
+        self.few = family.rows < FEW

@@ -2,7 +2,7 @@
 
 So the cap is never passed by what is in flight: spent + reserved never exceeds it, except where an attempt
 turns out to cost more than was estimated, and then nothing more starts. That happens only to answers that nothing limits
-(no `max_tokens`) and that are longer than what was seen; while nothing was seen few of them are out at once (`Shortage`).
+(no `max_tokens`) and that are longer than what was seen; while this run has seen none few of them are out at once (`Shortage`).
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Budget:
         self.spent_tokens += max(told_tokens, _tokens(estimate)) if usage.partial else told_tokens
 
 
-#: Of a family without any answers yet so many may be out at once, where the cap would not bear answers of so many times
-#: what is set aside.
+#: Of a family without enough answers in this run so many may be out at once, where the cap would not bear answers of so many
+#: times what is set aside for a new one.
 FEW_GUESSES: Final = 4
 WORST: Final = 16.0
 

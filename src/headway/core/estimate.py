@@ -83,8 +83,8 @@ class Estimator:
         self.reports = 0
         self._all = Outputs()
         self._families: dict[str, Outputs] = {}
-        #: Those that were learned of in this run.
-        self._latest: dict[str, None] = {}
+        #: Those that were learned of in this run, by its own answers.
+        self._latest: dict[str, Outputs] = {}
 
     def estimate(self, chars: int, max_tokens: float = 0.0, family: str = "", usd: float = 0.0) -> Estimate:
         """What a unit of this length and family is expected to take."""
@@ -104,13 +104,18 @@ class Estimator:
         own = self._families.get(family)
         return own is not None and len(own) >= ENOUGH
 
+    def proven(self, family: str) -> bool:
+        """Whether this run has seen enough of them itself: what earlier jobs taught may be of other questions."""
+        own = self._latest.get(family)
+        return own is not None and len(own) >= ENOUGH
+
     def reserve(self, family: str) -> float:
         """The output tokens to set money aside for, of a unit whose answer nothing limits. A longer answer may come."""
-        own = self._families.get(family)
-        if own is None or not own:
+        known, own = self._families.get(family), self._latest.get(family)
+        if known is None or not known:
             return FIRST_RESERVE
-        seen = MARGIN * own.quantile(LONG)
-        return seen if len(own) >= ENOUGH else max(seen, FIRST_RESERVE)
+        seen = MARGIN * max(known.quantile(LONG), own.quantile(LONG) if own else 0.0)
+        return seen if len(known) >= ENOUGH else max(seen, FIRST_RESERVE)
 
     def saw(self, family: str, outputs: Iterable[float]) -> None:
         """What answers of a family were like in earlier jobs, the oldest first."""
@@ -127,8 +132,8 @@ class Estimator:
         if usage.output_tokens > 0.0:
             self._all.add(usage.output_tokens)
             if family and (family in self._families or len(self._families) < MOST_FAMILIES):
-                self._families.setdefault(family, Outputs()).add(usage.output_tokens)
-                self._latest[family] = None
+                for known in (self._families, self._latest):
+                    known.setdefault(family, Outputs()).add(usage.output_tokens)
 
     def _outputs(self, family: str) -> Outputs | None:
         own = self._families.get(family)

@@ -162,7 +162,7 @@ class Lane:
         usd = unit.estimate.cost_usd + unit.output_usd * self.estimator.reserve(unit.family)
         if usd != entry.estimate.cost_usd:
             entry.estimate = structs.replace(entry.estimate, cost_usd=usd)
-        entry.guess = not self.estimator.knows(unit.family)
+        entry.guess = not self.estimator.proven(unit.family)
 
     # -- limits ------------------------------------------------------------------------------------
 

@@ -89,11 +89,12 @@ class Price(msgspec.Struct, frozen=True, gc=False):
     above: tuple[tuple[float, Price], ...] = ()
 
     def cost(self, usage: Usage) -> float:
-        """What an attempt cost."""
+        """What an attempt cost: never less than nothing."""
         if self.above:
             return self._tier(usage.input_tokens).cost(usage)
         cached, written = usage.cached_input_tokens, usage.cache_write_tokens
-        dear = (usage.input_tokens - cached - written) * self.input + usage.output_tokens * self.output
+        fresh = max(0.0, usage.input_tokens - cached - written)  # A gateway may count the cached ones apart.
+        dear = fresh * self.input + usage.output_tokens * self.output
         if cached:
             dear += cached * (self.input if self.cached_input is None else self.cached_input)
         if written:
@@ -216,7 +217,8 @@ class Counting(msgspec.Struct, frozen=True, gc=False):
 
     def settled(self, estimate: Estimate, usage: Usage) -> Costs:
         """What an attempt costs once its usage is known."""
-        paid_input = usage.input_tokens - (usage.cached_input_tokens if self.cached_free else 0.0)
+        free_input = usage.cached_input_tokens if self.cached_free else 0.0
+        paid_input = max(0.0, usage.input_tokens - free_input)
         output = usage.output_tokens
         if not self.settle_output and self.reserve_max_output:
             output = estimate.max_output_tokens or output

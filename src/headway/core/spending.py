@@ -7,6 +7,7 @@ out cheaper than it was thought.
 from __future__ import annotations
 
 from headway.core.budget import Costliest
+from headway.core.estimate import FIRST_RESERVE
 from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.model import Outcome
@@ -49,10 +50,14 @@ class Spending:
         return False
 
     def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the length of such answers is not known, and as many are out as the caps bear."""
+        """Whether the length of such answers is not known, and as many are out as the caps bear.
+
+        What earlier jobs taught may be wrong: until this run has seen for itself, an answer is taken to be no shorter
+        than a new one.
+        """
         room_usd = min(budget.room_usd for budget in (self._run.budget, *lane.purses))
-        reserve_usd = entry.estimate.cost_usd - entry.unit.estimate.cost_usd
-        return lane.shortage.too_many_guesses(reserve_usd, room_usd)
+        tokens = max(lane.estimator.reserve(entry.unit.family), FIRST_RESERVE)
+        return lane.shortage.too_many_guesses(tokens * entry.unit.output_usd, room_usd)
 
     def _affordable(self, entry: Entry, lane: Lane) -> bool:
         """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""

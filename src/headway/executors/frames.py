@@ -170,7 +170,15 @@ def kept_used(page: bytes, number: int) -> Usage | None:
     whose, tokens_in, tokens_out, cached, cost_usd = USED.unpack_from(page, BEGUN.size)
     if whose != number:
         return None
-    return Usage(tokens_in, tokens_out, cached, None if math.isnan(cost_usd) else cost_usd)
+    return checked_usage(Usage(tokens_in, tokens_out, cached, None if math.isnan(cost_usd) else cost_usd))
+
+
+def checked_usage(used: Usage | None) -> Usage | None:
+    """What a worker reports of its usage; None where a number is negative or not finite, which no call can have used."""
+    if used is None:
+        return None
+    tokens = (used.input_tokens, used.output_tokens, used.cached_input_tokens, used.cache_write_tokens)
+    return used if all(0.0 <= number < math.inf for number in (*tokens, used.cost_usd or 0.0)) else None
 
 
 encode_setup: Final = msgspec.msgpack.Encoder().encode

@@ -25,7 +25,7 @@ import msgspec
 from headway.core.model import Kind, Outcome
 from headway.errors import UsageError
 from headway.executors import worker as program
-from headway.executors.frames import LARGEST, SETUP, Note, Setup, encode_setup
+from headway.executors.frames import LARGEST, SETUP, Note, Setup, checked_usage, encode_setup
 from headway.executors.guardian import Guardian
 from headway.executors.kin import end_kin, new_mark, resident
 from headway.executors.ran import Death, Ran, crashed, last_words, timed_out, with_evidence
@@ -481,6 +481,8 @@ def ran_of(value: bytes, note: Note | None) -> Ran:
     if note is None:
         return Ran("value", value)
     outcome = note.outcome
+    if outcome.usage is not checked_usage(outcome.usage):
+        outcome = msgspec.structs.replace(outcome, usage=None)
     death = None if note.code is None else Death(note.code)
     limit = None
     if note.source:

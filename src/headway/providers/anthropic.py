@@ -50,11 +50,21 @@ class _Counts(msgspec.Struct, gc=False):
     cache_read_input_tokens: Count | None = None
     output_tokens: Count | None = None
 
-    def counted(self) -> Usage:
+    def counted(self) -> Usage | None:
+        """What the call took; None where nothing is counted. A count that is missing is not 0."""
+        told = (self.input_tokens, self.output_tokens)
+        if (*told, self.cache_creation_input_tokens, self.cache_read_input_tokens) == (None,) * 4:
+            return None
         cached = self.cache_read_input_tokens or 0.0
         written = self.cache_creation_input_tokens or 0.0
         fresh = (self.input_tokens or 0.0) + written
-        return Usage(fresh + cached, self.output_tokens or 0.0, cached, cache_write_tokens=written)
+        return Usage(
+            fresh + cached,
+            self.output_tokens or 0.0,
+            cached,
+            cache_write_tokens=written,
+            partial=None in told,
+        )
 
 
 class Shape(msgspec.Struct, gc=False, kw_only=True):

@@ -50,12 +50,27 @@ class _Counts(msgspec.Struct, gc=False):
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
 
-    def counted(self) -> Usage:
+    def counted(self) -> Usage | None:
         cached = self.cacheReadInputTokens or self.cache_read_input_tokens or 0.0
         written = self.cacheWriteInputTokens or self.cache_creation_input_tokens or 0.0
-        fresh = self.inputTokens or self.input_tokens or self.prompt_tokens or 0.0
-        output = self.outputTokens or self.output_tokens or self.completion_tokens or 0.0
-        return Usage(fresh + cached + written, output, cached)
+        fresh = _first(self.inputTokens, self.input_tokens, self.prompt_tokens)
+        output = _first(self.outputTokens, self.output_tokens, self.completion_tokens)
+        return _usage(fresh, output, cached, written)
+
+
+def _first(*told: float | None) -> float | None:
+    return next((count for count in told if count is not None), None)
+
+
+def _usage(
+    fresh: float | None, output: float | None, cached: float = 0.0, written: float = 0.0
+) -> Usage | None:
+    """None where nothing is counted. A count that is missing is not 0."""
+    if fresh is None and output is None and not cached + written:
+        return None
+    tokens_in = (fresh or 0.0) + cached + written
+    partial = fresh is None or output is None
+    return Usage(tokens_in, output or 0.0, cached, cache_write_tokens=written, partial=partial)
 
 
 class Shape(msgspec.Struct, gc=False, kw_only=True):
@@ -70,9 +85,7 @@ class Shape(msgspec.Struct, gc=False, kw_only=True):
         """What the call took."""
         if self.usage is not None:
             return self.usage.counted()
-        if self.prompt_token_count is None:
-            return None
-        return Usage(self.prompt_token_count, self.generation_token_count or 0.0)
+        return _usage(self.prompt_token_count, self.generation_token_count)
 
 
 class _Output(msgspec.Struct, gc=False):

@@ -53,12 +53,15 @@ class _Counts(msgspec.Struct, gc=False, rename="camel"):
     candidates_token_count: Count | None = None
     thoughts_token_count: Count | None = None
 
-    def counted(self) -> Usage:
-        return Usage(
-            (self.prompt_token_count or 0.0) + (self.tool_use_prompt_token_count or 0.0),
-            (self.candidates_token_count or 0.0) + (self.thoughts_token_count or 0.0),
-            self.cached_content_token_count or 0.0,
-        )
+    def counted(self) -> Usage | None:
+        """What the call took; None where nothing is counted. Zeros are left out, but no prompt has none."""
+        told = (self.prompt_token_count, self.tool_use_prompt_token_count)
+        if (*told, self.candidates_token_count, self.thoughts_token_count) == (None,) * 4:
+            return None
+        tokens_in = (self.prompt_token_count or 0.0) + (self.tool_use_prompt_token_count or 0.0)
+        tokens_out = (self.candidates_token_count or 0.0) + (self.thoughts_token_count or 0.0)
+        cached = min(self.cached_content_token_count or 0.0, tokens_in)
+        return Usage(tokens_in, tokens_out, cached, partial=self.prompt_token_count is None)
 
 
 class _Feedback(msgspec.Struct, gc=False, rename="camel"):

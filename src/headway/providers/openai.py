@@ -64,10 +64,11 @@ class _Counts(msgspec.Struct, gc=False):
         if tokens_in is None and tokens_out is None:
             return None
         details = self.prompt_tokens_details or self.input_tokens_details
+        cached = (details.cached_tokens or 0.0) if details is not None else 0.0
         return Usage(
             tokens_in or 0.0,
             tokens_out or 0.0,
-            (details.cached_tokens or 0.0) if details is not None else 0.0,
+            min(cached, tokens_in or 0.0),
             partial=tokens_in is None or (tokens_out is None and has_output),
         )
 
