@@ -349,7 +349,7 @@ def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: P
         store.cache.serve(other, -1, 9, 400.0)
 
         def kept() -> int:
-            return int(store._file.db.execute("SELECT count(*) FROM answers").fetchone()[0])
+            return int(store._db.db.execute("SELECT count(*) FROM answers").fetchone()[0])
 
         assert kept() == 2
         store.forget(job)

@@ -51,7 +51,7 @@ def _shape(sql: str) -> str:
 
 def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
     """A connection that ends its process at the chosen statement."""
-    from headway.stores.statements import queries
+    from headway.stores.database import queries
 
     names = {_shape(sql): name for name, sql in queries().items()}
     at, when, n = kill["at"], kill.get("when", "before"), kill.get("n", 1)

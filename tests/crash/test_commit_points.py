@@ -13,7 +13,7 @@ import pytest
 from tests.crash.conftest import Reference
 from tests.crash.stage import Stage, Witness
 
-from headway.stores.statements import queries
+from headway.stores.database import queries
 
 #: Statements by the part of a job's life in which they come.
 TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "add_family", "set_priorities", "seal_job")

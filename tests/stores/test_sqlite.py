@@ -70,14 +70,14 @@ def assert_helpful(error: StoreError, path: Path, *words: str) -> None:
 
 def test_commits_are_durable(path: Path) -> None:
     with SqliteStore(path) as store:
-        assert store._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert store._file.db.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+        assert store._db.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._db.db.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
     with SqliteStore(path) as again:
-        assert again._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert again._file.db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert again._db.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert again._db.db.execute("PRAGMA synchronous").fetchone() == (2,)
         # Without these an fsync on macOS does not reach the disk.
-        assert again._file.db.execute("PRAGMA fullfsync").fetchone() == (1,)
-        assert again._file.db.execute("PRAGMA checkpoint_fullfsync").fetchone() == (1,)
+        assert again._db.db.execute("PRAGMA fullfsync").fetchone() == (1,)
+        assert again._db.db.execute("PRAGMA checkpoint_fullfsync").fetchone() == (1,)
 
 
 def test_what_was_committed_is_there_after_a_kill(path: Path) -> None:
@@ -90,8 +90,8 @@ store = SqliteStore(Path(sys.argv[1]))
 job = fill(store)
 for index in range(5):
     store.commit(ended(job, index))
-with store._transaction() as db:
-    db.execute("UPDATE units SET status = 'failed'")
+with store._db.transaction():
+    store._db.db.execute("UPDATE units SET status = 'failed'")
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert run(script, path, Path(__file__).parents[2]).returncode == -9
@@ -686,7 +686,8 @@ READ_AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from headway.stores.sqlite import SqliteStore
-from headway.stores.statements import migrations, queries
+from headway.stores.database import queries
+from headway.stores.statements import migrations
 migrations(), queries()  # Another user may not be able to read the package.
 os.setgroups([])
 os.setgid(65534)

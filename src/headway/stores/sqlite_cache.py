@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any, Final
 
 import msgspec
@@ -10,8 +9,8 @@ import msgspec
 from headway.core.status import Status
 from headway.stores.batch import Batch
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed, fate
+from headway.stores.database import Database
 from headway.stores.records import USED, Attempt, Pending
-from headway.stores.sqlite_file import SqliteFile
 
 #: The shift of a job's number in a unit's key.
 SHIFT: Final = 32
@@ -19,76 +18,74 @@ LOWER: Final = (1 << SHIFT) - 1
 #: Later than anything that is recorded.
 _EVER: Final = 1e18
 
-Sql = dict[str, str]
-
 
 class SqliteCache:
     """Uses the connection of the store that it belongs to."""
 
-    def __init__(self, file: SqliteFile) -> None:
-        self._sql, self._rows, self._transaction = file.sql, file.rows, file.transaction
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
     # -- before a run ------------------------------------------------------------------------------------------
 
     def keyed(self, job: int) -> Keyed:
-        rows = self._rows("keyed", job)
+        rows = self._db.execute("keyed", (job,))
         return Keyed(*rows[0]) if rows else Keyed()
 
     def rekey(self, job: int, basis: str) -> None:
-        with self._transaction() as db:
-            db.execute(self._sql["forget_keys"], span(job))
-            db.execute(self._sql["set_keyed"], (job, basis))
+        with self._db.transaction():
+            self._db.execute("forget_keys", span(job))
+            self._db.execute("set_keyed", (job, basis))
 
     def unkeyed(self, job: int, after: int, limit: int) -> list[Unkeyed]:
         first, last = span(job)
-        return [Unkeyed(*row) for row in self._rows("unkeyed", first + after, last, limit)]
+        return [Unkeyed(*row) for row in self._db.execute("unkeyed", (first + after, last, limit))]
 
     def add_keys(self, job: int, keys: list[tuple[int, bytes]], upto: int) -> None:
         base = job << SHIFT
-        with self._transaction() as db:
-            db.executemany(self._sql["add_key"], [(base + index, key) for index, key in keys])
-            db.execute(self._sql["count_keyed"], (upto, len(keys), job))
+        with self._db.transaction():
+            self._db.executemany("add_key", [(base + index, key) for index, key in keys])
+            self._db.execute("count_keyed", (upto, len(keys), job))
 
     def serve(
         self, job: int, after: int, limit: int, utc: float, only: frozenset[int] | None = None
     ) -> list[int]:
         first, last = span(job)
         wanted = {"after": first + after, "last": last, "limit": limit, "only": _uids(first, only)}
-        with self._transaction() as db:
-            hits = [(*hit, utc) for hit in db.execute(self._sql["find_hits"], wanted)]
-            return self._answered(db, job, hits)
+        with self._db.transaction():
+            hits = [(*hit, utc) for hit in self._db.execute("find_hits", wanted)]
+            return self._answered(job, hits)
 
     def adopt(self, job: int, elder: int, after: int, limit: int, utc: float) -> list[int]:
         first, last = span(job)
         apart = (elder - job) << SHIFT
-        with self._transaction() as db:
-            found = db.execute(
-                self._sql["find_same"], {"after": first + after, "last": last, "limit": limit, "apart": apart}
-            )
-            hits = [(*hit, utc) for hit in found]
-            return self._answered(db, job, hits)
+        wanted = {"after": first + after, "last": last, "limit": limit, "apart": apart}
+        with self._db.transaction():
+            hits = [(*hit, utc) for hit in self._db.execute("find_same", wanted)]
+            return self._answered(job, hits)
 
-    def _answered(self, db: sqlite3.Connection, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
+    def _answered(self, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
         """Units of a job have their answer from others (`_hit` has what it takes); their indices."""
         if hits:
-            _hit(db, self._sql, hits)
-            db.execute(self._sql["count_up"], {**_NOTHING, "job": job, "cached": len(hits)})
+            _hit(self._db, hits)
+            self._db.execute("count_up", {**_NOTHING, "job": job, "cached": len(hits)})
         return [hit[0] & LOWER for hit in hits]
 
     def group(self, job: int, only: frozenset[int] | None = None) -> int:
         first, last = span(job)
-        with self._transaction() as db:
-            db.execute(self._sql["forget_followers"], (first, last))
+        with self._db.transaction():
+            self._db.execute("forget_followers", (first, last))
             found = {"first": first, "last": last, "only": _uids(first, only)}
-            return db.execute(self._sql["group_followers"], found).rowcount
+            self._db.execute("group_followers", found)
+            count: int = self._db.execute("count_followers", (first, last))[0][0]
+        return count
 
     # -- cursors that leave followers out ------------------------------------------------------------------------
 
     def pending(self, job: int) -> dict[int, int]:
-        return dict(self._rows("leading_per_route", *span(job)))
+        return dict(self._db.execute("leading_per_route", span(job)))
 
     def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
-        rows = self._rows("leading_of_route", route, priority, (job << SHIFT) + after, limit)
+        rows = self._db.execute("leading_of_route", (route, priority, (job << SHIFT) + after, limit))
         return [
             Pending(index, chars, max_tokens, priority, route, attempts, family)
             for index, chars, max_tokens, priority, attempts, family in rows
@@ -96,42 +93,43 @@ class SqliteCache:
 
     def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
         first, last = span(job)
-        return [Pending(*row) for row in self._rows("leading_serial", first + after, last, every, limit)]
+        return [
+            Pending(*row) for row in self._db.execute("leading_serial", (first + after, last, every, limit))
+        ]
 
     # -- looking -------------------------------------------------------------------------------------------------
 
     def saved(self, job: int | None = None) -> Saved:
         first, last = (0, (1 << 63) - 1) if job is None else span(job)
-        return Saved(*self._rows("saved", first, last)[0])
+        return Saved(*self._db.execute("saved", (first, last))[0])
 
     def source(self, job: int, index: int) -> Source | None:
-        rows = self._rows("source_of", (job << SHIFT) + index)
+        rows = self._db.execute("source_of", ((job << SHIFT) + index,))
         return Source(*rows[0]) if rows else None
 
     def shelves(self, before_utc: float | None = None, model: str | None = None) -> list[Shelf]:
-        return [Shelf(*row) for row in self._rows("shelves", *_which(before_utc, model))]
+        return [Shelf(*row) for row in self._db.execute("shelves", _which(before_utc, model))]
 
     def clear(self, before_utc: float | None = None, model: str | None = None) -> int:
-        with self._transaction() as db:
-            gone = db.execute(self._sql["clear_cache"], _which(before_utc, model)).fetchall()
-            db.executemany(self._sql["drop_answer"], gone)
+        with self._db.transaction():
+            gone = self._db.execute("clear_cache", _which(before_utc, model))
+            self._db.executemany("drop_answer", gone)
         return len(gone)
 
 
 _NOTHING: Final = dict.fromkeys((*(str(status) for status in Status), *USED), 0)
 
 
-def keep(db: sqlite3.Connection, sql: Sql, batch: Batch) -> None:
+def keep(db: Database, batch: Batch) -> None:
     """Within a batch's transaction: its answers are in the cache, and who follows a unit that has ended ends too."""
     base = batch.job << SHIFT
     calls = {attempt.index: attempt for attempt in batch.attempts if attempt.outcome == "succeeded"}
     if batch.answers:
-        db.executemany(
-            sql["add_cached"], [_entry(base, calls[index], body) for index, _, _, body in batch.answers]
-        )
+        entries = [_entry(base, calls[index], body) for index, _, _, body in batch.answers]
+        db.executemany("add_cached", entries)
     ends = {base + index: change for index, change in batch.units if change.finished_utc is not None}
     hits, failures = [], []
-    for uid, leader in db.execute(sql["followers_of"], (_json(list(ends)),)).fetchall() if ends else ():
+    for uid, leader in db.execute("followers_of", (_json(list(ends)),)) if ends else ():
         change = fate(leader - base, ends[leader])
         if change is None:
             continue
@@ -142,9 +140,9 @@ def keep(db: sqlite3.Connection, sql: Sql, batch: Batch) -> None:
             failures.append((change.status, change.code, change.message, change.finished_utc, uid))
         batch.follow(uid - base, change)
     if hits:
-        _hit(db, sql, hits)
+        _hit(db, hits)
     if failures:
-        db.executemany(sql["end_follower"], failures)
+        db.executemany("end_follower", failures)
 
 
 def _entry(base: int, call: Attempt, body: bytes) -> tuple[Any, ...]:
@@ -152,10 +150,10 @@ def _entry(base: int, call: Attempt, body: bytes) -> tuple[Any, ...]:
     return (len(body), *tokens, call.cost_usd or 0.0, call.finished_utc, base + call.index)
 
 
-def _hit(db: sqlite3.Connection, sql: Sql, hits: list[tuple[Any, ...]]) -> None:
+def _hit(db: Database, hits: list[tuple[Any, ...]]) -> None:
     """Units that have their answer from another: (unit, whose, three counts of tokens, what that cost, when)."""
-    db.executemany(sql["hit_unit"], [(utc, *tokens, uid) for uid, _, *tokens, _, utc in hits])
-    db.executemany(sql["add_hit"], [(uid, source, usd) for uid, source, _, _, _, usd, _ in hits])
+    db.executemany("hit_unit", [(utc, *tokens, uid) for uid, _, *tokens, _, utc in hits])
+    db.executemany("add_hit", [(uid, source, usd) for uid, source, _, _, _, usd, _ in hits])
 
 
 def span(job: int) -> tuple[int, int]:
