@@ -116,11 +116,10 @@ def _let_clock_jump_with(name: str, by: float) -> None:
 
 
 def _add_migration(script: str) -> None:
-    from headway.stores import sqlite_file
-    from headway.stores.statements import migrations
+    from headway.stores.sqlite import schema
 
-    known = migrations()
-    sqlite_file.migrations = lambda: (*known, script)  # type: ignore[assignment, attr-defined]
+    known = schema.migrations()
+    schema.migrations = lambda: (*known, script)  # type: ignore[assignment]
 
 
 def main() -> int:

@@ -52,6 +52,6 @@ class CheckFailed(Exception):
 @cache
 def queries() -> dict[str, str]:
     """Every statement of `queries.sql` by its name."""
-    text = (resources.files("headway.stores") / "sql" / "queries.sql").read_text(encoding="utf-8")
+    text = (resources.files("headway.stores") / "queries.sql").read_text(encoding="utf-8")
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     return {name: body.strip().rstrip(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from headway.stores.base import Store
 from headway.stores.batch import Batch
+from headway.stores.store import Store
 
 #: Runs a callable on the engine's loop, from any thread.
 Call = Callable[[Callable[[], None]], None]

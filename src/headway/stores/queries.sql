@@ -10,10 +10,9 @@ SELECT value FROM meta WHERE key = 'salt';
 INSERT INTO meta (key, value) VALUES ('salt', ?) ON CONFLICT DO NOTHING;
 
 -- name: add_job
--- The cache may have answers of a job that was removed: its number is not used again.
 INSERT INTO jobs (id, name, kind, state, input, digest, models, settings, out, created_utc, form)
 SELECT 1 + coalesce(max(number), 0), :name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc, :form
-FROM (SELECT max(id) AS number FROM jobs UNION ALL SELECT max(uid) >> 32 FROM answers) AS numbers
+FROM (SELECT max(id) AS number FROM jobs UNION ALL SELECT max(uid) >> 32 FROM answers) AS numbers -- of removed jobs, too
 RETURNING id;
 
 -- name: add_route
@@ -135,7 +134,7 @@ SELECT uid & 4294967295 FROM units WHERE job = ? AND custom_id = ?;
 SELECT route, count(*) FROM units WHERE uid BETWEEN ? AND ? AND status = 'pending' GROUP BY route;
 
 -- name: next_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
 ORDER BY uid LIMIT ?;
 
@@ -482,7 +481,7 @@ WHERE uid BETWEEN ? AND ? AND status = 'pending'
 GROUP BY route;
 
 -- name: leading_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
     AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
 ORDER BY uid LIMIT ?;
