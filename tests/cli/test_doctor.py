@@ -299,7 +299,7 @@ def test_open_files_against_requests_in_flight(stage: Stage, monkeypatch: pytest
 
 
 def test_an_old_sqlite_and_no_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 2))
     assert checkup.sqlite().state == "problem"
     monkeypatch.setattr(checkup, "_version", lambda name: "")
     assert checkup.uvloop().state == "warning"

@@ -41,8 +41,8 @@ State = Literal["ok", "warning", "problem"]
 
 #: What an install has; the rest is extras.
 PACKAGES: Final = ("aiohttp", "click", "msgspec", "pyyaml", "rich")
-#: The first with generated columns, which the schema uses.
-LEAST_SQLITE: Final = (3, 31)
+#: The first with the operators -> and ->>, which a view of the schema uses; RETURNING came with 3.35.
+LEAST_SQLITE: Final = (3, 38)
 #: A write-ahead log alone may take 32 MB and more.
 LEAST_FREE: Final = 100_000_000
 SOME_FREE: Final = 1_000_000_000
