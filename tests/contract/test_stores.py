@@ -116,6 +116,30 @@ def test_nothing_is_added_where_looking_fails(store: Store) -> None:
     assert store.find_or_add(new_job("two"), lambda job: False)[1]
 
 
+def test_no_thread_sees_half_a_batch(open_store: Callable[[], Store]) -> None:
+    size, rounds, seen = 50, 20, set[int]()
+    with open_store() as store:
+        job, worker, _ = begun(store, size * rounds)
+    ended = threading.Event()
+
+    def look() -> None:
+        with open_store() as own:
+            while not ended.is_set():
+                seen.add(own.per_lane(job)["alpha/m"].get("succeeded", 0))
+
+    with ThreadPoolExecutor(1) as threads, open_store() as store:
+        looking = threads.submit(look)
+        for first in range(0, size * rounds, size):
+            batch = Batch(job, worker)
+            for index in range(first, first + size):
+                batch.change(index, Change("succeeded", finished_utc=300.0))
+            store.commit(batch)
+        ended.set()
+        looking.result()
+
+    assert {count % size for count in seen} == {0}
+
+
 def test_of_many_that_look_at_once_one_adds_the_job(open_store: Callable[[], Store]) -> None:
     together = threading.Barrier(8)
 
