@@ -26,7 +26,8 @@ from headway.api.value_codec import ValueCodec
 from headway.cli import main
 from headway.errors import JobBusy
 from headway.stores.batch import Batch
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 
 ITEMS = 400
 SCRIPT = f"""
@@ -77,7 +78,7 @@ def test_what_failed_is_called_again_and_its_attempts_are_on_record(tmp_path: Pa
 
     with pytest.raises(CallsFailed):
         headway.map(call, range(3), db=db, key=str, name="n")
-    store = SqliteStore(db)
+    store = Store(SqliteFile(db))
     job = store.job("n")
     assert job is not None
     assert (job.state, job.counts["succeeded"], job.counts["failed"]) == ("failed", 2, 1)
@@ -478,7 +479,7 @@ def test_what_calls_in_processes_print_is_on_record_for_every_attempt(
         retry=Retry(base="10ms"),
     )
     assert values == ["done"]
-    with SqliteStore(db) as store:
+    with Store(SqliteFile(db)) as store:
         notes = store.notes_of(1, 0)
     assert [note["stdout"] for note in notes.values()] == ["try 1\n", "try 2\n"]
     assert "ConnectionResetError: not yet" in notes[1]["trace"]

@@ -21,7 +21,8 @@ import headway
 from headway import RateLimited, Retry, WorkerPool, WorkerResult, WorkUnit
 from headway.core.model import SUCCESS, LaneSpec, Outcome
 from headway.engine.calls import Calls, End, Flight
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 
 
 class Doing:
@@ -655,7 +656,7 @@ def test_every_attempt_keeps_its_prompt_its_conversation_and_its_session(tmp_pat
             for prompt in prompts:
                 pool.submit_work_unit(WorkUnit("a", {"for": prompt}), prompt)
                 assert pool.wait_for_completion(10)
-    with SqliteStore(db) as store:
+    with Store(SqliteFile(db)) as store:
         notes = store.notes_of(1, 0)
         assert [attempt.outcome for attempt in store.attempts(1, 0)] == ["failed", "failed", "succeeded"]
         assert store.request(1, 0) == ("", b'{"prompt":"three","payload":{"for":"three"}}')
@@ -690,7 +691,7 @@ def test_a_retry_of_the_pool_keeps_the_attempt_before_it(tmp_path: Path) -> None
     with WorkerPool(Doing(act), "job", db, retry=Retry(max_attempts=2, base="1ms")) as pool:
         pool.submit_work_unit("a", "as submitted")
         assert pool.wait_for_completion(10)
-    with SqliteStore(db) as store:
+    with Store(SqliteFile(db)) as store:
         assert store.notes_of(1, 0) == {
             1: {"prompt": "as submitted"},
             2: {"prompt": "as submitted"},
@@ -754,7 +755,7 @@ def test_a_kill_while_units_run_again_leaves_counters_that_fit(tmp_path: Path) -
             assert pool.wait_for_available_slot(10)
             assert pool.submit_work_unit(str(n), f"again {n}")
     assert rows(db, COUNTS.replace(", attempts", "")) == [("complete", 8, 8, 0, 0, 0, 0)]
-    with SqliteStore(db) as store:
+    with Store(SqliteFile(db)) as store:
         assert [attempt.outcome for attempt in store.attempts(1, 5)] == ["failed", "lost", "succeeded"]
         assert {number: note["prompt"] for number, note in store.notes_of(1, 5).items()} == {
             1: "first 5",

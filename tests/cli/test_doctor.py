@@ -19,7 +19,7 @@ from tests.crash.stage import KEY, Stage
 
 from headway.cli import checkup, reach
 from headway.config import load
-from headway.stores.statements import migrations
+from headway.stores.sqlite.schema import migrations
 
 
 class Found(NamedTuple):
@@ -267,7 +267,7 @@ def test_a_database_that_somebody_keeps_locked(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
-    monkeypatch.setattr("headway.stores.sqlite_file.BUSY_S", 0.05)
+    monkeypatch.setattr("headway.stores.sqlite.file.BUSY_S", 0.05)
     other = sqlite3.connect(stage.db, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     found = look(headway, "--offline")["database"]
@@ -299,7 +299,7 @@ def test_open_files_against_requests_in_flight(stage: Stage, monkeypatch: pytest
 
 
 def test_an_old_sqlite_and_no_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 2))
     assert checkup.sqlite().state == "problem"
     monkeypatch.setattr(checkup, "_version", lambda name: "")
     assert checkup.uvloop().state == "warning"

@@ -183,7 +183,7 @@ def test_a_user_refuses_the_store_that_another_user_planted_in_a_shared_director
 
     if as_user(STRANGER, sys.executable, "-P", "-c", "import headway").returncode:
         pytest.skip("other users cannot read this Python or this checkout")
-    made = "import sys, pathlib; from headway.stores.sqlite import SqliteStore; SqliteStore(pathlib.Path(sys.argv[1])).close()"
+    made = "import sys, pathlib; from headway.stores.sqlite.file import SqliteFile; SqliteFile(pathlib.Path(sys.argv[1])).close()"
     db = shared / ".headway" / "headway.db"
     planted = as_user(other, sys.executable, "-P", "-c", made, str(db))
     assert planted.returncode == 0, planted.stderr

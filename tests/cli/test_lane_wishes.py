@@ -10,7 +10,8 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage, contents, echoes, wait_for
 
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 
 
 def in_flight(stage: Stage) -> int:
@@ -60,7 +61,7 @@ def test_a_wish_that_makes_no_sense_disturbs_nothing(stage: Stage) -> None:
     stage.configure("max_concurrency = 1")
     with stage.process("run", "in.jsonl") as process:
         wait_for("the first in flight", lambda: in_flight(stage) == 1)
-        with SqliteStore(stage.db) as store:
+        with Store(SqliteFile(stage.db)) as store:
             [job] = store.jobs()
             store.ask(job.id, "limits", {"lane": "alpha/gpt-x", "limits": {"rpm": "many"}}, time.time())
             store.ask(job.id, "limits", {}, time.time())

@@ -13,7 +13,7 @@ from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 
 import headway as library
-from headway.stores import mounts
+from headway.stores.sqlite import mounts
 
 TABLES = ("--prompt", "say {{text}}")
 

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 
-from headway.stores.statements import migrations
+from headway.stores.sqlite.schema import migrations
 
 LOOKING = (
     ("jobs",),

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage, contents
 
-from headway.stores.statements import migrations, statements
+from headway.stores.sqlite.schema import migrations, statements
 
 
 def asking(stage: Stage, *whats: int, **more: Any) -> list[dict[str, Any]]:

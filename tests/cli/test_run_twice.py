@@ -13,7 +13,7 @@ from tests.crash.stage import PATIENCE_S, Stage, started, wait_for
 
 from headway.batch import jobs
 from headway.cli import run
-from headway.stores import sqlite
+from headway.stores import store as stores
 
 from .conftest import Headway
 
@@ -111,7 +111,7 @@ def test_another_process_waits_while_a_job_is_found_and_added(
             others.append(stack.enter_context(started("-c", TELLING, *RUN, **how)))
             wait_for("the other process looks", (stage.root / "looking").exists)
 
-        once_before(monkeypatch, sqlite, "free_name", let_the_other_look)
+        once_before(monkeypatch, stores, "free_name", let_the_other_look)
         mine = headway(*RUN)
         [other] = others
         _, err = other.communicate(timeout=PATIENCE_S)

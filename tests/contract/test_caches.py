@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Attempt, Change, NewUnit, Route
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 
 from .records import MODELS, begun, end, new_job, statuses, the_job
 
 PATH = "/v1/chat/completions"
-
-
-@pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
-    with opened:
-        yield opened
 
 
 def keyed_job(store: Store, keys: str, name: str = "translate", **units: dict[str, object]) -> int:
@@ -341,7 +332,8 @@ def test_a_job_that_is_forgotten_leaves_what_the_cache_has(store: Store) -> None
 
 
 def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "h.db") as store:
+    file = SqliteFile(tmp_path / "h.db")
+    with Store(file) as store:
         job = keyed_job(store, "aab")
         store.cache.group(job)
         answer(store, job, 0, 2)
@@ -349,7 +341,7 @@ def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: P
         store.cache.serve(other, -1, 9, 400.0)
 
         def kept() -> int:
-            return int(store._file.db.execute("SELECT count(*) FROM answers").fetchone()[0])
+            return int(file.connection.execute("SELECT count(*) FROM answers").fetchone()[0])
 
         assert kept() == 2
         store.forget(job)

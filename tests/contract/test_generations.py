@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.contract.records import begun, statuses, the_job
 
 from headway.errors import JobTaken
-from headway.stores.base import Store
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Change, Event
-from headway.stores.sqlite import SqliteStore
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "h.db")
-    with made:
-        yield made
+from headway.stores.store import Store
 
 
 def answered(job: int, worker: int | None, index: int) -> Batch:

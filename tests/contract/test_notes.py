@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from headway.stores.base import Store
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Change
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 
 from .records import begun
-
-
-@pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
-    with opened:
-        yield opened
 
 
 def test_notes_are_known_by_their_attempt(store: Store) -> None:
@@ -35,7 +24,7 @@ def test_notes_are_known_by_their_attempt(store: Store) -> None:
 
 
 def test_notes_go_with_their_job(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "h.db") as store:
+    with Store(SqliteFile(tmp_path / "h.db")) as store:
         job, _, _ = begun(store)
         batch = Batch(job)
         batch.change(0, Change("pending", tries=1))

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import pytest
 
-from headway.stores.base import Store
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Change, Repair
-from headway.stores.sqlite import SqliteStore
-from headway.stores.statements import migrations
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.sqlite.schema import migrations
+from headway.stores.store import Store
 
 from .records import begun, end, new_job, the_job
-
-
-@pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
-    with opened:
-        yield opened
 
 
 def keep(store: Store, job: int, *repairs: Repair) -> None:
@@ -98,16 +88,16 @@ def test_records_of_an_earlier_version_are_read_and_brought_forward(tmp_path: Pa
     )
     db.commit()
     db.close()
-    with SqliteStore(path, read_only=True) as reading:
+    with Store(SqliteFile(path, read_only=True)) as reading:
         assert the_job(reading, "old").form == {}
         assert reading.repairs_of(1, 0) == []
-    with SqliteStore(path) as writing:
+    with Store(SqliteFile(path)) as writing:
         assert the_job(writing, "old").form == {}
         assert writing.open_repairs(1) == []
 
 
 def test_the_conversation_has_the_turn_in_which_it_was_asked_again(tmp_path: Path) -> None:
-    with SqliteStore(tmp_path / "h.db") as store:
+    with Store(SqliteFile(tmp_path / "h.db")) as store:
         job, _, _ = begun(store)
         asked = b'{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}'
         keep(store, job, Repair(1, 1, b"{}", asked, 2))

@@ -1,14 +1,13 @@
-"""Random runs, applied to every store at once: they show the same, and what the last changes of each unit made of it.
+"""Random runs against a store, and plain books beside it: after every commit both say the same of each unit and of the job.
 
 The machine plays the engine: it knows where each unit stands, fills a batch with moves that are possible from there,
-commits now and then, and sometimes dies with a batch that was never committed.
+commits now and then, and sometimes dies with a batch that was never committed. Then the books go back to the last commit.
 """
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from typing import Any
+import copy
+from dataclasses import dataclass, field
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -20,16 +19,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headway.stores.base import Store
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
-from headway.stores.records import Attempt, Change, Event, Route, State
-from headway.stores.sqlite import SqliteStore
+from headway.stores.records import Attempt, Change, Event, Route, State, Use
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
-from .records import MODELS, new_job, new_unit, statuses, the_job, view
+from .records import MODELS, new_job, new_unit, statuses, the_job
 
 JOB, BYSTANDER = "run", "bystander"
 OPEN = ("pending", "assigned", "running")
+ENDED_BADLY = ("failed", "timed_out", "skipped", "cancelled")
+#: Moves of units in a run before it may end: otherwise most runs end before anything has happened.
+MOVES = 8
 RESTING: tuple[State, ...] = ("complete", "stopped", "parked", "interrupted")
 
 picks = st.integers(0, 1_000)
@@ -37,56 +38,99 @@ costs = st.sampled_from((0.0, 0.25, 1.5))
 codes = st.sampled_from((None, "rate", "invalid"))
 
 
-class Twin:
-    """One store under test, with the numbers that are its own."""
+@dataclass
+class Unit:
+    """What a unit's records have to show."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.job = store.add_job(new_job(JOB))
-        self.routes = [store.add_route(self.job, Route("alpha", "openai", model)) for model in "mn"]
-        self.lanes = [store.lane(f"key-{model}", f"alpha/{model}").id for model in "mn"]
-        self.worker = 0
-        self.batch = Batch(self.job)
+    route: int
+    priority: int
+    serial: bool
+    request: bytes
+    status: str = "pending"
+    code: str | None = None
+    message: str | None = None
+    finished_utc: float | None = None
+    input_tokens: int | None = None
+    cost_usd: float | None = None
+    answer: bytes | None = None
+    #: When the present attempt was sent.
+    sent_utc: float | None = None
+    #: (outcome, kind, when it was sent, cost)
+    attempts: list[tuple[str, str | None, float | None, float | None]] = field(default_factory=list)
 
-    def begin(self, utc: float, only_failed: bool) -> None:
-        self.worker = self.store.begin(self.job, {"at": utc}, "o", utc, only_failed=only_failed)
-        self.new_batch()
+    def reopen(self) -> None:
+        self.status, self.code, self.message, self.finished_utc = "pending", None, None, None
 
-    def new_batch(self) -> None:
-        self.batch = Batch(self.job, self.worker)
+
+@dataclass
+class Books:
+    """What the job's records have to show."""
+
+    units: list[Unit]
+    state: State = "running"
+    events: list[str] = field(default_factory=list)
+    notes: int = 0
+    #: By the place of the route.
+    uses: dict[int, Use] = field(default_factory=dict)
+    lane_records: dict[int, bytes] = field(default_factory=dict)
+    commands: list[tuple[str, int]] = field(default_factory=list)
+
+    def begin(self, only_failed: bool) -> None:
+        """The next run starts: what was out is lost, what ended badly is pending again."""
+        reopened = ("failed", "timed_out") if only_failed else ENDED_BADLY
+        for unit in self.units:
+            if unit.status in ("assigned", "running"):
+                sent_utc = unit.sent_utc if unit.status == "running" else None
+                unit.attempts.append(("lost", "crash", sent_utc, None))
+                unit.reopen()
+            elif unit.status in reopened:
+                unit.reopen()
+        self.state, self.commands = "running", []
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Two stores and what the engine believes of the units."""
+    """A store, and what the engine believes of it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.twins = [Twin(SqliteStore(Path(self.folder.name) / "h.db")), Twin(MemoryStore())]
-        self.at: list[str] = []
+        self.store = Store(SqliteMemory())
+        self.job = self.store.add_job(new_job(JOB))
+        self.routes = [self.store.add_route(self.job, Route("alpha", "openai", model)) for model in "mn"]
+        self.lanes = [self.store.lane(f"key-{model}", f"alpha/{model}").id for model in "mn"]
+        self.worker = 0
+        self.batch = Batch(self.job)
+        self.now = Books([])
+        self.committed = Books([])
         self.utc = 1_000.0
-
-    def teardown(self) -> None:
-        for twin in self.twins:
-            twin.store.close()
-        self.folder.cleanup()
+        self.moves = 0
 
     @initialize(
         shape=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.booleans()), min_size=2, max_size=6)
     )
     def take_in(self, shape: list[tuple[int, int, bool]]) -> None:
-        for twin in self.twins:
-            units = [
-                new_unit(f"u{n}", twin.routes[route], priority=priority, serial=serial, chars=n)
-                for n, (route, priority, serial) in enumerate(shape)
+        units = [
+            new_unit(f"u{n}", self.routes[route], priority=priority, serial=serial, chars=n)
+            for n, (route, priority, serial) in enumerate(shape)
+        ]
+        self.store.add_units(self.job, 0, units)
+        self.store.seal(self.job, len(units), MODELS, "d")
+        other = self.store.add_job(new_job(BYSTANDER))
+        route = self.store.add_route(other, Route("alpha", "openai", "m"))
+        self.store.add_units(other, 0, [new_unit(f"u{n}", route) for n in range(3)])
+        self.committed = Books(
+            [
+                Unit(route, priority, serial, unit.body)
+                for (route, priority, serial), unit in zip(shape, units, strict=True)
             ]
-            twin.store.add_units(twin.job, 0, units)
-            twin.store.seal(twin.job, len(units), MODELS, "d")
-            other = twin.store.add_job(new_job(BYSTANDER))
-            route = twin.store.add_route(other, Route("alpha", "openai", "m"))
-            twin.store.add_units(other, 0, [new_unit(f"u{n}", route) for n in range(3)])
-            twin.begin(self.utc, False)
-        self.at = ["pending"] * len(shape)
+        )
+        self.begin(False)
+
+    def begin(self, only_failed: bool) -> None:
+        self.moves = 0
+        self.worker = self.store.begin(self.job, {}, "o", self.tick(), only_failed=only_failed)
+        self.batch = Batch(self.job, self.worker)
+        self.committed.begin(only_failed)
+        self.now = copy.deepcopy(self.committed)
 
     def tick(self) -> float:
         self.utc += 1.0
@@ -94,75 +138,73 @@ class StoreMachine(RuleBasedStateMachine):
 
     def pick(self, pick: int, *wanted: str) -> int | None:
         """One of the units that stand there, if there are any."""
-        found = [index for index, status in enumerate(self.at) if status in wanted]
-        return found[pick % len(found)] if found else None
-
-    def change(self, index: int, lane: int | None, **more: Any) -> None:
-        for twin in self.twins:
-            twin.batch.change(index, Change(lane=None if lane is None else twin.lanes[lane], **more))
-        self.at[index] = more["status"]
+        self.moves += 1
+        able = [index for index, unit in enumerate(self.now.units) if unit.status in wanted]
+        return able[pick % len(able)] if able else None
 
     # -- one unit --------------------------------------------------------------------------------------------
 
-    @rule(pick=picks, lane=st.integers(0, 1))
-    def intend(self, pick: int, lane: int) -> None:
-        if (index := self.pick(pick, "pending")) is not None:
-            for twin in self.twins:
-                twin.batch.intend(index, twin.lanes[lane])
-            self.at[index] = "assigned"
+    @rule(picked=st.lists(picks, min_size=1, max_size=3), lane=st.integers(0, 1), sent=st.booleans())
+    def intend(self, picked: list[int], lane: int, sent: bool) -> None:
+        for pick in picked:
+            if (index := self.pick(pick, "pending")) is not None:
+                self.batch.intend(index, self.lanes[lane])
+                self.now.units[index].status = "assigned"
+            if sent:
+                self.send(pick)
 
     @rule(pick=picks)
     def release(self, pick: int) -> None:
         if (index := self.pick(pick, "assigned")) is not None:
-            for twin in self.twins:
-                twin.batch.release(index)
-            self.at[index] = "pending"
+            self.batch.release(index)
+            self.now.units[index].status = "pending"
 
     @rule(pick=picks)
     def send(self, pick: int) -> None:
         if (index := self.pick(pick, "assigned")) is not None:
-            utc = self.tick()
-            for twin in self.twins:
-                twin.batch.running[index] = utc
-            self.at[index] = "running"
+            unit = self.now.units[index]
+            unit.status, unit.sent_utc = "running", self.tick()
+            self.batch.running[index] = self.utc
 
     @rule(pick=picks, lane=st.integers(0, 1), status=st.sampled_from(("pending", "succeeded", "failed", "timed_out")),
           code=codes, cost=costs)  # fmt: skip
     def end_attempt(self, pick: int, lane: int, status: str, code: str | None, cost: float) -> None:
         if (index := self.pick(pick, "running")) is None:
             return
-        utc = self.tick()
+        unit, utc = self.now.units[index], self.tick()
         message = code and f"{code} at {index}"
         limit = b'{"source":"body"}' if code == "rate" else None
-        for twin in self.twins:
-            twin.batch.attempts.append(
-                Attempt(
-                    index, 1, twin.lanes[lane], status, code, message, 200, f"r{utc}", utc - 0.5, utc, index, 2, None, cost,
-                    (1.0, float(index), 1.0, 2.0), limit,
-                )
-            )  # fmt: skip
-            use = twin.batch.use(twin.routes[lane])
-            use.attempts += 1
-            use.lane = twin.lanes[lane]
-            if code == "rate":
-                use.refused += 1
-            elif code is None or cost:
-                use.told(index, 2, cost or None, used=status == "succeeded")
-            else:
-                use.untold(None if index % 2 else 0.5)
-            if status == "succeeded":
-                twin.batch.answers.append((index, 200, f"r{utc}", b'{"at":%d}' % utc))
-        done = None if status == "pending" else utc
-        self.change(
-            index, lane, status=status, tries=1, code=code, message=message, not_before_utc=utc + 9, finished_utc=done,
-            started_utc=utc - 0.5, input_tokens=index, cost_usd=cost,
+        self.batch.attempts.append(
+            Attempt(
+                index, 1, self.lanes[lane], status, code, message, 200, f"r{utc}", utc - 0.5, utc, index, 2, None, cost,
+                (1.0, float(index), 1.0, 2.0), limit,
+            )
         )  # fmt: skip
+        for use in (self.batch.use(self.routes[lane]), self.now.uses.setdefault(lane, Use())):
+            add_use(use, index, code, cost, used=status == "succeeded")
+            use.lane = self.lanes[lane]
+        if status == "succeeded":
+            unit.answer = b'{"at":%d}' % utc
+            self.batch.answers.append((index, 200, f"r{utc}", unit.answer))
+        done = None if status == "pending" else utc
+        self.batch.change(
+            index,
+            Change(
+                status, 1, self.lanes[lane], code, message, utc + 9, utc - 0.5, done, index, cost_usd=cost
+            ),
+        )
+        unit.attempts.append((status, code, utc - 0.5, cost))
+        unit.status, unit.code, unit.message, unit.finished_utc = status, code, message, done
+        unit.input_tokens, unit.cost_usd = index, (unit.cost_usd or 0.0) + cost
 
     @rule(pick=picks, status=st.sampled_from(("cached", "skipped", "cancelled")), code=codes)
     def end_without_one(self, pick: int, status: str, code: str | None) -> None:
         wanted = OPEN if status == "cancelled" else ("pending",)
         if (index := self.pick(pick, *wanted)) is not None:
-            self.change(index, None, status=status, code=code, finished_utc=self.tick())
+            unit = self.now.units[index]
+            self.batch.change(index, Change(status, code=code, finished_utc=self.tick()))
+            unit.status, unit.code, unit.message, unit.finished_utc = status, code, None, self.utc
+            unit.input_tokens = None
 
     @rule(
         pick=picks,
@@ -172,111 +214,155 @@ class StoreMachine(RuleBasedStateMachine):
     )
     def whole_attempt(self, pick: int, lane: int, status: str, code: str | None) -> None:
         """Everything about a try in one batch, as it comes when answers are quicker than the disk."""
-        self.intend(pick, lane)
-        self.send(pick)
+        self.intend([pick], lane, True)
         self.end_attempt(pick, lane, status, code, 0.25)
 
     @rule(pick=picks, body=st.sampled_from((None, b"again")))
     def run_again(self, pick: int, body: bytes | None) -> None:
         """A unit that came to an end and is submitted once more: that end is on record by then."""
         self.commit()
-        if (index := self.pick(pick, "failed", "timed_out", "skipped", "cancelled")) is not None:
-            for twin in self.twins:
-                twin.batch.reopen(index, body)
-            self.at[index] = "pending"
+        if (index := self.pick(pick, *ENDED_BADLY)) is not None:
+            unit = self.now.units[index]
+            self.batch.reopen(index, body)
+            unit.reopen()
+            unit.request = unit.request if body is None else body
 
     # -- the job ---------------------------------------------------------------------------------------------
 
     @rule(text=st.text(max_size=5), lane=st.integers(0, 1))
     def note(self, text: str, lane: int) -> None:
-        utc = self.tick()
-        for twin in self.twins:
-            twin.batch.events.append(Event(utc, f"alpha/{lane}", "note", text))
-            twin.batch.lanes[twin.lanes[lane]] = (b'{"at":%d}' % utc, b"{}", utc)
-            twin.batch.count("refused")
+        record = b'{"at":%d}' % self.tick()
+        self.batch.events.append(Event(self.utc, f"alpha/{lane}", "note", text))
+        self.batch.lanes[self.lanes[lane]] = (record, b"{}", self.utc)
+        self.batch.count("refused")
+        self.now.events.append(text)
+        self.now.lane_records[lane] = record
+        self.now.notes += 1
 
     @rule(paused=st.booleans())
     def pause(self, paused: bool) -> None:
-        for twin in self.twins:
-            twin.batch.state = ("paused" if paused else "running", None)
+        self.now.state = "paused" if paused else "running"
+        self.batch.state = (self.now.state, None)
 
     @rule(what=st.sampled_from(("pause", "limit")), value=st.integers(0, 9))
     def ask(self, what: str, value: int) -> None:
-        utc = self.tick()
-        for twin in self.twins:
-            twin.store.ask(twin.job, what, {"value": value, "pair": (1, 2)}, utc)
-
-    @rule(claim=st.sampled_from((b'{"use":0.5}', b'{"use":1.0}')))
-    def claim(self, claim: bytes) -> None:
-        utc = self.tick()
-        for twin in self.twins:
-            twin.batch.claims[twin.store.lane("a lane", "a/m").id] = (claim, utc)
+        """Another process: on record at once."""
+        self.store.ask(self.job, what, {"value": value}, self.tick())
+        self.now.commands.append((what, value))
+        self.committed.commands.append((what, value))
 
     @rule(pick=picks)
     def carry_out(self, pick: int) -> None:
-        for twin in self.twins:
-            if asked := twin.store.asked(twin.job):
-                twin.batch.done_commands.append((asked[pick % len(asked)].id, self.utc))
+        """The command is not in the books from here on, even if it stands in the records until the commit."""
+        self.commit()
+        if asked := self.store.asked(self.job):
+            self.batch.done_commands.append((asked[pick % len(asked)].id, self.utc))
+            del self.now.commands[pick % len(asked)]
 
     # -- the run ---------------------------------------------------------------------------------------------
 
     @rule()
     def commit(self) -> None:
-        for twin in self.twins:
-            twin.store.commit(twin.batch)
-            twin.new_batch()
-            assert statuses(twin.store, twin.job) == self.at
-            counts = the_job(twin.store, JOB).counts
-            assert counts == {name: self.at.count(name) for name in counts}
+        self.store.commit(self.batch)
+        self.batch = Batch(self.job, self.worker)
+        self.committed = copy.deepcopy(self.now)
         self.compare()
 
+    @precondition(lambda self: self.moves >= MOVES)
     @rule(only_failed=st.booleans())
     def crash(self, only_failed: bool) -> None:
         """What was not committed never happened; the next run finds what was."""
-        first = self.twins[0]
-        before = statuses(first.store, first.job)
-        utc = self.tick()
-        for twin in self.twins:
-            twin.begin(utc, only_failed)
-        stays = {"succeeded", "cached"} | ({"skipped", "cancelled"} if only_failed else set())
-        self.at = [status if status in stays else "pending" for status in before]
+        self.begin(only_failed)
         self.compare()
 
+    @precondition(lambda self: self.moves >= MOVES)
     @rule(state=st.sampled_from(RESTING), only_failed=st.booleans())
     def end_and_resume(self, state: State, only_failed: bool) -> None:
         self.commit()
-        utc = self.tick()
-        for twin in self.twins:
-            unfinished = {"1": ("quota", "out of credit")} if state == "parked" else {}
-            twin.store.end_run(twin.job, twin.worker, state, utc, unfinished)
-            assert twin.store.unknown(twin.job) == []
+        unfinished = {"1": ("quota", "out of credit")} if state == "parked" else {}
+        self.store.end_run(self.job, self.worker, state, self.tick(), unfinished)
+        self.committed.state = state
+        for unit in self.committed.units:
+            unit.status = "pending" if unit.status in OPEN else unit.status
         self.compare()
+        assert the_job(self.store, JOB).unfinished == unfinished
+        assert self.store.unknown(self.job) == []
         self.crash(only_failed)
 
     @precondition(lambda self: self.utc > 1_010)
     @rule(back=st.integers(0, 20))
     def look_back(self, back: int) -> None:
         since = self.utc - back
-        told = [
-            [
-                (twin.lanes.index(start.lane), start.at_utc, start.costs)
-                for start in twin.store.starts_since(since)
-            ]
-            for twin in self.twins
-        ]
-        assert sorted(told[0]) == sorted(told[1])
+        sent = [sent_utc for unit in self.committed.units for _, _, sent_utc, _ in unit.attempts]
+        expected = sorted(utc for utc in sent if utc is not None and utc >= since)
+        assert [start.at_utc for start in self.store.starts_since(since)] == expected
+
+    # -- what is on record -------------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        """Both show the same, and the job's counters are what its units say."""
-        shown = [view(twin.store, (JOB, BYSTANDER)) for twin in self.twins]
-        for part in shown[0]:
-            assert shown[0][part] == shown[1][part], part
-        for twin in self.twins:
-            counts = the_job(twin.store, JOB).counts
-            standing = statuses(twin.store, twin.job)
-            assert counts == {status: standing.count(status) for status in counts}
+        """The records show what was committed, and nothing else."""
+        books, store, job = self.committed, self.store, the_job(self.store, JOB)
+        for unit, result in zip(books.units, store.results(self.job, -1, 1_000), strict=True):
+            index = result.index
+            assert (result.status, result.code, result.message) == (unit.status, unit.code, unit.message)
+            assert (result.finished_utc, result.input_tokens) == (unit.finished_utc, unit.input_tokens)
+            assert (result.cost_usd, result.body) == (unit.cost_usd, unit.answer)
+            assert result.attempts == len(unit.attempts)
+            tried = [
+                (one.outcome, one.kind, one.started_utc, one.cost_usd)
+                for one in store.attempts(self.job, index)
+            ]
+            assert tried == unit.attempts
+            assert store.request(self.job, index)[1] == unit.request
+        standing = [unit.status for unit in books.units]
+        assert job.counts == {name: standing.count(name) for name in job.counts}
+        assert job.state == books.state
+        assert {
+            self.routes.index(route): use for route, use in store.use_by_route(self.job).items()
+        } == books.uses
+        assert job.attempts == sum(use.attempts for use in books.uses.values())
+        assert job.refused == books.notes + sum(use.refused for use in books.uses.values())
+        assert [event.text for event in store.events(self.job)] == books.events
+        kept = {self.lanes.index(lane.id): lane.record for lane in store.lanes() if lane.record}
+        assert kept == books.lane_records
+        assert [(one.what, one.args["value"]) for one in store.asked(self.job)] == books.commands
+        assert statuses(store, the_job(store, BYSTANDER).id) == ["pending"] * 3
+        self.compare_cursors()
+
+    def compare_cursors(self) -> None:
+        """Every pending unit is given by the cursor of its kind, in order, and by no other."""
+        units, store = self.committed.units, self.store
+        waiting = [index for index, unit in enumerate(units) if unit.status == "pending"]
+        for place, route in enumerate(self.routes):
+            for priority in range(3):
+                given = [each.index for each in store.next_of_route(self.job, route, priority, -1, 1_000)]
+                key = (place, priority, False)
+                assert given == [
+                    n for n in waiting if (units[n].route, units[n].priority, units[n].serial) == key
+                ]
+        serial = [n for n in waiting if units[n].serial]
+        assert [each.index for each in store.next_serial(self.job, -1, 1_000, every=False)] == serial
+        assert [each.index for each in store.next_serial(self.job, -1, 1_000, every=True)] == waiting
+        counts = {
+            route: sum(units[n].route == place for n in waiting) for place, route in enumerate(self.routes)
+        }
+        assert store.pending(self.job) == {route: n for route, n in counts.items() if n}
+        unended = [n for n, unit in enumerate(units) if unit.status in OPEN]
+        assert store.first_unended(self.job) == (unended[0] if unended else None)
+        lost = [n for n, unit in enumerate(units) if unit.status in ("assigned", "running")]
+        assert [each.index for each in store.unknown(self.job)] == lost
 
 
-def test_every_store_shows_the_same_after_the_same_run() -> None:
+def add_use(use: Use, index: int, code: str | None, cost: float, *, used: bool) -> None:
+    use.attempts += 1
+    if code == "rate":
+        use.refused += 1
+    elif code is None or cost:
+        use.told(index, 2, cost or None, used=used)
+    else:
+        use.untold(None if index % 2 else 0.5)
+
+
+def test_a_store_shows_what_was_committed_after_any_run() -> None:
     few = settings(max_examples=100, stateful_step_count=40, derandomize=True, deadline=None, database=None)
     run_state_machine_as_test(StoreMachine, settings=few)

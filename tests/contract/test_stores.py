@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from headway.errors import DuplicateId, StoreError
-from headway.stores.base import Store, chunks
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
 from headway.stores.records import (
     Asked,
     Attempt,
@@ -34,7 +31,7 @@ from headway.stores.records import (
     Unknown,
     Use,
 )
-from headway.stores.sqlite import SqliteStore
+from headway.stores.store import Store, chunks
 
 from .records import (
     MODELS,
@@ -49,14 +46,6 @@ from .records import (
     statuses,
     the_job,
 )
-
-
-@pytest.fixture(params=["sqlite", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = SqliteStore(tmp_path / "h.db") if request.param == "sqlite" else MemoryStore()
-    with opened:
-        yield opened
-
 
 # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -127,17 +116,37 @@ def test_nothing_is_added_where_looking_fails(store: Store) -> None:
     assert store.find_or_add(new_job("two"), lambda job: False)[1]
 
 
-def test_of_many_that_look_at_once_one_adds_the_job(store: Store, tmp_path: Path) -> None:
+def test_no_thread_sees_half_a_batch(open_store: Callable[[], Store]) -> None:
+    size, rounds, seen = 50, 20, set[int]()
+    with open_store() as store:
+        job, worker, _ = begun(store, size * rounds)
+    ended = threading.Event()
+
+    def look() -> None:
+        with open_store() as own:
+            while not ended.is_set():
+                seen.add(own.per_lane(job)["alpha/m"].get("succeeded", 0))
+
+    with ThreadPoolExecutor(1) as threads, open_store() as store:
+        looking = threads.submit(look)
+        for first in range(0, size * rounds, size):
+            batch = Batch(job, worker)
+            for index in range(first, first + size):
+                batch.change(index, Change("succeeded", finished_utc=300.0))
+            store.commit(batch)
+        ended.set()
+        looking.result()
+
+    assert {count % size for count in seen} == {0}
+
+
+def test_of_many_that_look_at_once_one_adds_the_job(open_store: Callable[[], Store]) -> None:
     together = threading.Barrier(8)
 
     def look() -> tuple[str, bool]:
-        own = SqliteStore(tmp_path / "h.db") if isinstance(store, SqliteStore) else store
-        try:
+        with open_store() as own:
             together.wait(30)
             job, is_new = own.find_or_add(new_job("one"), lambda job: job.digest == "d1")
-        finally:
-            if own is not store:
-                own.close()
         return job.name, is_new
 
     with ThreadPoolExecutor(8) as threads:
@@ -967,7 +976,7 @@ def test_starts_since_an_instant_come_oldest_first_over_all_jobs(store: Store) -
 def test_starts_are_each_told_once_however_many_there_are(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.stores.sqlite.STARTS_STEP", 3)
+    monkeypatch.setattr("headway.stores.store.STARTS_STEP", 3)
     job, _, lane = begun(store, 5)
     gone, _, _ = begun(store, 5, "gone")
     for round_ in range(4):

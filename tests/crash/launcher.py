@@ -51,7 +51,7 @@ def _shape(sql: str) -> str:
 
 def _watched(kill: dict[str, Any]) -> type[sqlite3.Connection]:
     """A connection that ends its process at the chosen statement."""
-    from headway.stores.statements import queries
+    from headway.stores.database import queries
 
     names = {_shape(sql): name for name, sql in queries().items()}
     at, when, n = kill["at"], kill.get("when", "before"), kill.get("n", 1)
@@ -116,11 +116,10 @@ def _let_clock_jump_with(name: str, by: float) -> None:
 
 
 def _add_migration(script: str) -> None:
-    from headway.stores import sqlite_file
-    from headway.stores.statements import migrations
+    from headway.stores.sqlite import schema
 
-    known = migrations()
-    sqlite_file.migrations = lambda: (*known, script)  # type: ignore[assignment, attr-defined]
+    known = schema.migrations()
+    schema.migrations = lambda: (*known, script)  # type: ignore[assignment]
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ import pytest
 from tests.crash.stage import Stage, Witness, contents, echoes
 from tests.crash.test_commit_points import ALL_SIDES, CACHING, SIDES, WORKING, kill, share
 
-from headway.stores.statements import migrations
+from headway.stores.sqlite.schema import migrations
 
 RUN = ("run", "in.jsonl", "--cache", "--progress", "json")
 MAKING_KEYS = ("forget_keys", "set_keyed", "add_key", "count_keyed", "forget_followers", "group_followers")

@@ -13,7 +13,7 @@ import pytest
 from tests.crash.conftest import Reference
 from tests.crash.stage import Stage, Witness
 
-from headway.stores.statements import queries
+from headway.stores.database import queries
 
 #: Statements by the part of a job's life in which they come.
 TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "add_family", "set_priorities", "seal_job")
@@ -22,6 +22,8 @@ CLEARING = (
     "forget_requests", "forget_units",
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
 )  # fmt: skip
+#: Once in the life of a database.
+FIRST = ("add_salt",)
 BEGINNING = (
     "add_lane", "add_lost_attempts", "count_lost", "reopen", "set_counts", "begin_run", "drop_commands", "end_lost_workers", "add_worker", "claim",
 )  # fmt: skip
@@ -68,7 +70,7 @@ def test_no_statement_that_writes_is_left_out() -> None:
     writing = {
         name for name, sql in queries().items() if sql.split()[0].upper() in ("INSERT", "UPDATE", "DELETE")
     }
-    parts = (TAKING_IN, CLEARING, BEGINNING, WORKING, ENDING, ASKING, REPAIRING, CACHING, ELSEWHERE)
+    parts = (TAKING_IN, CLEARING, FIRST, BEGINNING, WORKING, ENDING, ASKING, REPAIRING, CACHING, ELSEWHERE)
     assert writing == {name for part in parts for name in part}
 
 
@@ -101,6 +103,14 @@ def test_while_the_input_is_taken_in(stage: Stage, reference: Reference, side: s
     go_through(stage, [kill("seal_job", side)], reference(stage.units))
     assert stage.query("SELECT count(*) FROM jobs") == [(1,)]
     assert stage.query("SELECT count(*) FROM units") == [(stage.units,)]
+
+
+def test_while_the_salt_is_made(stage: Stage, reference: Reference) -> None:
+    """Without one a run makes it; a transaction that was not committed leaves none."""
+    go_through(
+        stage, [kill(name, side) for name in FIRST for side in ("before", "after")], reference(stage.units)
+    )
+    assert stage.query("SELECT length(value) FROM meta WHERE key = 'salt'") == [(32,)]
 
 
 @pytest.mark.parametrize("side", SIDES)

@@ -17,13 +17,12 @@ from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, Place
 from headway.providers.base import Answer, Request
 from headway.stores.cache import Unkeyed
-from headway.stores.memory import MemoryStore
 from headway.stores.records import NewJob, NewUnit, Route
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 
-def engine_for(
-    store: MemoryStore, adapter: Adapter, asked: list[int], name: str = "job"
-) -> tuple[Engine, Watcher]:
+def engine_for(store: Store, adapter: Adapter, asked: list[int], name: str = "job") -> tuple[Engine, Watcher]:
     """A job that asks these things, in a run that uses the cache for all of them."""
     number = store.add_job(NewJob(name, "batch", "in.jsonl", "digest", "", 0.0))
     route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
@@ -35,7 +34,7 @@ def engine_for(
     return engine_again(store, adapter, name)
 
 
-def engine_again(store: MemoryStore, adapter: Adapter, name: str = "job") -> tuple[Engine, Watcher]:
+def engine_again(store: Store, adapter: Adapter, name: str = "job") -> tuple[Engine, Watcher]:
     job = store.job(name)
     assert job is not None
     [route] = store.routes(job.id)
@@ -55,7 +54,7 @@ async def test_followers_and_hits_are_told_of_once_and_totals_never_jump(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lookup, "PAGE", 2)
-    store, adapter = MemoryStore(), Adapter(good)
+    store, adapter = Store(SqliteMemory()), Adapter(good)
     engine, _ = engine_for(store, adapter, [0, 1, 0, 2, 1, 0, 0])
     assert (await ended(engine)).state == "complete"
     assert len(adapter.sent) == 3
@@ -76,7 +75,7 @@ async def test_a_leader_that_is_tried_again_still_leads() -> None:
     async def busy_once(request: Request) -> Answer:
         return troubles.pop() if troubles else await good(request)
 
-    store, adapter = MemoryStore(), Adapter(busy_once)
+    store, adapter = Store(SqliteMemory()), Adapter(busy_once)
     engine, _ = engine_for(store, adapter, [0, 0, 0])
     ending = await ended(engine)
     assert (len(adapter.sent), ending.view.counts["cached"]) == (2, 2)
@@ -87,7 +86,7 @@ async def test_an_interruption_stops_the_lookup_and_nothing_is_sent(
 ) -> None:
     """The page that is under way is kept; the next run goes on behind it."""
     monkeypatch.setattr(lookup, "PAGE", 2)
-    store, adapter = MemoryStore(), Adapter(good)
+    store, adapter = Store(SqliteMemory()), Adapter(good)
     engine, _ = engine_for(store, adapter, [0, 1, 2, 0, 1, 2])
     job = store.jobs()[0].id
     looked: list[int] = []
@@ -119,7 +118,7 @@ async def test_an_interruption_stops_the_lookup_and_nothing_is_sent(
 
 
 def test_keys_are_made_anew_where_the_server_or_the_mode_is_another() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     engine_for(store, Adapter(good), [0, 0])
     job = store.jobs()[0].id
     [route] = store.routes(job)

@@ -16,8 +16,9 @@ from headway.engine.recording import LEARN_S
 from headway.errors import JobTaken, StoreError
 from headway.providers.base import Admitted, Answer, Request
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Event, Job, NewJob, NewUnit, Route, Unknown
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 Send = Callable[[Request], Awaitable[Answer]]
 #: A test that reaches it has failed.
@@ -72,7 +73,7 @@ class Watcher:
         self.views.append(view)
 
 
-def job_of(store: MemoryStore, units: int) -> Job:
+def job_of(store: Store, units: int) -> Job:
     number = store.add_job(NewJob("job", "batch", "in.jsonl", "digest", "", 0.0))
     route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
     new = [
@@ -87,7 +88,7 @@ def job_of(store: MemoryStore, units: int) -> Job:
 
 
 def engine_of(
-    store: MemoryStore, adapter: Adapter, units: int = 3, *, limits: Limits | None = None
+    store: Store, adapter: Adapter, units: int = 3, *, limits: Limits | None = None
 ) -> tuple[Engine, Watcher]:
     job = store.job("job") or job_of(store, units)
     spec = LaneSpec("lane", limits or Limits(max_concurrency=4))
@@ -115,7 +116,7 @@ async def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -
 
 
 async def test_every_unit_is_answered_and_told_of_once() -> None:
-    store, adapter = MemoryStore(), Adapter(good)
+    store, adapter = Store(SqliteMemory()), Adapter(good)
     engine, watcher = engine_of(store, adapter, 20)
     ending = await ended(engine)
     assert ending.state == "complete"
@@ -125,7 +126,7 @@ async def test_every_unit_is_answered_and_told_of_once() -> None:
 
 
 async def test_what_is_in_flight_is_cancelled_by_the_second_interruption() -> None:
-    store, adapter = MemoryStore(), Adapter(stuck)
+    store, adapter = Store(SqliteMemory()), Adapter(stuck)
     engine, _ = engine_of(store, adapter)
     running = asyncio.create_task(engine.run())
     await until(lambda: len(adapter.sent) == 3)
@@ -142,7 +143,7 @@ async def test_an_attempt_that_is_called_off_before_its_first_step_is_not_waited
     """Two interruptions so many turns of the loop after an intent was committed: one of them meets the moment
     between a task's making and its first step, when nothing in it can tell that it was cancelled.
     """
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     adapter = Adapter(stuck)
     engine, _ = engine_of(store, adapter, 1)
     commit = engine._committed
@@ -175,13 +176,13 @@ async def test_an_attempt_that_is_called_off_before_its_first_step_is_not_waited
 
 
 async def test_nothing_is_sent_once_the_records_cannot_be_kept() -> None:
-    class Full(MemoryStore):
+    class Full(Store):
         def commit(self, batch: Batch) -> None:
             if batch.answers:
                 raise StoreError("no space is left")
             super().commit(batch)
 
-    store, adapter = Full(), Adapter(good)
+    store, adapter = Full(SqliteMemory()), Adapter(good)
     engine, _ = engine_of(store, adapter, 200, limits=Limits(max_concurrency=1))
     with pytest.raises(StoreError, match="no space"):
         await ended(engine)
@@ -193,7 +194,7 @@ async def test_nothing_is_sent_once_the_records_cannot_be_kept() -> None:
 
 async def test_the_intent_is_committed_before_anything_is_sent() -> None:
     intended: set[int] = set()
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     plain_commit = store.commit
 
     def commit(batch: Batch) -> None:
@@ -223,7 +224,7 @@ async def test_an_adapter_that_raises_costs_its_unit_alone(raised: BaseException
             raise raised
         return await good(request)
 
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     engine, _ = engine_of(store, Adapter(send))
     ending = await ended(engine)
     assert ending.state == "failed"
@@ -236,7 +237,7 @@ async def test_an_auth_failure_stops_the_lane_and_keeps_its_units() -> None:
     async def refused(request: Request) -> Answer:
         return Answer(Outcome(Kind.AUTH, message="no such key"), status=401)
 
-    store, adapter = MemoryStore(), Adapter(refused)
+    store, adapter = Store(SqliteMemory()), Adapter(refused)
     engine, watcher = engine_of(store, adapter, 30, limits=Limits(max_concurrency=1))
     ending = await ended(engine)
     assert ending.state == "stopped"
@@ -255,7 +256,7 @@ async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
             Outcome(Kind.HOLD, hint=Hint(retry_after_s=3600.0), message="come back later"), status=429
         )
 
-    store, adapter = MemoryStore(), Adapter(held)
+    store, adapter = Store(SqliteMemory()), Adapter(held)
     engine, watcher = engine_of(store, adapter, 3, limits=Limits(max_concurrency=1))
     running = asyncio.create_task(engine.run())
     await until(lambda: "held" in watcher.noted_events)
@@ -266,7 +267,7 @@ async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
 
 
 async def test_a_run_whose_job_another_one_took_over_sends_nothing_more() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     answers = asyncio.Event()
 
     async def wait_then_answer(request: Request) -> Answer:

@@ -10,11 +10,12 @@ from tests.engine.test_engine import job_of
 
 from headway.batch.output import Order, OutputFile
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Change, Job
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 
-def answer(store: MemoryStore, job: Job, *indexes: int) -> None:
+def answer(store: Store, job: Job, *indexes: int) -> None:
     batch = Batch(job.id)
     for index in indexes:
         batch.change(index, Change("succeeded", tries=1, finished_utc=1.0))
@@ -28,7 +29,7 @@ def rows(path: Path) -> list[tuple[int, bool]]:
     return [(row["headway"]["index"], row["error"] is None) for row in found]
 
 
-def written(store: MemoryStore, job: Job, path: Path, order: Order = "input") -> None:
+def written(store: Store, job: Job, path: Path, order: Order = "input") -> None:
     output = OutputFile(lambda: store, job, path, order)
     output.look()
     output.open()
@@ -39,7 +40,7 @@ def written(store: MemoryStore, job: Job, path: Path, order: Order = "input") ->
 @pytest.mark.parametrize("order", ["input", "completion"])
 def test_a_row_of_a_failure_is_replaced_however_soon_the_answer_comes(tmp_path: Path, order: Order) -> None:
     """The file is opened in a thread of its own: by then units may have their answers already."""
-    path, store = tmp_path / "out.jsonl", MemoryStore()
+    path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 4)
     answer(store, job, 2)
     written(store, job, path, order)
@@ -62,7 +63,7 @@ def test_a_row_of_a_failure_is_replaced_however_soon_the_answer_comes(tmp_path: 
 
 def test_rows_that_are_out_of_place_are_written_again(tmp_path: Path) -> None:
     """Written in order of completion before; that the last one stands where it should says nothing of the others."""
-    path, store = tmp_path / "out.jsonl", MemoryStore()
+    path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 3)
     answer(store, job, 0, 1, 2)
     written(store, job, path)
@@ -73,7 +74,7 @@ def test_rows_that_are_out_of_place_are_written_again(tmp_path: Path) -> None:
 
 
 def test_a_row_that_was_cut_off_in_the_middle_is_written_again(tmp_path: Path) -> None:
-    path, store = tmp_path / "out.jsonl", MemoryStore()
+    path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 3)
     answer(store, job, 0, 1, 2)
     written(store, job, path)

@@ -14,7 +14,8 @@ from headway.engine import plan as plans
 from headway.engine.engine import Engine
 from headway.providers.base import Answer, Request
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 USED = Usage(1000.0, 100.0)
 PRICE = Price(1.0, 10.0)
@@ -39,7 +40,7 @@ def failing_first(kind: Kind, usage: Usage | None) -> Send:
 
 
 def engine(
-    store: MemoryStore,
+    store: Store,
     send: Send,
     units: int = 3,
     *,
@@ -64,12 +65,12 @@ def engine(
     return Engine(lambda: store, plan, [watcher]), adapter, watcher
 
 
-def costs(store: MemoryStore) -> list[float | None]:
+def costs(store: Store) -> list[float | None]:
     return [result.cost_usd for result in store.results(1, -1, 99)]
 
 
 async def test_requests_go_out_before_the_price_is_known_and_their_answers_have_it() -> None:
-    store, told = MemoryStore(), asyncio.Event()
+    store, told = Store(SqliteMemory()), asyncio.Event()
 
     def later(route: int) -> plans.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
@@ -89,7 +90,7 @@ async def test_requests_go_out_before_the_price_is_known_and_their_answers_have_
 
 
 async def test_an_answer_that_waits_for_a_price_is_kept_when_the_run_is_cancelled() -> None:
-    store, asked = MemoryStore(), asyncio.Event()
+    store, asked = Store(SqliteMemory()), asyncio.Event()
 
     def later(route: int) -> plans.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
@@ -112,7 +113,7 @@ async def test_an_answer_that_waits_for_a_price_is_kept_when_the_run_is_cancelle
 
 
 async def test_what_has_no_price_is_said_once_and_has_no_cost() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
 
     def later(route: int) -> plans.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
@@ -131,7 +132,7 @@ async def test_what_has_no_price_is_said_once_and_has_no_cost() -> None:
 
 
 async def test_a_list_that_breaks_down_breaks_no_run() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
 
     def later(route: int) -> plans.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
@@ -145,14 +146,14 @@ async def test_a_list_that_breaks_down_breaks_no_run() -> None:
 
 
 async def test_a_free_model_costs_nothing_and_that_is_known() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     run, _, _ = engine(store, answered, price=Price())
     assert (await ended(run)).view.cost_usd == 0.0
     assert costs(store) == [0.0] * 3
 
 
 async def test_what_was_paid_for_without_an_answer_is_counted_and_told_apart() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     run, _, _ = engine(store, failing_first(Kind.TRANSIENT, USED), 2, price=PRICE)
     assert (await ended(run)).state == "complete"
     job = store.job("job")
@@ -169,7 +170,7 @@ async def test_what_was_paid_for_without_an_answer_is_counted_and_told_apart() -
     ("kind", "cost", "unsure"), [(Kind.RATE, 0.0, 0), (Kind.TIMEOUT, None, 1), (Kind.TRANSIENT, None, 1)]
 )
 async def test_an_attempt_that_does_not_say_what_it_took(kind: Kind, cost: float | None, unsure: int) -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     run, _, _ = engine(store, failing_first(kind, None), 1, price=PRICE)
     assert (await ended(run)).state == "complete"
     first, *_ = store.attempts(1, 0)
@@ -181,7 +182,7 @@ async def test_an_attempt_that_does_not_say_what_it_took(kind: Kind, cost: float
 
 async def test_what_died_with_its_process_counts_against_the_caps() -> None:
     """Two units were sent when the process died: they may have cost 55 millionths each, and are sent again."""
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     job = job_of(store, 3)
     store.begin(job.id, {}, "", 1.0)
     lane = store.lane("lane", "alpha/gpt-x").id
@@ -203,7 +204,7 @@ async def test_what_died_with_its_process_counts_against_the_caps() -> None:
 
 
 async def test_a_lane_out_of_money_beside_a_failed_unit_ends_as_failed() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     run, _, _ = engine(
         store, failing_first(Kind.INVALID, USED), price=PRICE, purse=Purse("alpha", COST + 50e-6)
     )

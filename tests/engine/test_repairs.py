@@ -8,7 +8,8 @@ from tests.engine.test_engine import Adapter, ended, engine_of, until
 
 from headway.core.model import Outcome, Usage
 from headway.providers.base import Answer, Complaint, Request
-from headway.stores.memory import MemoryStore
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 AGAIN = b'{"again":true}'
 
@@ -28,7 +29,7 @@ async def mended(request: Request) -> Answer:
 
 
 async def test_a_unit_whose_second_answer_fits_succeeds() -> None:
-    store, adapter = MemoryStore(), Adapter(mended)
+    store, adapter = Store(SqliteMemory()), Adapter(mended)
     engine, watcher = engine_of(store, adapter, 1)
     assert (await ended(engine)).state == "complete"
     assert adapter.sent == [b'{"n":0}', AGAIN]
@@ -44,7 +45,7 @@ async def test_a_unit_whose_second_answer_fits_succeeds() -> None:
 
 
 async def test_a_unit_whose_second_answer_does_not_fit_fails_with_the_reason() -> None:
-    store, adapter = MemoryStore(), Adapter(twice_unfit)
+    store, adapter = Store(SqliteMemory()), Adapter(twice_unfit)
     engine, _ = engine_of(store, adapter, 1)
     assert (await ended(engine)).state == "failed"
     [result] = store.results(1, -1, 1)
@@ -59,7 +60,7 @@ async def test_a_unit_whose_second_answer_does_not_fit_fails_with_the_reason() -
 
 
 async def test_units_that_do_not_fit_do_not_stop_their_lane() -> None:
-    store, adapter = MemoryStore(), Adapter(twice_unfit)
+    store, adapter = Store(SqliteMemory()), Adapter(twice_unfit)
     engine, watcher = engine_of(store, adapter, 40)
     assert (await ended(engine)).state == "failed"
     assert watcher.views[-1].counts["failed"] == 40
@@ -68,7 +69,7 @@ async def test_units_that_do_not_fit_do_not_stop_their_lane() -> None:
 
 
 async def test_a_run_that_ends_between_the_two_turns_leaves_the_second_to_the_next() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     gate = asyncio.Event()
 
     async def slow_repair(request: Request) -> Answer:
@@ -92,7 +93,7 @@ async def test_a_run_that_ends_between_the_two_turns_leaves_the_second_to_the_ne
 
 
 async def test_a_unit_that_failed_starts_over() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     engine, _ = engine_of(store, Adapter(twice_unfit), 1)
     await ended(engine)
     adapter = Adapter(mended)

@@ -15,7 +15,8 @@ from headway.engine.sharing import STALE_S
 from headway.providers.base import Admitted, Answer, Request
 from headway.stores.batch import Batch
 from headway.stores.records import Event, NewJob, NewUnit, Route
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 
 from .test_engine import PATIENCE_S, Watcher, until
 
@@ -59,7 +60,7 @@ class Shared(Watcher):
 
 
 def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40) -> tuple[Engine, Shared]:
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         number = store.add_job(NewJob(name, "batch", "in.jsonl", name, "", 0.0))
         route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
         store.add_units(number, 0, [NewUnit(f"u{n}", route, "/v1", b"{}", chars=10) for n in range(units)])
@@ -75,7 +76,7 @@ def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40)
         weight=weight,
     )
     watcher = Shared()
-    return Engine(lambda: SqliteStore(path), plan, [watcher]), watcher
+    return Engine(lambda: Store(SqliteFile(path)), plan, [watcher]), watcher
 
 
 async def test_by_weight_and_all_of_it_for_who_is_left(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ async def test_who_was_killed_leaves_its_part_to_the_others(tmp_path: Path, age_
     path, gate = tmp_path / "db", Gate()
     engine, _ = engine_of(path, "ours", 1.0, gate)
     engine_of(path, "theirs", 1.0, Gate())
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         theirs = store.job("theirs")
         assert theirs is not None
         batch = Batch(theirs.id, store.begin(theirs.id, {}, "", time.time()))

@@ -12,8 +12,9 @@ from tests.engine.test_engine import Adapter, ended, engine_of, good, stuck, unt
 
 from headway.engine.engine import LISTEN_S
 from headway.engine.store_reader import StoreReader
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Asked
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 READS = ("next_of_route", "next_serial", "requests", "request", "asked", "claims")
 
@@ -74,11 +75,11 @@ async def test_a_read_that_fails_is_told_once(where: str) -> None:
     assert [str(error) for error in failures] == ["the disk is gone"]
 
 
-class Watched(MemoryStore):
+class Watched(Store):
     """Notes which thread reads what."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(SqliteMemory())
         self.seen: list[tuple[str, str]] = []
 
     def __getattribute__(self, name: str) -> Any:
@@ -101,18 +102,18 @@ async def test_nothing_is_read_on_the_loop_while_a_job_runs() -> None:
 
 
 async def test_a_job_of_many_batches_is_read_whole() -> None:
-    store, adapter = MemoryStore(), Adapter(good)
+    store, adapter = Store(SqliteMemory()), Adapter(good)
     engine, watcher = engine_of(store, adapter, 1000)
     assert (await ended(engine)).state == "complete"
     assert sorted(watcher.indexes) == list(range(1000))
     assert len(adapter.sent) == 1000
 
 
-class Slow(MemoryStore):
+class Slow(Store):
     """A store whose commits are so slow that a command is still open when it is read again."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(SqliteMemory())
         self.polls = 0
 
     def asked(self, job: int) -> list[Asked]:

@@ -10,7 +10,8 @@ from tests.engine.test_prices import PRICE, USED, answered, engine
 
 from headway.core.model import Kind, Outcome, Usage
 from headway.providers.base import Answer, Request, mark_unsent
-from headway.stores.memory import MemoryStore
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 
 def first_outcome(outcome: Outcome) -> Send:
@@ -27,7 +28,7 @@ def first_outcome(outcome: Outcome) -> Send:
 @pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.TIMEOUT])
 @pytest.mark.parametrize("sent", [False, True])
 async def test_only_what_was_sent_is_unsure(kind: Kind, sent: bool) -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     lost = Outcome(kind, message="lost", reached=False, sent=sent)
     run, _, _ = engine(store, first_outcome(lost), 1, price=PRICE, max_cost_usd=1.0)
     assert (await ended(run)).state == "complete"
@@ -42,7 +43,7 @@ async def test_only_what_was_sent_is_unsure(kind: Kind, sent: bool) -> None:
 
 async def test_a_dead_provider_uses_up_no_budget() -> None:
     """Two requests would fit the cap; a hundred refused connections leave it as it was."""
-    store, tries = MemoryStore(), [0]
+    store, tries = Store(SqliteMemory()), [0]
 
     async def send(request: Request) -> Answer:
         tries[0] += 1
@@ -56,7 +57,7 @@ async def test_a_dead_provider_uses_up_no_budget() -> None:
 
 @pytest.mark.parametrize("sent", [False, True])
 async def test_what_is_called_off_while_it_connects_costs_nothing(sent: bool) -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     out = asyncio.Event()
 
     async def send(request: Request) -> Answer:
@@ -83,7 +84,7 @@ async def test_what_is_called_off_while_it_connects_costs_nothing(sent: bool) ->
 
 
 async def test_what_an_answer_told_before_it_broke_off_is_known_and_the_rest_unsure() -> None:
-    store = MemoryStore()
+    store = Store(SqliteMemory())
     cut = Outcome(Kind.TRANSIENT, Usage(10.0, 1.0, partial=True), message="broke off")
     run, _, _ = engine(store, first_outcome(cut), 1, price=PRICE, max_cost_usd=1.0)
     assert (await ended(run)).state == "complete"

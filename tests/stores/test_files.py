@@ -22,7 +22,8 @@ from headway.stores.files import (
     write_own,
 )
 from headway.stores.lock import JobLock, held
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 
 from .processes import run, running, said
 
@@ -63,7 +64,7 @@ def left(folder: Path) -> list[str]:
 @pytest.mark.parametrize("mask", UMASKS)
 def test_a_new_store_and_its_folders_are_their_owners_alone(tmp_path: Path, mask: int) -> None:
     path = tmp_path / "a" / ".headway" / "h.db"
-    with umask(mask), SqliteStore(path) as store, JobLock(path.parent / "jobs" / "j" / "lock", "j"):
+    with umask(mask), Store(SqliteFile(path)) as store, JobLock(path.parent / "jobs" / "j" / "lock", "j"):
         store.salt()
         files = [path, Path(f"{path}-wal"), Path(f"{path}-shm"), path.parent / "jobs" / "j" / "lock"]
         folders = [path.parent.parent, path.parent, path.parent / "jobs", path.parent / "jobs" / "j"]
@@ -74,10 +75,10 @@ def test_a_new_store_and_its_folders_are_their_owners_alone(tmp_path: Path, mask
 def test_a_folder_and_a_store_that_are_there_keep_their_modes(tmp_path: Path) -> None:
     path = tmp_path / "shared" / "h.db"
     path.parent.mkdir()
-    SqliteStore(path).close()
+    Store(SqliteFile(path)).close()
     path.parent.chmod(0o755)
     path.chmod(0o640)
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         store.salt()
         assert [mode(each) for each in (path.parent, path, Path(f"{path}-wal"))] == [0o755, 0o640, 0o640]
 
@@ -99,7 +100,7 @@ for path in sys.argv[1:]:
 @as_root
 def test_another_user_cannot_read_what_headway_keeps(public: Path) -> None:
     path = public / "h.db"
-    with umask(0), SqliteStore(path) as store:
+    with umask(0), Store(SqliteFile(path)) as store:
         store.salt()
         control = public / "control"
         control.touch()
@@ -179,21 +180,21 @@ def test_links_above_headways_own_folders_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_database_with_two_names_is_not_written(tmp_path: Path) -> None:
-    SqliteStore(tmp_path / "one.db").close()
+    Store(SqliteFile(tmp_path / "one.db")).close()
     (tmp_path / "two.db").hardlink_to(tmp_path / "one.db")
     for name in ("one.db", "two.db"):
         with pytest.raises(StoreError, match=r"has 2 names \(hard links\)"):
-            SqliteStore(tmp_path / name)
-        with SqliteStore(tmp_path / name, read_only=True) as store:
+            Store(SqliteFile(tmp_path / name))
+        with Store(SqliteFile(tmp_path / name, read_only=True)) as store:
             assert store.jobs() == []
     (tmp_path / "two.db").unlink()
-    SqliteStore(tmp_path / "one.db").close()
+    Store(SqliteFile(tmp_path / "one.db")).close()
 
 
 def test_a_database_may_be_a_link_to_one_that_is_not_there_yet(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "h.db").symlink_to("real/r.db")
-    with umask(0), SqliteStore(tmp_path / "h.db") as store:
+    with umask(0), Store(SqliteFile(tmp_path / "h.db")) as store:
         store.salt()
         assert mode(tmp_path / "real" / "r.db") == 0o600
         assert Path(tmp_path / "real" / "r.db-wal").exists()
@@ -359,10 +360,10 @@ def test_new_folders_are_synced_from_the_top(tmp_path: Path, monkeypatch: pytest
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path, tmp_path / "a"]
     synced.clear()
-    SqliteStore(tmp_path / "c" / "h.db").close()
+    Store(SqliteFile(tmp_path / "c" / "h.db")).close()
     assert synced == [tmp_path, tmp_path / "c"], "the folder's name, then the database's"
     synced.clear()
-    SqliteStore(tmp_path / "c" / "h.db").close()
+    Store(SqliteFile(tmp_path / "c" / "h.db")).close()
     assert synced == []
 
 

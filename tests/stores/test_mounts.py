@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.stores import mounts
-from headway.stores.mounts import Mount, mount_of, network_warning
+from headway.stores.sqlite import mounts
+from headway.stores.sqlite.mounts import Mount, mount_of, network_warning
 
 TABLE = """\
 /dev/vda / ext4 rw,relatime 0 0

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from headway.errors import StoreError
-from headway.stores import sqlite_file
 from headway.stores.batch import Batch
 from headway.stores.records import Change, Event, NewJob, NewUnit, Route
-from headway.stores.sqlite import SqliteStore
-from headway.stores.statements import migrations, statements
+from headway.stores.sqlite import file as sqlite_file
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.sqlite.schema import migrations, statements
+from headway.stores.store import Store
 
 from .processes import PRIVATE_MOUNTS, private_mounts_work, run, running, said, tell
 
@@ -34,7 +35,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "h.db"
 
 
-def fill(store: SqliteStore, n: int = 10, name: str = "job") -> int:
+def fill(store: Store, n: int = 10, name: str = "job") -> int:
     """A running job with `n` units."""
     job = store.add_job(NewJob(name, "batch", "in", "d", "out", 1.0))
     route = store.add_route(job, Route("alpha", "openai", "m"))
@@ -69,15 +70,14 @@ def assert_helpful(error: StoreError, path: Path, *words: str) -> None:
 
 
 def test_commits_are_durable(path: Path) -> None:
-    with SqliteStore(path) as store:
-        assert store._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert store._file.db.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
-    with SqliteStore(path) as again:
-        assert again._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert again._file.db.execute("PRAGMA synchronous").fetchone() == (2,)
-        # Without these an fsync on macOS does not reach the disk.
-        assert again._file.db.execute("PRAGMA fullfsync").fetchone() == (1,)
-        assert again._file.db.execute("PRAGMA checkpoint_fullfsync").fetchone() == (1,)
+    for _ in ("new", "known"):
+        with closing(SqliteFile(path)) as file:
+            execute = file.connection.execute
+            assert execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+            # Without these an fsync on macOS does not reach the disk.
+            assert execute("PRAGMA fullfsync").fetchone() == (1,)
+            assert execute("PRAGMA checkpoint_fullfsync").fetchone() == (1,)
 
 
 def test_what_was_committed_is_there_after_a_kill(path: Path) -> None:
@@ -85,24 +85,24 @@ def test_what_was_committed_is_there_after_a_kill(path: Path) -> None:
 import os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from tests.stores.test_sqlite import SqliteStore, ended, fill
-store = SqliteStore(Path(sys.argv[1]))
+from tests.stores.test_sqlite import SqliteFile, Store, ended, fill
+store = Store(SqliteFile(Path(sys.argv[1])))
 job = fill(store)
 for index in range(5):
     store.commit(ended(job, index))
-with store._transaction() as db:
-    db.execute("UPDATE units SET status = 'failed'")
+with store._db.transaction():
+    store._db.connection.execute("UPDATE units SET status = 'failed'")
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert run(script, path, Path(__file__).parents[2]).returncode == -9
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         job = store.jobs()[0]
         assert [each.status for each in store.results(job.id, -1, 99)] == ["succeeded"] * 5 + ["pending"] * 5
         assert job.counts["succeeded"] == 5
 
 
 def test_the_salt_is_the_files(path: Path) -> None:
-    with SqliteStore(path) as one, SqliteStore(path) as two:
+    with Store(SqliteFile(path)) as one, Store(SqliteFile(path)) as two:
         assert one.salt() == two.salt()
 
 
@@ -117,7 +117,7 @@ def schema(path: Path) -> tuple[int, set[str]]:
 
 
 def test_a_fresh_file_has_the_newest_schema(path: Path) -> None:
-    SqliteStore(path / "deep" / "er.db").close()
+    Store(SqliteFile(path / "deep" / "er.db")).close()
     version, names = schema(path / "deep" / "er.db")
     assert version == len(migrations())
     assert {
@@ -134,12 +134,12 @@ def test_a_fresh_file_has_the_newest_schema(path: Path) -> None:
 
 
 def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
-    SqliteStore(path).close()
+    Store(SqliteFile(path)).close()
     with raw(path) as db:
         db.execute("PRAGMA user_version = 99")
     for read_only in (False, True):
         with pytest.raises(StoreError) as caught:
-            SqliteStore(path, read_only=read_only)
+            Store(SqliteFile(path, read_only=read_only))
         assert_helpful(caught.value, path, "newer Headway", "99", "upgrade")
     assert schema(path)[0] == 99
 
@@ -149,7 +149,7 @@ def test_somebody_elses_database_is_refused_and_left_alone(path: Path) -> None:
         db.execute("CREATE TABLE customers (name TEXT)")
     before = path.read_bytes()
     for read_only in (False, True):
-        with pytest.raises(StoreError) as caught, SqliteStore(path, read_only=read_only) as store:
+        with pytest.raises(StoreError) as caught, Store(SqliteFile(path, read_only=read_only)) as store:
             store.jobs()
         assert_helpful(caught.value, path, "not a Headway database", "--db")
     assert path.read_bytes() == before
@@ -162,7 +162,7 @@ def test_threads_that_open_a_fresh_file_at_once_all_get_it(tmp_path: Path) -> No
         def open_it(path: Path = path, start: Any = start, errors: list[BaseException] = errors) -> None:
             start.wait()
             try:
-                with SqliteStore(path) as store:
+                with Store(SqliteFile(path)) as store:
                     store.salt()
             except BaseException as error:
                 errors.append(error)
@@ -179,11 +179,12 @@ def test_threads_that_open_a_fresh_file_at_once_all_get_it(tmp_path: Path) -> No
 OPEN = """
 import sys
 from pathlib import Path
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 for number in range(10):
     print("ready", flush=True)
     sys.stdin.readline()
-    with SqliteStore(Path(sys.argv[1]) / f"{number}.db") as store:
+    with Store(SqliteFile(Path(sys.argv[1]) / f"{number}.db")) as store:
         print(store.salt().hex(), flush=True)
         sys.stdin.readline()
 """
@@ -211,22 +212,22 @@ def test_a_migration_that_is_killed_half_way_leaves_a_file_that_opens(path: Path
     script = """
 import os, signal, sys
 from pathlib import Path
-from headway.stores import sqlite_file
+from headway.stores.sqlite import file, schema
 
-def killing(script, statements=sqlite_file.statements):
+def killing(script, statements=schema.statements):
     for number, statement in enumerate(statements(script)):
         if number == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
         yield statement
     os.kill(os.getpid(), signal.SIGKILL)
 
-sqlite_file.statements = killing
-sqlite_file.CACHE_KB = 4  # so that pages are written before the commit
-sqlite_file.SqliteFile(Path(sys.argv[1]))
+schema.statements = killing
+file.CACHE_KB = 4  # so that pages are written before the commit
+file.SqliteFile(Path(sys.argv[1]))
 """
     assert run(script, path, after).returncode == -9
     assert path.exists()
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         job = fill(store)
         store.commit(ended(job, 0))
     assert schema(path)[0] == len(migrations())
@@ -237,14 +238,14 @@ sqlite_file.SqliteFile(Path(sys.argv[1]))
 
 def test_reading_needs_a_database(path: Path) -> None:
     with pytest.raises(StoreError) as caught:
-        SqliteStore(path, read_only=True)
+        Store(SqliteFile(path, read_only=True))
     assert_helpful(caught.value, path, "no database", "headway run")
     assert not path.exists()
 
 
 def test_a_reader_cannot_write(path: Path) -> None:
-    SqliteStore(path).close()
-    with SqliteStore(path, read_only=True) as store, pytest.raises(StoreError) as caught:
+    Store(SqliteFile(path)).close()
+    with Store(SqliteFile(path, read_only=True)) as store, pytest.raises(StoreError) as caught:
         fill(store)
     assert_helpful(caught.value, path, "may not be written")
 
@@ -254,31 +255,31 @@ def test_a_reader_cannot_write(path: Path) -> None:
 def test_a_file_that_is_no_database(path: Path, content: bytes, read_only: bool) -> None:
     path.write_bytes(content)
     with pytest.raises(StoreError) as caught:
-        SqliteStore(path, read_only=read_only)
+        Store(SqliteFile(path, read_only=read_only))
     assert_helpful(caught.value, path, "not a Headway database", "--db")
     assert path.read_bytes() == content
 
 
 def test_an_empty_file_is_a_new_database_for_a_writer_only(path: Path) -> None:
     path.touch()
-    with SqliteStore(path, read_only=True) as store, pytest.raises(StoreError) as caught:
+    with Store(SqliteFile(path, read_only=True)) as store, pytest.raises(StoreError) as caught:
         store.jobs()
     assert_helpful(caught.value, path, "not a Headway database")
-    SqliteStore(path).close()
+    Store(SqliteFile(path)).close()
     assert schema(path)[0] == len(migrations())
 
 
 def test_a_directory_instead_of_a_file(tmp_path: Path) -> None:
     for read_only in (False, True):
         with pytest.raises(StoreError) as caught:
-            SqliteStore(tmp_path, read_only=read_only)
+            Store(SqliteFile(tmp_path, read_only=read_only))
         assert_helpful(caught.value, tmp_path, "is a directory", "--db")
 
 
 def test_a_path_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError) as caught:
-        SqliteStore(tmp_path / "file" / "h.db")
+        Store(SqliteFile(tmp_path / "file" / "h.db"))
     assert_helpful(caught.value, tmp_path / "file" / "h.db", "cannot be made", "--db")
 
 
@@ -286,7 +287,7 @@ def test_a_path_below_a_file(tmp_path: Path) -> None:
 def test_a_place_where_nothing_can_be_made() -> None:
     for place in (Path("/proc/h.db"), Path("/proc/headway/h.db")):
         with pytest.raises(StoreError) as caught:
-            SqliteStore(place)
+            Store(SqliteFile(place))
         assert_helpful(caught.value, place, "--db")
 
 
@@ -294,14 +295,15 @@ ON_READ_ONLY_MOUNT = """
 import json, subprocess, sys
 from pathlib import Path
 from headway.errors import StoreError
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
 folder = Path(sys.argv[1])
 subprocess.run(["mount", "--bind", folder, folder], check=True)
 subprocess.run(["mount", "-o", "remount,ro,bind", folder], check=True)
 told = []
 for name, read_only in (("new.db", False), ("sub/new.db", False), ("h.db", False), ("h.db", True)):
     try:
-        with SqliteStore(folder / name, read_only=read_only) as store:
+        with Store(SqliteFile(folder / name, read_only=read_only)) as store:
             told.append([name, read_only, f"{len(store.jobs())} jobs", None])
     except StoreError as error:
         told.append([name, read_only, str(error), error.hint])
@@ -311,7 +313,7 @@ print(json.dumps(told))
 
 @needs_private_mounts
 def test_a_read_only_disk(path: Path) -> None:
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         fill(store)
     done = run(ON_READ_ONLY_MOUNT, path.parent, before=PRIVATE_MOUNTS)
     assert done.returncode == 0, done.stderr
@@ -320,20 +322,20 @@ def test_a_read_only_disk(path: Path) -> None:
         error = StoreError(text, hint=hint)
         assert_helpful(error, path.parent / name, "--db")
     assert reading == ["h.db", True, "1 jobs", None]
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         assert len(store.jobs()) == 1
 
 
 @pytest.fixture
 def large(path: Path) -> Path:
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         job = fill(store, 2_000)
         for index in range(50):
             store.commit(ended(job, index, b"x" * 2_000))
     return path
 
 
-def look_at_everything(store: SqliteStore) -> None:
+def look_at_everything(store: Store) -> None:
     for job in store.jobs():
         store.results(job.id, -1, 10_000)
         store.unknown(job.id)
@@ -349,7 +351,7 @@ def test_a_damaged_database_is_told_as_such(large: Path, place: float) -> None:
     with large.open("r+b") as file:
         file.seek(int(size * place) // 4096 * 4096)
         file.write(b"\xa5" * min(size // 5, 100_000))
-    with pytest.raises(StoreError) as caught, SqliteStore(large) as store:
+    with pytest.raises(StoreError) as caught, Store(SqliteFile(large)) as store:
         look_at_everything(store)
     assert_helpful(caught.value, large, "is damaged", "restore")
 
@@ -357,7 +359,7 @@ def test_a_damaged_database_is_told_as_such(large: Path, place: float) -> None:
 def test_a_database_that_was_cut_off_is_told_as_such(large: Path) -> None:
     with large.open("r+b") as file:
         file.truncate(large.stat().st_size // 2)
-    with pytest.raises(StoreError) as caught, SqliteStore(large) as store:
+    with pytest.raises(StoreError) as caught, Store(SqliteFile(large)) as store:
         look_at_everything(store)
     assert_helpful(caught.value, large, "is damaged")
 
@@ -366,7 +368,7 @@ def test_a_locked_database_is_told_as_such_and_the_next_try_succeeds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY_S", 0.05)
-    with SqliteStore(path) as store, raw(path) as other:
+    with Store(SqliteFile(path)) as store, raw(path) as other:
         job = fill(store)
         store.commit(ended(job, 0))
         other.execute("BEGIN IMMEDIATE")
@@ -388,10 +390,10 @@ FILL_UP = """
 import json, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from tests.stores.test_sqlite import SqliteStore, StoreError, ended, fill
+from tests.stores.test_sqlite import SqliteFile, Store, StoreError, ended, fill
 folder = Path(sys.argv[1])
 {before}
-store = SqliteStore(folder / "h.db")
+store = Store(SqliteFile(folder / "h.db"))
 job = fill(store, 500)
 {between}
 done = 0
@@ -415,11 +417,11 @@ subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check
     "between": "",
     "after": """
 store.close()
-store = SqliteStore(folder / "h.db", read_only=True)
+store = Store(SqliteFile(folder / "h.db", read_only=True))
 assert store.first_unended(job) == done, store.first_unended(job)
 store.close()
 (folder / "ballast").unlink()
-store = SqliteStore(folder / "h.db")
+store = Store(SqliteFile(folder / "h.db"))
 store.commit(ended(job, done, b"x" * 20_000))
 """,
 }
@@ -462,7 +464,7 @@ def test_a_write_that_fails_keeps_what_was_committed(tmp_path: Path) -> None:
     assert_helpful(error, tmp_path / "h.db", "what was committed is safe")
     assert states == ["succeeded"] * done + ["pending"] * (500 - done)
     assert counted == done
-    with SqliteStore(tmp_path / "h.db") as store:
+    with Store(SqliteFile(tmp_path / "h.db")) as store:
         look_at_everything(store)
 
 
@@ -472,7 +474,7 @@ def test_a_write_that_fails_keeps_what_was_committed(tmp_path: Path) -> None:
 class Peeking(list[Event]):
     """Events that look through another connection at the moment when they are written."""
 
-    def __init__(self, reader: SqliteStore, job: int) -> None:
+    def __init__(self, reader: Store, job: int) -> None:
         super().__init__([Event(1.0, None, "note", "n")])
         self.reader, self.job, self.seen = reader, job, list[Any]()
 
@@ -484,7 +486,7 @@ class Peeking(list[Event]):
 
 
 def test_a_reader_sees_nothing_of_a_batch_before_its_commit(path: Path) -> None:
-    with SqliteStore(path) as writer, SqliteStore(path, read_only=True) as reader:
+    with Store(SqliteFile(path)) as writer, Store(SqliteFile(path, read_only=True)) as reader:
         job = fill(writer)
         before = (reader.results(job, -1, 99), reader.jobs(), reader.events(job))
         batch = ended(job, 0)
@@ -498,7 +500,7 @@ def test_a_reader_sees_nothing_of_a_batch_before_its_commit(path: Path) -> None:
 
 
 def test_a_batch_that_breaks_half_way_leaves_nothing(path: Path) -> None:
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         job = fill(store)
         before = (store.results(job, -1, 99), store.jobs())
         batch = ended(job, 0)
@@ -510,11 +512,11 @@ def test_a_batch_that_breaks_half_way_leaves_nothing(path: Path) -> None:
 
 
 def test_a_reader_sees_whole_batches_while_a_writer_commits(path: Path) -> None:
-    with SqliteStore(path) as reader:
+    with Store(SqliteFile(path)) as reader:
         job = fill(reader)
 
         def write() -> None:
-            with SqliteStore(path) as writer:
+            with Store(SqliteFile(path)) as writer:
                 for number in range(100):
                     batch = Batch(job)
                     for index in range(10):
@@ -533,11 +535,11 @@ def test_a_reader_sees_whole_batches_while_a_writer_commits(path: Path) -> None:
 
 
 def test_a_copy_of_the_file_after_close_is_all_there_is(path: Path, tmp_path: Path) -> None:
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         fill(store)
     assert [each.name for each in tmp_path.iterdir()] == ["h.db"], "no log is left behind"
     shutil.copy(path, tmp_path / "copy.db")
-    with SqliteStore(tmp_path / "copy.db") as store:
+    with Store(SqliteFile(tmp_path / "copy.db")) as store:
         assert len(store.jobs()) == 1
 
 
@@ -552,7 +554,7 @@ def messages(path: Path) -> list[tuple[int, str, Any]]:
 
 def converse(path: Path, *turns: tuple[dict[str, Any] | bytes, dict[str, Any] | bytes | None]) -> None:
     """A job of the given requests and answers."""
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         job = store.add_job(NewJob("talk", "batch", "in", "d", "out", 1.0))
         route = store.add_route(job, Route("alpha", "openai", "m"))
         bodies = [sent if isinstance(sent, bytes) else json.dumps(sent).encode() for sent, _ in turns]
@@ -621,7 +623,7 @@ def old_file(path: Path, version: int) -> None:
 @pytest.mark.parametrize("version", range(1, len(migrations())))
 def test_a_writer_brings_an_older_schema_forward(path: Path, version: int) -> None:
     old_file(path, version)
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         [job] = store.jobs()
         assert (job.name, job.known_usd) == ("old", 0.0)
     assert schema(path)[0] == len(migrations())
@@ -631,7 +633,7 @@ def test_a_writer_brings_an_older_schema_forward(path: Path, version: int) -> No
 def test_a_reader_reads_an_older_schema_and_changes_nothing(path: Path, version: int) -> None:
     old_file(path, version)
     before = path.read_bytes()
-    with SqliteStore(path, read_only=True) as store:
+    with Store(SqliteFile(path, read_only=True)) as store:
         [job] = store.jobs()
         assert (job.name, job.known_usd, job.form, job.good, job.total) == ("old", 0.0, {}, 0, 1)
         look_at_everything(store)
@@ -651,16 +653,16 @@ def test_a_reader_reads_an_older_schema_and_changes_nothing(path: Path, version:
 
 
 def test_a_reader_leaves_no_files_behind_and_disturbs_no_writer(path: Path) -> None:
-    with SqliteStore(path) as writer:
+    with Store(SqliteFile(path)) as writer:
         job = fill(writer)
         writer.commit(ended(job, 0))
-        with SqliteStore(path, read_only=True) as reader:
+        with Store(SqliteFile(path, read_only=True)) as reader:
             assert reader.jobs()[0].counts["succeeded"] == 1
             writer.commit(ended(job, 1))
             assert reader.jobs()[0].counts["succeeded"] == 2
-    with SqliteStore(path, read_only=True) as reader:
+    with Store(SqliteFile(path, read_only=True)) as reader:
         assert reader.jobs()[0].counts["succeeded"] == 2
-    SqliteStore(path).close()
+    Store(SqliteFile(path)).close()
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -669,15 +671,15 @@ def test_what_a_killed_writer_left_in_its_log_is_read_and_stays_there(path: Path
 import os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from tests.stores.test_sqlite import SqliteStore, ended, fill
-store = SqliteStore(Path(sys.argv[1]))
+from tests.stores.test_sqlite import SqliteFile, Store, ended, fill
+store = Store(SqliteFile(Path(sys.argv[1])))
 store.commit(ended(fill(store), 0))
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert run(script, path, Path(__file__).parents[2]).returncode == -9
     log = Path(f"{path}-wal")
     before = (path.read_bytes(), log.read_bytes())
-    with SqliteStore(path, read_only=True) as reader:
+    with Store(SqliteFile(path, read_only=True)) as reader:
         assert reader.jobs()[0].counts["succeeded"] == 1
     assert (path.read_bytes(), log.read_bytes()) == before
 
@@ -685,13 +687,15 @@ os.kill(os.getpid(), signal.SIGKILL)
 READ_AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from headway.stores.sqlite import SqliteStore
-from headway.stores.statements import migrations, queries
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
+from headway.stores.database import queries
+from headway.stores.sqlite.schema import migrations
 migrations(), queries()  # Another user may not be able to read the package.
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-with SqliteStore(Path(sys.argv[1]), read_only=True) as store:
+with Store(SqliteFile(Path(sys.argv[1]), read_only=True)) as store:
     [job] = store.jobs()
     print(job.counts["succeeded"], len(store.results(job.id, -1, 99)))
 """
@@ -703,10 +707,10 @@ def test_a_reader_needs_no_right_to_write(how: str) -> None:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         path = Path(name) / "h.db"
-        store = SqliteStore(path)
+        store = Store(SqliteFile(path))
         path.chmod(0o644)
         store.close()
-        store = SqliteStore(path)
+        store = Store(SqliteFile(path))
         store.commit(ended(fill(store), 0))
         if how == "nobody writes":
             store.close()
@@ -724,8 +728,8 @@ def test_a_reader_needs_no_right_to_write(how: str) -> None:
 
 
 def test_a_reader_of_a_store_without_a_salt_makes_one_up(path: Path) -> None:
-    SqliteStore(path).close()
-    with SqliteStore(path, read_only=True) as store:
+    Store(SqliteFile(path)).close()
+    with Store(SqliteFile(path, read_only=True)) as store:
         assert len(store.salt()) == 32
     with raw(path) as db:
         assert db.execute("SELECT count(*) FROM meta WHERE key = 'salt'").fetchone() == (0,)
@@ -758,7 +762,7 @@ def uncounted(path: Path) -> None:
 
 
 def counted(path: Path) -> list[Any]:
-    with SqliteStore(path) as store:
+    with Store(SqliteFile(path)) as store:
         jobs = sorted(store.jobs(), key=lambda job: job.id)
         assert {(job.attempts, job.cost_usd, job.repeated, job.digest) for job in jobs} == {(6, 0.5, 3, "d")}
         return [
@@ -775,7 +779,7 @@ COUNTED_ANEW = [
 
 def test_counters_of_an_older_schema_are_made_anew_from_the_units(path: Path) -> None:
     uncounted(path)
-    SqliteStore(path).close()
+    Store(SqliteFile(path)).close()
     assert counted(path) == COUNTED_ANEW
     assert schema(path)[0] == len(migrations())
     with raw(path) as db:
@@ -790,18 +794,18 @@ def test_a_kill_while_counters_are_made_anew_costs_nothing(path: Path, after: in
     script = """
 import os, signal, sys
 from pathlib import Path
-from headway.stores import sqlite_file
+from headway.stores.sqlite import file, schema
 
-def killing(script, statements=sqlite_file.statements):
+def killing(script, statements=schema.statements):
     for number, statement in enumerate(statements(script)):
         if number == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
         yield statement
     os.kill(os.getpid(), signal.SIGKILL)
 
-sqlite_file.statements = killing
-sqlite_file.CACHE_KB = 4
-sqlite_file.SqliteFile(Path(sys.argv[1]))
+schema.statements = killing
+file.CACHE_KB = 4
+file.SqliteFile(Path(sys.argv[1]))
 """
     assert run(script, path, after).returncode == -9
     assert schema(path)[0] == UNCOUNTED

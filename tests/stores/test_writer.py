@@ -10,20 +10,20 @@ from queue import SimpleQueue
 import pytest
 
 from headway.errors import StoreError
-from headway.stores.base import Store
 from headway.stores.batch import Batch
-from headway.stores.memory import MemoryStore
 from headway.stores.records import Event
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 from headway.stores.writer import Writer
 
 SOON_S = 10.0
 
 
-class SlowStore(MemoryStore):
+class SlowStore(Store):
     """Each commit says that it began, and ends when it is let go."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(SqliteMemory())
         self.began: SimpleQueue[Batch] = SimpleQueue()
         self.may_end = threading.Semaphore(0)
         self.error: Exception | None = None

@@ -24,8 +24,8 @@ import msgspec
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
-    from headway.stores.base import Store
     from headway.stores.records import Job
+    from headway.stores.store import Store
 
 LONGEST: Final = 60
 #: Of the hash, in hexadecimal: 80 bits, so that no second name can be made for it.

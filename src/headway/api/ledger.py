@@ -43,9 +43,9 @@ from headway.engine.recording import (
 from headway.executors.limit_evidence import rate_limit_of
 from headway.safe_text import visible
 from headway.stores import records
-from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.records import Attempt, Change, Job, NewJob, NewUnit, Route, State
+from headway.stores.store import Store
 from headway.stores.writer import Writer
 from headway.wiring.places import job_lock, store_at
 

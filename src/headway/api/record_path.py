@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headway.api.lane_names import caller
 from headway.config.argument_checks import path_of
-from headway.stores.mounts import network_warning
+from headway.stores.sqlite.mounts import network_warning
 
 
 def record_path(value: str | PathLike[str] | None, name: str) -> str | None:

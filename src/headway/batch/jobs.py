@@ -30,8 +30,8 @@ from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
 from headway.config import Config, ProviderConfig
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, JobBusy, UsageError
-from headway.stores.base import Store, chunks, free_name
 from headway.stores.records import Family, Job, NewJob, NewUnit, Route
+from headway.stores.store import Store, chunks, free_name
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
 CHUNK: Final = 10_000

@@ -25,10 +25,10 @@ from headway.core.model import Usage
 from headway.core.status import GOOD, Status
 from headway.errors import HeadwayError, UsageError
 from headway.stores import records
-from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.files import Replacement
 from headway.stores.records import LIVE, Event, Job
+from headway.stores.store import Store
 
 PAGE: Final = 1_000
 _OPEN: Final = frozenset({"pending", "assigned", "running"})

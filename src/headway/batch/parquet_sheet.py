@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, Final
 
 from headway.batch.arrow import pyarrow, restored, unpacked
 from headway.batch.sheet import Layout, Record, layout_of, records
-from headway.stores.base import Store
 from headway.stores.records import Job
+from headway.stores.store import Store
 
 #: Records a row group: enough to compress well, few enough to hold in memory with long answers.
 GROUP: Final = 10_000

@@ -22,9 +22,9 @@ from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
 from headway.batch.spread import Field, fields_of
 from headway.errors import UsageError
-from headway.stores.base import Store
 from headway.stores.files import Replacement
 from headway.stores.records import Job
+from headway.stores.store import Store
 
 ADDED: Final = ("answer", "status", "error")
 _decode: Final = msgspec.json.Decoder().decode

@@ -29,11 +29,11 @@ from headway.config.settings import is_plain_http
 from headway.config.trust import foreign, user_name
 from headway.display.words import count
 from headway.errors import ConfigError, ForeignRecords, HeadwayError
-from headway.stores.base import Store
 from headway.stores.files import readable_by_others
-from headway.stores.mounts import network_warning
 from headway.stores.records import LIVE
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.sqlite.mounts import network_warning
+from headway.stores.store import Store
 from headway.wiring.functions import check_workers, size_of
 from headway.wiring.places import must_be_own
 
@@ -41,8 +41,8 @@ State = Literal["ok", "warning", "problem"]
 
 #: What an install has; the rest is extras.
 PACKAGES: Final = ("aiohttp", "click", "msgspec", "pyyaml", "rich")
-#: The first with generated columns, which the schema uses.
-LEAST_SQLITE: Final = (3, 31)
+#: The first with the operators -> and ->>, which a view of the schema uses; RETURNING came with 3.35.
+LEAST_SQLITE: Final = (3, 38)
 #: A write-ahead log alone may take 32 MB and more.
 LEAST_FREE: Final = 100_000_000
 SOME_FREE: Final = 1_000_000_000
@@ -230,8 +230,9 @@ def _coming(path: Path) -> Check:
 
 def _existing(config: Config, path: Path) -> Iterator[Check]:
     try:
-        with SqliteStore(path, read_only=True) as store:
-            yield _state_of(path, store)
+        file = SqliteFile(path, read_only=True)
+        with Store(file) as store:
+            yield _state_of(path, file)
             yield from left(config, store)
     except HeadwayError as error:
         yield problem("database", error)
@@ -244,10 +245,10 @@ def _existing(config: Config, path: Path) -> Iterator[Check]:
         yield Check("database mode", "warning", text, f"chmod 600 {path}")
 
 
-def _state_of(path: Path, store: SqliteStore) -> Check:
+def _state_of(path: Path, file: SqliteFile) -> Check:
     """Whether the database may be written, and which schema it has."""
     try:
-        schema, newest = store.probe()
+        schema, newest = file.probe()
     except HeadwayError as error:
         return problem("database", error)
     older = "" if schema == newest else f" (the next run brings it to {newest})"

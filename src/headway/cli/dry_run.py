@@ -17,7 +17,7 @@ from headway.config import Config
 from headway.display.terminal import echo
 from headway.errors import InputError, UsageError
 from headway.forecast.figures import Way
-from headway.stores.base import Store
+from headway.stores.store import Store
 from headway.wiring.forecasts import Ahead, look_ahead
 from headway.wiring.places import records_of
 from headway.wiring.runs import RunFlags

@@ -6,8 +6,8 @@ import time
 
 import msgspec
 
-from headway.stores.base import Store
 from headway.stores.records import Event, Job
+from headway.stores.store import Store
 
 
 def holds_of(store: Store, job: Job) -> dict[str, Held]:

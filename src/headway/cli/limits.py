@@ -14,8 +14,8 @@ from headway.errors import UsageError
 
 if TYPE_CHECKING:
     from headway.config import Config
-    from headway.stores.base import Store
     from headway.stores.records import Lane
+    from headway.stores.store import Store
 
 #: flag → what it limits, as help calls it.
 LIMITS: Final = {

@@ -13,8 +13,8 @@ from headway.config import Config, load
 from headway.config.settings import is_plain_http
 from headway.core.budget import OUT_OF_MONEY
 from headway.errors import HeadwayError
-from headway.stores.base import Store
 from headway.stores.records import Job
+from headway.stores.store import Store
 from headway.wiring.places import foreign_part
 
 

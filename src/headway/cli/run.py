@@ -18,8 +18,8 @@ from headway.display.terminal import overwrite
 if TYPE_CHECKING:
     from headway.batch.jobs import Input, Progress
     from headway.config import Config
-    from headway.stores.base import Store
     from headway.stores.records import Job
+    from headway.stores.store import Store
     from headway.wiring.runs import RunFlags
 
 #: The flags that say what is shown of a run.

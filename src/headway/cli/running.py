@@ -33,8 +33,8 @@ from headway.display.words import duration, units
 from headway.engine.endings import Ending
 from headway.engine.observer import Display
 from headway.errors import InputError, UsageError
-from headway.stores.base import Store
 from headway.stores.records import Job, Use
+from headway.stores.store import Store
 from headway.wiring.places import lock_of
 from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of, rewrite
 

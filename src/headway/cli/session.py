@@ -24,11 +24,11 @@ from headway.display.account import hold_facts, use_facts
 from headway.display.terminal import echo, echo_json
 from headway.display.words import clock, count, duration, money, short
 from headway.errors import UsageError
-from headway.stores.base import Store
 from headway.stores.cache import Saved
 from headway.stores.lock import held
-from headway.stores.mounts import network_warning
 from headway.stores.records import LIVE, Job, Use
+from headway.stores.sqlite.mounts import network_warning
+from headway.stores.store import Store
 from headway.wiring.places import folder_of, look_at
 from headway.wiring.predictions import comparison
 

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from headway.engine.identity import CacheUse
-from headway.stores.base import Store
 from headway.stores.cache import Cache
+from headway.stores.store import Store
 
 #: Units in a transaction: some hundredths of a second, so that an interruption is noticed.
 PAGE: Final = 2_000

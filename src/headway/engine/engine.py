@@ -49,9 +49,9 @@ from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request, unsent
 from headway.providers.messages import said
 from headway.stores import records
-from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.records import Change, State
+from headway.stores.store import Store
 from headway.stores.writer import Writer
 
 #: How often another terminal's commands are looked for (250 ms is promised), and observers told.

@@ -21,7 +21,7 @@ from headway.engine.recording import due_soon
 from headway.engine.repairs import Repairs
 from headway.engine.store_reader import StoreReader
 from headway.providers.base import Request
-from headway.stores.base import Store
+from headway.stores.store import Store
 from headway.stores.writer import Writer
 
 #: Intents are recorded ahead for at the most so many units of a lane.

@@ -18,9 +18,9 @@ from headway.core.retry import THROTTLES
 from headway.core.snapshot import LaneView
 from headway.core.status import Status
 from headway.stores import records
-from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.records import Attempt, Change
+from headway.stores.store import Store
 
 #: Intents are recorded ahead for what is due within this time.
 AHEAD_S: Final = 0.25

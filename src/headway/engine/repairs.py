@@ -14,9 +14,9 @@ from headway.core.model import Price, Unit, Usage
 from headway.core.status import GOOD, Status
 from headway.engine.source import FEWEST_CHARS, StoreSource
 from headway.providers.base import Answer, Complaint, Request
-from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.records import Repair
+from headway.stores.store import Store
 
 
 class Repairs:

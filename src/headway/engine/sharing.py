@@ -16,9 +16,9 @@ from headway.core.events import Share
 from headway.core.portion import TURN_S, WHOLE, Claim, Grant, claim_of, grant_of, promised
 from headway.core.scheduler import Scheduler
 from headway.engine.flights import Desk
-from headway.stores.base import Store
 from headway.stores.batch import Batch
 from headway.stores.records import Claimed, Event
+from headway.stores.store import Store
 
 #: How often a claim that has not changed is renewed, and how long it counts without that.
 RENEW_S: Final = 1.0

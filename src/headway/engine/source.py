@@ -20,9 +20,9 @@ from headway.core.estimate import FIRST_RATIO
 from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.model import Estimate, Price, Unit
 from headway.engine.plan import Route
-from headway.stores.base import Store
 from headway.stores.cache import Cache
 from headway.stores.records import Pending, Unknown
+from headway.stores.store import Store
 
 #: A token has at least so many characters in most texts.
 FEWEST_CHARS: Final = 2.0

@@ -13,7 +13,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from headway.stores.base import Store
+from headway.stores.store import Store
 from headway.stores.writer import Call
 
 Value = TypeVar("Value")

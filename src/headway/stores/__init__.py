@@ -1,1 +1,1 @@
-"""Durable records: one contract (`base`), a SQLite store and one in memory that pass the same suite of tests."""
+"""Durable records: one store with all rules (`store`) over a small database contract (`database`), and SQLite behind it (`sqlite`)."""

@@ -1,7 +1,6 @@
 """What is to be committed together: the engine fills a batch, and a store records it, whole or not at all.
 
-A batch belongs to one job and one thread until it is handed over. It knows nothing of a disk, and nothing of why a unit
-stands where it does.
+A batch belongs to one job, and to one thread until it is handed over. It has the changes, not the reasons for them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Batch:
 
     def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
         self.job = job
-        #: The worker whose run it belongs to: it is committed only while the job is still its own. None: no run's.
+        #: The worker whose run it belongs to; it is committed only while the job belongs to that run. None: to no run.
         self.worker = worker
         #: (index, unit) of units that come while the job runs; the first of them is the next index of the job.
         self.added: list[tuple[int, NewUnit]] = []
@@ -44,7 +43,7 @@ class Batch:
         #: (index, the attempt's number, JSON)
         self.notes: list[tuple[int, int, bytes]] = []
         self.counts: dict[str, float] = {}
-        #: route → what its attempts came to.
+        #: route → the totals of its attempts.
         self.uses: dict[int, Use] = {}
         self.events: list[Event] = []
         #: lane → (record, view, when)
@@ -72,18 +71,18 @@ class Batch:
             self.released.append(index)
 
     def reopen(self, index: int, request: bytes | None = None) -> None:
-        """The unit runs again, after whatever end it had but a good one; the job counts that end no more."""
+        """The unit runs again after an end other than success; the job no longer counts that end."""
         self.reopened[index] = request
 
     def use(self, route: int) -> Use:
-        """Where to add what an attempt came to."""
+        """The totals of a route, to add an attempt to."""
         found = self.uses.get(route)
         if found is None:
             found = self.uses[route] = Use()
         return found
 
     def totals(self) -> dict[str, float]:
-        """What all of it adds to the job's counters."""
+        """What the batch adds to the job's counters."""
         totals = dict(self.counts)
         for use in self.uses.values():
             for name in USED:
@@ -95,7 +94,7 @@ class Batch:
         self.counts[what] = self.counts.get(what, 0) + amount
 
     def change(self, index: int, change: Change) -> None:
-        """The unit stands elsewhere; whatever was said of its present attempt is settled by that."""
+        """The unit's state changes; this replaces the intent and the start of its present attempt."""
         self.running.pop(index, None)
         self.intents.pop(index, None)
         self.units.append((index, change))

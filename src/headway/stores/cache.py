@@ -1,25 +1,30 @@
-"""The contract of a store's cache: answers by what was asked, across jobs.
+"""The cache of a store: answers by request, across jobs.
 
-A unit's key says which requests are the same; who makes it decides what that means. Bodies are not copied: an entry
-points to the answer of the unit that asked first, and so does every unit that was answered from it, whatever becomes
-of the entry or of that unit's job.
+A unit's key says which requests are the same; the caller makes it. Bodies are not copied: an entry points to the answer of the
+unit that was sent first, and so does every unit that was answered from it, whatever becomes of the entry or of that unit's job.
 
-Within a job the first of several units that ask the same leads and the others follow: no cursor gives them, and they
-end in the transaction in which their leader does.
+Within a job the first of several units with the same key leads and the others follow: no cursor gives them, and they end in the
+transaction in which their leader does.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Final
 
 import msgspec
 
 from headway.core.status import Status
-from headway.stores.records import Change, Pending
+from headway.stores.batch import Batch
+from headway.stores.database import Database
+from headway.stores.records import USED, Attempt, Change, Pending
+from headway.stores.rows import LOWER, SHIFT, json_of, span, uid
+
+#: Later than anything that is recorded.
+_EVER: Final = 1e18
 
 
 class Keyed(msgspec.Struct, frozen=True):
-    """How far a job's keys are made, for what, and how many units have one."""
+    """How far a job's keys are made, on what basis, and how many units have one."""
 
     basis: str = ""
     upto: int = -1
@@ -36,7 +41,7 @@ class Unkeyed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """What was not spent: units that were answered without a call, and what the calls would have taken."""
+    """Units that were answered without a call, and what the calls would have cost."""
 
     units: int = 0
     input_tokens: int = 0
@@ -54,7 +59,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Shelf(msgspec.Struct, frozen=True):
-    """What the cache has of one model."""
+    """The entries of one model."""
 
     provider: str
     model: str
@@ -64,64 +69,167 @@ class Shelf(msgspec.Struct, frozen=True):
     newest_utc: float
 
 
-class Cache(Protocol):
-    """The cache of a store, as one thread sees it."""
+class Cache:
+    """The cache of a store. It uses the store's connection."""
 
-    # -- before a run -----------------------------------------------------------------------------------
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # -- before a run ------------------------------------------------------------------------------------------
 
     def keyed(self, job: int) -> Keyed:
         """How far the job's keys are made."""
+        rows = self._db.execute("keyed", (job,))
+        return Keyed(*rows[0]) if rows else Keyed()
 
     def rekey(self, job: int, basis: str) -> None:
-        """Forget the job's keys: they are made anew, on this basis."""
+        """Remove the job's keys: they are made again, on this basis."""
+        with self._db.transaction():
+            self._db.execute("forget_keys", span(job))
+            self._db.execute("set_keyed", (job, basis))
 
     def unkeyed(self, job: int, after: int, limit: int) -> list[Unkeyed]:
         """Units without an answer and with an index above `after`, by index."""
+        first, last = span(job)
+        return [Unkeyed(*row) for row in self._db.execute("unkeyed", (first + after, last, limit))]
 
     def add_keys(self, job: int, keys: list[tuple[int, bytes]], upto: int) -> None:
-        """Further units' keys; all units up to an index have been looked at."""
+        """Add keys of units. All units up to the index `upto` have been looked at."""
+        with self._db.transaction():
+            self._db.executemany("add_key", [(uid(job, index), key) for index, key in keys])
+            self._db.execute("count_keyed", (upto, len(keys), job))
 
     def serve(
         self, job: int, after: int, limit: int, utc: float, only: frozenset[int] | None = None
     ) -> list[int]:
         """Answer up to `limit` waiting units above `after` (of `only` those) from the cache; their indices."""
+        first, last = span(job)
+        wanted = {"after": first + after, "last": last, "limit": limit, "only": _uids(first, only)}
+        with self._db.transaction():
+            hits = [(*hit, utc) for hit in self._db.execute("find_hits", wanted)]
+            return self._answered(job, hits)
 
     def adopt(self, job: int, elder: int, after: int, limit: int, utc: float) -> list[int]:
-        """Give up to `limit` waiting units above `after` the answers that another job has at their place, where it asked
-        exactly the same under the same id; their indices. No key is needed, and no entry is made.
+        """Give up to `limit` waiting units above `after` the answers that the job `elder` has at the same index, where its request
+        and id are the same; their indices. No key is needed, and no entry is made.
         """
+        first, last = span(job)
+        apart = (elder - job) << SHIFT
+        wanted = {"after": first + after, "last": last, "limit": limit, "apart": apart}
+        with self._db.transaction():
+            hits = [(*hit, utc) for hit in self._db.execute("find_same", wanted)]
+            return self._answered(job, hits)
+
+    def _answered(self, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
+        """Units of the job have their answer from others (`_add_hits` says what a hit is); their indices."""
+        if hits:
+            _add_hits(self._db, hits)
+            self._db.execute("count_up", {**_NOTHING, "job": job, "cached": len(hits)})
+        return [hit[0] & LOWER for hit in hits]
 
     def group(self, job: int, only: frozenset[int] | None = None) -> int:
-        """Let waiting units that ask the same as another follow that one; how many do. Earlier groups are forgotten."""
+        """Waiting units with the same key as another follow it; how many do. Earlier groups are dropped."""
+        first, last = span(job)
+        with self._db.transaction():
+            self._db.execute("forget_followers", (first, last))
+            found = {"first": first, "last": last, "only": _uids(first, only)}
+            self._db.execute("group_followers", found)
+            count: int = self._db.execute("count_followers", (first, last))[0][0]
+        return count
 
-    # -- cursors that leave followers out ---------------------------------------------------------------
+    # -- cursors that leave followers out ------------------------------------------------------------------------
 
     def pending(self, job: int) -> dict[int, int]:
-        """As the store's own, and so are the next two."""
+        """As the store's own, without followers; so are the next two."""
+        return dict(self._db.execute("leading_per_route", span(job)))
 
-    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]: ...
+    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
+        """Waiting units of a route and priority with an index above `after`."""
+        wanted = (route, priority, uid(job, after), limit)
+        return [Pending(*row) for row in self._db.execute("leading_of_route", wanted)]
 
-    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]: ...
+    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
+        """Waiting units of any route by index: the serial ones, or all."""
+        first, last = span(job)
+        return [
+            Pending(*row) for row in self._db.execute("leading_serial", (first + after, last, every, limit))
+        ]
 
-    # -- looking ------------------------------------------------------------------------------------------
+    # -- looking -------------------------------------------------------------------------------------------------
 
     def saved(self, job: int | None = None) -> Saved:
         """What the cache saved a job, or all of them."""
+        first, last = (0, (1 << 63) - 1) if job is None else span(job)
+        return Saved(*self._db.execute("saved", (first, last))[0])
 
     def source(self, job: int, index: int) -> Source | None:
-        """Whose answer a unit has, where it is not its own."""
+        """The unit whose answer this unit has, where it is not its own."""
+        rows = self._db.execute("source_of", (uid(job, index),))
+        return Source(*rows[0]) if rows else None
 
     def shelves(self, before_utc: float | None = None, model: str | None = None) -> list[Shelf]:
-        """What there is, by model; only entries older than an instant, or only of a model (or PROVIDER/MODEL)."""
+        """The entries by model; only those older than an instant, or only of a model (or PROVIDER/MODEL)."""
+        return [Shelf(*row) for row in self._db.execute("shelves", _which(before_utc, model))]
 
     def clear(self, before_utc: float | None = None, model: str | None = None) -> int:
         """Remove those entries; how many. Units keep the answers that they have."""
+        with self._db.transaction():
+            gone = self._db.execute("clear_cache", _which(before_utc, model))
+            self._db.executemany("drop_answer", gone)
+        return len(gone)
 
 
-def fate(leader: int, change: Change) -> Change | None:
-    """What the end of a unit is for one that follows it: the same answer, or the same failure.
+_NOTHING: Final = dict.fromkeys((*(str(status) for status in Status), *USED), 0)
 
-    A unit that somebody did not want any more says nothing about the others: None, they stay pending for the next run.
+
+def keep_answers(db: Database, batch: Batch) -> None:
+    """Within a batch's transaction: add its answers to the cache, and end the followers of the units that it ends."""
+    base = batch.job << SHIFT
+    calls = {attempt.index: attempt for attempt in batch.attempts if attempt.outcome == "succeeded"}
+    if batch.answers:
+        entries = [_entry(base, calls[index], body) for index, _, _, body in batch.answers]
+        db.executemany("add_cached", entries)
+    ends = {base + index: change for index, change in batch.units if change.finished_utc is not None}
+    hits, failures = [], []
+    for unit, leader in db.execute("followers_of", (json_of(list(ends)),)) if ends else ():
+        change = follower_end(leader - base, ends[leader])
+        if change is None:
+            continue
+        if change.status == Status.CACHED:
+            tokens = (change.input_tokens, change.output_tokens, change.cached_tokens)
+            hits.append((unit, leader, *tokens, calls[leader - base].cost_usd or 0.0, change.finished_utc))
+        else:
+            failures.append((change.status, change.code, change.message, change.finished_utc, unit))
+        batch.follow(unit - base, change)
+    if hits:
+        _add_hits(db, hits)
+    if failures:
+        db.executemany("end_follower", failures)
+
+
+def _entry(base: int, call: Attempt, body: bytes) -> tuple[Any, ...]:
+    tokens = (call.input_tokens, call.output_tokens, call.cached_tokens)
+    return (len(body), *tokens, call.cost_usd or 0.0, call.finished_utc, base + call.index)
+
+
+def _add_hits(db: Database, hits: list[tuple[Any, ...]]) -> None:
+    """A hit is (the unit, the unit whose answer it has, three counts of tokens, the cost of that answer, when)."""
+    db.executemany("hit_unit", [(utc, *tokens, unit) for unit, _, *tokens, _, utc in hits])
+    db.executemany("add_hit", [(unit, source, usd) for unit, source, _, _, _, usd, _ in hits])
+
+
+def _uids(first: int, only: frozenset[int] | None) -> str | None:
+    return None if only is None else json_of([first + index for index in only])
+
+
+def _which(before_utc: float | None, model: str | None) -> tuple[float, str | None]:
+    return _EVER if before_utc is None else before_utc, model
+
+
+def follower_end(leader: int, change: Change) -> Change | None:
+    """How a unit ends when the one that it follows does: with the same answer or the same failure.
+
+    None where the leader was skipped or cancelled: its followers stay pending for the next run.
     """
     if change.status == Status.SUCCEEDED:
         return msgspec.structs.replace(

@@ -1,7 +1,6 @@
 """What a store keeps, as plain records: jobs and routes, units as they come, wait and end, attempts, lanes, events.
 
-They are what is given to a store and what comes out of it, whichever store it is; how they are kept is its own business.
-Nothing here reads or writes anything.
+They are what a store is given and what it returns. Nothing here reads or writes anything.
 
 A unit is known by its job's number and its index.
 """
@@ -89,7 +88,7 @@ class NewJob(msgspec.Struct, frozen=True):
     digest: str
     out: str
     created_utc: float
-    #: What its answers and its table have to look like, as JSON values; for whoever goes on with it.
+    #: The form of its answers and its table, as JSON values; a later run needs it.
     form: dict[str, Any] = {}
 
 
@@ -166,7 +165,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A unit that a process which died may have sent: nobody knows how that ended."""
+    """A unit that a dead process may have sent; its outcome is not known."""
 
     index: int
     custom_id: str
@@ -221,7 +220,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
-    #: None: nobody knows.
+    #: None: not known.
     cost_usd: float | None = 0.0
     charged: Costs = (1.0, 0.0, 0.0, 0.0)
     rate_limit: bytes | None = None
@@ -263,7 +262,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, gc=False):
-    """Where a unit stands after something happened to it. `tries` is how many attempts that was (0 or 1)."""
+    """A change of a unit's state. `tries` is how many attempts it counts (0 or 1)."""
 
     status: str
     tries: int = 0
@@ -281,10 +280,10 @@ class Change(msgspec.Struct, gc=False):
 
 
 class Use(msgspec.Struct, gc=False):
-    """What attempts came to. `cost_usd` is as much as is known: `unpriced` attempts have usage and no price.
+    """Totals of attempts. `cost_usd` is the known cost: `unpriced` attempts have usage and no price.
 
-    `repeated` ones were paid for and gave no answer. Of `unsure` ones nobody knows what they cost: an answer that did not
-    come, or does not say what it took; `unsure_usd` is the most that they may have.
+    `repeated` ones were paid for and gave no answer. The cost of `unsure` ones is not known: the answer did not come, or does not
+    say what it used; `unsure_usd` is the most that they may have cost.
     """
 
     attempts: int = 0
@@ -361,7 +360,7 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Lesson(msgspec.Struct, frozen=True, gc=False):
-    """What one unit that succeeded took: for whoever wants to know what the next ones will take."""
+    """What one unit that succeeded took. Predictions are made from these."""
 
     chars: int
     max_tokens: int

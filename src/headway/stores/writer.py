@@ -1,8 +1,8 @@
 """One thread that commits what the engine hands it, as many changes at once as have come together.
 
-The engine fills the present `Batch` and says `kick`. While a commit's fsync is under way the next batch fills, so the
-busier the run, the more changes share an fsync. Whoever must not act before its intent is durable is called back on
-the engine's loop after the commit. A commit that fails stops the writer for good: the engine is told once and ends.
+The engine fills the present `Batch` and calls `kick`. While a commit's fsync is under way the next batch fills, so the
+busier the run, the more changes share an fsync. After each commit the engine is called back on its loop: a unit whose intent
+had to be durable first is sent then. A commit that fails stops the writer for good: the engine is called once and ends.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from headway.stores.base import Store
 from headway.stores.batch import Batch
+from headway.stores.store import Store
 
 #: Runs a callable on the engine's loop, from any thread.
 Call = Callable[[Callable[[], None]], None]
@@ -50,9 +50,9 @@ class Writer:
         self._thread.start()
 
     def kick(self, *, urgent: bool = False) -> None:
-        """Hand over what is in the batch if the writer is free for it; if somebody waits for it, as its next one.
+        """Hand over the batch if the writer is free. `urgent`: also while it commits, if nothing else waits.
 
-        What is not handed over fills up until the present commit is told of: then the engine kicks again.
+        A batch that is not handed over fills up until the present commit has ended: then the engine kicks again.
         """
         if not self.batch:
             return
@@ -82,11 +82,9 @@ class Writer:
                     store.commit(batch)
                     self.commits += 1
                     with self._waiting:
-                        self._busy = False  # Before the engine hears of it and kicks.
+                        self._busy = False  # Before the engine is called and kicks.
                     self._tell(batch)
-        except (
-            Exception
-        ) as error:  # Whatever it is, the engine must hear of it: nothing is recorded any more.
+        except Exception as error:  # Of any kind: nothing is recorded any more, and the engine must know.
             failure = error
             self._call(lambda: self._failed(failure))
 

@@ -15,8 +15,8 @@ from headway.core.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
 from headway.display.words import count, money
 from headway.engine.source import at_the_most, family_name
-from headway.stores.base import Store
 from headway.stores.records import Family, Job, Lesson, Pending, Route
+from headway.stores.store import Store
 
 #: Units that are read of what a model answered.
 READ: Final = 20_000

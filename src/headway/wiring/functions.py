@@ -20,8 +20,8 @@ from headway.core.memory import LaneRecord
 from headway.core.model import Limits
 from headway.errors import ConfigError
 from headway.providers.secrecy import Scrubber
-from headway.stores.base import Store
 from headway.stores.records import Job
+from headway.stores.store import Store
 
 if TYPE_CHECKING:
     from headway.executors.python import PythonAdapter

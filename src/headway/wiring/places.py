@@ -12,17 +12,17 @@ from pathlib import Path
 from headway.config import Config
 from headway.config.trust import foreign, user_name
 from headway.errors import ConfigError, ForeignRecords
-from headway.stores.base import Store
 from headway.stores.lock import JobLock
-from headway.stores.memory import MemoryStore
-from headway.stores.sqlite import SqliteStore
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
 
 
 def store_at(db: str, *, read_only: bool = False) -> Store:
     """Open the records in a file that the caller named."""
     if "://" in db:
         raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
-    return SqliteStore(Path(db), read_only=read_only)
+    return Store(SqliteFile(Path(db), read_only=read_only))
 
 
 def store_of(config: Config, *, read_only: bool = False) -> Store:
@@ -43,9 +43,9 @@ def look_at(config: Config) -> Store:
 
 
 def records_of(config: Config) -> Store:
-    """The records for looking; where there are none, empty ones that are nowhere."""
+    """The records for reading; where there is no file, empty ones in memory."""
     must_be_own(config)
-    return look_at(config) if "://" in config.db or Path(config.db).exists() else MemoryStore()
+    return look_at(config) if "://" in config.db or Path(config.db).exists() else Store(SqliteMemory())
 
 
 def must_be_own(config: Config) -> None:

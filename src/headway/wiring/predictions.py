@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from headway.config import Config
-from headway.stores.base import Store
 from headway.stores.files import make_folder, read_own, write_own
 from headway.stores.records import Job
+from headway.stores.store import Store
 from headway.wiring.places import home_of
 
 #: A prediction says "if it is started now"; after a week it says nothing.

@@ -10,8 +10,8 @@ from headway.core.estimate import ENOUGH
 from headway.core.model import Price
 from headway.engine.source import at_the_most
 from headway.forecast.habits import Habits, habits_of, habits_of_new
-from headway.stores.base import Store
 from headway.stores.records import Job, Pending
+from headway.stores.store import Store
 from headway.wiring.families import Teachings, open_output
 from headway.wiring.prices import prices_of
 

@@ -1,19 +1,31 @@
+-- The statements of the store, by name. They are written for SQLite and mostly standard. Another database needs other text for:
+--   json_each(?)          a list as one parameter, encoded as JSON
+--   CROSS JOIN … ON       SQLite joins in the order that is written
+--   ?, ?1 and :name       the placeholders
+
 -- name: salt
 SELECT value FROM meta WHERE key = 'salt';
 
+-- name: add_salt
+INSERT INTO meta (key, value) VALUES ('salt', ?) ON CONFLICT DO NOTHING;
+
 -- name: add_job
 INSERT INTO jobs (id, name, kind, state, input, digest, models, settings, out, created_utc, form)
-VALUES (
-    -- Not a number of a job that is gone while the cache has answers of it.
-    1 + max(coalesce((SELECT max(id) FROM jobs), 0), coalesce((SELECT max(uid) >> 32 FROM answers), 0)),
-    :name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc, :form
-);
+SELECT 1 + coalesce(max(number), 0), :name, :kind, 'ingesting', :input, :digest, '{}', '{}', :out, :created_utc, :form
+FROM (SELECT max(id) AS number FROM jobs UNION ALL SELECT max(uid) >> 32 FROM answers) AS numbers -- of removed jobs, too
+RETURNING id;
 
 -- name: add_route
 INSERT INTO routes (job, provider, kind, model) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: route_to
 SELECT id FROM routes WHERE job = ? AND provider = ? AND model = ?;
+
+-- name: count_serial
+SELECT count(*) FROM units WHERE uid BETWEEN ? AND ? AND serial = 1;
+
+-- name: priorities_by_route
+SELECT DISTINCT route, priority FROM units WHERE uid BETWEEN ? AND ? ORDER BY route, priority DESC;
 
 -- name: set_priorities
 UPDATE routes SET priorities = ? WHERE id = ?;
@@ -23,7 +35,9 @@ INSERT INTO units (uid, custom_id, route, priority, serial, chars, max_tokens, l
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, CASE WHEN ?8 IS NULL THEN 'pending' ELSE 'assigned' END);
 
 -- name: add_family
-INSERT OR REPLACE INTO families (route, number, shape, firm, "rows", words) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO families (route, number, shape, firm, "rows", words) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (route, number) DO UPDATE SET shape = excluded.shape, firm = excluded.firm, "rows" = excluded."rows",
+    words = excluded.words;
 
 -- name: families
 SELECT routes.job, families.route, number, shape, firm, "rows", words FROM families
@@ -78,7 +92,7 @@ DELETE FROM repairs WHERE uid BETWEEN ? AND ?;
 DELETE FROM notes WHERE uid BETWEEN ? AND ?;
 
 -- name: add_note
-INSERT OR REPLACE INTO notes (uid, number, note) VALUES (?, ?, ?);
+INSERT INTO notes (uid, number, note) VALUES (?, ?, ?) ON CONFLICT (uid, number) DO UPDATE SET note = excluded.note;
 
 -- name: notes_of
 SELECT number, note FROM notes WHERE uid = ? ORDER BY number;
@@ -99,10 +113,16 @@ DELETE FROM workers WHERE job = ?;
 DELETE FROM commands WHERE job = ?;
 
 -- name: jobs
-SELECT * FROM jobs ORDER BY id DESC;
+SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
+    output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
+FROM jobs ORDER BY id DESC;
 
 -- name: job_named
-SELECT * FROM jobs WHERE name = ?;
+SELECT id, name, kind, state, input, digest, models, settings, unfinished, out, total, serial, attempts, refused, input_tokens,
+    output_tokens, cost_usd, created_utc, started_utc, finished_utc, form, unpriced, repeated, repeated_usd, repeated_tokens,
+    unsure, unsure_usd, succeeded, failed, timed_out, cached, skipped, cancelled
+FROM jobs WHERE name = ?;
 
 -- name: routes
 SELECT id, provider, kind, model, priorities FROM routes WHERE job = ? ORDER BY id;
@@ -114,7 +134,7 @@ SELECT uid & 4294967295 FROM units WHERE job = ? AND custom_id = ?;
 SELECT route, count(*) FROM units WHERE uid BETWEEN ? AND ? AND status = 'pending' GROUP BY route;
 
 -- name: next_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
 ORDER BY uid LIMIT ?;
 
@@ -203,13 +223,17 @@ UPDATE jobs SET succeeded = succeeded + :succeeded, failed = failed + :failed, t
 WHERE id = :job;
 
 -- name: add_use
-INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (route) DO UPDATE SET attempts = attempts + excluded.attempts, refused = refused + excluded.refused,
-    input_tokens = input_tokens + excluded.input_tokens, output_tokens = output_tokens + excluded.output_tokens,
-    cost_usd = cost_usd + excluded.cost_usd, unpriced = unpriced + excluded.unpriced,
-    repeated = repeated + excluded.repeated, repeated_usd = repeated_usd + excluded.repeated_usd,
-    repeated_tokens = repeated_tokens + excluded.repeated_tokens, unsure = unsure + excluded.unsure,
-    unsure_usd = unsure_usd + excluded.unsure_usd, lane = coalesce(excluded.lane, lane);
+INSERT INTO uses (route, job, attempts, refused, input_tokens, output_tokens, cost_usd, unpriced, repeated, repeated_usd,
+    repeated_tokens, unsure, unsure_usd, lane)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (route) DO UPDATE SET
+    attempts = uses.attempts + excluded.attempts, refused = uses.refused + excluded.refused,
+    input_tokens = uses.input_tokens + excluded.input_tokens,
+    output_tokens = uses.output_tokens + excluded.output_tokens, cost_usd = uses.cost_usd + excluded.cost_usd,
+    unpriced = uses.unpriced + excluded.unpriced, repeated = uses.repeated + excluded.repeated,
+    repeated_usd = uses.repeated_usd + excluded.repeated_usd,
+    repeated_tokens = uses.repeated_tokens + excluded.repeated_tokens, unsure = uses.unsure + excluded.unsure,
+    unsure_usd = uses.unsure_usd + excluded.unsure_usd, lane = coalesce(excluded.lane, uses.lane);
 
 -- name: use_by_route
 SELECT route, attempts, refused, input_tokens, output_tokens, cost_usd, unpriced, repeated, repeated_usd, repeated_tokens,
@@ -245,7 +269,8 @@ INSERT INTO attempts (uid, number, worker, lane, outcome, kind, message, status_
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
 
 -- name: add_answer
-INSERT OR REPLACE INTO answers (uid, status_code, request_id, body) VALUES (?1, ?2, ?3, ?4);
+INSERT INTO answers (uid, status_code, request_id, body) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (uid) DO UPDATE SET status_code = excluded.status_code, request_id = excluded.request_id, body = excluded.body;
 
 -- name: add_repair
 INSERT INTO repairs (uid, attempt, answer, request, more_chars, open) VALUES (?, ?, ?, ?, ?, ?);
@@ -267,10 +292,8 @@ INSERT INTO events (job, at_utc, lane, what, text, until_utc) VALUES (?, ?, ?, ?
 SELECT id, at_utc, lane, what, text, until_utc FROM events WHERE job = ? AND id > ? ORDER BY id;
 
 -- name: add_lane
-INSERT INTO lanes (key, name) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET name = excluded.name;
-
--- name: lane_named
-SELECT id, record, view, updated_utc FROM lanes WHERE key = ?;
+INSERT INTO lanes (key, name) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET name = excluded.name
+RETURNING id, key, name, record, view, updated_utc;
 
 -- name: set_lane
 UPDATE lanes SET record = ?, view = ?, updated_utc = ? WHERE id = ?;
@@ -286,7 +309,7 @@ WHERE id <= ? ORDER BY id DESC LIMIT ?;
 SELECT coalesce(max(id), 0) FROM attempts;
 
 -- name: add_worker
-INSERT INTO workers (job, name, pid, status, started_utc) VALUES (?, ?, ?, ?, ?);
+INSERT INTO workers (job, name, pid, status, started_utc) VALUES (?, ?, ?, ?, ?) RETURNING id;
 
 -- name: set_worker
 UPDATE workers SET status = ?, ended_utc = ? WHERE id = ?;
@@ -298,7 +321,7 @@ UPDATE workers SET status = 'failed', ended_utc = ? WHERE job = ? AND status IN 
 SELECT id, name, pid, status, started_utc, ended_utc FROM workers WHERE job = ? ORDER BY id;
 
 -- name: add_command
-INSERT INTO commands (job, at_utc, what, args) VALUES (?, ?, ?, ?);
+INSERT INTO commands (job, at_utc, what, args) VALUES (?, ?, ?, ?) RETURNING id;
 
 -- name: open_commands
 SELECT id, what, args FROM commands WHERE job = ? AND done_utc IS NULL ORDER BY id;
@@ -354,9 +377,12 @@ FROM attempts LEFT JOIN lanes ON lanes.id = attempts.lane
 WHERE uid = ? ORDER BY attempts.id;
 
 -- name: failures
-SELECT coalesce(code, ''), count(*), min(uid & 4294967295), message FROM units
-WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out', 'skipped', 'cancelled') GROUP BY 1
-ORDER BY 2 DESC, 3;
+SELECT ends.code, ends.n, units.uid & 4294967295, coalesce(units.message, '')
+FROM (
+    SELECT coalesce(code, '') AS code, count(*) AS n, min(uid) AS first FROM units
+    WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out', 'skipped', 'cancelled') GROUP BY 1
+) AS ends JOIN units ON units.uid = ends.first
+ORDER BY ends.n DESC, ends.first;
 
 -- name: per_route
 SELECT route, status, count(*) FROM units WHERE uid BETWEEN ? AND ? GROUP BY route, status;
@@ -372,7 +398,7 @@ WHERE routes.provider = ? AND routes.model = ? AND jobs.succeeded > 0 ORDER BY r
 -- The inner limit bounds what is read where most of a route still waits.
 SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0), finished_utc - started_utc, route,
     family
-FROM (SELECT * FROM units WHERE route = ? LIMIT ?)
+FROM (SELECT * FROM units WHERE route = ? LIMIT ?) AS tried
 WHERE status = 'succeeded' AND input_tokens IS NOT NULL AND finished_utc >= started_utc;
 
 -- The cache.
@@ -393,7 +419,7 @@ WHERE units.uid > ? AND units.uid <= ? AND status NOT IN ('succeeded', 'cached')
 ORDER BY units.uid LIMIT ?;
 
 -- name: add_key
-INSERT OR REPLACE INTO keys (uid, key) VALUES (?, ?);
+INSERT INTO keys (uid, key) VALUES (?, ?) ON CONFLICT (uid) DO UPDATE SET key = excluded.key;
 
 -- name: find_hits
 SELECT units.uid, cache.uid, cache.input_tokens, cache.output_tokens, cache.cached_tokens, cache.cost_usd
@@ -430,8 +456,11 @@ SELECT uid, leader FROM (
     FROM units JOIN keys ON keys.uid = units.uid
     WHERE units.uid BETWEEN :first AND :last AND status = 'pending'
         AND (:only IS NULL OR units.uid IN (SELECT value FROM json_each(:only)))
-)
+) AS groups
 WHERE uid <> leader;
+
+-- name: count_followers
+SELECT count(*) FROM followers WHERE uid BETWEEN ? AND ?;
 
 -- name: followers_of
 SELECT uid, leader FROM followers WHERE leader IN (SELECT value FROM json_each(?)) ORDER BY uid;
@@ -452,7 +481,7 @@ WHERE uid BETWEEN ? AND ? AND status = 'pending'
 GROUP BY route;
 
 -- name: leading_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
     AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
 ORDER BY uid LIMIT ?;

@@ -1,0 +1,137 @@
+"""Recording a batch: the order of its statements inside the one transaction that `Store.commit` opens.
+
+The order matters where a batch has several things of one unit: the end of an attempt comes before the intent to send it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from headway.stores.batch import Batch, taken_over
+from headway.stores.cache import keep_answers
+from headway.stores.database import Database
+from headway.stores.records import COUNTED, USED, NewUnit, Repair
+from headway.stores.rows import SHIFT, attempt_row, json_of, uid, values_of
+
+_COUNTERS: Final = (*COUNTED, *USED)
+
+
+def check_owner(db: Database, job: int, worker: int) -> None:
+    """Raise JobTaken unless the job still belongs to the run of `worker`."""
+    if db.execute("worker_of", (job,)) != [(worker,)]:
+        owner = db.execute("owner_of", (job,))
+        raise taken_over(*owner[0]) if owner else taken_over("", None, None)
+
+
+def add_units(
+    db: Database, job: int, first: int, units: Sequence[NewUnit], lanes: Sequence[int | None] = ()
+) -> None:
+    """Add units from index `first` on. `lanes`, where given, has one entry a unit: a lane means that it is about to be sent."""
+    if not units:
+        return
+    base = uid(job, first)
+    placed = zip(units, lanes or [None] * len(units), strict=True)
+    rows = [
+        (base + n, unit.custom_id, unit.route, unit.priority, int(unit.serial), unit.chars, unit.max_tokens, lane, unit.family)
+        for n, (unit, lane) in enumerate(placed)
+    ]  # fmt: skip
+    db.executemany("add_unit", rows)
+    path, body = units[0].path, units[0].body
+    if all(unit.body is body and unit.path == path and unit.metadata is None for unit in units):
+        # Python calls: their arguments are not kept, and all of them have the same placeholder.
+        db.execute("add_same_request", (path, body, base, base + len(units) - 1))
+        return
+    db.executemany(
+        "add_request", [(base + n, unit.path, unit.body, unit.metadata) for n, unit in enumerate(units)]
+    )
+
+
+def record(db: Database, batch: Batch) -> None:
+    """Record everything in the batch."""
+    base, many = batch.job << SHIFT, db.executemany
+    if batch.worker is not None:
+        check_owner(db, batch.job, batch.worker)
+    intents = batch.intents
+    if batch.added:
+        intents = _commit_added(db, batch)
+    if batch.reopened:
+        _commit_reopened(db, batch)
+    if batch.attempts:
+        many("add_attempt", [attempt_row(base, batch.worker, attempt) for attempt in batch.attempts])
+    if batch.released:
+        many("release", [(base + index,) for index in batch.released])
+    if batch.units:
+        many("change_unit", [(*values_of(change), base + index) for index, change in batch.units])
+    if batch.answers:
+        many("add_answer", [(base + index, *rest) for index, *rest in batch.answers])
+    if intents:
+        many("intend", [(lane, base + index) for index, lane in intents.items()])
+    if batch.running:
+        many("note_running", [(utc, base + index) for index, utc in batch.running.items()])
+    if batch.caching:
+        keep_answers(db, batch)
+    _commit_rest(db, batch)
+    _commit_counts(db, batch)
+
+
+def _commit_added(db: Database, batch: Batch) -> dict[int, int]:
+    """Add new units, together with their intents; returns the intents of the other units."""
+    first, last = batch.added[0][0], batch.added[-1][0]
+    units, intents = [unit for _, unit in batch.added], batch.intents
+    lanes = [intents.get(index) for index in range(first, last + 1)] if intents else ()
+    add_units(db, batch.job, first, units, lanes)
+    db.execute("set_total", (last + 1, batch.job))
+    return {index: lane for index, lane in intents.items() if index < first}
+
+
+def _commit_reopened(db: Database, batch: Batch) -> None:
+    base = batch.job << SHIFT
+    uids = [base + index for index in batch.reopened]
+    for status, n in db.execute("count_reopened", (json_of(uids),)):
+        batch.count(status, -n)
+    db.executemany("reopen_unit", [(unit,) for unit in uids])
+    requests = [(body, base + index) for index, body in batch.reopened.items() if body is not None]
+    db.executemany("set_request", requests)
+
+
+def _commit_rest(db: Database, batch: Batch) -> None:
+    """What most batches have little of, one statement each."""
+    for repair in batch.repairs:
+        _commit_repair(db, uid(batch.job, repair.index), repair)
+    for index, number, note in batch.notes:
+        db.execute("add_note", (uid(batch.job, index), number, note.decode()))
+    for event in batch.events:
+        row = (batch.job, event.at_utc, event.lane, event.what, event.text, event.until_utc)
+        db.execute("add_event", row)
+    for lane, (record, view, utc) in batch.lanes.items():
+        db.execute("set_lane", (record.decode(), view.decode(), utc, lane))
+    for lane, (claim, utc) in batch.claims.items():
+        db.execute("claim", (lane, batch.job, claim.decode(), utc))
+    for worker, (status, utc_ended) in batch.workers.items():
+        db.execute("set_worker", (status, utc_ended, worker))
+    for command, utc in batch.done_commands:
+        db.execute("end_command", (utc, command))
+
+
+def _commit_repair(db: Database, unit: int, repair: Repair) -> None:
+    db.execute("close_repairs", (unit,))
+    if repair.answer is not None:
+        is_open = int(repair.request is not None)
+        db.execute(
+            "add_repair", (unit, repair.number, repair.answer, repair.request, repair.more_chars, is_open)
+        )
+
+
+def _commit_counts(db: Database, batch: Batch) -> None:
+    """The counters of the routes and the job, and the job's state."""
+    if batch.uses:
+        uses = [(route, batch.job, *values_of(use)) for route, use in batch.uses.items()]
+        db.executemany("add_use", uses)
+    if batch.counts or batch.uses:
+        totals = batch.totals()
+        counts = {str(name): totals.get(name, 0) for name in _COUNTERS}
+        db.execute("count_up", {"job": batch.job, **counts})
+    if batch.state is not None:
+        state, finished_utc = batch.state
+        db.execute("set_state", {"job": batch.job, "state": state, "finished_utc": finished_utc})

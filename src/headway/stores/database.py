@@ -1,0 +1,57 @@
+"""The contract between the store and a database: statements by name, many rows at once, transactions.
+
+The store has the rules and the statements (`queries.sql`). Behind this contract are the connection, the schema, durability and
+the explanation of errors. A database object belongs to one thread, unless its own documentation says otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib import resources
+from typing import Any, Protocol
+
+#: Positional for `?` and `?1`, a mapping for `:name`.
+Values = Sequence[Any] | Mapping[str, Any]
+
+
+class Database(Protocol):
+    """One connection. Errors of the database are raised as `StoreError`, with a hint."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every change fails."""
+
+    def execute(self, name: str, values: Values = ()) -> list[Any]:
+        """Run a statement of `queries()`; the rows that it selects or returns, as tuples."""
+
+    def executemany(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement once for each row."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All statements inside are recorded together, durably, or none is. Not nested.
+
+        What is read inside stays true until the end: transactions that change the same records run one after the other, in all
+        processes.
+        """
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class DuplicateKey(Exception):
+    """A row with this key exists."""
+
+
+class CheckFailed(Exception):
+    """A row contradicts a constraint of its table."""
+
+
+@cache
+def queries() -> dict[str, str]:
+    """Every statement of `queries.sql` by its name."""
+    text = (resources.files("headway.stores") / "queries.sql").read_text(encoding="utf-8")
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+    return {name: body.strip().rstrip(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

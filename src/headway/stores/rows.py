@@ -1,0 +1,78 @@
+"""Records as rows of the tables, and back. Nothing here runs a statement.
+
+A unit's key is one number: its job's in the upper half, its index in the lower. So a job's units are a range of keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from headway.stores.records import COUNTED, Attempt, Job, Lane, Told
+
+#: The shift of a job's number in a unit's key.
+SHIFT: Final = 32
+LOWER: Final = (1 << SHIFT) - 1
+
+#: The columns of `jobs` in the order of the statements; the counters of ended units follow.
+_JOB: Final = tuple(name for name in Job.__struct_fields__ if name != "counts")
+_decode_unfinished: Final = msgspec.json.Decoder(dict[str, tuple[str, str]]).decode
+_decode_models: Final = msgspec.json.Decoder(dict[str, tuple[str, str, str]]).decode
+
+
+def uid(job: int, index: int) -> int:
+    """The key of a unit."""
+    return (job << SHIFT) + index
+
+
+def span(job: int) -> tuple[int, int]:
+    """The first and the last key that a unit of the job can have."""
+    return job << SHIFT, (job << SHIFT) + LOWER
+
+
+def job_of(row: tuple[Any, ...]) -> Job:
+    """A job from its row."""
+    values = dict(zip(_JOB, row, strict=False))
+    values["counts"] = dict(zip(map(str, COUNTED), row[len(_JOB) :], strict=True))
+    values["models"] = _decode_models(values["models"])
+    values["unfinished"] = _decode_unfinished(values["unfinished"])
+    values["settings"] = msgspec.json.decode(values["settings"])
+    values["form"] = msgspec.json.decode(values["form"])
+    return Job(**values)
+
+
+def lane_of(row: tuple[Any, ...]) -> Lane:
+    """A lane from its row."""
+    number, key, name, record, view, updated_utc = row
+    return Lane(number, key, name, _bytes(record), _bytes(view), updated_utc)
+
+
+def attempt_of(row: tuple[Any, ...]) -> Told:
+    """An attempt from its row."""
+    rate_limit = None if row[-1] is None else msgspec.json.decode(row[-1])
+    return Told(*(*row[:-1], rate_limit))
+
+
+def attempt_row(base: int, worker: int | None, attempt: Attempt) -> tuple[Any, ...]:
+    """An attempt as the statement `add_attempt` takes it. `base` is the key of the job's first unit."""
+    _, tokens, tokens_in, tokens_out = attempt.charged
+    rate_limit = None if attempt.rate_limit is None else attempt.rate_limit.decode()
+    return (
+        base + attempt.index, attempt.number, attempt.worker or worker, attempt.lane, attempt.outcome, attempt.kind, attempt.message,
+        attempt.status_code, attempt.request_id, attempt.started_utc, attempt.finished_utc, attempt.input_tokens,
+        attempt.output_tokens, attempt.cached_tokens, attempt.cost_usd, tokens, tokens_in, tokens_out, rate_limit,
+    )  # fmt: skip
+
+
+#: A record's fields in order.
+values_of: Final = msgspec.structs.astuple
+
+
+def json_of(value: Any) -> str:
+    """JSON text for a column or a list of parameters."""
+    return msgspec.json.encode(value).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

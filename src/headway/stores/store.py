@@ -1,0 +1,439 @@
+"""The store: every rule about the records, once, over any database that fulfils `database.Database`.
+
+Everything here is synchronous. A store belongs to one thread; several may be open on the same records. The engine reads through
+one and writes through another that a `Writer` owns, a `Batch` at a time: a batch is one transaction, whole or not at all. The
+statements are in `queries.sql`, recording a batch is in `commit`, answers by request in `cache`, rows and records in `rows`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from headway.core.status import Status
+from headway.errors import DuplicateId, StoreError
+from headway.stores.batch import Batch, uncountable
+from headway.stores.cache import Cache
+from headway.stores.commit import add_units, check_owner, record
+from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
+from headway.stores.records import (
+    COUNTED,
+    Asked,
+    Claimed,
+    Event,
+    Family,
+    Job,
+    Lane,
+    Lesson,
+    NewJob,
+    NewUnit,
+    Pending,
+    Repair,
+    Result,
+    Route,
+    Start,
+    State,
+    Told,
+    Unknown,
+    Use,
+)
+from headway.stores.rows import attempt_of, job_of, json_of, lane_of, span, uid
+
+#: Attempts that one step back in time reads.
+STARTS_STEP: Final = 2_000
+
+#: What is removed with a job: of its units (what points to answers before the answers), and of itself.
+_FORGET_UNITS: Final = (
+    "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
+    "forget_requests", "forget_units",
+)  # fmt: skip
+_FORGET_JOB: Final = (
+    "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
+)  # fmt: skip
+
+
+class Store:
+    """The records, as one thread sees them."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        #: Answers by request.
+        self.cache = Cache(db)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def salt(self) -> bytes:
+        """A secret of this store: hashes of accounts that are made with it can be compared in this store only."""
+        rows = self._db.execute("salt")
+        if not rows and self._db.read_only:
+            return secrets.token_bytes(32)  # No account was ever hashed here.
+        if not rows:
+            with self._db.transaction():
+                self._db.execute("add_salt", (secrets.token_bytes(32),))
+            return self.salt()
+        return bytes(rows[0][0])
+
+    # -- taking in -------------------------------------------------------------------------------------------
+
+    def add_job(self, job: NewJob) -> int:
+        """Add a job that takes in units; its number. StoreError where the name is taken."""
+        try:
+            with self._db.transaction():
+                return self._add_job(job)
+        except DuplicateKey:
+            raise StoreError(f"there is a job '{job.name}' already") from None
+
+    def _add_job(self, job: NewJob) -> int:
+        return self._number("add_job", {**msgspec.structs.asdict(job), "form": json_of(job.form)})
+
+    def _number(self, name: str, values: Values) -> int:
+        """Run a statement that returns one number, as that of a new row."""
+        number: int = self._db.execute(name, values)[0][0]
+        return number
+
+    def find_or_add(self, job: NewJob, is_same: Callable[[Job], bool]) -> tuple[Job, bool]:
+        """The newest job that `is_same` accepts, or `job` as a new one; and whether it is new.
+
+        One transaction: if several processes call this at once, one adds the job and the others find it. `is_same` is called
+        for every job, also for those that still take in units. A new job gets `job.name`, or the first of NAME-2, NAME-3 … that
+        is free.
+        """
+        with self._db.transaction():
+            known = self.jobs()
+            found = next(filter(is_same, known), None)
+            if found is not None:
+                return found, False
+            name = free_name(job.name, {one.name for one in known})
+            self._add_job(msgspec.structs.replace(job, name=name))
+            added = self.job(name)
+        assert added is not None
+        return added, True
+
+    def add_route(self, job: int, route: Route) -> int:
+        """A provider and model that units of the job are sent to; its number, the same when it is added again."""
+        with self._db.transaction():
+            self._db.execute("add_route", (job, route.provider, route.kind, route.model))
+            return self._number("route_to", (job, route.provider, route.model))
+
+    def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None:
+        """Add units, the first of them with index `first`, in one transaction. DuplicateId names a repeated id."""
+        try:
+            with self._db.transaction():
+                add_units(self._db, job, first, units)
+        except DuplicateKey:
+            raise DuplicateId(self._first_duplicate(job, units)) from None
+
+    def _first_duplicate(self, job: int, units: Sequence[NewUnit]) -> str:
+        seen: set[str] = set()
+        for unit in units:
+            if unit.custom_id in seen or self.index_of(job, unit.custom_id) is not None:
+                return unit.custom_id
+            seen.add(unit.custom_id)
+        raise AssertionError("no id occurs twice")
+
+    def add_families(self, job: int, families: Sequence[Family]) -> None:
+        """The families of the job's units."""
+        rows = [
+            (one.route, one.number, one.shape, int(one.firm), one.rows, json_of(one.words))
+            for one in families
+        ]
+        with self._db.transaction():
+            self._db.executemany("add_family", rows)
+
+    def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
+        """The job is complete and may run."""
+        with self._db.transaction():
+            serial = self._number("count_serial", span(job))
+            priorities: dict[int, list[int]] = {}
+            for route, priority in self._db.execute("priorities_by_route", span(job)):
+                priorities.setdefault(route, []).append(priority)
+            for route, its_priorities in priorities.items():
+                self._db.execute("set_priorities", (json_of(its_priorities), route))
+            self._db.execute("seal_job", (total, serial, json_of(models), digest, job))
+
+    def forget(self, job: int) -> None:
+        """Remove a job and everything of it. Answers that the cache or other jobs point to stay."""
+        with self._db.transaction():
+            for name in _FORGET_UNITS:
+                self._db.execute(name, span(job))
+            for name in _FORGET_JOB:
+                self._db.execute(name, (job,))
+
+    # -- looking ---------------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[Job]:
+        """All jobs, the newest first."""
+        return [job_of(row) for row in self._db.execute("jobs")]
+
+    def job(self, name: str) -> Job | None:
+        """A job by its name."""
+        rows = self._db.execute("job_named", (name,))
+        return job_of(rows[0]) if rows else None
+
+    def routes(self, job: int) -> list[Route]:
+        """Where the job's units are sent to."""
+        return [
+            Route(provider, kind, model, number, tuple(msgspec.json.decode(priorities)))
+            for number, provider, kind, model, priorities in self._db.execute("routes", (job,))
+        ]
+
+    def index_of(self, job: int, custom_id: str) -> int | None:
+        """The index of the unit with this id."""
+        rows = self._db.execute("index_of", (job, custom_id))
+        return rows[0][0] if rows else None
+
+    def found(self, job: int, custom_ids: list[str]) -> list[Result]:
+        """The units with these ids, in no order; an unknown id is left out."""
+        return [Result(*row) for row in self._db.execute("found", (job, json_of(custom_ids)))]
+
+    def results(self, job: int, after: int, limit: int) -> list[Result]:
+        """Units with an index above `after` (-1: from the first), by index."""
+        first, last = span(job)
+        return [Result(*row) for row in self._db.execute("results", (first + after, last, limit))]
+
+    def first_unended(self, job: int) -> int | None:
+        """The lowest index of a unit that has not ended."""
+        index: int | None = self._db.execute("first_unended", span(job))[0][0]
+        return index
+
+    def attempts(self, job: int, index: int) -> list[Told]:
+        """Every attempt at a unit."""
+        return [attempt_of(row) for row in self._db.execute("attempts_of", (uid(job, index),))]
+
+    def request(self, job: int, index: int) -> tuple[str, bytes]:
+        """A unit's request: path and body."""
+        request: tuple[str, bytes] = self._db.execute("request", (uid(job, index),))[0]
+        return request
+
+    def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
+        """(index, path, body) of several units, in no order."""
+        return self._db.execute("requests", (json_of([uid(job, index) for index in indexes]),))
+
+    def repairs_of(self, job: int, index: int) -> list[Repair]:
+        """A unit's answers that did not fit, oldest first."""
+        return [Repair(*row) for row in self._db.execute("repairs_of", (uid(job, index),))]
+
+    def notes_of(self, job: int, index: int) -> dict[int, Any]:
+        """What a unit's attempts left behind, by their number."""
+        rows = self._db.execute("notes_of", (uid(job, index),))
+        return {number: msgspec.json.decode(note) for number, note in rows}
+
+    def failures(self, job: int) -> list[tuple[str, int, int, str]]:
+        """(code, how many, the first index, its message) of the units that did not succeed, the most frequent first."""
+        return self._db.execute("failures", span(job))
+
+    def per_lane(self, job: int) -> dict[str, dict[str, int]]:
+        """Counts by status, for each provider/model."""
+        found: dict[str, dict[str, int]] = {}
+        names = {route.id: route.name for route in self.routes(job)}
+        for route, status, count in self._db.execute("per_route", span(job)):
+            found.setdefault(names[route], {})[status] = count
+        return found
+
+    def use_by_route(self, job: int) -> dict[int, Use]:
+        """The totals of the job's attempts, by the route's number."""
+        return {number: Use(*sums) for number, *sums in self._db.execute("use_by_route", (job,))}
+
+    def use_by_lane(self) -> dict[int, Use]:
+        """The totals of all jobs' attempts, by the number of the lane that their route used last."""
+        return {number: Use(*sums) for number, *sums in self._db.execute("use_by_lane")}
+
+    def failed(self, job: int) -> list[int]:
+        """The indices of the units that failed or timed out."""
+        return [index for (index,) in self._db.execute("failed", span(job))]
+
+    def events(self, job: int, after: int = 0) -> list[Event]:
+        """The events of a job with an id above `after`, oldest first."""
+        return [
+            Event(at_utc, lane, what, text, until_utc, number)
+            for number, at_utc, lane, what, text, until_utc in self._db.execute("events", (job, after))
+        ]
+
+    def lanes(self) -> list[Lane]:
+        """Every lane that any job ever used."""
+        return [lane_of(row) for row in self._db.execute("lanes")]
+
+    def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
+        """The families of units that went there, each with its job's number, the newest job's first."""
+        return [
+            (job, Family(route, number, shape, bool(firm), rows, tuple(msgspec.json.decode(words))))
+            for job, route, number, shape, firm, rows, words in self._db.execute(
+                "families", (provider, model)
+            )
+        ]
+
+    def lessons(
+        self, provider: str, model: str, most: int, routes: Collection[int] | None = None
+    ) -> list[Lesson]:
+        """What units of any job that went there took, those of the newest job first, up to `most`. `routes` restricts it to
+        some of the routes there.
+        """
+        found: list[Lesson] = []
+        for (route,) in self._db.execute("routes_taken", (provider, model)):
+            if routes is None or route in routes:
+                found += (Lesson(*row) for row in self._db.execute("lessons", (route, most - len(found))))
+        return found
+
+    def workers(self, job: int) -> list[dict[str, Any]]:
+        """The workers that the job had and has."""
+        names = ("id", "name", "pid", "status", "started_utc", "ended_utc")
+        return [dict(zip(names, row, strict=True)) for row in self._db.execute("workers", (job,))]
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def unknown(self, job: int) -> list[Unknown]:
+        """Units that a dead process left without an outcome."""
+        return [
+            Unknown(index, custom_id, status == Status.RUNNING, *rest)
+            for index, custom_id, status, *rest in self._db.execute("unknown_outcomes", span(job))
+        ]
+
+    def begin(
+        self, job: int, settings: dict[str, Any], out: str, utc: float, *, only_failed: bool = False
+    ) -> int:
+        """Make every unit pending that has not succeeded (or only those that failed); returns the new worker's number.
+
+        The job belongs to this worker's run from here on. An earlier run that still goes on can record nothing more.
+        """
+        from os import getpid
+        from platform import node
+
+        units = span(job)
+        with self._db.transaction():
+            self._db.execute("add_lost_attempts", units)
+            self._db.execute("count_lost", units)
+            self._db.execute("reopen_failed" if only_failed else "reopen", units)
+            counts: dict[str, int] = dict(self._db.execute("count_statuses", units))
+            ends = {str(status): counts.get(status, 0) for status in COUNTED}
+            self._db.execute("set_counts", {"job": job, **ends})
+            self._db.execute("drop_commands", (utc, job))
+            self._db.execute("end_lost_workers", (utc, job))
+            worker = self._number("add_worker", (job, node(), getpid(), "busy", utc))
+            run = {"job": job, "utc": utc, "settings": json_of(settings), "out": out, "worker": worker}
+            self._db.execute("begin_run", run)
+        return worker
+
+    def add_worker(self, job: int, name: str, utc: float) -> int:
+        """Add an idle worker to the job; its number."""
+        from os import getpid
+
+        with self._db.transaction():
+            return self._number("add_worker", (job, name, getpid(), "idle", utc))
+
+    def open_repairs(self, job: int) -> list[Repair]:
+        """The requests with which units that have not succeeded go on, instead of their own."""
+        return [Repair(*row) for row in self._db.execute("open_repairs", span(job))]
+
+    def pending(self, job: int) -> dict[int, int]:
+        """How many units wait, by route."""
+        return dict(self._db.execute("open_per_route", span(job)))
+
+    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
+        """Waiting units of a route and priority with an index above `after`."""
+        wanted = (route, priority, uid(job, after), limit)
+        return [Pending(*row) for row in self._db.execute("next_of_route", wanted)]
+
+    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
+        """Waiting units of any route by index: the serial ones, or all."""
+        first, last = span(job)
+        return [Pending(*row) for row in self._db.execute("next_serial", (first + after, last, every, limit))]
+
+    def lane(self, key: str, name: str) -> Lane:
+        """The lane with this key; a new one is added."""
+        with self._db.transaction():
+            return lane_of(self._db.execute("add_lane", (key, name))[0])
+
+    def keep_lane(self, lane: int, record: bytes, view: bytes, utc: float) -> None:
+        """Replace the record of a lane that no run uses."""
+        with self._db.transaction():
+            self._db.execute("set_lane", (record.decode(), view.decode(), utc, lane))
+
+    def starts_since(self, utc: float) -> list[Start]:
+        """What was sent since then, oldest first.
+
+        Read backwards from the latest attempt: an attempt that ended before `utc` also began before it.
+        """
+        found: list[Start] = []
+        last = self._number("last_attempt", ())
+        while last > 0:
+            rows = self._db.execute("latest_starts", (last, STARTS_STEP))
+            for lane, started_utc, tokens, tokens_in, tokens_out, *_ in rows:
+                if started_utc is not None and started_utc >= utc and lane is not None:
+                    costs = (1.0, tokens or 0.0, tokens_in or 0.0, tokens_out or 0.0)
+                    found.append(Start(lane, started_utc, costs))
+            if not rows or all((row[5] or row[1] or utc) < utc for row in rows):
+                break
+            last = rows[-1][6] - 1
+        return sorted(found, key=lambda start: start.at_utc)
+
+    def commit(self, batch: Batch) -> None:
+        """Record a batch, whole or not at all. JobTaken: another run of the job has begun since `batch.worker` began its own."""
+        try:
+            with self._db.transaction():
+                record(self._db, batch)
+        except CheckFailed as error:
+            raise uncountable(batch.job) from error
+
+    def end_run(
+        self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
+    ) -> None:
+        """The run is over; units that were assigned or running are pending again.
+
+        `unfinished` says for each route (by its number) why its units that are left could not finish. JobTaken as in `commit`.
+        """
+        with self._db.transaction():
+            check_owner(self._db, job, worker)
+            self._db.execute("put_back", span(job))
+            end = {"job": job, "state": state, "finished_utc": utc, "unfinished": json_of(unfinished)}
+            self._db.execute("end_run", end)
+            self._db.execute("set_worker", ("terminated", utc, worker))
+            self._db.execute("forget_claims", (job,))
+
+    def claims(self, job: int, since_utc: float, until_utc: float) -> list[Claimed]:
+        """What other jobs want of lanes, as claimed within that time."""
+        rows = self._db.execute("claims", (job, since_utc, until_utc))
+        return [Claimed(lane, name, claim.encode()) for lane, name, claim in rows]
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def ask(self, job: int, what: str, args: dict[str, Any], utc: float) -> int:
+        """Leave a command for the process that runs the job; its number."""
+        with self._db.transaction():
+            return self._number("add_command", (job, utc, what, json_of(args)))
+
+    def asked(self, job: int) -> list[Asked]:
+        """Commands that have not been carried out."""
+        rows = self._db.execute("open_commands", (job,))
+        return [Asked(number, what, msgspec.json.decode(args)) for number, what, args in rows]
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """The wanted name, or the first of NAME-2, NAME-3 … that is not taken."""
+    names = (wanted if n == 1 else f"{wanted}-{n}" for n in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def chunks(rows: Iterable[NewUnit], size: int) -> Iterator[list[NewUnit]]:
+    """Rows in lists of a size that makes a good transaction."""
+    chunk: list[NewUnit] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
