@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from headway.config.settings import is_plain_http
 from headway.errors import ConfigError
-from headway.providers.secrecy import is_secret_name
+from headway.providers.secrecy import SHORTEST_VALUE, is_secret_name
 
 #: The extension of a request that holds its first origin.
 MARK: Final = "headway.home"
@@ -63,6 +63,26 @@ def refuse_plain_keys(request: Any) -> None:
 
 def _origin(url: Any) -> Origin:
     return url.scheme, url.host, url.port
+
+
+def secrets_of(request: Any) -> list[str]:
+    """The keys and cookies of a request, and of the request before any redirect."""
+    first = request.extensions.get(MARK)
+    sources = [(request.headers, request.url)]
+    if first is not None:
+        sources.append((first.headers, first.url))
+    secrets = [
+        secret
+        for headers, url in sources
+        for secret in (*_keys_in_headers(headers), *_cookies(headers), *_keys_in_query(url), url.password)
+    ]
+    return list(dict.fromkeys(filter(None, secrets)))
+
+
+def _cookies(headers: Any) -> list[str]:
+    """The values of cookies that are long enough for a secret."""
+    values = (pair.partition("=")[2].strip() for pair in headers.get("cookie", "").split(";"))
+    return [value for value in values if len(value) >= SHORTEST_VALUE]
 
 
 def _keys_in_headers(headers: Any) -> list[str]:
