@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
 from headway.core.model import Hint, Kind, Outcome
-from headway.executors.limit_evidence import LimitDetector
+from headway.executors.limit_evidence import Evidence, LimitDetector
 from headway.executors.ran import Death, Ran
+from headway.executors.regular_files import open_regular
 
 CRASH = Outcome(Kind.CRASH, message="its worker died")
 SAID = "You've hit your limit · resets 4pm (America/Los_Angeles)"
@@ -141,3 +143,39 @@ def test_old_logs_and_answers_in_logs_are_no_signs(tmp_path: Path) -> None:
     _log(tmp_path, "2", json.dumps({"stdout": SAID, "stderr": ""}))
     _log(tmp_path, "3", "{ broken " + SAID)
     assert LimitDetector(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(ran()).outcome == CRASH
+
+
+def _make(path: Path, kind: str) -> socket.socket | None:
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(os.path.relpath(path))  # The address of a socket is at most 108 bytes long.
+        return server
+    return None
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "device", "socket"])
+def test_only_regular_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Opening a pipe waits for a writer, and a device may have no end."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "special.log"
+    server = _make(path, kind)
+    try:
+        with pytest.raises(OSError, match=r"special\.log"):
+            open_regular(path)
+        evidence = Evidence(files=(str(path),), began_utc=1.0)
+        assert LimitDetector(logs="*.log", root=str(tmp_path)).judge(CRASH, evidence) == (CRASH, None)
+    finally:
+        if server is not None:
+            server.close()
+
+
+def test_a_link_to_a_log_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "today.txt").write_text(SAID)
+    (tmp_path / "latest.log").symlink_to(tmp_path / "today.txt")
+    found = LimitDetector(logs="*.log", root=str(tmp_path)).read(ran())
+    assert found.outcome.kind is Kind.HOLD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import openai
@@ -11,7 +12,7 @@ import pytest
 from tests.providers.wire import Call, completion, http, serving
 
 import headway
-from headway.errors import ConfigError, UsageError
+from headway.errors import ConfigError, UnitError, UsageError
 
 SECRET = "sk-follow-0123456789abcdef"
 HEADERS = {
@@ -111,6 +112,78 @@ async def test_a_transport_of_ones_own_client_does_the_same() -> None:
     ):
         await client.post(f"{home.url}/v1/chat/completions", json=BODY, headers=HEADERS)
     assert SECRET not in seen(other.calls[0])
+
+
+#: A key with characters that URLs escape.
+ODD_SECRET = "Zq8vT3mLw0+Xk9Rb2/Nc7Yp4Hd6Jf1Gs5A="
+NESTED = f"http://127.0.0.1/v1?key={quote(ODD_SECRET, safe='')}"
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        f"next={quote(NESTED, safe='')}",
+        f"next={quote(quote(NESTED, safe=''), safe='')}",
+        f"q=Bearer%20{quote(ODD_SECRET)}",
+        quote(ODD_SECRET, safe=""),
+    ],
+    ids=["in an address", "quoted twice", "in a text", "as a name"],
+)
+async def test_no_parameter_that_holds_the_key_follows_a_redirect(
+    sync: bool, library: Any, parameter: str
+) -> None:
+    async with (
+        serving(http(completion())) as other,
+        serving(redirect(f"{other.url}/login?{parameter}&sig=theirs")) as home,
+    ):
+        await post(sync, library, f"{home.url}/v1/x", headers={"x-api-key": ODD_SECRET})
+    assert other.calls[0].path == "/login?sig=theirs"
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+async def test_no_header_that_holds_the_key_follows_a_redirect(sync: bool, library: Any) -> None:
+    innocent = {
+        "x-custom": SECRET,
+        "x-session": f"sess-{SECRET}",
+        "x-trace": quote(ODD_SECRET),
+        "x-run": "seven",
+    }
+    async with serving(http(completion())) as other, serving(redirect(f"{other.url}/there")) as home:
+        url = f"{home.url}/v1/x?key={quote(ODD_SECRET, safe='')}"
+        await post(sync, library, url, headers={**HEADERS, **innocent})
+    headers = other.calls[0].headers
+    assert headers["x-run"] == "seven"
+    assert {"x-custom", "x-session", "x-trace"}.isdisjoint(headers)
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("path", [SECRET, f"a/{quote(SECRET)}/b", f"a-{SECRET}", "%73" + SECRET[1:]])
+async def test_a_redirect_with_the_key_in_its_path_is_refused(sync: bool, library: Any, path: str) -> None:
+    async with serving(http(completion())) as other, serving(redirect(f"{other.url}/{path}")) as home:
+        with pytest.raises(UnitError) as caught:
+            await post(sync, library, f"{home.url}/v1/x", headers=HEADERS)
+    assert other.calls == []
+    assert f"redirect to {other.url} has the key of the request in its address" in caught.value.message
+    assert SECRET not in str(caught.value)
+
+
+async def test_a_key_that_the_redirect_gives_stays() -> None:
+    """As in a signed address."""
+    path = "/file?token=theirs-0123456789abcdef&key=a%2fb+c"
+    async with serving(http(completion())) as other, serving(redirect(f"{other.url}{path}")) as home:
+        await post(False, "httpx2", f"{home.url}/v1/x?key={SECRET}", headers=HEADERS)
+    assert other.calls[0].path == path
+
+
+async def test_short_keys_change_no_headers_and_no_other_parameters() -> None:
+    """Local servers want any word as a key."""
+    async with serving(http(completion())) as other, serving(redirect(f"{other.url}/any?a=any1")) as home:
+        await post(False, "httpx2", f"{home.url}/v1/x", headers={"x-api-key": "any", "x-run": "any"})
+    assert (other.calls[0].path, other.calls[0].headers["x-run"]) == ("/any?a=any1", "any")
 
 
 # -- plain http ---------------------------------------------------------------------------------------------------

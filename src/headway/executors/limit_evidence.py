@@ -18,6 +18,7 @@ import msgspec
 from headway.core.model import Kind, Outcome
 from headway.core.retry import believed
 from headway.executors.ran import Ran
+from headway.executors.regular_files import open_regular
 from headway.providers import agents
 from headway.providers.base import RateLimit
 from headway.providers.limit_detection import LOG_TAIL, encoded, in_result, local_zone
@@ -135,9 +136,9 @@ def in_preflight(stdout: bytes, stderr: bytes, exit_code: int | None) -> Facts |
 def _in_log(path: Path, *, plain: bool = True) -> Facts | None:
     """The limit that a log reports: agent events, a JSON document with a program's output, or (`plain`) text."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
-            text = file.read()
+            text = file.read(LOG_TAIL)
     except OSError:
         return None
     now_utc, zone = time.time(), local_zone()

@@ -15,8 +15,10 @@ from headway.core.status import Status
 from headway.engine.calls import End
 from headway.errors import UnitError
 from headway.providers.exception_outcome import outcome_of
+from headway.providers.secrecy import Scrubber
 from headway.sdk.client_settings import ClientSettings
 from headway.sdk.lane_registry import LaneUser, SharedLane
+from headway.sdk.origins import secrets_of
 from headway.sdk.request_info import RequestInfo, is_json, read_request
 from headway.sdk.response_bodies import BodyBuffer, is_repeatable, with_body
 from headway.sdk.response_reader import ResponseReader
@@ -75,6 +77,7 @@ class Exchange:
         info = read_request(self._request, body, self._settings.lane_of)
         lane = self._user.lane(self._settings.terms(info))
         ticket = self._io.ticket(self._user, lane, info.unit)
+        ticket.scrub = self._scrubbed
         try:
             while (yield ticket.wait):
                 response = yield from self._attempt(info, ticket)
@@ -86,6 +89,12 @@ class Exchange:
         if self._never_fits(ticket.end):
             return (yield self._send)
         return self._last(ticket.end)
+
+    def _scrubbed(self, outcome: Outcome) -> Outcome:
+        """Lanes put messages into logs and into errors of other requests. A provider may quote the key in them."""
+        if not outcome.message:
+            return outcome
+        return Scrubber(secrets_of(self._request)).outcome(outcome)
 
     def _read(self) -> Any:
         return self._io.read_request(self._request)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, unquote_plus
 
 from headway.config.settings import is_plain_http
-from headway.errors import ConfigError
-from headway.providers.secrecy import is_secret_name
+from headway.core.model import Kind
+from headway.errors import ConfigError, UnitError
+from headway.providers.secrecy import SHORTEST_VALUE, Scrubber, is_secret_name
 
 #: The extension of a request that holds its first origin.
 MARK: Final = "headway.home"
@@ -21,6 +23,8 @@ _KEY_PARAMETERS: Final = frozenset(
 )
 #: Secret by their names, but not keys.
 _NO_KEYS: Final = frozenset({"cookie", "idempotency-key"})
+#: How often a text is percent-decoded in the search for a secret.
+_ENCODINGS: Final = 5
 _SCHEME: Final = re.compile(r"(?:bearer|basic|token)\b\s*", re.IGNORECASE)
 
 Origin = tuple[str, str, int | None]
@@ -35,18 +39,47 @@ class FirstRequest(NamedTuple):
 
 
 def keep_keys_home(request: Any) -> None:
-    """Remove the credentials from a request that a redirect sends to another origin."""
+    """Remove the credentials from a request that a redirect sends to another origin. UnitError if its path holds one."""
     first = request.extensions.get(MARK)
     if first is None:
         request.extensions[MARK] = FirstRequest(_origin(request.url), request.headers, request.url)
     elif _origin(request.url) != first.origin:
-        for name in [name for name in request.headers if is_secret_name(name)]:
-            del request.headers[name]
-        secrets = {*_keys_in_headers(first.headers), *_keys_in_query(first.url)}
-        items = request.url.params.multi_items()
-        kept = [(name, value) for name, value in items if value not in secrets]
-        if len(kept) < len(items):
-            request.url = request.url.copy_with(params=kept)
+        secrets = _secrets_in(first.headers, first.url)
+        scrub = Scrubber(secrets)
+        if _holds(request.url.raw_path.partition(b"?")[0].decode("ascii"), scrub):
+            raise UnitError(
+                str(Kind.INVALID),
+                f"the redirect to {request.url.scheme}://{request.url.netloc.decode('ascii')} has the key of the request"
+                " in its address, and is not followed",
+            )
+        for name, value in request.headers.items():
+            if is_secret_name(name) or _holds(value, scrub):
+                del request.headers[name]
+        _drop_parameters(request, secrets, scrub)
+
+
+def _drop_parameters(request: Any, secrets: list[str], scrub: Scrubber) -> None:
+    """Remove the query parameters that hold a secret. The others stay as they are written: they may be signed."""
+    parameters = request.url.query.decode("ascii").split("&")
+    kept = [
+        each
+        for each in parameters
+        if unquote_plus(each.partition("=")[2]) not in secrets and not _holds(each, scrub)
+    ]
+    if len(kept) < len(parameters):
+        request.url = request.url.copy_with(query="&".join(kept).encode("ascii") or None)
+
+
+def _holds(text: str, scrub: Scrubber) -> bool:
+    """Whether a text holds a secret, also where it is percent-encoded several times, as in an address in an address."""
+    for _ in range(_ENCODINGS):
+        if scrub.text(text) != text:
+            return True
+        plain = unquote(text)
+        if plain == text:
+            return False
+        text = plain
+    return False
 
 
 def refuse_plain_keys(request: Any) -> None:
@@ -63,6 +96,24 @@ def refuse_plain_keys(request: Any) -> None:
 
 def _origin(url: Any) -> Origin:
     return url.scheme, url.host, url.port
+
+
+def secrets_of(request: Any) -> list[str]:
+    """The keys and cookies of a request, and of the request before any redirect."""
+    first = request.extensions.get(MARK)
+    earlier = [] if first is None else _secrets_in(first.headers, first.url)
+    return [*earlier, *_secrets_in(request.headers, request.url)]
+
+
+def _secrets_in(headers: Any, url: Any) -> list[str]:
+    secrets = (*_keys_in_headers(headers), *_cookies(headers), *_keys_in_query(url), url.password)
+    return [secret for secret in secrets if secret]
+
+
+def _cookies(headers: Any) -> list[str]:
+    """The values of cookies that are long enough for a secret."""
+    values = (pair.partition("=")[2].strip() for pair in headers.get("cookie", "").split(";"))
+    return [value for value in values if len(value) >= SHORTEST_VALUE]
 
 
 def _keys_in_headers(headers: Any) -> list[str]:

@@ -64,10 +64,11 @@ class Ticket:
 class RemoteTicket:
     """A ticket as other threads and event loops use it. Nothing here blocks; `notify` is called on the background loop.
 
-    `reopen`: a lane that was stopped gets another chance, unless it is on a hold.
+    `reopen`: a lane that was stopped gets another chance, unless it is on a hold. `scrub` removes the secrets of the
+    request from every outcome, before the lane gets it.
     """
 
-    __slots__ = ("_lane", "_notify", "_ticket", "_user")
+    __slots__ = ("_lane", "_notify", "_ticket", "_user", "scrub")
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class RemoteTicket:
     ) -> None:
         self._user, self._lane, self._notify = user, lane, notify
         self._ticket: Ticket | None = None
+        self.scrub: Callable[[Outcome], Outcome] | None = None
         user.tickets.add(self)
         if not lane.post(self._begin, unit, reopen):
             self._told(False)
@@ -109,7 +111,8 @@ class RemoteTicket:
 
     def finish(self, outcome: Outcome, *, final: bool = False) -> None:
         """See `Ticket.finish`."""
-        self._post(lambda ticket: ticket.finish(outcome, final=final))
+        reported = outcome if self.scrub is None else self.scrub(outcome)
+        self._post(lambda ticket: ticket.finish(reported, final=final))
 
     def abandon(self) -> None:
         """See `Ticket.abandon`."""
