@@ -218,7 +218,7 @@ def test_db_and_key_go_together(tmp_path: Path) -> None:
 def test_a_job_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     headway.map(len, ["a"], db=db, key=str, name="n")
-    with sqlite3.connect(db) as connection:
+    with closing(sqlite3.connect(db)) as connection, connection:
         connection.execute("UPDATE jobs SET kind = 'batch'")
     with pytest.raises(headway.HeadwayError, match="is a batch, not a map"):
         headway.map(len, ["a"], db=db, key=str, name="n")

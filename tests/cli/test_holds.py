@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from tests.crash.stage import Stage
@@ -81,7 +82,7 @@ def test_a_limit_that_workers_meet_is_told_once_and_named_at_the_end(agents: Sta
 def recorded_hold(stage: Stage, headway: Headway, seconds: float) -> None:
     """As a run leaves it whose provider said "come back later"; the input is new work for the same lane."""
     assert headway("run", "in.jsonl", "-q").code == 0
-    with sqlite3.connect(stage.db) as db:
+    with closing(sqlite3.connect(stage.db)) as db, db:
         hold = "UPDATE lanes SET record = json_set(record, '$.held_until_utc', ?, '$.hold_reason', ?)"
         db.execute(hold, (time.time() + seconds, REASON))
     db.close()

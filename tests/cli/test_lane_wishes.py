@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from tests.cli.conftest import Headway
@@ -39,7 +40,10 @@ def test_a_running_job_takes_new_limits(stage: Stage, headway: Headway) -> None:
 
 def test_a_held_lane_is_tried_again(stage: Stage, headway: Headway) -> None:
     assert headway("run", "in.jsonl", "-q").code == 0
-    with sqlite3.connect(stage.db) as db:  # As a run leaves it whose provider said "come back in an hour".
+    with (
+        closing(sqlite3.connect(stage.db)) as db,
+        db,
+    ):  # As a run leaves it whose provider said "come back in an hour".
         hold = "UPDATE lanes SET record = json_set(record, '$.held_until_utc', ?, '$.hold_reason', 'so')"
         db.execute(hold, (time.time() + 3_600,))
     db.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -295,7 +296,7 @@ def test_the_cache_has_two_commands(stage: Stage, headway: Headway) -> None:
 def test_records_of_an_older_headway_can_be_looked_at(stage: Stage, headway: Headway) -> None:
     """Before any run brings them forward."""
     stage.db.parent.mkdir()
-    with sqlite3.connect(stage.db) as db:
+    with closing(sqlite3.connect(stage.db)) as db, db:
         for statement in statements(migrations()[0]):
             db.execute(statement)
         db.execute("PRAGMA user_version = 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -105,7 +106,7 @@ def test_the_conversation_has_the_turn_in_which_it_was_asked_again(tmp_path: Pat
         batch.change(1, Change("succeeded", finished_utc=300.0))
         batch.answers.append((1, 200, None, b'{"choices":[{"message":{"content":"d"}}]}'))
         store.commit(batch)
-    with sqlite3.connect(tmp_path / "h.db") as db:
+    with closing(sqlite3.connect(tmp_path / "h.db")) as db, db:
         said = db.execute('SELECT role, content FROM messages WHERE "index" = 1 ORDER BY position').fetchall()
     db.close()
     assert [role for role, _ in said] == ["user", "assistant", "user", "assistant"]
