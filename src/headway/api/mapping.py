@@ -93,14 +93,14 @@ class _Item:
 
     async def call_and_look(self, flight: Flight) -> Outcome:
         """One attempt; where it failed, the logs that it left are searched for a limit."""
+        detector = self.run.options.detector
+        marks = await detector.begin()
         began_utc = time()
         outcome = await self.call(flight)
         if outcome.kind is None or outcome.kind in LIMITS:
             return outcome
-        evidence = Evidence(exit_codes_in(flight.error), began_utc=began_utc)
-        outcome, flight.rate_limit = await asyncio.to_thread(
-            self.run.options.detector.judge, outcome, evidence
-        )
+        evidence = Evidence(exit_codes_in(flight.error), began_utc=began_utc, marks=marks)
+        outcome, flight.rate_limit = await asyncio.to_thread(detector.judge, outcome, evidence)
         return outcome
 
     async def _call_isolated(self, isolated: Isolated, flight: Flight) -> Outcome:

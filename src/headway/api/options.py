@@ -57,7 +57,7 @@ class Choices(TypedDict, Generic[T], total=False):
     memory_limit: bytes of memory above which it is killed in the midst of a unit; 0 is never. Only on Linux.
     env: the variables that a worker process gets, besides PATH, HOME, the language and Python's own (default: all of them).
     failure_logs: a pattern of log files below the working directory (".failed/*/agent/result.json"). Where a call fails,
-        those that were written since it began are searched for a rate limit. Only with isolation="process".
+        what was written to them since the attempt began is searched for a rate limit. Only with isolation="process".
     limit_exit_codes: exit codes that say "a rate limit was met". Only with isolation="process".
     db: a file that keeps every result, so that a run which was killed goes on where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.

@@ -420,6 +420,7 @@ class WorkerPool:
 
     async def _attempt_and_look(self, work: _Work, flight: Flight) -> Outcome:
         """One attempt; where it failed, its logs and output files are searched for a rate limit."""
+        marks = await self._detector.begin()
         began_utc = time.time()
         outcome = await self._attempt(work, flight)
         if outcome.kind is None or outcome.kind in LIMITS:
@@ -427,7 +428,7 @@ class WorkerPool:
         files = _files_of(work.result)
         if not files and not self._detector.looks:
             return outcome
-        evidence = Evidence(exit_codes_in(flight.error), files=files, began_utc=began_utc)
+        evidence = Evidence(exit_codes_in(flight.error), files=files, began_utc=began_utc, marks=marks)
         outcome, flight.rate_limit = await asyncio.to_thread(self._detector.judge, outcome, evidence)
         return outcome
 

@@ -9,6 +9,7 @@ capture     output of any length in bounded memory
 kin         what a worker started, wherever that went
 guardian    ends every worker when whoever owns them is gone
 limit_evidence  whether a unit met a rate limit, from all that it left behind
+log_marks   how far log files were written when an attempt began
 preflight   what goes ahead of the rest
 python      `kind = "python"`: a function as a provider
 """
