@@ -35,6 +35,7 @@ from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.config.argument_checks import (
     must_be_function,
     must_be_number,
+    must_be_recordable,
     must_be_text,
     must_be_whole,
 )
@@ -127,6 +128,7 @@ class WorkerPool:
         must_be_text(job_id, "job_id", "it is a text: the name of the job in the store")
         check_name(job_id, "job_id")
         must_be_text(renamed_from, "renamed_from", "it is a text: what the worker's class was called")
+        must_be_recordable(renamed_from or "", "renamed_from")
         for name, callback in (("on_unit_complete", on_unit_complete), ("on_unit_failed", on_unit_failed)):
             must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
         self._worker = worker
@@ -197,6 +199,8 @@ class WorkerPool:
         record as succeeded is not run again: its callback hears of the kept result.
         """
         view = view_of(unit)
+        if self._store is not None:
+            must_be_recordable(view.id, "the id")
         with self._changed:
             if not self._running:
                 raise UsageError("the pool is not running", hint="call start() first")
