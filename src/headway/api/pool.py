@@ -87,6 +87,9 @@ class _Work:
 class WorkerPool:
     """`max_workers` at once. With a `store` (a file) every step is on record and finished units stay finished.
 
+    `on_unit_complete(unit, result)` and `on_unit_failed(unit, result)` are called once for every unit that is submitted and
+    ends. That includes units that an earlier run has finished: `on_unit_complete` is called again with the kept result.
+
     A rate limit is found in what a worker raises or reports, in its output files, in log files that match `failure_logs`,
     and by `limit_exit_codes` of the programs that it ran. It holds the pool, and its unit is tried again.
 
