@@ -15,6 +15,18 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
+
+def has_halves(text: str) -> bool:
+    """Whether it has half of a surrogate pair, which no encoding can write."""
+    return not text.isascii() and _HALVES.search(text) is not None
+
+
+def without_halves(text: str) -> str:
+    """The text with halves of surrogate pairs written out, as `\\ud800`."""
+    return text if text.isascii() else _HALVES.sub(_written_out, text)
+
 
 def visible(text: str) -> str:
     """The text with everything that would control a terminal written out."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.api.isolated_acts import limited
+from tests.api.isolated_acts import appended, limited
 from tests.executors.limit_rows import CLAUDE, EVENT, SubTestResult
 
 import headway
@@ -261,3 +261,66 @@ def test_a_pattern_may_be_absolute(tmp_path: Path) -> None:
             raise RuntimeError("exit code 1")
 
     assert headway.run_pool([1], 1, handler, retry=ONCE, failure_logs=f"{tmp_path}/*.log").completed == 1
+
+
+# -- logs that are appended to ----------------------------------------------------------------------------------------
+
+
+class Appends:
+    """A worker whose attempts append to one log, which has an old refusal in it. It meets a limit where `words` has one."""
+
+    def __init__(self, log: Path, words: list[str]) -> None:
+        self.log, self.words, self.runs = log, words, 0
+        log.write_text("yesterday: You've hit your usage limit\n")
+
+    def __call__(self, *_: Any) -> str:
+        self.runs += 1
+        if not self.words:
+            return "through"
+        with self.log.open("a") as log:
+            log.write(f"{self.words.pop(0)}\n")
+        raise RuntimeError("exit code 1")
+
+    def execute(self, prompt: str, payload: Any, timeout: float | None) -> WorkerResult:
+        return WorkerResult(True, output=self())
+
+
+def pool_of(work: Appends) -> bool:
+    with WorkerPool(work, max_workers=1, retry=ONCE, failure_logs=f"{work.log.parent}/*.log") as pool:
+        unit = WorkUnit("u", None)
+        assert pool.submit_work_unit(unit, "do it")
+        assert pool.wait_for_completion(timeout=60)
+    assert unit.result is not None
+    return unit.result.success
+
+
+def run_pool_of(work: Appends) -> bool:
+    logs = f"{work.log.parent}/*.log"
+    return headway.run_pool(["x"], 1, work, retry=ONCE, failure_logs=logs).completed == 1
+
+
+@pytest.mark.parametrize("run", [pool_of, run_pool_of])
+def test_only_lines_of_this_attempt_count(run: Callable[[Appends], bool], tmp_path: Path) -> None:
+    work = Appends(tmp_path / "agent.log", ["no such row"])
+    assert (run(work), work.runs) == (False, 1)
+
+
+@pytest.mark.parametrize("run", [pool_of, run_pool_of])
+def test_lines_of_an_earlier_attempt_do_not_count(run: Callable[[Appends], bool], tmp_path: Path) -> None:
+    work = Appends(tmp_path / "agent.log", ["rate limited", "no such row"])
+    assert (run(work), work.runs) == (False, 2)
+
+
+def test_only_lines_of_this_attempt_count_in_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.log").write_text("yesterday: You've hit your usage limit\n")
+    logs: dict[str, Any] = {"failure_logs": "*.log", "isolation": "process", "workers": 1}
+    done = list(
+        headway.stream(appended, [("no such row", str(tmp_path)), ("rate limited", str(tmp_path))], retry=ONCE, **logs)
+    )  # fmt: skip
+    assert sorted((result.item[0], result.ok, result.attempts) for result in done) == [
+        ("no such row", False, 1),
+        ("rate limited", True, 2),
+    ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import headway
+import headway.errors
 import headway.testing
 
 ROOT = Path(__file__).parents[2]
@@ -86,6 +88,7 @@ class Finder:
 
 sys.meta_path.insert(0, Finder())
 import headway
+import headway.errors
 try:
     headway.map
 except KeyboardInterrupt:
@@ -107,3 +110,17 @@ def test_the_wheel_says_that_it_is_typed(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"headway/py.typed", "headway/api/front.py", "headway/testing/__init__.py"} <= names
+
+
+def test_pages_name_only_exceptions_that_can_be_imported() -> None:
+    """Subclasses of `HeadwayError` are raised, and caught by that name."""
+    hidden = {name for name in vars(headway.errors) if name[0].isupper()} - set(headway.__all__)
+    pages = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    named = {
+        (page.name, name)
+        for page in pages
+        if "decisions" not in page.parts
+        for name in re.findall(r"`(?:headway\.)?([A-Z]\w+)`", page.read_text())
+        if name in hidden
+    }
+    assert named == set()

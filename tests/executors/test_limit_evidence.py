@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headway.core.model import Hint, Kind, Outcome
+from headway.executors import log_marks
 from headway.executors.limit_evidence import Evidence, LimitDetector
 from headway.executors.ran import Death, Ran
 from headway.executors.regular_files import open_regular
@@ -179,3 +181,109 @@ def test_a_link_to_a_log_is_followed(tmp_path: Path) -> None:
     (tmp_path / "latest.log").symlink_to(tmp_path / "today.txt")
     found = LimitDetector(logs="*.log", root=str(tmp_path)).read(ran())
     assert found.outcome.kind is Kind.HOLD
+
+
+# -- logs that are appended to --------------------------------------------------------------------------------------
+
+
+class AgentLog:
+    """A log that had an old refusal when the attempt began."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "agent.log"
+        self.path.write_text(OLD)
+        self.detector = LimitDetector(logs="agent.log*", root=str(folder))
+        self.marks = asyncio.run(self.detector.begin())
+        self.began = ran()
+
+    def append(self, text: str) -> None:
+        with self.path.open("a") as file:
+            file.write(text)
+
+    def kind(self) -> Kind | None:
+        return self.detector.read(self.began, self.marks).outcome.kind
+
+
+OLD = "".join(f"{n}: started\n" for n in range(200)) + SAID + "\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> AgentLog:
+    return AgentLog(tmp_path)
+
+
+def test_a_log_that_was_not_written_since_says_nothing(log: AgentLog) -> None:
+    assert log.kind() is Kind.CRASH
+
+
+def test_only_what_was_appended_since_counts(log: AgentLog) -> None:
+    log.append("exit 1: no such row\n")
+    assert log.kind() is Kind.CRASH
+    log.append(f"{SAID}\n")
+    assert log.kind() is Kind.HOLD
+
+
+def test_events_that_were_appended_count(log: AgentLog) -> None:
+    log.append(json.dumps({"type": "result", "is_error": True, "result": SAID}) + "\n")
+    assert log.kind() is Kind.HOLD
+
+
+@pytest.mark.parametrize(
+    "text", [f"{SAID}\n", f"{SAID}\n" + "x" * len(OLD), "x" * (len(OLD) - len(SAID) - 1) + f"\n{SAID}", OLD]
+)
+def test_a_log_that_was_written_anew_counts_as_a_whole(log: AgentLog, text: str) -> None:
+    """Shorter, longer, as long, and the very same."""
+    later = time.time() + 1.0
+    log.path.write_text(text)
+    os.utime(log.path, (later, later))
+    assert log.kind() is Kind.HOLD
+
+
+def test_a_log_that_was_rotated_counts_from_where_it_was(log: AgentLog) -> None:
+    log.append("exit 1: no such row\n")
+    log.path.rename(log.path.with_name("agent.log.1"))
+    log.path.write_text("exit 1: no such row\n")
+    assert log.kind() is Kind.CRASH
+    log.append(f"{SAID}\n")
+    assert log.kind() is Kind.HOLD
+
+
+def test_the_last_lines_before_a_rotation_count(log: AgentLog) -> None:
+    log.append(f"{SAID}\n")
+    log.path.rename(log.path.with_name("agent.log.1"))
+    log.path.write_text("exit 1: no such row\n")
+    assert log.kind() is Kind.HOLD
+
+
+def test_a_log_that_was_emptied_and_filled_counts(log: AgentLog) -> None:
+    os.truncate(log.path, 0)
+    log.append(f"{SAID}\n")
+    assert log.kind() is Kind.HOLD
+
+
+def test_a_log_that_is_new_counts(log: AgentLog) -> None:
+    log.path.with_name("agent.log.new").write_text(f"{SAID}\n")
+    assert log.kind() is Kind.HOLD
+
+
+def test_a_pipe_among_the_logs_is_not_opened(log: AgentLog) -> None:
+    os.mkfifo(log.path.with_name("agent.log.pipe"))
+    log.marks = asyncio.run(log.detector.begin())
+    assert log.kind() is Kind.CRASH
+
+
+async def test_a_costly_look_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is repeated after a pause, and a cheap one every time."""
+    looks: list[str] = []
+
+    def look(root: str, _: str) -> log_marks.Marks:
+        looks.append(root)
+        return log_marks.NO_MARKS
+
+    spent = iter([0.0, 0.001, 0.0, 1.0])
+    monkeypatch.setattr(time, "thread_time", lambda: next(spent))
+    monkeypatch.setattr(log_marks, "_marked", look)
+    detector = LimitDetector(logs="*.log", root=str(tmp_path))
+    for _ in range(5):
+        await detector.begin()
+    assert len(looks) == 2

@@ -28,7 +28,7 @@ from headway.executors.limit_evidence import in_preflight
 from headway.providers.codes import NO_STATUS
 from headway.providers.exception_outcome import outcome_of
 from headway.providers.limit_detection import LIMITS, in_result, in_text
-from headway.providers.limit_words import TELLTALES
+from headway.providers.limit_pruning import TELLTALES
 from headway.providers.profiles import PROFILES
 
 #: The longest that a time of day is away: once a year a day has an hour more.

@@ -19,6 +19,7 @@ from headway.core.model import Kind, Usage
 from headway.executors import kin, workers
 from headway.executors.capture import HEAD, TAIL, Capture
 from headway.executors.limit_evidence import LimitDetector
+from headway.executors.log_marks import NO_MARKS, Marks
 from headway.executors.processes import LEAST_ROUND, ROUNDS
 
 
@@ -327,9 +328,31 @@ async def test_a_fresh_process_waits_for_a_busy_pool(make: Make) -> None:
 
 async def test_deaths_that_met_a_limit_are_no_row_of_deaths(make: Make) -> None:
     """A limit that lasts kills whatever is sent: that is the account's, and waiting ends it."""
-    pool = make(find_limit=LimitDetector(exit_codes=(75,)).read)
+    pool = make(detector=LimitDetector(exit_codes=(75,)))
     for _ in range(ROUNDS * LEAST_ROUND + 1):
         assert (await pool.do("exit", code=75)).outcome.kind is Kind.HOLD
+
+
+class _Waits(LimitDetector, frozen=True):
+    """Takes its time over the logs, once."""
+
+    gate: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+
+    async def begin(self) -> Marks:
+        if not self.gate.is_set():
+            self.gate.set()
+            await asyncio.Event().wait()
+        return NO_MARKS
+
+
+async def test_a_unit_that_is_cancelled_before_it_begins_leaves_its_worker(make: Make) -> None:
+    detector = _Waits(logs="*.log")
+    pool = make(size=1, detector=detector)
+    first = asyncio.create_task(pool.do("pid"))
+    await detector.gate.wait()
+    (worker,) = pool.pool.pids
+    first.cancel()
+    assert json.loads((await pool.do("pid")).value) == worker
 
 
 async def test_one_that_ends_breaks_the_row_of_deaths(make: Make) -> None:

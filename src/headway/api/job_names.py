@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from headway.config.argument_checks import must_be_recordable
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -157,8 +158,11 @@ def _function_of(job: Job) -> str:
 
 def check_name(name: str | None, argument: str) -> None:
     """That a name can be one; None is no name."""
-    if name is not None and name.strip() in ("", ".", ".."):
+    if name is None:
+        return
+    if name.strip() in ("", ".", ".."):
         raise UsageError(f"{argument} is {name!r}", hint="it is a name with letters or digits in it")
+    must_be_recordable(name, argument)
 
 
 def job_name(name: str, kind: str) -> str:

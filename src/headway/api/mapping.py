@@ -28,10 +28,12 @@ from headway.api.progress import watching
 from headway.api.results import R, Result, T
 from headway.api.threads import Threads
 from headway.api.value_codec import ValueCodec
+from headway.config.argument_checks import must_be_recordable
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UnitError, UsageError
+from headway.executors.details import Details, recorded
 from headway.executors.limit_evidence import Evidence
 from headway.providers.call_reports import current, succeeded
 from headway.providers.exception_outcome import exit_codes_in, outcome_of
@@ -93,14 +95,14 @@ class _Item:
 
     async def call_and_look(self, flight: Flight) -> Outcome:
         """One attempt; where it failed, the logs that it left are searched for a limit."""
+        detector = self.run.options.detector
+        marks = await detector.begin()
         began_utc = time()
         outcome = await self.call(flight)
         if outcome.kind is None or outcome.kind in LIMITS:
             return outcome
-        evidence = Evidence(exit_codes_in(flight.error), began_utc=began_utc)
-        outcome, flight.rate_limit = await asyncio.to_thread(
-            self.run.options.detector.judge, outcome, evidence
-        )
+        evidence = Evidence(exit_codes_in(flight.error), began_utc=began_utc, marks=marks)
+        outcome, flight.rate_limit = await asyncio.to_thread(detector.judge, outcome, evidence)
         return outcome
 
     async def _call_isolated(self, isolated: Isolated, flight: Flight) -> Outcome:
@@ -169,7 +171,19 @@ class _KeptItem(_Item):
             flight.started_at = monotonic()
         self.ledger.running(self.kept.index)
         outcome = await super().call(flight)
-        return self._keep(flight, outcome) if outcome.kind is None else outcome
+        if outcome.kind is not None:
+            return outcome
+        value = flight.value
+        outcome = self._keep(flight, outcome)
+        if outcome.kind is not None:
+            await self._keep_text(flight, value)
+        return outcome
+
+    async def _keep_text(self, flight: Flight, value: Any) -> None:
+        """Of a value that cannot be kept the text is, with the attempt: it was paid."""
+        details = msgspec.json.decode(flight.details, type=Details) if flight.details else Details()
+        details = msgspec.structs.replace(details, output=value)
+        flight.details = await recorded(details, self.run.scrub)
 
     def _keep(self, flight: Flight, outcome: Outcome) -> Outcome:
         """The value as a run that finds it on record would see it; a failure where it cannot be kept."""
@@ -219,7 +233,7 @@ class Run(Generic[T, R]):
         self._items = items
         self.loop = asyncio.get_running_loop()
         self._threads = Threads()
-        scrub = Scrubber.of_environment()
+        self.scrub = scrub = Scrubber.of_environment()
         self.isolated = _isolated(call, options, self._give_up, scrub)
         self.invoke = invoker(call, self._threads, options.isolation)
         #: Whether logs and exit codes are looked at here: worker processes have that done already.
@@ -326,12 +340,15 @@ class Run(Generic[T, R]):
             key = str(key)
         if not isinstance(key, str) or not key:
             raise UsageError(f"the key of an item is {key!r}", hint="a key is a text that is not empty")
+        must_be_recordable(key, "the key")
         return key
 
     def _submit(self, item: T, key: str, known: dict[str, Kept]) -> None:
         lane, size = self._lane_of(item), self.options.estimate(item)
         if not isinstance(lane, str):
             raise UsageError(f"the lane of an item is {lane!r}", hint="a lane's name is a text")
+        if self._ledger is not None:
+            must_be_recordable(lane, "the lane")
         index = self._next
         self._next += 1
         if self._ledger is None:

@@ -12,19 +12,28 @@ from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 
 import msgspec
+import msgspec.inspect
 
 from headway.api.callable_errors import note
 from headway.api.changed_items import Changes
 from headway.api.job_names import check_name
 from headway.api.lane_names import LaneNames
 from headway.api.record_path import record_path
-from headway.config.argument_checks import brief, must_be_number, must_be_text, must_be_whole, named
+from headway.config.argument_checks import (
+    brief,
+    must_be_number,
+    must_be_recordable,
+    must_be_text,
+    must_be_whole,
+    named,
+)
 from headway.config.call_settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.durations import LONGEST_S
 from headway.core import model
 from headway.core.model import Estimate
 from headway.errors import UsageError
 from headway.executors.limit_evidence import LimitDetector
+from headway.executors.pydantic_models import is_model
 
 T = TypeVar("T")
 
@@ -57,7 +66,7 @@ class Choices(TypedDict, Generic[T], total=False):
     memory_limit: bytes of memory above which it is killed in the midst of a unit; 0 is never. Only on Linux.
     env: the variables that a worker process gets, besides PATH, HOME, the language and Python's own (default: all of them).
     failure_logs: a pattern of log files below the working directory (".failed/*/agent/result.json"). Where a call fails,
-        those that were written since it began are searched for a rate limit. Only with isolation="process".
+        what was written to them since the attempt began is searched for a rate limit. Only with isolation="process".
     limit_exit_codes: exit codes that say "a rate limit was met". Only with isolation="process".
     db: a file that keeps every result, so that a run which was killed goes on where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
@@ -167,11 +176,23 @@ def _check_type(returns: Any) -> None:
         return
     try:
         msgspec.json.Decoder(returns)
+        _check_classes(msgspec.inspect.type_info(returns))
     except Exception as error:  # Whatever reading the hints of somebody's class may raise.
         hint = "it is a type: int, list[str], a dataclass"
         if isinstance(returns, type):
             hint = f"values cannot be read as it: {error}"
         raise UsageError(f"returns is {brief(returns)}", hint=hint) from None
+
+
+def _check_classes(info: msgspec.inspect.Type) -> None:
+    """That no class in it is one that nothing can be read as: every value would be lost once its call was paid."""
+    if isinstance(info, msgspec.inspect.CustomType) and not is_model(info.cls):
+        raise TypeError(f"JSON has no {info.cls.__name__}")
+    for name in ("item_type", "key_type", "value_type"):
+        if isinstance(part := getattr(info, name, None), msgspec.inspect.Type):
+            _check_classes(part)
+    for part in (*getattr(info, "types", ()), *getattr(info, "item_types", ())):
+        _check_classes(part)
 
 
 def _asked(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -252,6 +273,7 @@ class Options:
             'it is a text: what the function was called, "module.name"',
         )
         self.renamed_from = choices.get("renamed_from") or ""
+        must_be_recordable(self.renamed_from, "renamed_from")
         #: Made here, where the caller's line is known.
         self.changes = Changes()
         self.returns = choices.get("returns", Any)

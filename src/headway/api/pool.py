@@ -35,6 +35,7 @@ from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.config.argument_checks import (
     must_be_function,
     must_be_number,
+    must_be_recordable,
     must_be_text,
     must_be_whole,
 )
@@ -86,6 +87,9 @@ class _Work:
 class WorkerPool:
     """`max_workers` at once. With a `store` (a file) every step is on record and finished units stay finished.
 
+    `on_unit_complete(unit, result)` and `on_unit_failed(unit, result)` are called once for every unit that is submitted and
+    ends. That includes units that an earlier run has finished: `on_unit_complete` is called again with the kept result.
+
     A rate limit is found in what a worker raises or reports, in its output files, in log files that match `failure_logs`,
     and by `limit_exit_codes` of the programs that it ran. It holds the pool, and its unit is tried again.
 
@@ -127,6 +131,7 @@ class WorkerPool:
         must_be_text(job_id, "job_id", "it is a text: the name of the job in the store")
         check_name(job_id, "job_id")
         must_be_text(renamed_from, "renamed_from", "it is a text: what the worker's class was called")
+        must_be_recordable(renamed_from or "", "renamed_from")
         for name, callback in (("on_unit_complete", on_unit_complete), ("on_unit_failed", on_unit_failed)):
             must_be_function(callback, name, f"it is a function of two: {name}(unit, result)")
         self._worker = worker
@@ -197,6 +202,8 @@ class WorkerPool:
         record as succeeded is not run again: its callback hears of the kept result.
         """
         view = view_of(unit)
+        if self._store is not None:
+            must_be_recordable(view.id, "the id")
         with self._changed:
             if not self._running:
                 raise UsageError("the pool is not running", hint="call start() first")
@@ -420,6 +427,7 @@ class WorkerPool:
 
     async def _attempt_and_look(self, work: _Work, flight: Flight) -> Outcome:
         """One attempt; where it failed, its logs and output files are searched for a rate limit."""
+        marks = await self._detector.begin()
         began_utc = time.time()
         outcome = await self._attempt(work, flight)
         if outcome.kind is None or outcome.kind in LIMITS:
@@ -427,7 +435,7 @@ class WorkerPool:
         files = _files_of(work.result)
         if not files and not self._detector.looks:
             return outcome
-        evidence = Evidence(exit_codes_in(flight.error), files=files, began_utc=began_utc)
+        evidence = Evidence(exit_codes_in(flight.error), files=files, began_utc=began_utc, marks=marks)
         outcome, flight.rate_limit = await asyncio.to_thread(self._detector.judge, outcome, evidence)
         return outcome
 

@@ -49,7 +49,7 @@ class Isolated:
             recycle_after=recycle_after,
             memory_ceiling=memory_ceiling,
             memory_limit=memory_limit,
-            find_limit=detector.read,
+            detector=detector,
             env=env,
         )
 

@@ -58,9 +58,9 @@ def run_pool(
 
     Once `is_interrupted` says so nothing new starts, what is in flight finishes, and the rest is skipped (of an iterator:
     what had been read of it). It is asked before every start and ten times a second, also while everything waits, and awaited
-    where it is asynchronous. A rate limit is waited for, and holds no place in the pool. Where a handler fails, log files
-    that match `failure_logs` and were written since it began are searched for a limit, and `limit_exit_codes` are exit codes
-    of programs that mean one.
+    where it is asynchronous. A rate limit is waited for, and holds no place in the pool. Where a handler fails, what
+    was written since it began to log files that match `failure_logs` is searched for a limit, and `limit_exit_codes` are
+    exit codes of programs that mean one.
 
     >>> import headway
     >>> headway.run_pool(["1", "2", "x"], 4, int)

@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import Final
 
 from headway.errors import UsageError
+from headway.safe_text import has_halves
 
 #: Characters of a value that a message shows.
 _LONGEST: Final = 60
@@ -58,9 +59,19 @@ def must_be_text(value: object, name: str, hint: str) -> None:
         raise UsageError(f"{name} is {brief(value)}", hint=hint)
 
 
+def must_be_recordable(text: str, what: str) -> None:
+    """That a text can be put on record. Half of a surrogate pair cannot: no encoding has it."""
+    if has_halves(text):
+        raise UsageError(
+            f"{what} {brief(text)} has half of a surrogate pair, and cannot be put on record",
+            hint="name it without that: it comes from a character cut in two, or from bytes that are no UTF-8",
+        )
+
+
 def path_of(value: str | PathLike[str] | None, name: str) -> str | None:
     """A path as a string."""
     given: object = fspath(value) if isinstance(value, PathLike) else value
     if given is None or (isinstance(given, str) and given):
+        must_be_recordable(given or "", name)
         return given
     raise UsageError(f"{name} is {brief(value)}", hint=f'it is the path of a file: {name}="work.db"')

@@ -10,6 +10,8 @@ kin         what a worker started, wherever that went
 guardian    ends every worker when whoever owns them is gone
 limit_evidence  whether a unit met a rate limit, from all that it left behind
 regular_files  opens what a worker left behind, but no pipes and devices
+log_marks   how far log files were written when an attempt began
+pydantic_models  Pydantic's models as JSON and back
 preflight   what goes ahead of the rest
 python      `kind = "python"`: a function as a provider
 """

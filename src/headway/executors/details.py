@@ -17,6 +17,7 @@ from headway.executors.json_floats import json_floats
 from headway.executors.ran import Ran
 from headway.providers.messages import may_have_secrets, without_secrets
 from headway.providers.secrecy import OPEN, Scrubber
+from headway.safe_text import without_halves
 
 #: How much of each stream is kept, in bytes, from its end.
 STREAM: Final = 4_096
@@ -135,7 +136,7 @@ def text_of(value: Any) -> str:
 
 def _whole_characters(text: str, name: str = "") -> str:
     """Half of a surrogate pair cannot be written."""
-    return text.encode("utf-8", "replace").decode()
+    return without_halves(text)
 
 
 def _without_secrets(text: str, name: str) -> str:

@@ -1,7 +1,7 @@
 """NaN and the infinities in JSON, which has none of them: the texts "NaN", "Infinity" and "-Infinity".
 
 msgspec writes `null` for each, and what was lost is not seen any more. The texts are those of the JSON forms of Protocol
-Buffers and Pydantic; `float()` reads them.
+Buffers and Pydantic; `float()` reads them. Halves of surrogate pairs, which no encoding can write, are written out (`\\ud800`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from math import inf, isfinite
 from typing import Any
 
 import msgspec
+
+from headway.safe_text import without_halves
 
 
 def is_no_json_float(plain: Any) -> bool:
@@ -30,8 +32,22 @@ def json_floats(plain: Any) -> Any:
 
 def encode(value: Any, otherwise: Any = None) -> bytes:
     """JSON, with texts for floats that JSON cannot say; `otherwise` makes something of what is no JSON at all."""
-    said = msgspec.json.encode(value, enc_hook=otherwise)
-    if b"null" not in said:
-        return said  # The usual case: nothing can have been lost.
-    plain = msgspec.to_builtins(value, str_keys=True, enc_hook=otherwise)
+    try:
+        said = msgspec.json.encode(value, enc_hook=otherwise)
+    except UnicodeEncodeError:
+        plain = _whole_texts(msgspec.to_builtins(value, str_keys=True, enc_hook=otherwise))
+    else:
+        if b"null" not in said:
+            return said  # The usual case: nothing can have been lost.
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=otherwise)
     return msgspec.json.encode(json_floats(plain), enc_hook=otherwise)
+
+
+def _whole_texts(plain: Any) -> Any:
+    if isinstance(plain, str):
+        return without_halves(plain)
+    if isinstance(plain, dict):
+        return {_whole_texts(key): _whole_texts(value) for key, value in plain.items()}
+    if isinstance(plain, list | tuple | set | frozenset):
+        return [_whole_texts(value) for value in plain]
+    return plain

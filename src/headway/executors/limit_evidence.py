@@ -7,6 +7,7 @@ answer. `providers.limit_detection` reads results, exceptions and texts.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ import msgspec
 
 from headway.core.model import Kind, Outcome
 from headway.core.retry import believed
+from headway.executors.log_marks import NO_MARKS, LogMarker, Marks, is_regular, unread_from
 from headway.executors.ran import Ran
 from headway.executors.regular_files import open_regular
 from headway.providers import agents
@@ -45,6 +47,8 @@ class Evidence(msgspec.Struct, frozen=True):
     files: tuple[str, ...] = ()
     #: 0: it was never started, so no log is its own.
     began_utc: float = 0.0
+    #: How far logs were written when it began.
+    marks: Marks = NO_MARKS
 
 
 class LimitDetector(msgspec.Struct, frozen=True):
@@ -52,22 +56,29 @@ class LimitDetector(msgspec.Struct, frozen=True):
 
     `backs_off`: after a limit without a wait that the work itself reported, the lane backs off. Otherwise the lane waits
     for `default_wait`, as it always does for a limit that is found elsewhere.
+
+    `begin` is called before an attempt. What it returns goes to `read`, or into the evidence for `judge`.
     """
 
     exit_codes: tuple[int, ...] = ()
     logs: str = ""
     root: str = "."
     backs_off: bool = False
+    marker: LogMarker = msgspec.field(default_factory=LogMarker)
 
     @property
     def looks(self) -> bool:
         """Whether exit codes or logs are configured."""
         return bool(self.exit_codes or self.logs)
 
-    def read(self, ran: Ran) -> Ran:
+    async def begin(self) -> Marks:
+        """How far the logs are written now, before an attempt."""
+        return await asyncio.to_thread(self.marker.marks, self.root, self.logs) if self.logs else NO_MARKS
+
+    def read(self, ran: Ran, marks: Marks = NO_MARKS) -> Ran:
         """The result of a unit, changed to a rate limit if it met one."""
         codes = ran.exit_codes if ran.death is None or ran.death.code is None else (ran.death.code,)
-        evidence = Evidence(codes, ran.stdout, ran.stderr, began_utc=ran.began_utc)
+        evidence = Evidence(codes, ran.stdout, ran.stderr, began_utc=ran.began_utc, marks=marks)
         outcome, limit = self.judge(ran.outcome, evidence)
         if limit is None:
             return ran
@@ -97,9 +108,9 @@ class LimitDetector(msgspec.Struct, frozen=True):
             return
         if self.logs:
             for path in self._fresh(Path(self.root).glob(self.logs), evidence.began_utc):
-                yield os.path.relpath(path, self.root), _in_log(path)
+                yield os.path.relpath(path, self.root), _in_log(path, evidence.marks)
         for path in self._fresh(map(Path, evidence.files), evidence.began_utc):
-            yield str(path), _in_log(path, plain=path.name.endswith(_LOG_NAMES))
+            yield str(path), _in_log(path, evidence.marks, plain=path.name.endswith(_LOG_NAMES))
 
     @staticmethod
     def _fresh(paths: Iterable[Path], since_utc: float) -> list[Path]:
@@ -107,11 +118,11 @@ class LimitDetector(msgspec.Struct, frozen=True):
         dated = []
         for path in paths:
             try:
-                changed = path.stat().st_mtime
+                status = path.stat()
             except (OSError, ValueError):
                 continue
-            if changed >= since_utc - _COARSE_S:
-                dated.append((changed, path))
+            if is_regular(status) and status.st_mtime >= since_utc - _COARSE_S:
+                dated.append((status.st_mtime, path))
         return [path for _, path in sorted(dated, reverse=True)[:MOST_LOGS]]
 
 
@@ -133,11 +144,12 @@ def in_preflight(stdout: bytes, stderr: bytes, exit_code: int | None) -> Facts |
     return facts or limit_in_statement(answer, now_utc, zone)
 
 
-def _in_log(path: Path, *, plain: bool = True) -> Facts | None:
+def _in_log(path: Path, marks: Marks, *, plain: bool = True) -> Facts | None:
     """The limit that a log reports: agent events, a JSON document with a program's output, or (`plain`) text."""
     try:
         with open_regular(path) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
+            begin = unread_from(file, marks)
+            file.seek(max(begin, file.seek(0, os.SEEK_END) - LOG_TAIL))
             text = file.read(LOG_TAIL)
     except OSError:
         return None

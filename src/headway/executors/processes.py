@@ -28,6 +28,8 @@ from headway.executors import worker as program
 from headway.executors.frames import LARGEST, SETUP, Note, Setup, checked_usage, encode_setup
 from headway.executors.guardian import Guardian
 from headway.executors.kin import end_kin, new_mark, resident
+from headway.executors.limit_evidence import LimitDetector
+from headway.executors.log_marks import NO_MARKS, Marks
 from headway.executors.ran import Death, Ran, crashed, last_words, timed_out, with_evidence
 from headway.executors.workers import STOPPED, Worker
 from headway.providers.base import RateLimit
@@ -115,7 +117,7 @@ class ProcessPool:
         memory_limit: int = 0,
         start_s: float = START_S,
         doomed_s: float = DOOMED_S,
-        find_limit: Callable[[Ran], Ran] | None = None,
+        detector: LimitDetector | None = None,
         env: tuple[str, ...] | None = None,
         max_value: int = LARGEST,
     ) -> None:
@@ -132,7 +134,7 @@ class ProcessPool:
         self._recycle_after, self._memory_ceiling = recycle_after, memory_ceiling
         self._memory_limit = memory_limit
         self._looking: asyncio.TimerHandle | None = None
-        self._start_s, self._doomed_s, self._find_limit = start_s, doomed_s, find_limit
+        self._start_s, self._doomed_s, self._detector = start_s, doomed_s, detector
         self._setup = encode_setup(
             Setup(
                 work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
@@ -178,21 +180,32 @@ class ProcessPool:
         """
         if len(payload) > LARGEST:
             return Ran("error", outcome=Outcome(Kind.TOO_LARGE, message="larger than 4 GB"))
-        ran, tries = None, 0
+        ran, tries, marks = None, 0, NO_MARKS
         while ran is None:
             try:
                 worker = self._idle.pop() if self._idle and not fresh else await self._free(fresh=fresh)
             except Broken as error:
                 return Ran("error", outcome=Outcome(Kind.AUTH, message=str(error)))
+            if self._detector is not None and self._detector.logs:
+                marks = await self._begin(self._detector, worker)
             if not worker.gone:
                 tries += 1
                 ran = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
-        if self._find_limit is not None and ran.end != "value":
+        if self._detector is not None and ran.end != "value":
             crash = ran.outcome.kind is Kind.CRASH
-            ran = await asyncio.to_thread(self._find_limit, ran)
+            ran = await asyncio.to_thread(self._detector.read, ran, marks)
             if crash and ran.outcome.kind is not Kind.CRASH:
                 self._deaths = 0  # It met a limit, which is no fault of the workers.
         return ran
+
+    async def _begin(self, detector: LimitDetector, worker: Worker) -> Marks:
+        """What the detector notes before a unit. Another caller gets the worker if this one is cancelled."""
+        try:
+            return await detector.begin()
+        except BaseException:
+            if not worker.gone:
+                self._offer(worker)
+            raise
 
     async def warm(self) -> str:
         """Start a worker for whoever comes first; returns why none can be started, if so."""

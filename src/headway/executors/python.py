@@ -54,8 +54,7 @@ class PythonAdapter:
         self._most = min(max_answer_bytes or MOST_STORED, MOST_STORED)
         self._settings, self._size, self._root, self._place = settings, size, root, place
         self._given = (settings.target, model, root, self._most)
-        detector = LimitDetector(settings.limit_exit_codes, settings.failure_logs, root)
-        self._find_limit = detector.read
+        self._detector = LimitDetector(settings.limit_exit_codes, settings.failure_logs, root)
         ask = None
         if settings.preflight == "command":
             ask = command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
@@ -106,7 +105,7 @@ class PythonAdapter:
     def _runner(self) -> Run:
         with_root(self._root)
         if self._settings.isolation != "process":
-            self._here = _Here(self._given, self._find_limit, threads=self._settings.isolation == "thread")
+            self._here = _Here(self._given, self._detector, threads=self._settings.isolation == "thread")
             return self._here.run
         self._pool = ProcessPool(
             Work(entry_name(worker_entry.serve_rows), pickle.dumps(self._given)),
@@ -114,7 +113,7 @@ class PythonAdapter:
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,
             memory_limit=self._settings.memory_limit,
-            find_limit=self._find_limit,
+            detector=self._detector,
             env=self._settings.env,
             max_value=self._most,
         )
@@ -145,14 +144,15 @@ class _Here:
     Inline, an asynchronous function runs on the engine's loop and is cancelled at its timeout; any other blocks the loop.
     """
 
-    def __init__(self, given: tuple[Any, ...], find_limit: Callable[[Ran], Ran], *, threads: bool) -> None:
-        self._given, self._find_limit, self._threads = given, find_limit, threads
+    def __init__(self, given: tuple[Any, ...], detector: LimitDetector, *, threads: bool) -> None:
+        self._given, self._detector, self._threads = given, detector, threads
         self._serve: Callable[[bytes], Any] | None = None
         self._lock = threading.Lock()
 
     async def run(self, request: Request, timeout_s: float) -> Ran:
         """One unit."""
         payload = request.body
+        marks = await self._detector.begin()
         began_utc, began_at = time.time(), time.monotonic()
         try:
             async with asyncio.timeout(timeout_s):
@@ -161,7 +161,7 @@ class _Here:
             left = "its thread was left alone" if self._threads else "it was cancelled"
             text = f"no result within {timeout_s:g} s; {left}"
             late = Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
-            return self._find_limit(late)
+            return self._detector.read(late, marks)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # Also an exit, or a panic, of the module that is imported.
@@ -169,7 +169,7 @@ class _Here:
             return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
         ran = ran_of(value, note)
         ran = msgspec.structs.replace(ran, began_utc=began_utc, took_s=time.monotonic() - began_at)
-        return ran if ran.outcome is SUCCESS else self._find_limit(ran)
+        return ran if ran.outcome is SUCCESS else self._detector.read(ran, marks)
 
     async def load(self) -> str:
         """Import the function; returns why that cannot be done, if so."""

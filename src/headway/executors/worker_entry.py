@@ -25,6 +25,7 @@ from headway.core.retry import THROTTLES
 from headway.executors import json_floats
 from headway.executors.details import plain_value
 from headway.executors.frames import Note
+from headway.executors.pydantic_models import dumped
 from headway.executors.worker import fault, running, spent
 from headway.providers.call_reports import RateLimited, current, usage
 from headway.providers.exception_outcome import exit_codes_in, outcome_of
@@ -245,7 +246,7 @@ def _asks_for_context(function: Callable[..., Any]) -> bool:
 
 def _as_json(value: Any, used: Usage | None, context: Context, most: int) -> Reply:
     try:
-        body = json_floats.encode(value)
+        body = json_floats.encode(value, dumped)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"returned what is no JSON: {error}".rstrip(": ")
         return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))

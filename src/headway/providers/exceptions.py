@@ -27,7 +27,7 @@ _STATUS: Final = re.compile(
     r"unexpected status |got status: |exceeded retry limit, last status: |(?:Client|Server) error '|"
     r"(?:API Error: )?Request rejected \(|Request failed with status code )(?P<said>\d{3})\b"
     r"|Error (?P<named>\d{3})(?=: )"
-    rf"|(?P<bare>\d{{3}})(?= ?[\[{{]|, message=|[ ](?:rate.?limit|quota|Client Error|Server Error|[A-Z_]{{6,40}}\b|{_REASONS})))",
+    rf"|(?P<bare>\d{{3}})(?= ?[\[{{]|, message=|[ ](?:rate.?limit|quota|Client Error|Server Error|status code|(?-i:[A-Z_]{{6,40}}\b)|{_REASONS})))",
     re.IGNORECASE | re.MULTILINE,
 )
 #: Google's JavaScript client: "Error fetching from …: [429 Too Many Requests] …"
