@@ -27,6 +27,7 @@ from zlib import crc32
 
 import msgspec
 
+from headway.batch.open_input import has_open_input
 from headway.stores.records import Family
 
 #: Texts of a family that are looked at, and how much of each: its beginning and its end.
@@ -73,6 +74,7 @@ class Kin(msgspec.Struct, frozen=True, gc=False):
     shape: int = 0
     firm: bool = True
     text: str = ""
+    open_input: bool = False
 
 
 #: Of what is no request to a model: a function's payload.
@@ -95,11 +97,14 @@ def kin_of(path: str, body: Mapping[str, Any], limits: Sequence[str], most: floa
     if templated:
         settings = {name: value for name, value in settings.items() if name not in _SYSTEM}
         instructions = text = ""
-    shape = _shape(_encode([path, settings, roles, instructions, int(most).bit_length()]))
+    told_of = [path, settings, roles, instructions, int(most).bit_length()]
+    open_input = has_open_input(body)
+    shape = _shape(_encode([*told_of, "open input"] if open_input else told_of))
     told = instructions or next((_text(settings[name]) for name in _SYSTEM if name in settings), "")
     if len(told) >= TELLING:
         text = f"{told}\n{text}"
-    return Kin(shape, templated or _has_schema(settings) or _forces_tool(settings), text)
+    firm = templated or _has_schema(settings) or _forces_tool(settings)
+    return Kin(shape, firm, text, open_input)
 
 
 def _has_schema(settings: Mapping[str, Any]) -> bool:
@@ -203,7 +208,7 @@ class Families:
                 return 0
             self._count[route] += 1
             number = self._numbers[route, shape] = self._count[route]
-            self._made[route, number] = _Sample(shape, kin.firm)
+            self._made[route, number] = _Sample(shape, kin)
         self._made[route, number].add(kin.text)
         return number
 
@@ -215,10 +220,10 @@ class Families:
 class _Sample:
     """Some texts of a family, a fair choice of all that came by."""
 
-    __slots__ = ("_chance", "_firm", "_rows", "_shape", "_texts")
+    __slots__ = ("_chance", "_firm", "_open_input", "_rows", "_shape", "_texts")
 
-    def __init__(self, shape: int, firm: bool) -> None:
-        self._shape, self._firm = shape, firm
+    def __init__(self, shape: int, first: Kin) -> None:
+        self._shape, self._firm, self._open_input = shape, first.firm, first.open_input
         self._rows = 0
         self._texts: list[str] = []
         self._chance = Random(0).random
@@ -234,7 +239,8 @@ class _Sample:
             self._texts[place : place + 1] = [text]
 
     def family(self, route: int, number: int) -> Family:
-        return Family(route, number, self._shape, self._firm, self._rows, words_of(self._texts))
+        words = words_of(self._texts)
+        return Family(route, number, self._shape, self._firm, self._rows, words, self._open_input)
 
 
 def words_of(texts: Sequence[str]) -> tuple[int, ...]:

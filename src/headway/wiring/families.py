@@ -85,6 +85,19 @@ def reserves(
     return outputs, lines
 
 
+def open_inputs(config: Config, store: Store, job: Job) -> dict[int, frozenset[int]]:
+    """For a run with a cap: of each route the families whose input is more than their text. 0 are units of no family, of which
+    nothing is known.
+    """
+    found: dict[int, frozenset[int]] = {}
+    for route in store.routes(job.id):
+        if _capped(config, route):
+            own = Teachings(store, route.provider, route.model).of_job(job.id)
+            numbers = {number for (place, number), one in own.items() if place == route.id and one.open_input}
+            found[route.id] = frozenset(numbers | {0}) if own else frozenset()
+    return found
+
+
 def _capped(config: Config, route: Route) -> bool:
     provider = config.providers[route.provider]
     caps = (config.run.max_cost_usd, provider.max_cost_usd, provider.max_costs.get(route.model))
