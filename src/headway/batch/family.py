@@ -31,16 +31,16 @@ from headway.batch.open_input import has_open_input
 from headway.stores.records import Family
 
 #: Texts of a family that are looked at, and how much of each: its beginning and its end.
-SAMPLED: Final = 48
+SAMPLED: Final = 96
 LONGEST: Final = 8_000
 #: A pair of words that this share of the texts have belongs to the template, and one that this share have may belong to it:
 #: between them is what contents have in common by chance ("of the"), now a little more and now a little less of it.
 FIXED: Final = 0.9
-SHARED: Final = 0.5
+SHARED: Final = 0.75
 #: Pairs that are kept of a family: those with the smallest hashes, so that two families keep the same ones. A text that is
 #: looked at has hardly more.
 KEPT: Final = 1_024
-#: Two families of a few texts each are one if their words overlap by this share.
+#: Families are one only if their words overlap by this share: a file of two templates has hardly any.
 ALIKE: Final = 0.6
 #: With a schema so many pairs must be missing on either side for a template to be another one: long documents share words, too.
 OTHERWISE: Final = 3
@@ -270,10 +270,17 @@ def alike(one: Family, other: Family) -> bool:
     if ours.few and theirs.few:
         both = ours.template | theirs.template
         return bool(both) and len(ours.template & theirs.template) >= ALIKE * len(both)
+    if not ours.few and not theirs.few and len(ours.all & theirs.all) < ALIKE * len(ours.all | theirs.all):
+        return False
     # A few texts share more than the template, so only what many share must be in them.
     return all(
         words.few or (words.template and not gone) for words, gone in ((ours, missing), (theirs, added))
     )
+
+
+def has_template(family: Family) -> bool:
+    """Whether its texts tell what is asked: there are enough of them, and nearly all share something."""
+    return family.rows >= FEW and any(word & 1 for word in family.words)
 
 
 class _Words:
