@@ -177,6 +177,27 @@ def test_what_many_contents_have_in_common_is_no_part_of_the_template() -> None:
     assert all(alike(first, essay(seed)) for seed in range(1, 12))
 
 
+def mixed(shares: dict[str, int], seed: int = 1) -> Family:
+    chance, families = Random(seed), Families()
+    templates = [template for template, rows in shares.items() for _ in range(rows)]
+    chance.shuffle(templates)
+    for template in templates:
+        body = {"messages": [{"role": "user", "content": template.format(topic=topic(chance))}]}
+        families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+    return families.found()[0]
+
+
+def test_a_mixture_is_like_neither_of_its_templates() -> None:
+    essay = "Please write a long essay about the following topic: {topic}"
+    yes = "Answer only with yes or no, is the following phrase about nature: {topic}"
+    for seed in range(6):
+        both = mixed({essay: 150, yes: 150}, seed)
+        assert not alike(both, mixed({essay: 20}))
+        assert not alike(both, mixed({yes: 200}))
+        assert not alike(both, mixed({essay: 45, yes: 255}, seed + 1))
+        assert alike(mixed({essay: 195, yes: 5}, seed), mixed({essay: 200})), "a few odd rows do not matter"
+
+
 def test_a_telling_system_prompt_makes_them_one() -> None:
     assert alike(family(FREE, before=TELLING), family(FREE, seed=2, before=TELLING))
 

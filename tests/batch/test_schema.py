@@ -187,6 +187,33 @@ async def test_one_that_does_not_fit_is_asked_for_again_with_the_words() -> None
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "<" + "x" * 3_000_000 + ">",
+        json.dumps({"name": ["x" * 3_000_000]}),
+        json.dumps({"friends": {"k" * 3_000_000: [{"name": 1}]}}),
+    ],
+)
+async def test_of_a_huge_answer_only_its_ends_are_sent_back(said: str) -> None:
+    complaint = (await judged(chat(said))).complaint
+    assert complaint is not None
+    assert complaint.again is not None
+    assert len(complaint.again.body) < 12_000
+    quoted = json.loads(complaint.again.body)["messages"][1]["content"]
+    assert quoted.startswith(said[:1_000])
+    assert quoted.endswith(said[-1_000:])
+    assert "characters left out" in quoted
+    assert complaint.more_chars < 12_000
+
+
+async def test_of_a_huge_refusal_too() -> None:
+    complaint = (await judged(chat(None, refusal="no " * 1_000_000))).complaint
+    assert complaint is not None
+    assert complaint.again is not None
+    assert len(complaint.again.body) < 12_000
+
+
+@pytest.mark.parametrize(
     ("body", "says"),
     [
         (chat(None, refusal="I would rather not."), "the model refused: I would rather not."),

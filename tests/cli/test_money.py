@@ -157,18 +157,18 @@ def test_a_run_without_a_cap_does_not_load_the_list(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("other_key")
 def test_a_lane_out_of_money_stops_and_the_others_go_on(stage: Stage, headway: Headway) -> None:
-    two_providers(stage, alpha="max_cost = 0.03")
+    two_providers(stage, alpha="max_cost = 0.06")
     done = headway("run", "in.jsonl")
     assert done.code == 3
     assert "stopped: a lane's budget is used up" in done.err
-    assert "alpha/x stopped: budget: alpha may cost $0.03 and has cost $0.0" in done.err
+    assert "alpha/x stopped: budget: alpha may cost $0.06 and has cost $0.0" in done.err
     rows = stage.rows()
     assert [row["headway"]["status"] for row in rows[1::2]] == ["succeeded"] * 5
     left = [row for row in rows[0::2] if row["response"] is None]
     assert left
     assert {row["error"]["code"] for row in left} == {"budget"}
     told = status(headway)
-    assert 0.0 < told["lanes"]["alpha/x"]["cost_usd"] <= 0.03
+    assert 0.0 < told["lanes"]["alpha/x"]["cost_usd"] <= 0.06
     assert told["pending"] == len(left)
     assert list(told["stopped"]) == ["alpha/x"]
     step = done.err.splitlines()[-1].strip()
@@ -216,7 +216,7 @@ def test_a_pool_has_one_budget(stage: Stage, headway: Headway) -> None:
 def test_a_run_that_goes_on_says_what_it_does_not_spend_again(stage: Stage, headway: Headway) -> None:
     stage.configure(more=DEAR)
     stage.write_input([stage.row(index, max_tokens=4) for index in range(stage.units)])
-    assert headway("run", "in.jsonl", "--max-cost", "0.03", "-q").code == 3
+    assert headway("run", "in.jsonl", "--max-cost", "0.055", "-q").code == 3
     before = status(headway)
     done, cost = before["succeeded"], before["cost_usd"]
     assert 0 < done < 10

@@ -193,7 +193,7 @@ def test_a_unit_keeps_everything_it_came_with(store: Store) -> None:
     assert store.request(job, 0) == ("/v1/chat/completions", b'{"id":"a"}')
     assert store.index_of(job, "naïve/日本 '\"") == 1
     assert store.index_of(job, "b") is None
-    assert store.next_of_route(job, route, 3, -1, 9) == [Pending(1, 7, -1, 3, route)]
+    assert store.next_of_route(job, route, 3, -1, 9) == [Pending(1, 7, -1, 3, route, size=len(unit.body))]
     [_, result] = store.results(job, -1, 9)
     assert (result.custom_id, result.metadata) == ("naïve/日本 '\"", b'{"k":1}')
     store.add_units(job, 2, [NewUnit("c", route, "/v1/embeddings", body)])
@@ -583,8 +583,8 @@ def test_unknown_names_the_units_that_died_with_a_process(store: Store) -> None:
     end(store, job, 3, "succeeded", tries=1)
 
     assert store.unknown(job) == [
-        Unknown(1, "u1", False, lane, None, 10, 1, route.id),
-        Unknown(2, "u2", True, lane, 210.0, 20, 2, route.id),
+        Unknown(1, "u1", False, lane, None, 10, 1, route.id, size=11),
+        Unknown(2, "u2", True, lane, 210.0, 20, 2, route.id, size=11),
     ]
 
 
@@ -687,7 +687,7 @@ def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Stor
     end(store, job, 6, "succeeded")
 
     assert store.next_of_route(job, a, 0, -1, 3) == [
-        Pending(0, 0, 0, 0, a), Pending(1, 1, 1, 0, a), Pending(5, 5, 5, 0, a, 1),
+        Pending(0, 0, 0, 0, a, size=11), Pending(1, 1, 1, 0, a, size=11), Pending(5, 5, 5, 0, a, 1, size=11),
     ]  # fmt: skip
     assert [each.index for each in store.next_of_route(job, a, 0, 5, 99)] == [7, 8]
     assert [each.index for each in store.next_of_route(job, a, 1, -1, 99)] == [2]
@@ -704,7 +704,10 @@ def test_next_serial_gives_the_serial_units_or_all(store: Store) -> None:
     ready_job(store, 5, "other")
     end(store, job, 0, "failed")
 
-    assert store.next_serial(job, -1, 2, every=False) == [Pending(1, 1, 0, -1, b), Pending(4, 4, 0, -4, a)]
+    assert store.next_serial(job, -1, 2, every=False) == [
+        Pending(1, 1, 0, -1, b, size=11),
+        Pending(4, 4, 0, -4, a, size=11),
+    ]
     assert [each.index for each in store.next_serial(job, 4, 9, every=False)] == [5]
     assert [each.index for each in store.next_serial(job, -1, 3, every=True)] == [1, 2, 3]
     assert [each.index for each in store.next_serial(job, 3, 9, every=True)] == [4, 5, 6]
@@ -1036,7 +1039,10 @@ def test_units_and_lessons_have_their_family(store: Store) -> None:
     job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
     route = store.add_route(job, Route("alpha", "openai", "m"))
     store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}", 10, 0, family=1 + n) for n in range(2)])
-    told = [Family(route, 1, 77, True, 1), Family(route, 2, (1 << 56) - 1, False, 1, (3, 4_000_000_000))]
+    told = [
+        Family(route, 1, 77, True, 1),
+        Family(route, 2, (1 << 56) - 1, False, 1, (3, 4_000_000_000), True),
+    ]
     store.add_families(job, told)
     assert store.families("alpha", "m") == [], "it is still being taken in"
     store.seal(job, 2, {}, "d")

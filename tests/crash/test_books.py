@@ -148,12 +148,12 @@ def killed_in_the_middle(town: Town, cap: float) -> None:
 def unknown_units(stage: Stage) -> dict[str, list[float]]:
     """The units that died with the process, by provider: the most that each may cost again."""
     rows = stage.query(
-        "SELECT provider, chars, max_tokens FROM units JOIN routes ON routes.id = units.route "
+        "SELECT provider, chars, max_tokens, length(body) FROM units JOIN requests USING (uid) JOIN routes ON routes.id = units.route "
         "WHERE status IN ('assigned', 'running')"
     )
     found: dict[str, list[float]] = {"rich": [], "rude": [], "dead": []}
-    for provider, chars, most in rows:
-        found[provider].append((INPUT * chars / 2.0 + OUTPUT * most) / 1e6)
+    for provider, chars, most, size in rows:
+        found[provider].append((INPUT * min(size, 4.0 * chars + 16.0) + OUTPUT * most) / 1e6)
     return found
 
 

@@ -181,7 +181,7 @@ async def test_an_attempt_that_does_not_say_what_it_took(kind: Kind, cost: float
 
 
 async def test_what_died_with_its_process_counts_against_the_caps() -> None:
-    """Two units were sent when the process died: they may have cost 55 millionths each, and are sent again."""
+    """Two units were sent when the process died: they may have cost 57 millionths each, and are sent again."""
     store = Store(SqliteMemory())
     job = job_of(store, 3)
     store.begin(job.id, {}, "", 1.0)
@@ -190,17 +190,17 @@ async def test_what_died_with_its_process_counts_against_the_caps() -> None:
     for index in (0, 1):
         batch.intend(index, lane)
     store.commit(batch)
-    purse = Purse("alpha", 2 * 55e-6 + 54e-6)
+    purse = Purse("alpha", 2 * 57e-6 + 56e-6)
     run, adapter, _ = engine(store, answered, price=PRICE, purse=purse)
     ending = await ended(run)
     assert (ending.state, len(adapter.sent)) == ("budget", 0)
     now = store.job("job")
     assert now is not None
     assert now.unsure == 2
-    assert now.unsure_usd == pytest.approx(2 * 55e-6)
+    assert now.unsure_usd == pytest.approx(2 * 57e-6)
     [(code, message)] = now.unfinished.values()
     assert code == "budget"
-    assert message.startswith("alpha may cost $0.000164 and has cost $0.0001")
+    assert message.startswith("alpha may cost $0.00017 and has cost $0.0001")
 
 
 async def test_a_lane_out_of_money_beside_a_failed_unit_ends_as_failed() -> None:

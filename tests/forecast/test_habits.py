@@ -6,7 +6,15 @@ from random import Random
 
 import pytest
 
-from headway.forecast.habits import ASSUMED, Habits, Line, habits_of, habits_of_new, line_through
+from headway.forecast.habits import (
+    ASSUMED,
+    Habits,
+    Line,
+    habits_of,
+    habits_of_new,
+    habits_of_other_rows,
+    line_through,
+)
 from headway.stores.records import Lesson
 
 LIKELY = (1.0, 1.0, 1.0)
@@ -133,3 +141,65 @@ def test_the_mean_is_no_draw() -> None:
     assert habits_of(seen).mean(100, 0, LIKELY).output_tokens == pytest.approx(100.0)
     assert habits_of(seen).mean(100, 50, LIKELY).output_tokens == 50.0
     assert habits_of(seen).mean(100, -1, LIKELY).output_tokens == 0.0
+
+
+# -- answers that were cut off ------------------------------------------------------------------------------------------
+
+
+def limited(n: int, max_tokens: int, output: int) -> list[Lesson]:
+    return [Lesson(80, max_tokens, 20, output, 0, 1.0) for _ in range(n)]
+
+
+def outputs(habits: Habits, max_tokens: int) -> tuple[float, float, float]:
+    minds = habits.minds
+    low, likely, high = (
+        habits.mean(80, max_tokens, minds[name]).output_tokens for name in ("low", "estimate", "high")
+    )
+    return low, likely, high
+
+
+def test_answers_that_were_cut_off_may_be_longer_where_they_have_more_room() -> None:
+    habits = habits_of(limited(150, 130, 130), 150, 250)
+    low, likely, high = outputs(habits, 250)
+    assert low <= 130.0 < likely < 250.0
+    assert high == 250.0
+    assert habits.cut_off == 1.0
+    assert habits.minds["high"][2] >= 250 / 130, "and take longer"
+
+
+def test_some_that_were_cut_off_open_the_range_by_as_much() -> None:
+    habits = habits_of(limited(50, 130, 130) + limited(50, 130, 70), 100, 260)
+    low, likely, high = outputs(habits, 260)
+    assert 85.0 < low < 100.0, "what was seen"
+    assert likely == pytest.approx(122.0, rel=0.05)
+    assert 150.0 <= high <= 175.0
+    assert habits.cut_off == 0.5
+
+
+@pytest.mark.parametrize("limit", [130, 100, None])
+def test_no_more_room_is_no_longer_answer(limit: int | None) -> None:
+    habits = habits_of(limited(150, 130, 130), 150, limit)
+    assert habits.cut_off == 0.0
+    assert outputs(habits, 130)[2] <= 130.0
+
+
+def test_without_any_limit_they_may_have_any_length() -> None:
+    assert outputs(habits_of(limited(50, 130, 130), 50, 0), 0)[2] >= 16 * 130
+
+
+def test_answers_with_as_much_room_tell_more_than_those_cut_off() -> None:
+    habits = habits_of(limited(50, 130, 130) + limited(20, 250, 180), 100, 250)
+    _, likely, high = outputs(habits, 250)
+    assert likely == pytest.approx(180.0)
+    assert high < 200.0
+    assert (habits.cut_off, habits.answers) == (0.0, 20)
+
+
+def test_the_beginning_of_a_file_that_goes_on_otherwise_tells_little() -> None:
+    habits = habits_of_other_rows(limited(20, 2_000, 900), 280)
+    low, likely, high = outputs(habits, 2_000)
+    assert low < 10.0
+    assert likely == pytest.approx(900.0)
+    assert high == 2_000.0
+    assert habits.other_rows
+    assert habits_of_other_rows(limited(7, 2_000, 900)) is ASSUMED

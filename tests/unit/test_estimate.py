@@ -215,3 +215,23 @@ def test_a_record_takes_along_the_families_that_were_learned_of_last() -> None:
     new.recall(old.export())
     assert new.knows("f0")
     assert not new.knows("first")
+
+
+def test_the_input_set_aside_is_all_bytes_until_enough_were_seen() -> None:
+    estimator = Estimator()
+    for _ in range(ENOUGH):
+        assert estimator.input_reserve("a", 400.0, exact=True) == 400.0
+        estimator.learn(400, "a", Usage(100.0, 1.0), 400.0)
+    assert estimator.input_reserve("a", 400.0, exact=True) == 200.0
+    assert estimator.input_reserve("b", 400.0, exact=True) == 400.0
+    estimator.learn(400, "a", Usage(300.0, 1.0), 400.0)
+    assert estimator.input_reserve("a", 400.0, exact=True) == 400.0, "never more than it can be"
+
+
+def test_the_input_of_a_file_is_what_files_had() -> None:
+    estimator = Estimator()
+    assert estimator.input_reserve("a", 2_000.0, exact=False) == 2_000.0
+    assert (estimator.inputs_seen("a"), estimator.inputs_seen("b")) == (0, 0)
+    estimator.learn(4_000, "a", Usage(25_000.0, 1.0), 2_000.0)
+    assert estimator.input_reserve("a", 2_000.0, exact=False) == 50_000.0
+    assert estimator.inputs_seen("a") == 1

@@ -241,3 +241,74 @@ def test_what_was_never_sent_costs_nothing() -> None:
     step = run.at(1.0, Finished(0, Outcome(Kind.TRANSIENT, message="refused", reached=False, sent=False)))
     assert run.scheduler.budget.spent_usd == 0.0
     assert step.started == [1]
+
+
+# -- what goes in ---------------------------------------------------------------------------------------------------
+
+
+def texts(n: int, size: float = 1_000.0, *, open_input: bool = False) -> list[Unit]:
+    """A token of input is a tenth of a cent."""
+    estimate = Estimate(cost_usd=size * PER_TOKEN)
+    return [
+        Unit(
+            index,
+            "a",
+            estimate,
+            chars=100,
+            family="f",
+            input_most=size,
+            input_usd=PER_TOKEN,
+            open_input=open_input,
+        )
+        for index in range(n)
+    ]
+
+
+def took(tokens: float) -> Usage:
+    return Usage(tokens, 1.0, cost_usd=tokens * PER_TOKEN)
+
+
+@pytest.mark.parametrize("tokens", [100.0, 430.0, 1_000.0])
+def test_no_text_has_more_tokens_than_bytes_so_no_cap_is_passed(tokens: float) -> None:
+    run = Run(texts(200), settings=Settings(max_cost_usd=10.0))
+    steps = play(run, lambda start, now: (1.0, ok(start.unit.index, took(tokens))))
+    assert len(steps[0][1].started) == 10
+    assert run.scheduler.budget.spent_usd <= 10.0 + 1e-9
+
+
+def test_what_this_run_has_seen_sets_less_aside() -> None:
+    run = Run(texts(200), settings=Settings(max_cost_usd=10.0))
+    run.at(0.0)
+    step = run.at(1.0, *(ok(index, took(250.0)) for index in range(8)))
+    assert len(step.started) == int((10.0 - 2.0 - 2.0) / 0.5), "twice what was seen: a token for two bytes"
+
+
+def test_another_text_of_the_run_with_twice_the_tokens_does_not_pass_the_cap() -> None:
+    run = Run(texts(400), settings=Settings(max_cost_usd=50.0))
+    steps = play(
+        run, lambda start, now: (1.0, ok(start.unit.index, took(250.0 if start.unit.index < 100 else 500.0)))
+    )
+    assert steps[-1][1].done == "budget"
+    assert run.scheduler.budget.spent_usd <= 50.0 + 1e-9
+
+
+def test_of_files_one_goes_ahead_and_what_it_took_is_set_aside() -> None:
+    """100 tokens are set aside for a file, and it has 5,000."""
+    run = Run(texts(50, 100.0, open_input=True), settings=Settings(max_cost_usd=9.0))
+    assert run.at(0.0).started == [0, 1, 2, 3, 4], "the cap bears five files of 1,600 tokens each"
+
+
+def test_of_files_that_the_cap_would_not_bear_one_goes_ahead() -> None:
+    run = Run(texts(50, 100.0, open_input=True), settings=Settings(max_cost_usd=1.5))
+    assert run.at(0.0).started == [0]
+    assert run.at(1.0, ok(0, took(600.0))).done == "budget", "1,200 tokens do not fit any more"
+    assert run.scheduler.budget.spent_usd == pytest.approx(0.6)
+
+
+def test_of_files_few_are_out_until_eight_were_seen() -> None:
+    run = Run(texts(50, 100.0, open_input=True), settings=Settings(max_cost_usd=3.0))
+    assert run.at(0.0).started == [0]
+    assert run.at(1.0, ok(0, took(50.0))).started == [1, 2, 3, 4]
+    step = run.at(2.0, *(ok(index, took(50.0)) for index in (1, 2, 3, 4)))
+    assert step.started == [5, 6, 7, 8]
+    assert len(run.at(3.0, *(ok(index, took(50.0)) for index in (5, 6, 7, 8))).started) == 25

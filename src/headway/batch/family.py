@@ -27,19 +27,20 @@ from zlib import crc32
 
 import msgspec
 
+from headway.batch.open_input import has_open_input
 from headway.stores.records import Family
 
 #: Texts of a family that are looked at, and how much of each: its beginning and its end.
-SAMPLED: Final = 48
+SAMPLED: Final = 96
 LONGEST: Final = 8_000
 #: A pair of words that this share of the texts have belongs to the template, and one that this share have may belong to it:
 #: between them is what contents have in common by chance ("of the"), now a little more and now a little less of it.
 FIXED: Final = 0.9
-SHARED: Final = 0.5
+SHARED: Final = 0.75
 #: Pairs that are kept of a family: those with the smallest hashes, so that two families keep the same ones. A text that is
 #: looked at has hardly more.
 KEPT: Final = 1_024
-#: Two families of a few texts each are one if their words overlap by this share.
+#: Families are one only if their words overlap by this share: a file of two templates has hardly any.
 ALIKE: Final = 0.6
 #: With a schema so many pairs must be missing on either side for a template to be another one: long documents share words, too.
 OTHERWISE: Final = 3
@@ -73,6 +74,7 @@ class Kin(msgspec.Struct, frozen=True, gc=False):
     shape: int = 0
     firm: bool = True
     text: str = ""
+    open_input: bool = False
 
 
 #: Of what is no request to a model: a function's payload.
@@ -95,11 +97,14 @@ def kin_of(path: str, body: Mapping[str, Any], limits: Sequence[str], most: floa
     if templated:
         settings = {name: value for name, value in settings.items() if name not in _SYSTEM}
         instructions = text = ""
-    shape = _shape(_encode([path, settings, roles, instructions, int(most).bit_length()]))
+    told_of = [path, settings, roles, instructions, int(most).bit_length()]
+    open_input = has_open_input(body)
+    shape = _shape(_encode([*told_of, "open input"] if open_input else told_of))
     told = instructions or next((_text(settings[name]) for name in _SYSTEM if name in settings), "")
     if len(told) >= TELLING:
         text = f"{told}\n{text}"
-    return Kin(shape, templated or _has_schema(settings) or _forces_tool(settings), text)
+    firm = templated or _has_schema(settings) or _forces_tool(settings)
+    return Kin(shape, firm, text, open_input)
 
 
 def _has_schema(settings: Mapping[str, Any]) -> bool:
@@ -203,7 +208,7 @@ class Families:
                 return 0
             self._count[route] += 1
             number = self._numbers[route, shape] = self._count[route]
-            self._made[route, number] = _Sample(shape, kin.firm)
+            self._made[route, number] = _Sample(shape, kin)
         self._made[route, number].add(kin.text)
         return number
 
@@ -215,10 +220,10 @@ class Families:
 class _Sample:
     """Some texts of a family, a fair choice of all that came by."""
 
-    __slots__ = ("_chance", "_firm", "_rows", "_shape", "_texts")
+    __slots__ = ("_chance", "_firm", "_open_input", "_rows", "_shape", "_texts")
 
-    def __init__(self, shape: int, firm: bool) -> None:
-        self._shape, self._firm = shape, firm
+    def __init__(self, shape: int, first: Kin) -> None:
+        self._shape, self._firm, self._open_input = shape, first.firm, first.open_input
         self._rows = 0
         self._texts: list[str] = []
         self._chance = Random(0).random
@@ -234,7 +239,8 @@ class _Sample:
             self._texts[place : place + 1] = [text]
 
     def family(self, route: int, number: int) -> Family:
-        return Family(route, number, self._shape, self._firm, self._rows, words_of(self._texts))
+        words = words_of(self._texts)
+        return Family(route, number, self._shape, self._firm, self._rows, words, self._open_input)
 
 
 def words_of(texts: Sequence[str]) -> tuple[int, ...]:
@@ -264,10 +270,17 @@ def alike(one: Family, other: Family) -> bool:
     if ours.few and theirs.few:
         both = ours.template | theirs.template
         return bool(both) and len(ours.template & theirs.template) >= ALIKE * len(both)
+    if not ours.few and not theirs.few and len(ours.all & theirs.all) < ALIKE * len(ours.all | theirs.all):
+        return False
     # A few texts share more than the template, so only what many share must be in them.
     return all(
         words.few or (words.template and not gone) for words, gone in ((ours, missing), (theirs, added))
     )
+
+
+def has_template(family: Family) -> bool:
+    """Whether its texts tell what is asked: there are enough of them, and nearly all share something."""
+    return family.rows >= FEW and any(word & 1 for word in family.words)
 
 
 class _Words:

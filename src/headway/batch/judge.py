@@ -19,6 +19,10 @@ from headway.providers.messages import shown
 from headway.providers.structured import again, dialect_for
 
 MOST_REPAIRS: Final = 1
+#: Characters of an answer that a model sees again: it is paid for as input, and the question is there to answer it anew.
+MOST_QUOTED: Final = 8_000
+#: And of each thing that is wrong with it: the names in an answer are the model's.
+MOST_SAID: Final = 300
 
 
 class Judged:
@@ -56,16 +60,24 @@ class Judged:
         message = _message(found, cut=cut_short(body))
         if request.repairs >= MOST_REPAIRS:
             return Complaint(message)
-        words = words_for(found)
-        longer = again(dialect, request.body, said or "", words)
+        words, quoted = words_for(found), _ends(said or "", MOST_QUOTED)
+        longer = again(dialect, request.body, quoted, words)
         return Complaint(
-            message, Request(request.path, longer, request.repairs + 1), len(said or "") + len(words)
+            message, Request(request.path, longer, request.repairs + 1), len(quoted) + len(words)
         )
+
+
+def _ends(text: str, most: int) -> str:
+    """The text, or its beginning and its end where it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
 
 
 def words_for(found: list[Mismatch]) -> str:
     """What a model is told about its answer."""
-    listed = "\n".join(f"- {mismatch}" for mismatch in found)
+    listed = "\n".join(f"- {_ends(str(mismatch), MOST_SAID)}" for mismatch in found)
     more = "\n- and perhaps more" if len(found) == MOST_TOLD else ""
     return (
         f"That answer does not fit the JSON Schema:\n{listed}{more}\n"

@@ -2,7 +2,8 @@
 
 So the cap is never passed by what is in flight: spent + reserved never exceeds it, except where an attempt
 turns out to cost more than was estimated, and then nothing more starts. That happens only to answers that nothing limits
-(no `max_tokens`) and that are longer than what was seen; while this run has seen none few of them are out at once (`Shortage`).
+(no `max_tokens`) and to inputs that are more than a text (files, images), where they are longer than what was seen; while this run
+has seen none few of them are out at once (`Shortage`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final, Self
 
 import msgspec
 
-from headway.core.model import Estimate, Purse, Unit, Usage
+from headway.core.model import Estimate, Purse, Usage
 
 #: Sums of cents carry rounding; a start that fits to within this does fit.
 ROUNDING = 1e-9
@@ -123,16 +124,14 @@ class Shortage:
         self.in_flight = 0
         #: The output tokens that money was to be set aside for, where nothing limits the answer.
         self.open_tokens = 0.0
-        #: Attempts that are out and whose answers may have any length.
+        #: Attempts that are out and whose answers or inputs may have any length.
         self.guesses = 0
 
-    def begins(self, unit: Unit, wanted: Estimate, in_flight: int, now: float) -> None:
+    def begins(self, wanted: Estimate, open_tokens: float, in_flight: int, now: float) -> None:
         """Something could start but for the money."""
         if self._since is None:
             self._since = now
-        self.wanted, self.in_flight = wanted, in_flight
-        more_usd = wanted.cost_usd - unit.estimate.cost_usd
-        self.open_tokens = more_usd / unit.output_usd if unit.output_usd else 0.0
+        self.wanted, self.open_tokens, self.in_flight = wanted, open_tokens, in_flight
 
     def ends(self, now: float) -> None:
         """Something started."""
@@ -140,10 +139,10 @@ class Shortage:
             self.seconds += now - self._since
             self._since = None
 
-    def too_many_guesses(self, reserve_usd: float, room_usd: float) -> bool:
-        """Whether one more unknown answer should wait until those that are out have shown what answers are like."""
+    def too_many_guesses(self, reserve_usd: float, room_usd: float, few: int = FEW_GUESSES) -> bool:
+        """Whether one more of unknown size should wait until those that are out have shown what such units take."""
         worst_usd = WORST * reserve_usd * (self.guesses + 1)
-        return self.guesses >= FEW_GUESSES and worst_usd > room_usd
+        return self.guesses >= few and worst_usd > room_usd
 
 
 class Costliest:

@@ -6,7 +6,8 @@ of the whole lane while a family is new. The most to be expected is a high quant
 where none is sent. Both feed the reservation, and the expected output orders longest-first.
 
 Money is set aside by what answers of the same family were like, and by nothing else: what another prompt is answered with
-says nothing about this one.
+says nothing about this one. For the input it is set aside by the bytes of the text, since no tokenizer makes more tokens than
+that, and by less once this run has seen how many tokens its texts have. Pacing goes by the likely size, not by the most.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ HIGH: Final = 0.95
 LONG: Final = 0.98
 MARGIN: Final = 1.25
 FIRST_RESERVE: Final = 1_024.0
+#: Input is set aside for so many times what this run has seen of it: English is followed by Chinese.
+INPUT_MARGIN: Final = 2.0
 #: Families beyond this many share the lane's memory: a family a row would be no family.
 MOST_FAMILIES: Final = 1000
 #: Families that a record takes along: those that were learned of last.
@@ -85,6 +88,8 @@ class Estimator:
         self._families: dict[str, Outputs] = {}
         #: Those that were learned of in this run, by its own answers.
         self._latest: dict[str, Outputs] = {}
+        #: Their input tokens in this run, as a share of the most that they could have.
+        self._inputs: dict[str, Outputs] = {}
 
     def estimate(self, chars: int, max_tokens: float = 0.0, family: str = "", usd: float = 0.0) -> Estimate:
         """What a unit of this length and family is expected to take."""
@@ -117,23 +122,43 @@ class Estimator:
         seen = MARGIN * max(known.quantile(LONG), own.quantile(LONG) if own else 0.0)
         return seen if len(known) >= ENOUGH else max(seen, FIRST_RESERVE)
 
+    def inputs_seen(self, family: str) -> int:
+        """How many inputs of this family this run has seen."""
+        return len(self._inputs.get(family, ()))
+
+    def input_reserve(self, family: str, most: float, *, exact: bool) -> float:
+        """The input tokens to set money aside for. `exact`: a text, which cannot have more than `most`."""
+        own = self._inputs.get(family)
+        if own is None or not own:
+            return most
+        seen = INPUT_MARGIN * own.quantile(LONG) * most
+        if exact:
+            return min(seen, most) if len(own) >= ENOUGH else most
+        return seen if len(own) >= ENOUGH else max(seen, most)
+
     def saw(self, family: str, outputs: Iterable[float]) -> None:
         """What answers of a family were like in earlier jobs, the oldest first."""
         seen = self._families.setdefault(family, Outputs())
         for tokens in outputs:
             seen.add(tokens)
 
-    def learn(self, chars: int, family: str, usage: Usage) -> None:
-        """An attempt of this length and family really took so much."""
+    def learn(self, chars: int, family: str, usage: Usage, input_most: float = 0.0) -> None:
+        """An attempt of this length and family really took so much; `input_most` is the most input that it could have."""
+        if usage.input_tokens > 0.0 and input_most > 0.0 and self._remembered(self._inputs, family):
+            self._inputs.setdefault(family, Outputs()).add(usage.input_tokens / input_most)
         if usage.input_tokens > 0.0 and chars > 0:
             self.reports += 1
             weight = max(SMOOTHING, 1.0 / self.reports)
             self.chars_per_token += weight * (chars / usage.input_tokens - self.chars_per_token)
         if usage.output_tokens > 0.0:
             self._all.add(usage.output_tokens)
-            if family and (family in self._families or len(self._families) < MOST_FAMILIES):
+            if self._remembered(self._families, family):
                 for known in (self._families, self._latest):
                     known.setdefault(family, Outputs()).add(usage.output_tokens)
+
+    @staticmethod
+    def _remembered(known: dict[str, Outputs], family: str) -> bool:
+        return bool(family) and (family in known or len(known) < MOST_FAMILIES)
 
     def _outputs(self, family: str) -> Outputs | None:
         own = self._families.get(family)

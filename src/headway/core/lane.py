@@ -153,16 +153,23 @@ class Lane:
             )
         entry.estimate = estimate
         entry.costs = self.spec.counting.reserved(estimate)
-        if unit.output_usd:
+        if unit.output_usd or unit.input_usd:
             self.reprice(entry)
 
     def reprice(self, entry: Entry) -> None:
-        """What is set aside for a unit whose answer nothing limits, by what is known now."""
-        unit = entry.unit
-        usd = unit.estimate.cost_usd + unit.output_usd * self.estimator.reserve(unit.family)
+        """What is set aside for a unit, by what is known now of such inputs, and of answers that nothing limits."""
+        unit, known = entry.unit, self.estimator
+        usd, guess = unit.estimate.cost_usd, False
+        if unit.output_usd:
+            usd += unit.output_usd * known.reserve(unit.family)
+            guess = not known.proven(unit.family)
+        if unit.input_usd:
+            tokens = known.input_reserve(unit.family, unit.input_most, exact=not unit.open_input)
+            usd += unit.input_usd * (tokens - unit.input_most)
+            guess = guess or (unit.open_input and known.inputs_seen(unit.family) < ENOUGH)
         if usd != entry.estimate.cost_usd:
             entry.estimate = structs.replace(entry.estimate, cost_usd=usd)
-        entry.guess = not self.estimator.proven(unit.family)
+        entry.guess = guess
 
     # -- limits ------------------------------------------------------------------------------------
 
@@ -524,8 +531,9 @@ class Lane:
             self.unanswered -= 1
         if outcome.usage is not None:
             settling.settle(self, entry, outcome.usage)
-            if entry.unit.chars and not outcome.usage.partial:
-                self.estimator.learn(entry.unit.chars, entry.unit.family, outcome.usage)
+            unit = entry.unit
+            if (unit.chars or unit.input_most) and not outcome.usage.partial:
+                self.estimator.learn(unit.chars, unit.family, outcome.usage, unit.input_most)
                 if self.estimator.reports in _MILESTONES:
                     self.basis = object()
         elif unpaid(outcome):

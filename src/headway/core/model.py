@@ -103,9 +103,13 @@ class Price(msgspec.Struct, frozen=True, gc=False):
 
     def most(self, input_tokens: float, output_tokens: float) -> float:
         """What a request of this size may cost, whatever of it is cached or written to a cache."""
+        input_usd, output_usd = self.most_of_one(input_tokens)
+        return input_tokens * input_usd + output_tokens * output_usd
+
+    def most_of_one(self, input_tokens: float) -> tuple[float, float]:
+        """What a token of input and one of output may cost, in a request with so much input."""
         price = self._tier(input_tokens) if self.above else self
-        dearest = max(price.input, price.cached_input or 0.0, price.cache_write or 0.0)
-        return (input_tokens * dearest + output_tokens * price.output) / 1e6
+        return max(price.input, price.cached_input or 0.0, price.cache_write or 0.0) / 1e6, price.output / 1e6
 
     def _tier(self, input_tokens: float) -> Price:
         """The price of a request with so much input."""
@@ -145,6 +149,11 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     #: USD of an output token, where nothing limits the answer: its lane sets money aside by what answers of its family
     #: were like, beside `estimate.cost_usd`.
     output_usd: float = 0.0
+    #: The most input tokens that it can have, which are in `estimate.cost_usd`, and USD of one: its lane sets less aside once it
+    #: has seen how many such inputs have. `open_input`: more than its own text goes in (a file, an image), so that is a guess.
+    input_most: float = 0.0
+    input_usd: float = 0.0
+    open_input: bool = False
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):

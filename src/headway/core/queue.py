@@ -65,7 +65,7 @@ class Entry:
         self.not_before = ALWAYS
         self.waits_for = 0
         self.fits = None
-        #: Whether it was started before this run had seen how long such answers are.
+        #: Whether it was started before this run had seen how large such units are.
         self.guess = False
 
     @property

@@ -6,8 +6,8 @@ out cheaper than it was thought.
 
 from __future__ import annotations
 
-from headway.core.budget import Costliest
-from headway.core.estimate import FIRST_RESERVE
+from headway.core.budget import FEW_GUESSES, Costliest
+from headway.core.estimate import ENOUGH, FIRST_RESERVE
 from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.model import Outcome
@@ -26,7 +26,9 @@ class Spending:
         """Set aside what the attempt may cost; False: it must wait, or its lane was stopped for want of money."""
         budget = self._run.budget
         if not self._fits(entry, lane):
-            lane.shortage.begins(entry.unit, entry.estimate, lane.in_flight, now)
+            unit = entry.unit
+            open_tokens = lane.estimator.reserve(unit.family) if unit.output_usd else 0.0
+            lane.shortage.begins(entry.estimate, open_tokens, lane.in_flight, now)
             return False
         budget.reserve(entry.estimate)
         for purse in lane.purses:
@@ -39,7 +41,7 @@ class Spending:
         run = self._run
         if run.costliest is not None:
             entry.estimate = run.costliest.priced(entry.estimate, lane.key)
-        elif entry.unit.output_usd:
+        elif entry.unit.output_usd or entry.unit.input_usd:
             lane.reprice(entry)
             if entry.guess and self._wait_for_answers(entry, lane):
                 return False
@@ -50,14 +52,20 @@ class Spending:
         return False
 
     def _wait_for_answers(self, entry: Entry, lane: Lane) -> bool:
-        """Whether the length of such answers is not known, and as many are out as the caps bear.
+        """Whether the size of such a unit is not known, and as many are out as the caps bear.
 
         What earlier jobs taught may be wrong: until this run has seen for itself, an answer is taken to be no shorter
-        than a new one.
+        than a new one. Of files and images nothing is known before the first has come back.
         """
+        unit, known = entry.unit, lane.estimator
+        unknown_usd, few = 0.0, FEW_GUESSES
+        if unit.output_usd and not known.proven(unit.family):
+            unknown_usd += unit.output_usd * max(known.reserve(unit.family), FIRST_RESERVE)
+        if unit.open_input and known.inputs_seen(unit.family) < ENOUGH:
+            unknown_usd += unit.input_usd * known.input_reserve(unit.family, unit.input_most, exact=False)
+            few = few if known.inputs_seen(unit.family) else 1
         room_usd = min(budget.room_usd for budget in (self._run.budget, *lane.purses))
-        tokens = max(lane.estimator.reserve(entry.unit.family), FIRST_RESERVE)
-        return lane.shortage.too_many_guesses(tokens * entry.unit.output_usd, room_usd)
+        return lane.shortage.too_many_guesses(unknown_usd, room_usd, few)
 
     def _affordable(self, entry: Entry, lane: Lane) -> bool:
         """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""

@@ -26,10 +26,12 @@ PriceList = Callable[[], Awaitable[tuple[dict[int, Price], str]]]
 
 
 class Route(msgspec.Struct, frozen=True):
-    """Where a unit goes in this run: its lane's key, and what its tokens cost, where that is known."""
+    """Where a unit goes in this run: its lane's key, and what its tokens cost, where that is known. Of its families, the numbers
+    of those whose input is more than their text."""
 
     lane: str
     price: Price | None = None
+    open_inputs: frozenset[int] = frozenset()
 
 
 class Plan(msgspec.Struct, frozen=True):

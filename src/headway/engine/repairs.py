@@ -10,9 +10,10 @@ from __future__ import annotations
 from msgspec import structs
 
 from headway.core import events
-from headway.core.model import Price, Unit, Usage
+from headway.core.lane import MOST_TOKENS
+from headway.core.model import Price, Unit
 from headway.core.status import GOOD, Status
-from headway.engine.source import FEWEST_CHARS, StoreSource
+from headway.engine.source import StoreSource
 from headway.providers.base import Answer, Complaint, Request
 from headway.stores.batch import Batch
 from headway.stores.records import Repair
@@ -53,7 +54,14 @@ def unfit(unit: Unit, answer: Answer, complaint: Complaint, price: Price | None)
     """What the scheduler is told, with the unit as it goes on: longer, and perhaps dearer."""
     again = None
     if complaint.again is not None:
-        more = 0.0 if price is None else price.cost(Usage(complaint.more_chars / FEWEST_CHARS))
-        estimate = structs.replace(unit.estimate, cost_usd=unit.estimate.cost_usd + more)
-        again = structs.replace(unit, chars=unit.chars + complaint.more_chars, estimate=estimate)
+        longer = max(0.0, len(complaint.again.body) - unit.input_most)
+        more = min(longer, MOST_TOKENS * complaint.more_chars)
+        more_usd = 0.0 if price is None else more * price.most_of_one(unit.input_most + more)[0]
+        estimate = structs.replace(unit.estimate, cost_usd=unit.estimate.cost_usd + more_usd)
+        again = structs.replace(
+            unit,
+            chars=unit.chars + complaint.more_chars,
+            estimate=estimate,
+            input_most=unit.input_most + more if unit.input_usd else 0.0,
+        )
     return events.Unfit(unit.index, answer.outcome, complaint.message, again)

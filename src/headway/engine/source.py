@@ -18,6 +18,7 @@ from msgspec import structs
 from headway.core.commands import AnyFetch, Fetch, FetchSerial
 from headway.core.estimate import FIRST_RATIO
 from headway.core.events import Event, RestUnits, SerialUnits, Units
+from headway.core.lane import MOST_TOKENS
 from headway.core.model import Estimate, Price, Unit
 from headway.engine.plan import Route
 from headway.stores.cache import Cache
@@ -26,6 +27,8 @@ from headway.stores.store import Store
 
 #: A token has at least so many characters in most texts.
 FEWEST_CHARS: Final = 2.0
+#: Tokens that stand around the texts of a short request.
+FRAME: Final = 16.0
 
 
 class _Cursor:
@@ -113,7 +116,9 @@ class StoreSource:
 
     def know(self, prices: Mapping[int, Price]) -> None:
         """Prices that have become known: what is read from now on is estimated by them."""
-        known = {number: Route(self._routes[number].lane, price) for number, price in prices.items()}
+        known = {
+            number: structs.replace(self._routes[number], price=price) for number, price in prices.items()
+        }
         self._routes = {**self._routes, **known}
 
     def remaining(self, lane: str) -> int:
@@ -182,25 +187,39 @@ class StoreSource:
         if row.attempts:
             self.tries[row.index] = row.attempts
         if row.index in self.longer:
-            row = structs.replace(row, chars=row.chars + self.longer[row.index])
+            longer = self.longer[row.index]
+            row = structs.replace(
+                row, chars=row.chars + longer, size=row.size and row.size + int(MOST_TOKENS * longer)
+            )
         return unit_of(row, self._routes[row.route])
 
 
 def unit_of(row: Pending, route: Route) -> Unit:
-    """A waiting unit as the scheduler wants it. Where nothing limits its answer, its lane says what to set aside for it."""
+    """A waiting unit as the scheduler wants it. Its lane says what to set aside where nothing limits its answer, and how
+    much less its input takes than it could."""
     price, family = route.price, family_name(row.route, row.family)
-    usd = 0.0 if price is None else at_the_most(price, row, 0.0)
+    open_input = row.family in route.open_inputs
+    most, usd, input_usd, output_usd = 0.0, 0.0, 0.0, 0.0
+    if price is not None:
+        most = _usual_input(row) if open_input else most_input(row)
+        output = max(0.0, float(row.max_tokens))
+        usd = price.most(most, output)
+        input_usd, output_usd = price.most_of_one(most)
     if row.max_tokens < 0:  # Nothing is produced: an embedding.
         estimate = Estimate(input_tokens=row.chars / FIRST_RATIO, cost_usd=usd)
-        return Unit(row.index, route.lane, estimate, row.priority, family=family)
-    return Unit(
-        row.index,
-        route.lane,
-        Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd),
-        row.priority,
-        chars=row.chars,
-        family=family,
-        output_usd=0.0 if price is None or row.max_tokens else at_the_most(price, row, 1.0) - usd,
+        unit = Unit(row.index, route.lane, estimate, row.priority, family=family)
+    else:
+        unit = Unit(
+            row.index,
+            route.lane,
+            Estimate(max_output_tokens=float(row.max_tokens), cost_usd=usd),
+            row.priority,
+            chars=row.chars,
+            family=family,
+            output_usd=0.0 if row.max_tokens else output_usd,
+        )
+    return (
+        structs.replace(unit, input_most=most, input_usd=input_usd, open_input=open_input) if most else unit
     )
 
 
@@ -218,7 +237,16 @@ def route_of(family: str) -> int:
 def at_the_most(price: Price, row: Pending | Unknown, open_output: float) -> float:
     """What a unit may cost, for a budget that must not be passed; `open_output` tokens where nothing limits its answer."""
     output = 0.0 if row.max_tokens < 0 else row.max_tokens or open_output
-    return price.most(row.chars / FEWEST_CHARS, float(output))
+    return price.most(most_input(row), float(output))
+
+
+def most_input(row: Pending | Unknown) -> float:
+    """The most tokens that a text can be: one a byte of its request. What that has of a file or an image counts as a usual one."""
+    return max(_usual_input(row), min(float(row.size), MOST_TOKENS * row.chars + FRAME))
+
+
+def _usual_input(row: Pending | Unknown) -> float:
+    return row.chars / FEWEST_CHARS
 
 
 def roughly_the_most(price: Price, estimate: Estimate) -> float:

@@ -25,6 +25,8 @@ OWN: Final = "this machine"
 LATENCY: Final = "latency"
 #: What a run may take before its first request and after its last answer.
 AROUND_S: Final = 0.5
+#: The share of answers that were cut off from which on that is said.
+TELLING: Final = 0.05
 TEACH: Final = "'headway run FILE --limit 20' shows it"
 
 
@@ -258,6 +260,17 @@ def _notes(key: str, known: Known, courses: Sequence[Course], part: _Part) -> li
         notes.append(
             f"{known.name}: no job like this yet (prompt, schema, parameters). Other answers tell how fast it is, not how long "
             f"these will be: anything from one token to max_tokens, or 4,096 where none is set. {TEACH}"
+        )
+    if any(course.habits.cut_off >= TELLING for course in own):
+        share = max(course.habits.cut_off for course in own)
+        notes.append(
+            f"{known.name}: {share:.0%} of the answers that tell how long these will be were cut off at a lower max_tokens: these "
+            "may be as long as theirs allows"
+        )
+    if any(course.habits.other_rows for course in own):
+        notes.append(
+            f"{known.name}: the rows that were answered are of another kind than the rest (prompt). They do not tell how long its "
+            "answers will be: anything from one token to max_tokens, or 16 times as long where none is set"
         )
     if (record := known.record) is not None and record.glimpsed is not None and not known.spec.limits.known:
         least, most = (MINUTE_S * rate for rate in record.glimpsed)

@@ -2,7 +2,8 @@
 
 Each is a line through what earlier units took (input tokens over characters, output tokens over characters, seconds
 over output tokens), and what it left unexplained is drawn again by chance. A line that explains nothing is its mean.
-Where too little was seen everything is assumed, and says so: the range is then as wide as models differ.
+Where too little was seen everything is assumed, and says so: the range is then as wide as models differ. Answers that their
+limit cut off say how long answers are at the least: where there is more room now, the range goes up to it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ FIRST_DOUBTS: Final = ((0.8, 4.0 / 3.0), (1.0 / 1024.0, 16.0), (0.35, 2.5))
 #: Of a model that is known and asked something new: other texts have other tokens, and its speed may have other causes.
 NEW_INPUT_DOUBT: Final = (0.8, 1.25)
 NEW_TOOK_DOUBT: Final = (0.5, 2.0)
+#: An answer that was cut off and that nothing limits any more may be so many times as long.
+MOST_REACH: Final = 16.0
 #: No answer is quicker.
 SHORTEST_S: Final = 0.001
 
@@ -101,6 +104,10 @@ class Habits(msgspec.Struct, frozen=True):
     cached: float = 0.0
     doubts: tuple[tuple[float, float], ...] = FIRST_DOUBTS
     others: int = 0
+    #: The share of them that was cut off at a lower limit than there is now.
+    cut_off: float = 0.0
+    #: Whether they are of other rows of the same file, which ask something else.
+    other_rows: bool = False
 
     @property
     def minds(self) -> dict[str, Mind]:
@@ -141,8 +148,13 @@ ASSUMED: Final = Habits(
 )
 
 
-def habits_of(lessons: Sequence[Lesson], planned: int = 0) -> Habits:
-    """What earlier units taught, for so many more (0: any number)."""
+def habits_of(lessons: Sequence[Lesson], planned: int = 0, limit: int | None = None) -> Habits:
+    """What earlier units taught, for so many more (0: any number). `limit` is what theirs is now, 0 where there is none, and
+    None where it is the same as ever.
+    """
+    if limit is not None and any(_cut_below(one, limit) for one in lessons):
+        roomy = [one for one in lessons if not one.max_tokens or 0 < limit <= one.max_tokens]
+        lessons = roomy if len(roomy) >= ENOUGH else lessons
     if len(lessons) < ENOUGH:
         return ASSUMED
     chars = [float(one.chars) for one in lessons]
@@ -153,7 +165,38 @@ def habits_of(lessons: Sequence[Lesson], planned: int = 0) -> Habits:
     means = (sum(values) / len(lessons) for values in (inputs, outputs, took))
     doubts = [line.doubt(mean, planned) for line, mean in zip(lines, means, strict=True)]
     cached = sum(one.cached_tokens for one in lessons) / max(1.0, sum(inputs))
-    return Habits(len(lessons), *lines, cached, tuple((1.0 - doubt, 1.0 + doubt) for doubt in doubts))
+    habits = Habits(len(lessons), *lines, cached, tuple((1.0 - doubt, 1.0 + doubt) for doubt in doubts))
+    return habits if limit is None else _with_more_room(habits, lessons, limit)
+
+
+def _cut_below(lesson: Lesson, limit: int) -> bool:
+    """Whether an answer ended at a limit below this one."""
+    return 0 < lesson.max_tokens <= lesson.output_tokens and (not limit or lesson.max_tokens < limit)
+
+
+def _with_more_room(habits: Habits, lessons: Sequence[Lesson], limit: int) -> Habits:
+    """Answers that were cut off may be anything between the old limit and the new one."""
+    cut = [one.max_tokens for one in lessons if _cut_below(one, limit)]
+    if not cut:
+        return habits
+    share = len(cut) / len(lessons)
+    reach = limit * len(cut) / sum(cut) if limit else MOST_REACH
+    most = 1.0 + share * (reach - 1.0)
+    middle = sqrt(most)
+    line = habits.output
+    longer = Line(line.base * middle, line.slope * middle, tuple(one * middle for one in line.left))
+    of_input, (low, high), (quick, slow) = habits.doubts
+    doubts = (of_input, (low / middle, high * most / middle), (quick, slow * most))
+    return msgspec.structs.replace(habits, output=longer, doubts=doubts, cut_off=share)
+
+
+def habits_of_other_rows(lessons: Sequence[Lesson], planned: int = 0) -> Habits:
+    """What the beginning of a file teaches about a rest that asks something else: the length of its answers is open."""
+    habits = habits_of(lessons, planned)
+    if not habits.answers:
+        return habits
+    doubts = (NEW_INPUT_DOUBT, FIRST_DOUBTS[1], NEW_TOOK_DOUBT)
+    return msgspec.structs.replace(habits, doubts=doubts, other_rows=True)
 
 
 def habits_of_new(lessons: Sequence[Lesson]) -> Habits:

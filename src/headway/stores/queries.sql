@@ -134,12 +134,16 @@ SELECT uid & 4294967295 FROM units WHERE job = ? AND custom_id = ?;
 SELECT route, count(*) FROM units WHERE uid BETWEEN ? AND ? AND status = 'pending' GROUP BY route;
 
 -- name: next_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
+    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
+FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
 ORDER BY uid LIMIT ?;
 
 -- name: next_serial
-SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
+    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
+FROM units
 WHERE uid > ? AND uid <= ? AND status = 'pending' AND (serial = 1 OR ?)
 ORDER BY uid LIMIT ?;
 
@@ -151,7 +155,8 @@ SELECT uid & 4294967295, path, body FROM requests WHERE uid IN (SELECT value FRO
 
 -- name: unknown_outcomes
 SELECT uid & 4294967295, custom_id, status, lane, CASE status WHEN 'running' THEN started_utc END, chars,
-    max_tokens, route, family
+    max_tokens, route, family,
+    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
 FROM units
 WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running') ORDER BY uid;
 
@@ -481,13 +486,17 @@ WHERE uid BETWEEN ? AND ? AND status = 'pending'
 GROUP BY route;
 
 -- name: leading_of_route
-SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
+    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
+FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
     AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
 ORDER BY uid LIMIT ?;
 
 -- name: leading_serial
-SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family FROM units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
+    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
+FROM units
 WHERE uid > ? AND uid <= ? AND status = 'pending' AND (serial = 1 OR ?)
     AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
 ORDER BY uid LIMIT ?;

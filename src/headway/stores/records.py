@@ -52,7 +52,7 @@ class Route(msgspec.Struct, frozen=True):
 class Family(msgspec.Struct, frozen=True):
     """Units of a route that ask the same thing with other contents (`batch.family`); `number` is theirs within the route.
 
-    `firm`: the shape alone tells them. `rows` is how many there are.
+    `firm`: the shape alone tells them. `rows` is how many there are. `open_input`: more goes in than their own text.
     """
 
     route: int
@@ -61,6 +61,7 @@ class Family(msgspec.Struct, frozen=True):
     firm: bool
     rows: int
     words: tuple[int, ...] = ()
+    open_input: bool = False
 
 
 class NewUnit(msgspec.Struct, frozen=True, gc=False):
@@ -162,6 +163,8 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     #: Tries in earlier runs.
     attempts: int = 0
     family: int = 0
+    #: The bytes of its request.
+    size: int = 0
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -176,6 +179,7 @@ class Unknown(msgspec.Struct, frozen=True):
     max_tokens: int
     route: int = 0
     family: int = 0
+    size: int = 0
     #: What it may cost at the most, where its price is known.
     most_usd: float | None = None
 

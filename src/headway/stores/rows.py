@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.stores.records import COUNTED, Attempt, Job, Lane, Told
+from headway.stores.records import COUNTED, Attempt, Family, Job, Lane, Told
 
 #: The shift of a job's number in a unit's key.
 SHIFT: Final = 32
@@ -40,6 +40,19 @@ def job_of(row: tuple[Any, ...]) -> Job:
     values["settings"] = msgspec.json.decode(values["settings"])
     values["form"] = msgspec.json.decode(values["form"])
     return Job(**values)
+
+
+def family_row(family: Family) -> tuple[Any, ...]:
+    """A family as the statement `add_family` takes it. Its flags are one number: 1 where it is firm, 2 where its input is open."""
+    flags = family.firm + 2 * family.open_input
+    return family.route, family.number, family.shape, flags, family.rows, json_of(family.words)
+
+
+def family_of(row: tuple[Any, ...]) -> Family:
+    """A family from its row."""
+    route, number, shape, flags, rows, words = row
+    decoded = tuple(msgspec.json.decode(words))
+    return Family(route, number, shape, bool(flags & 1), rows, decoded, bool(flags & 2))
 
 
 def lane_of(row: tuple[Any, ...]) -> Lane:

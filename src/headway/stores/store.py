@@ -41,7 +41,7 @@ from headway.stores.records import (
     Unknown,
     Use,
 )
-from headway.stores.rows import attempt_of, job_of, json_of, lane_of, span, uid
+from headway.stores.rows import attempt_of, family_of, family_row, job_of, json_of, lane_of, span, uid
 
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
@@ -147,12 +147,8 @@ class Store:
 
     def add_families(self, job: int, families: Sequence[Family]) -> None:
         """The families of the job's units."""
-        rows = [
-            (one.route, one.number, one.shape, int(one.firm), one.rows, json_of(one.words))
-            for one in families
-        ]
         with self._db.transaction():
-            self._db.executemany("add_family", rows)
+            self._db.executemany("add_family", [family_row(family) for family in families])
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
         """The job is complete and may run."""
@@ -269,12 +265,8 @@ class Store:
 
     def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
         """The families of units that went there, each with its job's number, the newest job's first."""
-        return [
-            (job, Family(route, number, shape, bool(firm), rows, tuple(msgspec.json.decode(words))))
-            for job, route, number, shape, firm, rows, words in self._db.execute(
-                "families", (provider, model)
-            )
-        ]
+        rows = self._db.execute("families", (provider, model))
+        return [(job, family_of(tuple(row))) for job, *row in rows]
 
     def lessons(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None

@@ -6,10 +6,10 @@ are alike, and what their units took is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from headway.batch.family import alike
+from headway.batch.family import alike, has_template
 from headway.config import Config
 from headway.core.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
@@ -39,14 +39,24 @@ class Teachings:
         return self._all
 
     def like(self, family: Family | None, jobs: Collection[int] = ()) -> list[Lesson]:
-        """Of units like these, the newest job's first. `jobs` are those of the same rows: there the shape is enough."""
+        """Of units like these, the newest job's first. `jobs` are those of the same rows: there the shape is enough, unless the
+        rows that were answered have a template of their own."""
         if family is None:
             return []
-        same = {
-            (one.route, one.number)
+        return self._of(
+            one
             for job, one in self._families
-            if alike(family, one) or (job in jobs and one.shape == family.shape)
-        }
+            if alike(family, one) or (job in jobs and one.shape == family.shape and not has_template(one))
+        )
+
+    def of_same_rows(self, family: Family | None, jobs: Collection[int]) -> list[Lesson]:
+        """Of these jobs, which are of the same rows: they may ask something else than the rest does."""
+        if family is None:
+            return []
+        return self._of(one for job, one in self._families if job in jobs and one.shape == family.shape)
+
+    def _of(self, families: Iterable[Family]) -> list[Lesson]:
+        same = {(one.route, one.number) for one in families}
         routes = {route for route, _ in same}
         if not routes:
             return []
@@ -83,6 +93,19 @@ def reserves(
         outputs |= seen
         lines.append(_line(route, price, own, seen))
     return outputs, lines
+
+
+def open_inputs(config: Config, store: Store, job: Job) -> dict[int, frozenset[int]]:
+    """For a run with a cap: of each route the families whose input is more than their text. 0 are units of no family, of which
+    nothing is known.
+    """
+    found: dict[int, frozenset[int]] = {}
+    for route in store.routes(job.id):
+        if _capped(config, route):
+            own = Teachings(store, route.provider, route.model).of_job(job.id)
+            numbers = {number for (place, number), one in own.items() if place == route.id and one.open_input}
+            found[route.id] = frozenset(numbers | {0}) if own else frozenset()
+    return found
 
 
 def _capped(config: Config, route: Route) -> bool:

@@ -17,7 +17,7 @@ from headway.core.model import DAY_S, MINUTE_S, Dimension, Limits
 from headway.errors import ConfigError
 from headway.forecast.figures import Course, Forecast, Known, Way
 from headway.forecast.forecast import forecast
-from headway.forecast.habits import Habits, habits_of, habits_of_new
+from headway.forecast.habits import Habits, habits_of, habits_of_new, habits_of_other_rows
 from headway.stores.records import Job, Lane, Lesson
 from headway.stores.store import Store
 from headway.wiring.families import Teachings
@@ -178,7 +178,10 @@ class _Lanes:
             self._teachings[to] = Teachings(self._store, *to)
         own = self._teachings[to].like(load.family, same)
         if len(own) >= ENOUGH:
-            return habits_of(_thinned(own), load.requests)
+            return habits_of(_thinned(own), load.requests, _limit(load))
+        begun = self._teachings[to].of_same_rows(load.family, same)
+        if len(begun) >= ENOUGH:
+            return habits_of_other_rows(_thinned(begun), load.requests)
         return habits_of_new(_thinned(self._teachings[to].all()))
 
     def _known(self, provider: ProviderConfig, model: str) -> Known:
@@ -200,6 +203,11 @@ class _Lanes:
             return next((lane for lane in self._recorded if lane.key == key), None)
         named = [lane for lane in self._recorded if lane.name == name]
         return max(named, key=lambda lane: lane.updated_utc or 0.0, default=None)
+
+
+def _limit(load: Load) -> int:
+    """The most that an answer may have; 0 where nothing limits some of them."""
+    return 0 if load.open_ended else max((row.max_tokens for row in load.sample), default=0)
 
 
 def _memory_s(config: Config) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headway.config import Config
-from headway.core.estimate import ENOUGH
+from headway.core.estimate import ENOUGH, INPUT_MARGIN
 from headway.core.model import Price
 from headway.engine.source import at_the_most
 from headway.forecast.habits import Habits, habits_of, habits_of_new
@@ -36,31 +36,37 @@ def enough_usd(config: Config, store: Store, job: Job) -> float:
         if price is None:
             rest_usd += mean_usd
             continue
-        habits, open_tokens = learned.of(unit)
+        habits, open_tokens, seen_input = learned.of(unit)
         most_usd = at_the_most(price, unit, open_tokens)
-        rest_usd += min(most_usd, _likely_usd(price, habits, unit))
-        largest_usd = max(largest_usd, most_usd)
+        seen_usd = price.most(seen_input, 0.0)
+        rest_usd += max(seen_usd, min(most_usd, _likely_usd(price, habits, unit)))
+        largest_usd = max(largest_usd, most_usd + INPUT_MARGIN * seen_usd)
     share = (job.total - job.good) / seen if seen else 1.0  # Those that failed run again, too.
     return job.cost_usd + job.unsure_usd + MARGIN * rest_usd * share + largest_usd
 
 
 class _Learned:
-    """What is known of the answers to each of a job's families, and how much is set aside where nothing limits them."""
+    """What is known of the answers to each of a job's families, how much is set aside where nothing limits them, and how much input
+    they had on average where it is more than their text."""
 
     def __init__(self, store: Store, job: Job) -> None:
         self._job = job.id
         self._teachings = {
             route.id: Teachings(store, route.provider, route.model) for route in store.routes(job.id)
         }
-        self._known: dict[tuple[int, int], tuple[Habits, float]] = {}
+        self._known: dict[tuple[int, int], tuple[Habits, float, float]] = {}
 
-    def of(self, unit: Pending) -> tuple[Habits, float]:
+    def of(self, unit: Pending) -> tuple[Habits, float, float]:
         place = (unit.route, unit.family)
         if place not in self._known:
             teachings = self._teachings[unit.route]
-            own = teachings.like(teachings.of_job(self._job).get(place), [self._job])
+            family = teachings.of_job(self._job).get(place)
+            own = teachings.like(family, [self._job])
             habits = habits_of(own) if len(own) >= ENOUGH else habits_of_new(teachings.all())
-            self._known[place] = (habits, open_output(own))
+            seen_input = 0.0
+            if own and family is not None and family.open_input:
+                seen_input = sum(one.input_tokens for one in own) / len(own)
+            self._known[place] = (habits, open_output(own), seen_input)
         return self._known[place]
 
 

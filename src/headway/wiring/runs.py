@@ -33,7 +33,7 @@ from headway.providers.profiles import profile_for
 from headway.providers.secrecy import Scrubber, secrets_of
 from headway.stores.records import Event, Job, Unknown
 from headway.stores.store import Store
-from headway.wiring.families import reserves
+from headway.wiring.families import open_inputs, reserves
 from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
 from headway.wiring.places import folder_of, store_of
 from headway.wiring.predictions import Prediction, taken_up
@@ -95,6 +95,11 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
     prices, later = _prices(config, store, job)
     lanes, routes, checks = _lanes(config, store, job, environ, prices)
     line = unpriced_line(config, prices)
+    openings = open_inputs(config, store, job)
+    routes = {
+        number: msgspec.structs.replace(route, open_inputs=openings.get(number, frozenset()))
+        for number, route in routes.items()
+    }
     outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
     run = config.run
     return Plan(

@@ -1,0 +1,62 @@
+"""Which answers of earlier jobs are taken for what is to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.contract.records import end
+
+from headway.batch.family import Families, kin_of
+from headway.stores.records import Family, NewJob, NewUnit, Route
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
+from headway.wiring.families import Teachings
+
+ESSAY, YES, FREE = "Please write a long essay about {}", "Answer yes or no: is {} nice?", "{}"
+
+
+def family(*templates: str, rows: int = 40) -> Family:
+    families = Families()
+    for number in range(rows):
+        text = templates[number % len(templates)].format(
+            " ".join(f"{number:b}".replace("0", "river ").split("1"))
+        )
+        body = {"messages": [{"role": "user", "content": text}]}
+        families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+    return families.found()[0]
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store(SqliteMemory()) as opened:
+        yield opened
+
+
+def answered(store: Store, its: Family) -> int:
+    job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
+    route = store.add_route(job, Route("alpha", "openai", "m"))
+    store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}", 80, family=1) for n in range(20)])
+    store.add_families(job, [Family(route, 1, its.shape, its.firm, its.rows, its.words)])
+    store.seal(job, 20, {}, "d")
+    store.begin(job, {}, "o", 200.0)
+    for index in range(20):
+        end(store, job, index, "succeeded", started_utc=299.0, input_tokens=20, output_tokens=900)
+    return job
+
+
+def test_the_rest_of_a_file_is_like_its_beginning_where_nothing_says_otherwise(store: Store) -> None:
+    job = answered(store, family(FREE))
+    teachings = Teachings(store, "alpha", "m")
+    assert len(teachings.like(family(FREE), [job])) == 20
+    assert teachings.like(family(FREE)) == []
+
+
+def test_a_beginning_of_another_template_is_told_apart(store: Store) -> None:
+    job = answered(store, family(ESSAY))
+    teachings = Teachings(store, "alpha", "m")
+    assert len(teachings.like(family(ESSAY, rows=90), [job])) == 20
+    both = family(ESSAY, YES)
+    assert teachings.like(both, [job]) == []
+    assert len(teachings.of_same_rows(both, [job])) == 20
+    assert teachings.of_same_rows(both, []) == []
