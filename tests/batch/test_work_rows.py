@@ -13,7 +13,7 @@ from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row, from_fields, parse
 from headway.config import Config, ProviderConfig, WorkersConfig
 
-WORK = ProviderConfig("work", "python", "", "", model="grade", workers=WorkersConfig("grading:grade"))
+WORK = ProviderConfig("work", "python", "", "", model="grade", kind_settings=WorkersConfig("grading:grade"))
 ALPHA = ProviderConfig("alpha", "openai", "http://127.0.0.1:1", "KEY", model="gpt-x")
 ALONE = Router(Config(None, Path(), "h.db", {"work": WORK}))
 BOTH = Router(Config(None, Path(), "h.db", {"work": WORK, "alpha": ALPHA}))

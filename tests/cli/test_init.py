@@ -15,7 +15,8 @@ from tests.crash.stage import Stage
 from headway.cli import main
 from headway.config import key_of, load
 from headway.config.keys import AWS_VARIABLES
-from headway.config.schema import OF_WORKERS, TABLES
+from headway.config.kinds import KINDS
+from headway.config.schema import TABLES
 from headway.config.starter import ADDRESS_VARIABLES, HOSTS, Found, accounts, starter
 from headway.config.vendors import PROFILES as VENDOR_PROFILES
 from headway.config.vendors import REGION
@@ -151,7 +152,9 @@ def test_every_key_is_explained_and_every_setting_can_be_switched_on(
     for place, keys in TABLES.items():
         if place in tables:
             # These two are of one kind only, and stand in the tables of that kind.
-            assert keys.keys() - {"like", "api_version", "region", *OF_WORKERS} <= tables[place].keys(), place
+            assert (
+                keys.keys() - {"like", "api_version", "region", *KINDS["python"].keys} <= tables[place].keys()
+            ), place
     [model] = first["models"].values()
     assert list(model["prices"]) == ["like"], "it stands alone"
     path = here / "headway.toml"

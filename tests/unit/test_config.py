@@ -16,6 +16,7 @@ from headway.config import (
     RetryConfig,
     RunConfig,
     find,
+    host_of,
     key_of,
     lane_key,
     load,
@@ -24,6 +25,7 @@ from headway.config import (
     with_overrides,
 )
 from headway.config.durations import LONGEST_S
+from headway.config.kinds.python import workers_of
 from headway.core.model import Limits, Price, Retry, Usage
 from headway.errors import ConfigError, UsageError
 
@@ -802,7 +804,7 @@ def test_a_pool_is_one_lane_for_all_its_models(tmp_path: Path) -> None:
     ],
 )
 def test_a_host_is_the_same_however_it_is_written(url: str, host: str) -> None:
-    assert ProviderConfig("p", "openai", url, "K").host == host
+    assert host_of(ProviderConfig("p", "openai", url, "K")) == host
 
 
 # Durations
@@ -1024,9 +1026,7 @@ PYTHON = "[providers.work]\nkind = 'python'\ntarget = 'a:b'\n"
 def test_a_worker_gets_all_variables_or_those_that_env_names(tmp_path: Path) -> None:
     for line, env in (("", None), ("env = []", ()), ("env = ['A_KEY', 'b']", ("A_KEY", "b"))):
         (tmp_path / "headway.toml").write_text(PYTHON + line)
-        workers = load(None, tmp_path, {}).providers["work"].workers
-        assert workers is not None
-        assert workers.env == env
+        assert workers_of(load(None, tmp_path, {}).providers["work"]).env == env
 
 
 @pytest.mark.parametrize(

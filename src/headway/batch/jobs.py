@@ -28,7 +28,7 @@ from headway.batch.reader import Reader, digest_of, must_exist
 from headway.batch.recipe import Recipe, is_parquet, is_table
 from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
-from headway.config import Config, ProviderConfig
+from headway.config import Config, identity_of
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, JobBusy, UsageError
 from headway.stores.records import Family, Job, NewJob, NewUnit, Route
 from headway.stores.store import Store, chunks, free_name
@@ -158,11 +158,6 @@ def relatives(store: Store, config: Config, source: Input) -> list[Job]:
     return sorted(found, key=lambda job: -job.good)
 
 
-def _means(provider: ProviderConfig) -> str:
-    """What answers there, as far as it makes another job of the same rows: a kind of API, or a function by its whole name."""
-    return provider.kind if provider.workers is None else f"{provider.kind} {provider.workers.target}"
-
-
 def _resolves(job: Job, router: Router, config: Config) -> bool:
     """Whether every model that the job's input names still means the same."""
     for raw, known in job.models.items():
@@ -170,7 +165,7 @@ def _resolves(job: Job, router: Router, config: Config) -> bool:
             target = router.route(raw or None)
         except HeadwayError:
             return False
-        if (target.provider, _means(config.providers[target.provider]), target.model) != known:
+        if (target.provider, identity_of(config.providers[target.provider]), target.model) != known:
             return False
     return True
 
@@ -282,7 +277,7 @@ class Intake:
         self._check = check
         self._skip_bad, self._progress = skip_bad, progress
         self._kinds = {name: provider.kind for name, provider in config.providers.items()}
-        self._means = {name: _means(provider) for name, provider in config.providers.items()}
+        self._identities = {name: identity_of(provider) for name, provider in config.providers.items()}
         self._routes: dict[tuple[str, str], int] = {}
         self._models: dict[str, tuple[str, str, str]] = {}
         self._families = Families(source.recipe.template)
@@ -335,7 +330,7 @@ class Intake:
             route = self._store.add_route(self._job, Route(row.provider, kind, row.model))
             self._routes[row.provider, row.model] = route
         if row.raw_model not in self._models:
-            self._models[row.raw_model] = (row.provider, self._means[row.provider], row.model)
+            self._models[row.raw_model] = (row.provider, self._identities[row.provider], row.model)
         most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
         return NewUnit(
             row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata,

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from headway.config import Config, ProviderConfig
+from headway.config import Config, ProviderConfig, kind_of
 from headway.errors import UsageError
 
 #: Files name a handful of models; somebody who names a million is not to pay for it with memory.
@@ -36,7 +36,7 @@ class Router:
         self._default = _default(config)
         self.route = lru_cache(REMEMBERED)(self._route)
         #: Whether any provider takes rows of any form.
-        self.has_workers = any(provider.workers is not None for provider in config.providers.values())
+        self.takes_any_row = any(kind_of(provider).takes_any_row for provider in config.providers.values())
 
     def _route(self, model: str | None) -> Target:
         """The target of a model's name; None: the row names none. An error is one line that says what to do."""

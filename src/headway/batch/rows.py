@@ -21,7 +21,7 @@ from headway.batch.family import NO_KIN, Kin, kin_of
 from headway.batch.reader import LONGEST_LINE, Reader
 from headway.batch.recipe import Recipe
 from headway.batch.route import Router, Target
-from headway.config import Config
+from headway.config import KINDS, Config
 from headway.errors import UsageError
 from headway.providers.structured import Asking, dialect_for
 
@@ -37,8 +37,6 @@ GENERATE: Final = "/v1beta/models/{model}:generateContent"
 CONVERSE: Final = "/model/{model}/converse"
 INVOKE: Final = "/model/{model}/invoke"
 _MODEL_IN_URL: Final = re.compile(r"(?:/v1beta|/v1)?/models?/([^/]+?)(:generateContent|/converse|/invoke)")
-#: The kind of providers that are functions, and the path of their rows.
-PYTHON: Final = "python"
 
 _BATCH_KEYS: Final = frozenset(("custom_id", "id", "method", "url", "body", "metadata", "priority", "serial"))
 
@@ -176,7 +174,7 @@ def _worker(row: dict[str, Any], router: Router, recipe: Recipe | None = None) -
     if recipe is not None and recipe.model is not None and row.get("model") is None:
         row["model"] = recipe.model
     target = router.route(fields.model(row.get("model"), ""))
-    return target if target.kind == PYTHON else None
+    return target if KINDS[target.kind].takes_any_row else None
 
 
 def _work_row(number: int, row: dict[str, Any], target: Target, asking: Asking | None) -> Row:
@@ -194,7 +192,7 @@ def _work_row(number: int, row: dict[str, Any], target: Target, asking: Asking |
         payload = row if raw_model is None else {**row, "model": target.model}
     body = _encode(payload)
     return Row(
-        own.custom_id, target.provider, target.model, PYTHON, body, len(body), 0.0, own.priority, own.serial,
+        own.custom_id, target.provider, target.model, target.kind, body, len(body), 0.0, own.priority, own.serial,
         own.metadata, raw_model or "",
     )  # fmt: skip
 
@@ -204,7 +202,7 @@ def from_fields(
 ) -> Row | BadRow:
     """A short row that does not come from a line of JSON: a template made its texts."""
     try:
-        if router.has_workers and (target := _worker(row, router)) is not None:
+        if router.takes_any_row and (target := _worker(row, router)) is not None:
             return _work_row(number, row, target, asking)
         return _short_row(number, row, router, asking, templated=True)
     except UsageError as error:
@@ -217,7 +215,7 @@ def parse(
     """One line."""
     try:
         row = _decode(line)
-        if router.has_workers and (target := _worker(row, router, recipe)) is not None:
+        if router.takes_any_row and (target := _worker(row, router, recipe)) is not None:
             return _work_row(number, row, target, asking)
         if "body" in row or "url" in row:
             return _batch_row(number, row, router, asking)

@@ -22,7 +22,7 @@ import msgspec
 import headway
 from headway.cli import session
 from headway.cli.reach import reached
-from headway.config import Config, ProviderConfig, dotenv_of, key_to_send
+from headway.config import Config, ProviderConfig, dotenv_of, host_of, key_to_send, kind_of
 from headway.config.env_file import exposed
 from headway.config.keys import place_of
 from headway.config.settings import is_plain_http
@@ -34,7 +34,7 @@ from headway.stores.records import LIVE
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.mounts import network_warning
 from headway.stores.store import Store
-from headway.wiring.functions import check_workers, size_of
+from headway.wiring.kinds import builder_of
 from headway.wiring.places import must_be_own
 
 State = Literal["ok", "warning", "problem"]
@@ -164,37 +164,36 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
         key = key_to_send(provider, os.environ, dotenv)
     except ConfigError as error:
         return problem(name, error)
-    if not key and provider.workers is not None:
+    if not key and not variable:
         return ok(name, "none is named")
     if not key:
         return ok(name, f"no key is set ({variable}): a server on this machine may need none")
     place = place_of(provider, os.environ, dotenv)
     if is_plain_http(provider.base_url):
-        return ok(name, f"{place}; it is sent to {provider.host} without encryption, as you allow")
+        return ok(name, f"{place}; it is sent to {host_of(provider)} without encryption, as you allow")
     return ok(name, place)
 
 
 def addresses(config: Config) -> Iterator[Check]:
     """Whether each provider's host answers."""
-    servers = [provider for provider in config.providers.values() if provider.workers is None]
+    servers = [provider for provider in config.providers.values() if kind_of(provider).is_server]
     answers = reached({provider.base_url for provider in servers})
     for provider in servers:
         answer = answers[provider.base_url]
         yield Check(f"{provider.name} address", answer.state, answer.text, answer.next)
 
 
-def functions(config: Config) -> Iterator[Check]:
-    """Whether each provider that is a function is where it is said to be."""
+def parts(config: Config) -> Iterator[Check]:
+    """Whether what a provider needs on this machine is there, such as a function."""
     for provider in config.providers.values():
-        if provider.workers is None:
+        builder = builder_of(provider)
+        if not builder.part:
             continue
+        name = f"{provider.name} {builder.part}"
         try:
-            check_workers(config, provider)
+            yield ok(name, builder.verify(config, provider))
         except ConfigError as error:
-            yield problem(f"{provider.name} function", error)
-        else:
-            how = f"{size_of(provider.workers)} × {provider.workers.isolation}"
-            yield ok(f"{provider.name} function", f"{provider.workers.target} is there ({how})")
+            yield problem(name, error)
 
 
 # -- the records -----------------------------------------------------------------------------------------------------

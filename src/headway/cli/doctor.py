@@ -58,7 +58,7 @@ def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http
     yield from checkup.configured(settings)
     yield from checkup.keys(settings)
     if not offline:
-        yield from checkup.functions(settings)
+        yield from checkup.parts(settings)
         yield from checkup.addresses(settings)
     yield from checkup.records(settings)
     yield checkup.files(settings)

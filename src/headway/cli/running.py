@@ -14,7 +14,7 @@ from headway.batch.recipe import is_table
 from headway.cli.onward import next_command, next_step, used_up
 from headway.cli.options import must_be_sheet
 from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
-from headway.config import Config, dotenv_of, parse_duration, variables_of
+from headway.config import Config, dotenv_of, kind_of, parse_duration, variables_of
 from headway.core.attempts import NEVER_ANSWERED
 from headway.core.model import Kind
 from headway.display.account import (
@@ -231,7 +231,7 @@ def _uses_by_key(store: Store, job: Job) -> dict[str, Use]:
 def _about_key(config: Config, lane: str, reason: str) -> str:
     """Where the key is that a provider does not take."""
     provider = config.providers.get(lane.partition("/")[0])
-    if provider is None or provider.workers is not None or not reason.startswith(f"{Kind.AUTH}:"):
+    if provider is None or not kind_of(provider).is_server or not reason.startswith(f"{Kind.AUTH}:"):
         return ""
     if "invalid url" in reason.lower():  # A 404 of the path, not of the model.
         return f" — check base_url, which is {provider.base_url}: it ends before the endpoint, with or without /v1"

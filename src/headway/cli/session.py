@@ -13,6 +13,7 @@ from headway.cli.holds import holds_of
 from headway.config import (
     Config,
     dotenv_of,
+    host_of,
     load,
     variables_of,
     with_insecure_http,
@@ -65,7 +66,7 @@ def _tell_place(config: Config) -> None:
         return
     dotenv = dotenv_of(config)
     providers = config.providers.values()
-    hosts = dict.fromkeys(one.host for one in providers if variables_of(one, os.environ, dotenv))
+    hosts = dict.fromkeys(host_of(one) for one in providers if variables_of(one, os.environ, dotenv))
     say(f"settings: {config.path}; " + (f"keys go to {', '.join(hosts)}" if hosts else "no key is sent"))
 
 

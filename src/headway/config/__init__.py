@@ -3,6 +3,7 @@
 settings    what a configuration is once it is read: frozen records, never a key among them
 durations   "1h30m" → seconds
 checks      what one value may be, and what to say where it is not
+kinds       the registry of provider kinds: how a kind's table is read, how it counts, what it costs
 schema      which keys there are, table by table
 file        a parsed `headway.toml` → settings
 env_file    `.env` beside it
@@ -18,21 +19,27 @@ starter     a first `headway.toml` from the keys that are there
 from headway.config.durations import parse_duration
 from headway.config.env_file import read_env_file
 from headway.config.keys import key_of, key_to_send, keys_of, lane_key, variables_of
+from headway.config.kinds import KINDS, ProviderKind, host_of, identity_of, kind_of
 from headway.config.loading import dotenv_of, load, with_insecure_http, with_overrides
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig
 from headway.config.trust import find
 
 __all__ = [
+    "KINDS",
     "Config",
     "ProviderConfig",
+    "ProviderKind",
     "RetryConfig",
     "RunConfig",
     "WorkersConfig",
     "dotenv_of",
     "find",
+    "host_of",
+    "identity_of",
     "key_of",
     "key_to_send",
     "keys_of",
+    "kind_of",
     "lane_key",
     "load",
     "parse_duration",

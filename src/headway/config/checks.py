@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from headway.config.durations import EXPECTED as A_DURATION
 from headway.config.durations import parse_duration
-from headway.config.settings import CacheMode, Isolation, Preflight, ProviderKind
+from headway.config.settings import CacheMode, Isolation, Preflight
 from headway.config.vendors import PROFILES
 
 Check = Callable[[object], Any]
@@ -24,10 +24,7 @@ Check = Callable[[object], Any]
 LARGEST: Final = 1e12
 #: PostgreSQL's integer, and more than anybody has in flight.
 LARGEST_COUNT: Final = 2**31 - 1
-KINDS: Final[tuple[str, ...]] = get_args(ProviderKind)
 CACHE_MODES: Final[tuple[str, ...]] = get_args(CacheMode)
-#: Kinds that DESIGN knows and the code does not yet: the error says "not yet", not "unknown".
-COMING: Final = ("claude", "codex", "gemini-cli", "command")
 
 _TARGET: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B", re.ASCII)
@@ -207,17 +204,6 @@ def text(value: object) -> str:
         raise expected("a string", value)
     if not value.isprintable():
         raise ValueError("expected a string without line breaks and control characters")
-    return value
-
-
-def kind(value: object) -> str:
-    """A kind of provider that works today."""
-    if not isinstance(value, str):
-        raise expected("a kind of provider: " + ", ".join(KINDS), value)
-    if value in COMING:
-        raise ValueError(f"kind '{value}' is not there yet; {', '.join(KINDS)} are")
-    if value not in KINDS:
-        raise ValueError(f"expected a kind of provider: {', '.join(KINDS)}")
     return value
 
 

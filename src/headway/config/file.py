@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.config import checks, schema
-from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig, is_loopback
-from headway.config.vendors import BY_NAME, GENERIC, REGION, Vendor, is_own_host, vendor_at
+from headway.config.kinds import KINDS, TableError, why_not
+from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig
 from headway.core.model import Limits, Price
 from headway.errors import ConfigError
 
 DEFAULT_DB: Final = ".headway/headway.db"
-#: Keys that only one kind of provider has.
-_OF_ONE_KIND: Final = {"api_version": "azure", "region": "bedrock"}
 
 #: A provider's name is written before a slash in a model's: it has none itself.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
@@ -83,20 +81,17 @@ class _File:
 
     def _provider(self, name: str, table: object) -> ProviderConfig:
         place = dotted("providers", name)
-        values = self._table(table, schema.PROVIDER, place)
+        values = self._table(table, schema.provider_keys(), place)
         if "kind" not in values:
-            raise self._wrong(dotted(place, "kind"), f"missing; there are {', '.join(checks.KINDS)}")
-        values["workers"] = self._workers(values, place)
-        usual: dict[str, Any] = {}
-        if values["workers"] is None:
-            vendor = self._vendor(values, place)
-            values.setdefault("base_url", self._address(vendor, values, place))
-            if "api_key_env" not in values:
-                values["api_key_env"] = vendor.variable
-                values["key_optional"] = is_loopback(values["base_url"])
-                own = values["key_optional"] or is_own_host(vendor, values["base_url"])
-                values["key_withheld"] = not own
-            usual = dict(vendor.limits)
+            raise self._wrong(dotted(place, "kind"), f"missing; there are {', '.join(KINDS)}")
+        kind = KINDS[values["kind"]]
+        for key in self._named(table, place):
+            if reason := why_not(kind, key):
+                raise self._wrong(dotted(place, key), reason)
+        try:
+            usual = kind.complete(values)
+        except TableError as error:
+            raise self._wrong(dotted(place, error.key), error.text) from None
         limits = self._table(values.pop("limits", {}), schema.LIMITS, dotted(place, "limits"))
         limits = {**usual, **limits}
         models = values.pop("models", {})
@@ -110,67 +105,6 @@ class _File:
             )
         retry = self._retry(values.pop("retry", {}), dotted(place, "retry"))
         return ProviderConfig(name=name, limits=Limits(**limits), retry=retry, **values)
-
-    def _vendor(self, values: dict[str, Any], place: str) -> Vendor:
-        """Whom a provider's table speaks of: by its profile, by its address, by its kind."""
-        kind, profile = values["kind"], values.get("profile")
-        for key, only in _OF_ONE_KIND.items():
-            if key in values and kind != only:
-                raise self._wrong(dotted(place, key), f'only a provider of kind = "{only}" has one')
-        if profile is not None and profile != GENERIC:
-            vendor = BY_NAME[profile]
-            if vendor.kind != kind:
-                raise self._wrong(
-                    dotted(place, "profile"), f'{vendor.title} is asked with kind = "{vendor.kind}"'
-                )
-            return vendor
-        return vendor_at(values.get("base_url", ""), kind) or BY_NAME[kind]
-
-    def _address(self, vendor: Vendor, values: dict[str, Any], place: str) -> str:
-        """Where a provider is that names no address."""
-        if vendor.kind == "azure":
-            if "base_url" not in values:
-                raise self._wrong(
-                    dotted(place, "base_url"),
-                    "missing; the endpoint of your resource: https://NAME.openai.azure.com",
-                )
-        elif vendor.kind == "bedrock" and "region" not in values:
-            raise self._wrong(
-                dotted(place, "region"), 'missing; the one where your models are, such as "us-east-1"'
-            )
-        return vendor.base_url.replace(REGION, values.get("region", ""))
-
-    def _workers(self, values: dict[str, Any], place: str) -> WorkersConfig | None:
-        """What only workers have, taken out of a provider's table; it gets what a server would have there."""
-        python = values["kind"] == "python"
-        for key in schema.OF_SERVERS if python else schema.OF_WORKERS:
-            if schema.FIELDS.get(key, key) in values:
-                only = "a server has one" if python else 'it is for kind = "python"'
-                raise self._wrong(dotted(place, key), f"a provider of kind {values['kind']} has none; {only}")
-        if not python:
-            return None
-        if "target" not in values:
-            raise self._wrong(
-                dotted(place, "target"), 'missing; the function to call, such as "package.module:function"'
-            )
-        fields = [schema.FIELDS.get(key, key) for key in schema.OF_WORKERS]
-        found = WorkersConfig(**{field: values.pop(field) for field in fields if field in values})
-        if found.isolation != "process" and (
-            found.recycle_after or found.memory_ceiling or found.memory_limit
-        ):
-            raise self._wrong(
-                dotted(place, "isolation"), 'only processes can be replaced: set it to "process"'
-            )
-        if found.isolation != "process" and found.env is not None:
-            raise self._wrong(
-                dotted(place, "env"),
-                'only a process has an environment of its own: set isolation = "process"',
-            )
-        values.setdefault("model", found.target.rpartition(":")[2])
-        values["base_url"] = ""
-        if "api_key_env" not in values:
-            values["api_key_env"], values["key_optional"] = "", True
-        return found
 
     def _models(self, tables: object, inherited: dict[str, Any], place: str) -> dict[str, Limits]:
         """Each model's limits: the keys that it names, the provider's for the rest."""

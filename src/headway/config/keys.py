@@ -8,6 +8,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from typing import Final
 
+from headway.config.kinds import host_of
 from headway.config.settings import Config, ProviderConfig, is_plain_http
 from headway.config.vendors import ALIASES
 from headway.errors import ConfigError
@@ -27,7 +28,7 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping
     name = provider.api_key_env
     if provider.key_withheld:
         raise ConfigError(
-            f"provider '{provider.name}': {name} is not sent to {provider.host} unless the config says so",
+            f"provider '{provider.name}': {name} is not sent to {host_of(provider)} unless the config says so",
             hint=f'add to [providers.{provider.name}]: api_key_env = "{name}", or the variable with that host\'s own key',
         )
     key = _found(name, environ, dotenv) or _found(ALIASES.get(name, ""), environ, dotenv)
@@ -134,4 +135,4 @@ def lane_key(provider: ProviderConfig, model: str, key: str, salt: bytes) -> str
     ):  # A session's token changes every hour, the account that it opens does not.
         key = ":".join(key.split(":")[:2])
     account = blake2b(key.encode(), key=salt).hexdigest()[:ACCOUNT_DIGITS]
-    return f"{provider.kind}|{provider.host}|{account}|{provider.pool or model}"
+    return f"{provider.kind}|{host_of(provider)}|{account}|{provider.pool or model}"

@@ -12,55 +12,24 @@ from typing import Final
 
 from headway.config import checks
 from headway.config.checks import Check
+from headway.config.kinds import KINDS, kind_name
 
 LATER: Final = None
 Keys = Mapping[str, Check | None]
 
 TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER}
-PROVIDER: Final[Keys] = {
-    "kind": checks.kind,
-    "profile": checks.profile,
-    "base_url": checks.base_url,
-    "api_version": checks.api_version,
-    "region": checks.region,
+#: What a provider of any kind may have besides `kind`; `provider_keys` adds those of the kinds.
+_ANY_PROVIDER: Final[Keys] = {
     "api_key_env": checks.variable,
     "model": checks.text,
     "pool": checks.text,
-    "stream": checks.flag,
-    "insecure_http": checks.flag,
     "max_answer_bytes": checks.size,
     "max_cost": checks.amount,
     "limits": LATER,
     "retry": LATER,
     "prices": LATER,
     "models": LATER,
-    # Of kind = "python" alone.
-    "target": checks.target,
-    "isolation": checks.isolation,
-    "workers": checks.attempts,
-    "recycle_after": checks.count,
-    "memory_ceiling": checks.size,
-    "memory_limit": checks.size,
-    "preflight": checks.preflight,
-    "preflight_command": checks.command,
-    "preflight_timeout": checks.some_time,
-    "failure_logs": checks.below,
-    "limit_exit_codes": checks.exit_codes,
-    "env": checks.variables,
 }
-#: Keys that only workers have, and those that only servers have.
-OF_WORKERS: Final = (
-    "target", "isolation", "workers", "recycle_after", "memory_ceiling", "memory_limit", "preflight",
-    "preflight_command", "preflight_timeout", "failure_logs", "limit_exit_codes", "env",
-)  # fmt: skip
-OF_SERVERS: Final = (
-    "base_url",
-    "stream",
-    "profile",
-    "api_version",
-    "region",
-    "insecure_http",
-)
 PRICES: Final[Keys] = {
     "input": checks.amount,
     "output": checks.amount,
@@ -99,6 +68,18 @@ RUN: Final[Keys] = {
     "weight": checks.weight,
     "cache": checks.cache_mode,
 }
+
+
+def provider_keys() -> Keys:
+    """The keys of `[providers.NAME]`: those of servers first, those of other kinds last."""
+    servers: dict[str, Check] = {}
+    others: dict[str, Check] = {}
+    for kind in KINDS.values():
+        (servers if kind.is_server else others).update(kind.keys)
+    return {"kind": kind_name, **servers, **_ANY_PROVIDER, **others}
+
+
+PROVIDER: Final[Keys] = provider_keys()
 #: Every table by its place in the file.
 TABLES: Final[Mapping[str, Keys]] = {
     "": TOP,

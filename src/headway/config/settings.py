@@ -15,7 +15,6 @@ import msgspec
 
 from headway.core.model import Limits, Price, Retry
 
-ProviderKind = Literal["openai", "anthropic", "azure", "gemini", "bedrock", "python"]
 Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
 #: Which requests may be answered from the cache, and are kept in it.
@@ -68,7 +67,8 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     """
 
     name: str
-    kind: ProviderKind
+    #: One of `config.kinds`.
+    kind: str
     base_url: str
     api_key_env: str
     model: str | None = None
@@ -95,18 +95,8 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     insecure_http: bool = False
     #: The most that is taken of one answer; 0 is no ceiling.
     max_answer_bytes: int = MAX_ANSWER_BYTES
-    workers: WorkersConfig | None = None
-
-    @property
-    def host(self) -> str:
-        """Host, and port where it is not the scheme's own; of Python workers, their function."""
-        if self.workers is not None:
-            return self.workers.target
-        url = urlsplit(self.base_url)
-        name = (url.hostname or "").rstrip(".")
-        name = f"[{name}]" if ":" in name else name
-        usual = {"http": 80, "https": 443}[url.scheme]
-        return name if url.port in (None, usual) else f"{name}:{url.port}"
+    #: What only its kind has.
+    kind_settings: msgspec.Struct | None = None
 
     def limits_for(self, model: str) -> Limits:
         """What is configured for one model: its own where it names them, the provider's otherwise."""

@@ -13,6 +13,7 @@ import msgspec
 
 from headway.config import checks
 from headway.config.keys import AWS_VARIABLES
+from headway.config.kinds import KINDS
 from headway.config.loading import BASE_URL_VARIABLES
 from headway.config.settings import is_loopback
 from headway.config.vendors import ALIASES, BY_NAME, REGION, VENDORS, Vendor
@@ -196,7 +197,7 @@ def _about_key(account: Found) -> str:
 
 def _settings(account: Found, *, full: bool) -> Iterator[tuple[str, str]]:
     """Lines, each with what it says."""
-    yield f'kind = "{account.kind}"', f"which API it speaks: {', '.join(checks.KINDS)}"
+    yield f'kind = "{account.kind}"', f"which API it speaks: {', '.join(KINDS)}"
     known = account.provider in BY_NAME and account.provider != account.kind
     if known or full:
         profile = account.provider if account.provider in BY_NAME else "generic"

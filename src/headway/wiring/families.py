@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from headway.batch.family import alike, has_template
-from headway.config import Config
+from headway.config import Config, kind_of
 from headway.core.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
 from headway.display.words import count, money
@@ -111,7 +111,7 @@ def open_inputs(config: Config, store: Store, job: Job) -> dict[int, frozenset[i
 def _capped(config: Config, route: Route) -> bool:
     provider = config.providers[route.provider]
     caps = (config.run.max_cost_usd, provider.max_cost_usd, provider.max_costs.get(route.model))
-    return provider.workers is None and any(caps)
+    return any(caps) and not kind_of(provider).reports_cost
 
 
 def _seen(teachings: Teachings, job: int, units: list[Pending]) -> dict[str, list[float]]:

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from headway.config import Config
+from headway.config import Config, kind_of
 from headway.config.price_list import Question, edition, look_up
 from headway.core.model import Price
 from headway.errors import ConfigError
@@ -62,7 +62,7 @@ def ready_prices(
         provider = config.providers[name]
         asked = Question(provider.base_url, provider.kind, model, provider.like(model))
         price = provider.price_of(model)
-        if price is not None or asked.pointless or provider.workers is not None or not edition():
+        if price is not None or asked.pointless or kind_of(provider).reports_cost or not edition():
             known[name, model] = price
         else:
             open_ones[name, model] = asked
@@ -109,8 +109,8 @@ async def _ask(questions: bytes) -> list[Price | None] | None:
 def must_be_known(config: Config, provider: str, model: str) -> str:
     """Which budget cannot be kept without this price; "" where there is none."""
     settings = config.providers[provider]
-    if settings.workers is not None:
-        return ""  # A function tells itself what it cost.
+    if kind_of(settings).reports_cost:
+        return ""
     if config.run.max_cost_usd:
         return "--max-cost"
     if settings.max_cost_usd:
@@ -143,7 +143,7 @@ def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:
         (name, model)
         for (name, model), price in prices.items()
         if price is None
-        and config.providers[name].workers is None
+        and not kind_of(config.providers[name]).reports_cost
         and not Question(
             config.providers[name].base_url, "", model, config.providers[name].like(model)
         ).pointless

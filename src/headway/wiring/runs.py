@@ -6,7 +6,8 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,8 @@ import msgspec
 from headway.batch.output import Order, OutputFile, claim
 from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
-from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, lane_key
+from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, kind_of, lane_key
+from headway.core.memory import LaneRecord
 from headway.core.model import LaneSpec, Price, Purse
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
@@ -28,13 +30,12 @@ from headway.engine.plan import LanePlan, Plan, PriceList, Route
 from headway.errors import ConfigError, HeadwayError, JobTaken
 from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
-from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
-from headway.providers.secrecy import Scrubber, secrets_of
+from headway.providers.secrecy import secrets_of
 from headway.stores.records import Event, Job, Unknown
 from headway.stores.store import Store
 from headway.wiring.families import open_inputs, reserves
-from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
+from headway.wiring.kinds import Check, builder_of
 from headway.wiring.places import folder_of, store_of
 from headway.wiring.predictions import Prediction, taken_up
 from headway.wiring.prices import (
@@ -50,8 +51,6 @@ from headway.wiring.stop_signals import stop_signals
 if TYPE_CHECKING:
     from headway.batch.schema import Validator
 
-#: Asked before a run: raises where it cannot do anything as it is.
-Check = Callable[[], Awaitable[None]]
 #: New objects between two looks of the garbage collector while a job runs.
 GC_OBJECTS: Final = 20_000
 _STOPPING: Final = "stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)"
@@ -133,8 +132,8 @@ def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
     places = {}
     for route in store.routes(job.id):
         provider = config.providers[route.provider]
-        if provider.workers is not None:
-            continue  # What a function gives depends on its code, which no request tells.
+        if not kind_of(provider).cacheable:
+            continue
         root = root_of(provider.base_url) if provider.base_url else provider.region or ""
         places[route.id] = Place(provider.kind, root, route.model)
     return CacheUse(mode, places)
@@ -203,14 +202,10 @@ def _lanes(
         spec, name = lane_for(config, provider, route.model, key, salt)
         lane = spec.key
         if provider.name not in adapters:
-            adapter = (
-                adapter_of(provider, key, secrets)
-                if provider.workers is None
-                else python_adapter(config, provider, Scrubber(secrets))
-            )
-            if not isinstance(adapter, HttpAdapter) and may_start(store, job, lane, name):
-                checks.append(adapter.check)
-            adapters[provider.name] = _judged(adapter, provider.kind, validator)
+            built = builder_of(provider).build(config, provider, key, secrets)
+            if built.check is not None and _may_start(store, job, lane, name):
+                checks.append(built.check)
+            adapters[provider.name] = _judged(built.adapter, provider.kind, validator)
         routes[route.id] = Route(lane, prices.get((provider.name, route.model)))
         purses = _purses(provider, route.model, spent)
         if lane in lanes:
@@ -221,22 +216,32 @@ def _lanes(
     return lanes, routes, tuple(checks)
 
 
+def _may_start(store: Store, job: Job, lane: str, name: str) -> bool:
+    """Whether a run of the job will start a worker: there is something to do, and no hold on record that forbids it."""
+    if job.counts.get("succeeded", 0) + job.counts.get("cached", 0) >= job.total:
+        return False
+    record = store.lane(lane, name).record
+    if record is None:
+        return True
+    until_utc = msgspec.json.decode(record, type=LaneRecord).held_until_utc
+    return until_utc is None or until_utc <= time.time()
+
+
 def lane_for(
     config: Config, provider: ProviderConfig, model: str, key: str, salt: bytes
 ) -> tuple[LaneSpec, str]:
     """The lane of a provider's model under a key, and its name for people. The models of a pool share one."""
+    kind = kind_of(provider)
     limits = provider.limits if provider.pool else provider.limits_for(model)
-    if provider.workers is not None:
-        limits = limits_of_workers(provider, limits)
     profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
     lane = lane_key(provider, model, key, salt)
     spec = LaneSpec(
         lane,
-        limits,
+        kind.lane_limits(provider, limits),
         provider.retry_for(config.run.max_attempts),
         profile.counting,
-        own_failures=provider.workers is not None,
-        one_ahead=provider.workers is not None and provider.workers.preflight != "none",
+        own_failures=kind.own_failures,
+        one_ahead=kind.one_ahead(provider),
     )
     return spec, f"{provider.name}/{provider.pool or model}"
 
@@ -259,32 +264,13 @@ def _judged(adapter: Adapter, kind: str, validator: Validator | None) -> Adapter
     return Judged(adapter, kind, validator)
 
 
-def adapter_of(provider: ProviderConfig, key: str, secrets: Iterable[str] = ()) -> HttpAdapter:
-    """What asks a configured provider, and blots its key and `secrets` out of answers. What is wrong with its address or
-    its credentials names it."""
-    try:
-        return adapter_for(
-            provider.kind,
-            provider.base_url,
-            key,
-            stream=provider.stream,
-            profile=provider.profile or "",
-            api_version=provider.api_version or "",
-            region=provider.region or "",
-            max_answer_bytes=provider.max_answer_bytes,
-            secrets=secrets,
-        )
-    except ConfigError as error:
-        raise ConfigError(f"provider '{provider.name}': {error.message}", hint=error.hint) from None
-
-
 def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, str], None]:
     """What is asked of every model before a job is made: that its key is there, and its price where one is needed."""
     dotenv = dotenv_of(config)
 
     def check(provider: str, model: str) -> None:
         key_to_send(config.providers[provider], environ, dotenv)
-        check_workers(config, config.providers[provider])
+        builder_of(config.providers[provider]).verify(config, config.providers[provider])
         if must_be_known(config, provider, model):
             required_price(config, provider, model)
 

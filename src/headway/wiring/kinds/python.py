@@ -1,79 +1,60 @@
-"""Providers that are functions: whether they can be called, before anything is, and how many at once.
+"""`kind = "python"`: builds what calls a function, and sees whether it can be called before anything is.
 
 The user's code is looked at, not run: what a module does when it is imported is for the workers.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
-import time
+from collections.abc import Iterable
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from headway.config import Config, ProviderConfig, WorkersConfig
-from headway.core.memory import LaneRecord
-from headway.core.model import Limits
+from headway.config.kinds.python import size_of, workers_of
 from headway.errors import ConfigError
 from headway.providers.secrecy import Scrubber
-from headway.stores.records import Job
-from headway.stores.store import Store
-
-if TYPE_CHECKING:
-    from headway.executors.python import PythonAdapter
+from headway.wiring.kinds.base import Built, ProviderBuilder
 
 
-def size_of(workers: WorkersConfig) -> int:
-    """How many units run at once: one a core, where nothing else is said."""
-    return workers.workers or os.cpu_count() or 1
+class PythonBuilder(ProviderBuilder):
+    """Functions in workers."""
 
+    part = "function"
 
-def limits_of_workers(provider: ProviderConfig, limits: Limits) -> Limits:
-    """A lane lets no more in than there are workers: one that waits for a free one would hold its slot."""
-    assert provider.workers is not None
-    size = size_of(provider.workers)
-    return msgspec.structs.replace(limits, max_concurrency=min(limits.max_concurrency or size, size))
+    def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
+        """What calls a provider's function, and blots secrets out of what comes back."""
+        from headway.executors.python import PythonAdapter
 
+        self.verify(config, provider)
+        workers = workers_of(provider)
+        assert provider.model is not None  # The name of its function, where nothing else is said.
+        adapter = PythonAdapter(
+            workers,
+            provider.model,
+            size_of(workers),
+            str(config.root),
+            _place(config, provider),
+            Scrubber(secrets),
+            provider.max_answer_bytes,
+        )
+        return Built(adapter, adapter.check)
 
-def python_adapter(config: Config, provider: ProviderConfig, scrub: Scrubber) -> PythonAdapter:
-    """What calls a provider's function, and blots secrets out of what comes back."""
-    from headway.executors.python import PythonAdapter
-
-    check_workers(config, provider)
-    assert provider.workers is not None
-    assert provider.model is not None  # The name of its function, where nothing else is said.
-    size, root = size_of(provider.workers), str(config.root)
-    place, most = _place(config, provider), provider.max_answer_bytes
-    return PythonAdapter(provider.workers, provider.model, size, root, place, scrub, most)
-
-
-def may_start(store: Store, job: Job, lane: str, name: str) -> bool:
-    """Whether a run of the job will start a worker: there is something to do, and no hold on record that forbids it."""
-    if job.counts.get("succeeded", 0) + job.counts.get("cached", 0) >= job.total:
-        return False
-    record = store.lane(lane, name).record
-    if record is None:
-        return True
-    until_utc = msgspec.json.decode(record, type=LaneRecord).held_until_utc
-    return until_utc is None or until_utc <= time.time()
+    def verify(self, config: Config, provider: ProviderConfig) -> str:
+        """That the function is where it is said to be, and the preflight's command too."""
+        workers = workers_of(provider)
+        _check_workers(workers, str(config.root), _place(config, provider))
+        return f"{workers.target} is there ({size_of(workers)} × {workers.isolation})"
 
 
 def _place(config: Config, provider: ProviderConfig) -> str:
     return f"{config.path or 'headway.toml'}: providers.{provider.name}"
 
 
-def check_workers(config: Config, provider: ProviderConfig) -> None:
-    """That a provider's function is where it is said to be, and its command too."""
-    workers = provider.workers
-    if workers is None:
-        return
-    where = _place(config, provider)
+def _check_workers(workers: WorkersConfig, root: str, where: str) -> None:
     module, _, name = workers.target.partition(":")
-    spec = _spec(module, [str(config.root), *sys.path])
+    spec = _spec(module, [root, *sys.path])
     if spec is None and module not in sys.builtin_module_names:
         raise ConfigError(
             f"{where}.target: there is no module '{module}'",

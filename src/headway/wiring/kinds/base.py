@@ -1,0 +1,36 @@
+"""The contract of a builder: from a configured provider to its adapter, and what it needs on this machine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from headway.config import Config, ProviderConfig
+from headway.providers.base import Adapter
+
+#: Called before a run that will send something. Raises where the provider cannot be used.
+Check = Callable[[], Awaitable[None]]
+
+
+class Built(msgspec.Struct, frozen=True):
+    """An adapter, and its check before a run, where it has one."""
+
+    adapter: Adapter
+    check: Check | None = None
+
+
+class ProviderBuilder(ABC):
+    """Makes the adapters of one or more provider kinds. Heavy modules are imported in `build`."""
+
+    #: What `doctor` calls the thing on this machine that a provider needs; "" where it needs none.
+    part: str = ""
+
+    @abstractmethod
+    def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
+        """The adapter of a provider. `key` and `secrets` are removed from everything that comes back."""
+
+    def verify(self, config: Config, provider: ProviderConfig) -> str:
+        """What `doctor` prints of the provider's part. Raises `ConfigError` where it is missing. Starts nothing."""
+        return ""
