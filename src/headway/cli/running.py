@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_table
-from headway.cli.onward import next_command, next_step, used_up
 from headway.cli.options import must_be_sheet
+from headway.cli.resume_hint import next_command, next_step, used_up
 from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
 from headway.config import Config, dotenv_of, parse_duration, variables_of
 from headway.core.attempts import NEVER_ANSWERED

@@ -24,7 +24,7 @@ _OF_ATTEMPTS: Final = (
 _FLOATS: Final = "$floats"
 
 
-def is_one(job: Job) -> bool:
+def is_python_job(job: Job) -> bool:
     """Whether a program made it."""
     return job.kind in _MADE_BY
 

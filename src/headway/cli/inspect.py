@@ -23,7 +23,7 @@ STALE_S: Final = 15.0
 @where_options
 def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
     """List every job in the database, the newest first."""
-    from headway.cli import programs, session
+    from headway.cli import python_jobs, session
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
@@ -35,7 +35,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
         echo("there are no jobs yet — 'headway run FILE' starts one")
         return
     rows = [
-        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), programs.made_by(job) if programs.is_one(job) else _input(job.input))
+        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), python_jobs.made_by(job) if python_jobs.is_python_job(job) else _input(job.input))
         for job, state in found
     ]  # fmt: skip
     _table(("job", "state", "succeeded", "failed", "started", "input"), rows)
@@ -76,16 +76,16 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 def _show_status(
     settings: Any, store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any
 ) -> None:
-    from headway.cli import programs, session
+    from headway.cli import python_jobs, session
     from headway.cli.holds import holds_of
-    from headway.cli.onward import next_step
+    from headway.cli.resume_hint import next_step
     from headway.display.account import cost_of, held, spent
     from headway.display.words import count, duration, short, units
 
     echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
-    a_program = programs.is_one(job)
+    a_program = python_jobs.is_python_job(job)
     lines = [f"  input {job.input}, results {job.out}", f"  {count(job.attempts, 'attempt')}, {spent(job)}"]
-    for line in (*(programs.status_lines(job) if a_program else lines), *session.compared(store, job)):
+    for line in (*(python_jobs.status_lines(job) if a_program else lines), *session.compared(store, job)):
         echo(line)
     if state == "paused":
         echo("  nothing starts until 'headway resume'")
@@ -116,7 +116,7 @@ def _show_status(
             parts += f"; waits: {short(lane['wait'])}"
         echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
-        onward = programs.next_step(job, state) if a_program else next_step(settings, store, job, state)
+        onward = python_jobs.next_step(job, state) if a_program else next_step(settings, store, job, state)
         echo(f"  {onward}")
 
 
@@ -142,7 +142,7 @@ def _progress(settings: Any, job: str) -> Any:
 def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show what UNIT (an id of the input, or an index) of JOB sent, what came back, and every attempt at it."""
     from headway.batch.output import lines_of
-    from headway.cli import programs, session
+    from headway.cli import python_jobs, session
 
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
@@ -169,12 +169,12 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
         "answer_of": source,
     }
     if as_json:
-        more = programs.facts(chosen, route.custom_id, result) if programs.is_one(chosen) else {}
+        more = python_jobs.facts(chosen, route.custom_id, result) if python_jobs.is_python_job(chosen) else {}
         session.print_json({**facts, **more})
         return
-    if programs.is_one(chosen):
+    if python_jobs.is_python_job(chosen):
         _show_head(facts, f"lane {route.provider}", attempts)
-        programs.show_unit(chosen, body, result, told=bool(notes))
+        python_jobs.show_unit(chosen, body, result, told=bool(notes))
         return
     _show_head(facts, f"{route.provider}/{route.model} {path}", attempts)
     _show_exchange(facts)

@@ -21,7 +21,7 @@ def pause(job: str | None, config: Path | None, db: str | None, as_json: bool) -
     """Let JOB (the latest where none is named) finish what is in flight and start nothing more until
     'headway resume'.
     """
-    _ask("pause", job, config, db, as_json=as_json)
+    _request("pause", job, config, db, as_json=as_json)
 
 
 @click.command("cancel", short_help="Stop a job and what it has in flight.", epilog="Example: headway cancel")
@@ -32,10 +32,10 @@ def cancel(job: str | None, config: Path | None, db: str | None, as_json: bool) 
     """Stop JOB (the latest where none is named) at once: what is in flight is cancelled. What it has is kept, and
     'headway resume' would go on.
     """
-    _ask("cancel", job, config, db, as_json=as_json)
+    _request("cancel", job, config, db, as_json=as_json)
 
 
-def _ask(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
+def _request(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
 
     from headway.cli import session
     from headway.errors import UsageError
