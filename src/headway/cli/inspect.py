@@ -79,8 +79,10 @@ def _show_status(
     from headway.cli import python_jobs, session
     from headway.cli.holds import holds_of
     from headway.cli.resume_hint import next_step
+    from headway.core.reasons import WaitCode
     from headway.display.account import cost_of, held, spent
     from headway.display.words import count, duration, short, units
+    from headway.reason_text import wait_text
 
     echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
     a_program = python_jobs.is_python_job(job)
@@ -109,11 +111,11 @@ def _show_status(
         parts = ", ".join(f"{n:,} {what}" for what, n in counts.items())
         if name in uses and (cost := cost_of(uses[name])):
             parts += f"; {cost}"
-        lane = waits.get(name, {})
-        if lane.get("wait_until_utc"):
-            parts += f"; waits until {session.when(lane['wait_until_utc'])}: {short(lane['wait'])}"
-        elif (lane.get("wait") or "").startswith("breaker"):
-            parts += f"; waits: {short(lane['wait'])}"
+        wait = session.wait_of(waits[name]) if name in waits else None
+        if wait is not None and wait.until:
+            parts += f"; waits until {session.when(wait.until)}: {short(wait_text(wait))}"
+        elif wait is not None and wait.code in (WaitCode.BREAKER, WaitCode.PROBE):
+            parts += f"; waits: {short(wait_text(wait))}"
         echo(f"  {name}: {parts}")
     if state not in ("running", "paused", "complete"):
         onward = python_jobs.next_step(job, state) if a_program else next_step(settings, store, job, state)
@@ -331,7 +333,7 @@ def lanes(config: Path | None, db: str | None, as_json: bool, reopen: tuple[str,
             "updated_utc": lane.updated_utc,
             "spent": use_facts(uses.get(lane.id) or Use()),
             "learned": _decoded(lane.record),
-            "seen": _decoded(lane.view),
+            "seen": _seen_as_json(lane.view),
         }
         for lane in found
     ]
@@ -341,14 +343,35 @@ def lanes(config: Path | None, db: str | None, as_json: bool, reopen: tuple[str,
     if not facts:
         echo("no lane has been used yet")
     for lane, fact in zip(found, facts, strict=True):
-        _show_lane(fact, uses.get(lane.id))
+        _show_lane(fact, _seen_wait(lane.view), uses.get(lane.id))
 
 
 def _decoded(data: bytes | None) -> Any:
     return None if data is None else msgspec.json.decode(data)
 
 
-def _show_lane(lane: dict[str, Any], use: Any) -> None:
+def _seen_as_json(data: bytes | None) -> Any:
+    """How a lane looked last, with words for what it waits for."""
+    from headway.reason_text import wait_text
+
+    seen = _decoded(data)
+    if (wait := _seen_wait(data)) is not None:
+        seen["wait"] = {"reason": wait_text(wait), "until": wait.until}
+    return seen
+
+
+def _seen_wait(data: bytes | None) -> Any:
+    """What a lane waited for when its process wrote it down."""
+    from headway.core.reasons import Wait
+    from headway.stores.older_reasons import lane_wait
+
+    stored = None if data is None else _decoded(data)["wait"]
+    if stored is None:
+        return None
+    return msgspec.convert(stored, Wait) if "code" in stored else lane_wait(**stored)
+
+
+def _show_lane(lane: dict[str, Any], wait: Any, use: Any) -> None:
     import time
 
     from headway.cli import session
@@ -361,7 +384,7 @@ def _show_lane(lane: dict[str, Any], use: Any) -> None:
     if seen is None or learned is None:
         echo("  not used yet")
         return
-    if line := _lane_wait(seen["wait"], time.time() - (lane["updated_utc"] or 0.0)):
+    if line := _lane_wait(wait, time.time() - (lane["updated_utc"] or 0.0)):
         echo(f"  {line}")
     for meter in seen["meters"]:
         if (meter["name"] == LEARNED and not learned.get("found")) or meter["name"].endswith(OUR_PART):
@@ -392,24 +415,26 @@ def _held_back(seen: dict[str, Any]) -> str:
     from headway.core.snapshot import LaneView
     from headway.display.account import held_back
 
-    return held_back(msgspec.convert(seen, LaneView))
+    return held_back(msgspec.convert({**seen, "wait": None}, LaneView))
 
 
-def _lane_wait(wait: dict[str, Any] | None, age_s: float) -> str:
+def _lane_wait(wait: Any, age_s: float) -> str:
     """What a lane waits for, as its process wrote it down so long ago: where it is stopped, or waits even now."""
     import time
 
     from headway.cli import session
+    from headway.core.reasons import WaitCode
     from headway.display.words import short
+    from headway.reason_text import wait_text
 
     if wait is None:
         return ""
-    reason, until = short(wait["reason"]), wait["until"]
-    if reason.startswith("stopped"):
+    code, reason, until = wait.code, short(wait_text(wait)), wait.until
+    if code is WaitCode.STOPPED:
         return reason
     if until is not None and until > time.time():
         return f"waits until {session.when(until)}: {reason}"
-    return f"waits: {reason}" if reason.startswith("breaker") and age_s < STALE_S else ""
+    return f"waits: {reason}" if code in (WaitCode.BREAKER, WaitCode.PROBE) and age_s < STALE_S else ""
 
 
 def _meter(meter: dict[str, Any]) -> str:

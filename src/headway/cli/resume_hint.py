@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headway.config import Config, load
 from headway.config.settings import is_plain_http
-from headway.core.budget import OUT_OF_MONEY
+from headway.core.reasons import LaneBudgetSpent
 from headway.errors import HeadwayError
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -42,12 +42,8 @@ def next_command(config: Config, store: Store, job: Job, state: str) -> str:
 
 def used_up(job: Job) -> list[str]:
     """The budgets of lanes that left units behind, each by where it stands in the file."""
-    named = {
-        message.partition(" may cost")[0]
-        for code, message in job.unfinished.values()
-        if code == "budget" and message != OUT_OF_MONEY
-    }
-    return [_key_of(name) for name in sorted(named)]
+    spent = {reason.budget for reason in job.unfinished.values() if isinstance(reason, LaneBudgetSpent)}
+    return [_key_of(name) for name in sorted(spent)]
 
 
 def _key_of(name: str) -> str:

@@ -13,10 +13,19 @@ from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_table
 from headway.cli.options import must_be_sheet
 from headway.cli.resume_hint import next_command, next_step, used_up
-from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
+from headway.cli.session import (
+    cached_lines,
+    compared,
+    facts,
+    failure_lines,
+    print_json,
+    say,
+    stop_reasons,
+    stopped,
+)
 from headway.config import Config, dotenv_of, parse_duration, variables_of
-from headway.core.attempts import NEVER_ANSWERED
 from headway.core.model import Kind
+from headway.core.reasons import AccountRefused, EndReason, NeverAnswered
 from headway.display.account import (
     budget_facts,
     budget_line,
@@ -200,9 +209,10 @@ def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -
 
 def _stopped_lines(config: Config, store: Store, job: Job) -> list[str]:
     """The lanes that cannot go on, and what to do: before everything else, since the figures follow from it."""
+    reasons = stop_reasons(store, job)
     return [
-        f"  {name} stopped: {reason}{_about_key(config, name, reason) or about_address(config, name, reason)}"
-        for name, reason in sorted(stopped(store, job, None).items())
+        f"  {name} stopped: {text}{_about_key(config, name, reasons[name]) or about_address(config, name, reasons[name])}"
+        for name, text in sorted(stopped(store, job, None).items())
     ]
 
 
@@ -228,12 +238,14 @@ def _uses_by_key(store: Store, job: Job) -> dict[str, Use]:
     return found
 
 
-def _about_key(config: Config, lane: str, reason: str) -> str:
+def _about_key(config: Config, lane: str, reason: EndReason) -> str:
     """Where the key is that a provider does not take."""
     provider = config.providers.get(lane.partition("/")[0])
-    if provider is None or provider.workers is not None or not reason.startswith(f"{Kind.AUTH}:"):
+    if provider is None or provider.workers is not None or not isinstance(reason, AccountRefused):
         return ""
-    if "invalid url" in reason.lower():  # A 404 of the path, not of the model.
+    if reason.kind is not Kind.AUTH:
+        return ""
+    if reason.wrong_path:
         return f" — check base_url, which is {provider.base_url}: it ends before the endpoint, with or without /v1"
     found = variables_of(provider, os.environ, dotenv_of(config))
     if found:
@@ -241,10 +253,10 @@ def _about_key(config: Config, lane: str, reason: str) -> str:
     return f" — no key was sent: {provider.api_key_env} is not set; export it or put it in .env beside headway.toml"
 
 
-def about_address(config: Config, lane: str, reason: str) -> str:
+def about_address(config: Config, lane: str, reason: EndReason) -> str:
     """Where the address stands at which nobody ever answered, and what looks into it."""
     provider = config.providers.get(lane.partition("/")[0])
-    if provider is None or not reason.startswith(f"{Kind.TRANSIENT}: {NEVER_ANSWERED}"):
+    if provider is None or not isinstance(reason, NeverAnswered) or reason.kind is not Kind.TRANSIENT:
         return ""
     where = f"base_url is {provider.base_url}"
     if config.path is not None:

@@ -19,13 +19,15 @@ from headway.config import (
     with_overrides,
 )
 from headway.config.env_file import exposed
-from headway.core.budget import OUT_OF_MONEY
+from headway.core.reasons import EndReason, RunBudgetSpent, Wait
 from headway.display.account import hold_facts, use_facts
 from headway.display.terminal import echo, echo_json
 from headway.display.words import clock, count, duration, money, short
 from headway.errors import UsageError
+from headway.reason_text import stop_text, unit_error
 from headway.stores.cache import Saved
 from headway.stores.lock import held
+from headway.stores.older_reasons import lane_wait
 from headway.stores.records import LIVE, Job, Use
 from headway.stores.sqlite.mounts import network_warning
 from headway.stores.store import Store
@@ -263,18 +265,35 @@ def when(utc: float | None) -> str:
 def stopped(store: Store, job: Job, progress: Any) -> dict[str, str]:
     """Why lanes cannot go on, as a running process says or the latest run left it."""
     if progress is not None:
-        lanes = progress["lanes"].items()
-        return {
-            name: lane["wait"].removeprefix("stopped: ")
-            for name, lane in lanes
-            if (lane["wait"] or "").startswith("stopped: ")
-        }
+        waits = {name: wait_of(lane) for name, lane in progress["lanes"].items()}
+        return {name: stop_text(wait.stop) for name, wait in waits.items() if wait and wait.stop}
+    return {name: _left_text(reason) for name, reason in stop_reasons(store, job).items()}
+
+
+def stop_reasons(store: Store, job: Job) -> dict[str, EndReason]:
+    """The lanes that the latest run could not go on with, and why."""
+    if job.ended >= job.total:
+        return {}
     names = {str(route.id): route.name for route in store.routes(job.id)}
     return {
-        names[route]: f"{code}: {short(message)}"
-        for route, (code, message) in job.unfinished.items()
-        if code not in ("interrupted", "deadline") and message != OUT_OF_MONEY and job.ended < job.total
+        names[route]: reason
+        for route, reason in job.unfinished.items()
+        if not isinstance(reason, RunBudgetSpent) and unit_error(reason)[0] not in ("interrupted", "deadline")
     }
+
+
+def _left_text(reason: EndReason) -> str:
+    code, message = unit_error(reason)
+    return f"{code}: {short(message)}"
+
+
+def wait_of(lane: dict[str, Any]) -> Wait | None:
+    """What a lane of the progress file waits for."""
+    if lane["wait"] is None:
+        return None
+    if "wait_reason" in lane:
+        return msgspec.convert({**lane["wait_reason"], "until": lane["wait_until_utc"]}, Wait)
+    return lane_wait(lane["wait"], lane["wait_until_utc"])
 
 
 #: What units are whose process died with them, until somebody goes on with the job.

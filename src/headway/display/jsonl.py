@@ -6,10 +6,12 @@ from typing import Any, TextIO
 
 import msgspec
 
+from headway.core.reasons import Wait
 from headway.display.account import saved_facts
 from headway.display.plain import again_usd
 from headway.display.terminal import write_line
 from headway.engine.observer import View
+from headway.reason_text import wait_text
 from headway.safe_text import escaped
 from headway.stores.records import Event, Job, Unknown
 
@@ -84,11 +86,19 @@ def summary(view: View) -> dict[str, Any]:
                 "binding": lane.binding,
                 "used_of_binding": round(lane.used_of_binding, 4),
                 "others": lane.others,
-                "wait": None if lane.wait is None else lane.wait.reason,
+                "wait": None if lane.wait is None else wait_text(lane.wait),
                 "wait_until_utc": None
                 if lane.wait is None or lane.wait.until is None
                 else lane.wait.until + offset,
+                "wait_reason": _reason(lane.wait),
             }
             for lane in view.snapshot.lanes
         },
     }
+
+
+def _reason(wait: Wait | None) -> dict[str, Any] | None:
+    """The code and fields of a wait."""
+    if wait is None:
+        return None
+    return {"code": wait.code, "message": wait.message, "limit": wait.limit, "stop": wait.stop}
