@@ -10,7 +10,7 @@ import time
 import pytest
 from tests.crash.stage import Stage
 
-from headway.cli.holds import Held
+from headway.reports.holds import Held
 from headway.stores.records import Event
 
 from .conftest import Done, Headway

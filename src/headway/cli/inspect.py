@@ -77,12 +77,12 @@ def _show_status(
     settings: Any, store: Any, job: Any, state: str, lanes: Any, progress: Any, unknown: Any
 ) -> None:
     from headway.cli import python_jobs, session
-    from headway.cli.holds import holds_of
     from headway.cli.resume_hint import next_step
     from headway.core.reasons import WaitCode
     from headway.display.account import cost_of, held, spent
     from headway.display.words import count, duration, short, units
     from headway.reason_text import wait_text
+    from headway.reports.holds import holds_of
 
     echo(f"job {job.name}: {state}, {job.good:,} of {job.total:,} succeeded")
     a_program = python_jobs.is_python_job(job)
@@ -191,7 +191,7 @@ def _repair(repair: Any) -> dict[str, Any]:
 def _show_head(facts: dict[str, Any], where: str, attempts: list[Any]) -> None:
     """Which unit it is, and every attempt at it."""
     from headway.cli import session
-    from headway.cli.details import show_details
+    from headway.display.attempt_details import show_details
 
     status = facts["result"]["headway"]["status"]
     echo(f"{facts['custom_id']} (unit {facts['unit']} of {facts['job']}): {status}")

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.cli.holds import holds_of
 from headway.config import (
     Config,
     dotenv_of,
@@ -25,6 +24,7 @@ from headway.display.terminal import echo, echo_json
 from headway.display.words import clock, count, duration, money, short
 from headway.errors import UsageError
 from headway.reason_text import stop_text, unit_error
+from headway.reports.holds import holds_of
 from headway.stores.cache import Saved
 from headway.stores.lock import held
 from headway.stores.older_reasons import lane_wait
