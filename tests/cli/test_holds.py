@@ -10,7 +10,7 @@ import time
 import pytest
 from tests.crash.stage import Stage
 
-from headway.reports.holds import Held
+from headway.reports.holds import HoldHistory
 from headway.stores.records import Event
 
 from .conftest import Done, Headway
@@ -125,9 +125,9 @@ def test_a_run_that_is_parked_says_so(stage: Stage, headway: Headway) -> None:
 
 
 def heard(*events: tuple[float, str, float | None], end_utc: float) -> tuple[int, float]:
-    held = Held()
+    held = HoldHistory()
     for at_utc, what, until_utc in events:
-        held.hear(Event(at_utc, "a", what, "so", until_utc))
+        held.add(Event(at_utc, "a", what, "so", until_utc))
     held.end(end_utc)
     return held.holds, held.held_s
 

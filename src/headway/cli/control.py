@@ -39,17 +39,18 @@ def _request(what: str, name: str | None, config: Path | None, db: str | None, *
 
     from headway.cli import session
     from headway.errors import UsageError
+    from headway.reports.lookup import find_job
     from headway.wiring.places import store_of
 
     settings = session.settings(config, db)
     session.existing_store(settings).close()
     with store_of(settings) as store:
-        job = session.chosen(store, name)
+        job = find_job(store, name)
         if not session.is_live(settings, job):
             raise UsageError(
                 f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
             )
-        session.must_hear(job)
+        session.must_take_commands(job)
         store.ask(job.id, what, {}, time.time())
     if as_json:
         echo_json({"job": job.name, "asked": what})

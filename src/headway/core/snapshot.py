@@ -30,7 +30,8 @@ class MeterView(msgspec.Struct, frozen=True):
     level: float
     depth_s: float
     reported: bool
-    dimension: str
+    #: Views of older versions have none.
+    dimension: str = "requests"
 
 
 class Reserve(msgspec.Struct, frozen=True):

@@ -31,12 +31,13 @@ from headway.providers.base import Adapter
 from headway.providers.http import HttpAdapter, adapter_for
 from headway.providers.profiles import profile_for
 from headway.providers.secrecy import Scrubber, secrets_of
+from headway.reports.prediction import Prediction
 from headway.stores.records import Event, Job, Unknown
 from headway.stores.store import Store
 from headway.wiring.families import reserves
 from headway.wiring.functions import check_workers, limits_of_workers, may_start, python_adapter
 from headway.wiring.places import folder_of, store_of
-from headway.wiring.predictions import Prediction, taken_up
+from headway.wiring.predictions import taken_up
 from headway.wiring.prices import (
     Model,
     must_be_known,
