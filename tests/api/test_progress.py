@@ -21,7 +21,7 @@ import headway
 from headway.api import wait_messages as waits_of
 from headway.api.progress import lanes_held
 from headway.core.events import HoldLane
-from headway.core.snapshot import Wait
+from headway.core.reasons import Wait, WaitCode
 from headway.display.bar import Frame, NotebookBar, line, waits
 from headway.testing import VirtualLoop
 
@@ -233,10 +233,10 @@ def test_a_slow_pace_is_told_once_and_every_hold_by_itself(
             now = asyncio.get_running_loop().time()
             due = 60.0 * (now // 60.0 + 1)
             views = {
-                "slow": Wait("requests per minute", due),
-                "held": Wait("hold: out of quota", due) if now % 60 < 40 else None,
-                "short": Wait("retry-after", now + 9.0),
-                "busy": Wait("concurrency: 4 in flight"),
+                "slow": Wait(WaitCode.PACE, due, "requests per minute"),
+                "held": Wait(WaitCode.HOLD, due, "out of quota") if now % 60 < 40 else None,
+                "short": Wait(WaitCode.RETRY_AFTER, now + 9.0),
+                "busy": Wait(WaitCode.CONCURRENCY, limit=4),
                 "done": None,
             }
             shown.extend(views.items())

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import KEY, Stage
 
-from headway.cli import checkup, reach
+from headway.cli import checkup, connectivity
 from headway.config import load
 from headway.stores.sqlite.schema import migrations
 
@@ -86,7 +86,7 @@ def test_offline_connects_to_nobody(stage: Stage, headway: Headway, monkeypatch:
     def no_network(*_: object, **__: object) -> None:
         raise AssertionError("a connection")
 
-    monkeypatch.setattr(reach, "reach", no_network)
+    monkeypatch.setattr(connectivity, "check_address", no_network)
     assert "alpha address" not in look(headway, "--offline")
 
 
@@ -184,12 +184,12 @@ def ears() -> Iterator[str]:
 
 
 def test_an_address_is_asked_once_and_without_a_key(ears: str) -> None:
-    assert reach.reach(ears).state == "ok"
+    assert connectivity.check_address(ears).state == "ok"
     [(path, headers)] = Ears.heard
     assert path == "/"
     assert not {"authorization", "x-api-key"} & {name.lower() for name in headers}
     Ears.status = 502
-    assert reach.reach(ears).state == "warning"
+    assert connectivity.check_address(ears).state == "warning"
 
 
 @pytest.fixture
@@ -200,12 +200,12 @@ def silent() -> Iterator[str]:
 
 
 def test_addresses_that_do_not_answer(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "TIMEOUT_S", 0.2)
-    assert reach.reach(f"http://{silent}").state == "warning"
-    assert reach.reach(f"https://{silent}").state == "problem"
+    monkeypatch.setattr(connectivity, "TIMEOUT_S", 0.2)
+    assert connectivity.check_address(f"http://{silent}").state == "warning"
+    assert connectivity.check_address(f"https://{silent}").state == "problem"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    refused = reach.reach(f"http://127.0.0.1:{port}/v1")
+    refused = connectivity.check_address(f"http://127.0.0.1:{port}/v1")
     assert (refused.state, refused.text) == ("problem", f"nothing listens at 127.0.0.1:{port}")
     assert refused.next
 
@@ -216,7 +216,7 @@ def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example")
-    answer = reach.reach("https://nowhere.example/v1")
+    answer = connectivity.check_address("https://nowhere.example/v1")
     assert (answer.state, answer.text) == ("problem", "the host of nowhere.example cannot be resolved")
     assert "HTTPS_PROXY" in answer.next
 
@@ -224,14 +224,16 @@ def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_that_never_answers_does_not_keep_the_others_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
 
-    def slow(address: str) -> reach.Answer:
+    def slow(address: str) -> connectivity.ConnectionCheck:
         if "slow" in address:
             gate.wait(20)
-        return reach.Answer("ok", "")
+        return connectivity.ConnectionCheck("ok", "")
 
-    monkeypatch.setattr(reach, "reach", slow)
-    monkeypatch.setattr(reach, "PATIENCE_S", 1.0)  # The quick one's thread must get its turn meanwhile.
-    answers = reach.reached(["http://slow", "http://quick"])
+    monkeypatch.setattr(connectivity, "check_address", slow)
+    monkeypatch.setattr(
+        connectivity, "PATIENCE_S", 1.0
+    )  # The quick one's thread must get its turn meanwhile.
+    answers = connectivity.check_all(["http://slow", "http://quick"])
     gate.set()
     assert {address: answer.state for address, answer in answers.items()} == {
         "http://slow": "problem",

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from tests.crash.stage import Stage
 
-from headway.cli.holds import Held
+from headway.reports.holds import HoldHistory
 from headway.stores.records import Event
 
 from .conftest import Done, Headway
@@ -126,9 +126,9 @@ def test_a_run_that_is_parked_says_so(stage: Stage, headway: Headway) -> None:
 
 
 def heard(*events: tuple[float, str, float | None], end_utc: float) -> tuple[int, float]:
-    held = Held()
+    held = HoldHistory()
     for at_utc, what, until_utc in events:
-        held.hear(Event(at_utc, "a", what, "so", until_utc))
+        held.add(Event(at_utc, "a", what, "so", until_utc))
     held.end(end_utc)
     return held.holds, held.held_s
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from headway.core.snapshot import LaneView, Snapshot, Wait
+from headway.core.reasons import Wait, WaitCode
+from headway.core.snapshot import LaneView, Snapshot
 from headway.display.live import frame
 from headway.engine.observer import View
 from headway.fake.process import fake_process
@@ -153,7 +154,7 @@ def settled(screen: Screen) -> list[str]:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 160])
 def test_figures_are_never_cut(width: int) -> None:
-    wait = Wait("hold: " + "a long reason that a provider gave for it " * 4, 500.0)
+    wait = Wait(WaitCode.HOLD, 500.0, "a long reason that a provider gave for it " * 4)
     lane = LaneView(
         key="a", queued=0, delayed=0, remaining=1_234_567, in_flight=4_321, started=1, succeeded=0, failed=0,
         refused=98_765, window=None, rate_per_s=1234.5, others=0.0, meters=(), binding="requests per minute",

@@ -8,6 +8,7 @@ import platform
 import pytest
 from tests.contract.records import begun, statuses, the_job
 
+from headway.core.reasons import RunInterrupted
 from headway.errors import JobTaken
 from headway.stores.batch import Batch
 from headway.stores.records import Change, Event
@@ -48,7 +49,7 @@ def test_the_run_that_lost_the_job_does_not_end_it(store: Store) -> None:
     store.commit(sending)
 
     with pytest.raises(JobTaken):
-        store.end_run(job, first, "complete", 300.0, {"1": ("interrupted", "x")})
+        store.end_run(job, first, "complete", 300.0, {"1": RunInterrupted()})
 
     assert (the_job(store).state, the_job(store).unfinished) == ("running", {})
     assert statuses(store, job) == ["assigned", "pending"]

@@ -19,6 +19,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from headway.core.model import Kind
+from headway.core.reasons import AccountRefused, EndReason
 from headway.stores.batch import Batch
 from headway.stores.records import Attempt, Change, Event, Route, State, Use
 from headway.stores.sqlite.memory import SqliteMemory
@@ -279,7 +281,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(state=st.sampled_from(RESTING), only_failed=st.booleans())
     def end_and_resume(self, state: State, only_failed: bool) -> None:
         self.commit()
-        unfinished = {"1": ("quota", "out of credit")} if state == "parked" else {}
+        unfinished: dict[str, EndReason] = {}
+        if state == "parked":
+            unfinished["1"] = AccountRefused(Kind.QUOTA, "out of credit")
         self.store.end_run(self.job, self.worker, state, self.tick(), unfinished)
         self.committed.state = state
         for unit in self.committed.units:

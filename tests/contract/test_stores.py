@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
+from headway.core.model import Kind
+from headway.core.reasons import AccountRefused
 from headway.errors import DuplicateId, StoreError
 from headway.stores.batch import Batch
 from headway.stores.records import (
@@ -920,12 +922,12 @@ def test_end_run_puts_back_what_was_left_and_says_why(store: Store) -> None:
     note_running(store, job, 210.0, 2)
     route = str(store.routes(job)[0].id)
 
-    store.end_run(job, worker, "parked", 300.0, {route: ("quota", "out of credit")})
+    store.end_run(job, worker, "parked", 300.0, {route: AccountRefused(Kind.QUOTA, "out of credit")})
 
     now = the_job(store)
     assert statuses(store, job) == ["succeeded", "pending", "pending", "pending"]
     assert (now.state, now.finished_utc, now.ended) == ("parked", 300.0, 1)
-    assert now.unfinished == {route: ("quota", "out of credit")}
+    assert now.unfinished == {route: AccountRefused(Kind.QUOTA, "out of credit")}
     assert store.unknown(job) == []
     assert [each["status"] for each in store.workers(job)] == ["terminated"]
 

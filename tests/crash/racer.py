@@ -17,7 +17,15 @@ import time
 from headway.cli import main
 
 #: What `headway run` loads when it is called: a race is between commands, not between imports.
-PRELOADED = ("batch.jobs", "cli.run", "cli.running", "cli.session", "cli.resume", "cli.look", "wiring.runs")
+PRELOADED = (
+    "batch.jobs",
+    "cli.run",
+    "cli.running",
+    "cli.session",
+    "cli.resume",
+    "cli.inspect",
+    "wiring.runs",
+)
 
 
 def race(order: dict[str, object]) -> dict[str, object]:

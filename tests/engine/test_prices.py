@@ -13,6 +13,7 @@ from headway.core.model import Kind, LaneSpec, Limits, Outcome, Price, Purse, Us
 from headway.engine import plan as plans
 from headway.engine.engine import Engine
 from headway.providers.base import Answer, Request
+from headway.reason_text import unit_error
 from headway.stores.batch import Batch
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
@@ -198,7 +199,8 @@ async def test_what_died_with_its_process_counts_against_the_caps() -> None:
     assert now is not None
     assert now.unsure == 2
     assert now.unsure_usd == pytest.approx(2 * 57e-6)
-    [(code, message)] = now.unfinished.values()
+    [reason] = now.unfinished.values()
+    code, message = unit_error(reason)
     assert code == "budget"
     assert message.startswith("alpha may cost $0.00017 and has cost $0.0001")
 

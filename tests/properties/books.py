@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from headway.core import commands, events
 from headway.core.model import Estimate, Kind, LaneSpec, Outcome, Settings, Unit
+from headway.core.reasons import LaneBudgetSpent, NoticeReason
 from headway.core.status import GOOD, Status
 
 from .bucket import slack_s
@@ -353,9 +354,9 @@ class Books:
                     self._finished(unit, status, code, now)
                 case commands.CancelAttempt(unit):
                     self._asked(unit)
-                case commands.Notice(key, what, text, until):
-                    self._judge_notice(key, what, text)
-                    self.lanes[key].notice(what, until, text)
+                case commands.Notice(key, what, reason, until):
+                    self._judge_notice(key, reason)
+                    self.lanes[key].notice(what, until, reason)
                 case commands.Fetch() | commands.FetchSerial() | commands.FetchRest():
                     self._judge_fetch(command)
                 case commands.Done(reason):
@@ -382,11 +383,11 @@ class Books:
             require(self.mode == "deadline", "fetch", "the rest is fetched, and the run is not over")
             self.fetching_rest = True
 
-    def _judge_notice(self, key: str, what: str, text: str) -> None:
+    def _judge_notice(self, key: str, reason: NoticeReason) -> None:
         """A lane is not stopped for want of money while anything is out that may turn out cheaper."""
-        if what == "stopped" and text.startswith("budget: "):
-            purses = [purse for purse in self.lanes[key].spec.purses if f"budget: {purse.name} may" in text]
-            require(len(purses) == 1, "budget", f"lane {key} stopped: {text}")
+        if isinstance(reason, LaneBudgetSpent):
+            purses = [purse for purse in self.lanes[key].spec.purses if purse.name == reason.budget]
+            require(len(purses) == 1, "budget", f"lane {key} stopped: {reason}")
             out = self._out_of(purses[0].name)
             require(not out, "budget", f"lane {key} stopped while ${out} of its budget is in flight")
 

@@ -22,6 +22,7 @@ from headway.core.lane_control import LaneControl
 from headway.core.meter import Meter
 from headway.core.model import Dimension, Kind
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.reasons import StopReason
 from headway.core.run_state import RunState
 from headway.core.scheduler import Scheduler
 from headway.core.spending import Spending
@@ -391,9 +392,9 @@ def pause_forgotten(patch: Patch) -> None:
 def stop_forgotten(patch: Patch) -> None:
     right = LaneControl.stop
 
-    def wrong(self: LaneControl, lane: Lane, reason: str, **how: bool) -> None:
-        right(self, lane, reason, **how)
-        lane.stopped = ""
+    def wrong(self: LaneControl, lane: Lane, reason: StopReason) -> None:
+        right(self, lane, reason)
+        lane.stopped = None
 
     patch.setattr(LaneControl, "stop", wrong)
 

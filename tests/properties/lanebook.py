@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headway.core.model import Costs, Kind, LaneSpec, Limits, Outcome, Unit, Usage
+from headway.core.reasons import LaneBudgetSpent, NoticeReason
 
 from .bucket import Bucket, buckets_of, slack_s
 
@@ -99,13 +100,13 @@ class LaneBook:
         self.held_until = self.paused_until = ALWAYS
         self.stopped = False
 
-    def notice(self, what: str, until: float | None, text: str = "") -> None:
+    def notice(self, what: str, until: float | None, reason: NoticeReason) -> None:
         """Believe what a notice says, beside what the events said."""
         if what == "held" and until is not None:
             self.noticed_until = max(self.noticed_until, until)
         elif what == "stopped":
             self.noticed_stop = self.ever_stopped = True
-            self.broke = text.startswith("budget: ")
+            self.broke = isinstance(reason, LaneBudgetSpent)
         elif what == "reopened":
             self.noticed_until, self.noticed_stop, self.breaker_open = ALWAYS, False, False
         elif what == "breaker_opened" and until is not None:

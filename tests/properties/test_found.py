@@ -29,6 +29,7 @@ from headway.core.model import (
     Unit,
     Usage,
 )
+from headway.core.reasons import WaitCode
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
 from headway.core.source import Feeder, ListSource, answer
@@ -204,7 +205,7 @@ def test_unnamed_wait() -> None:
     assert starts(scheduler.handle([], 0.0)) == [0]
     wait = snapshot(scheduler.scheduler, 0.0, scheduler.source.remaining).lanes[1].wait
     assert wait is not None
-    assert "global cap" in wait.reason
+    assert wait.code is WaitCode.GLOBAL_CAP
 
 
 def test_snapshot_drops() -> None:

@@ -26,6 +26,7 @@ from headway.core.model import (
 )
 from headway.core.probing import PROBE_PAUSE_S
 from headway.core.queue import ALWAYS, NEVER, Entry
+from headway.core.reasons import AccountRefused
 from headway.core.refusals import ALARMED, CAUTION_GROWTH
 from headway.core.retry import LONGEST_HINT_S
 
@@ -473,10 +474,10 @@ def test_reopening_lifts_hold_pause_and_stop() -> None:
     lane = one_lane()
     lane.hold.extend(50.0, "x")
     refused(lane, sent(lane, 0.0), 1.0, hint=Hint(retry_after_s=30.0))
-    lane.stopped = "quota"
+    setattr(lane, "stopped", AccountRefused(Kind.QUOTA, "no credit"))  # noqa: B010  # mypy would take it to stay
     lane.reopen(0.0)
     assert lane.when(entry_of(lane), NEVER)[0] == ALWAYS
-    assert not lane.stopped
+    assert (lane.stopped, lane.hold.reason) == (None, "")
 
 
 # -- probes and canaries ------------------------------------------------------------------------------
@@ -608,10 +609,8 @@ def test_mean_costs_are_those_of_what_was_started() -> None:
 
 
 def test_the_limits_in_force_can_be_told() -> None:
-    assert (
-        one_lane(Limits(rpm=3000, tpm=200_000)).told()
-        == "3,000 requests per minute, 200,000 tokens per minute"
-    )
+    limits = one_lane(Limits(rpm=3000, tpm=200_000)).limits_in_force()
+    assert limits == ((3000, "requests per minute"), (200_000, "tokens per minute"))
 
 
 def test_a_probe_that_was_accepted_and_failed_later_is_counted_once() -> None:

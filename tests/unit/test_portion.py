@@ -228,7 +228,7 @@ def test_limits_that_are_told_while_sharing_are_shared_too() -> None:
         ("requests per minute", 600.0),
         ("requests per minute (our part)", 300.0),
     }
-    assert run.scheduler.lanes["a"].told() == "600 requests per minute"
+    assert run.scheduler.lanes["a"].limits_in_force() == ((600, "requests per minute"),)
 
 
 def test_a_refusal_is_about_the_limit_and_not_about_our_part() -> None:

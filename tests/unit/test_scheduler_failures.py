@@ -17,12 +17,12 @@ from tests.unit.drive import (
     unreached,
 )
 
-from headway.core.attempts import NEVER_ANSWERED
 from headway.core.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.commands import Start
 from headway.core.events import Admitted, Cancelled, CancelUnit, Finished
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 from headway.core.retry import backoff_s
+from headway.reason_text import notice_text, wait_text
 
 ONE_AT_A_TIME = lane_spec(limits=ONE_BY_ONE)
 
@@ -215,7 +215,7 @@ def test_a_lane_says_that_it_waits_for_a_suspects_turn() -> None:
     run.at(died_at + 3.0)
     wait = run.view(died_at + 3.0).wait
     assert wait is not None
-    assert wait.reason == "crash: a unit whose worker died twice waits to run alone"
+    assert wait_text(wait) == "crash: a unit whose worker died twice waits to run alone"
     assert wait.until == died_at + 60.0
 
 
@@ -273,7 +273,7 @@ def test_out_of_credit_or_keys_the_lane_stops_with_one_notice_and_its_units_stay
     run.at(0.0)
     first = run.at(1.0, failed(0, kind, "spend limit reached"))
     assert [(notice.lane, notice.what) for notice in first.notices] == [("a", "stopped")]
-    assert first.notices[0].text == f"{kind}: spend limit reached"
+    assert notice_text(first.notices[0].reason) == f"{kind}: spend limit reached"
     assert [requeue.unit.index for requeue in first.requeues] == [0]
     rest = run.at(2.0, *(failed(index, kind, "spend limit reached") for index in (1, 2, 3)))
     assert rest.notices == []
@@ -297,7 +297,7 @@ def test_many_identical_invalid_answers_stop_the_lane() -> None:
     run.at(0.0)
     steps = [run.at(1.0 + index, failed(index, Kind.INVALID, "unknown model")) for index in range(4)]
     assert [step.told for step in steps] == [[], [], [], ["stopped"]]
-    assert "unknown model" in steps[-1].notices[0].text
+    assert "unknown model" in notice_text(steps[-1].notices[0].reason)
     assert steps[-1].done == "stopped"
 
 
@@ -438,7 +438,7 @@ def test_the_notice_that_it_opened_says_why_and_when_the_next_probe_goes() -> No
     for index in range(OVERLOADS):
         step = run.at(1.0, failed(index, Kind.OVERLOAD))
     notice = step.notices[0]
-    assert "overload" in notice.text
+    assert "overload" in notice_text(notice.reason)
     assert notice.until == pytest.approx(2.0)
 
 
@@ -464,8 +464,8 @@ def test_a_lane_where_nobody_ever_answered_is_stopped_within_a_minute_and_its_un
     assert (last.done, last.ended) == ("stopped", {})
     assert UNREACHED_S < ended_at < 60.0
     assert [step.ended for _, step in steps if step.ended] == []
-    text = last.notices[0].text
-    assert text.startswith(f"transient: {NEVER_ANSWERED}")
+    text = notice_text(last.notices[0].reason)
+    assert text.startswith("transient: never an answer")
     assert "host:1 (connection refused)" in text
 
 

@@ -18,6 +18,7 @@ from headway.core.events import (
 )
 from headway.core.invariants import check
 from headway.core.model import LaneSpec, Settings, Unit
+from headway.core.reasons import WaitCode
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
 from headway.core.stock import BATCH, LONGEST_BATCH, LONGEST_LOW, LOW, MOST_LOW, Stock
@@ -132,7 +133,7 @@ def test_longest_first_waits_for_the_units_it_chooses_among() -> None:
     assert (step.started, step.fetches) == ([], [Fetch("a", LONGEST_BATCH)])
     [view] = snapshot(hand.scheduler, 1.0, lambda lane: 0).lanes
     assert view.wait is not None
-    assert view.wait.reason.startswith("units")
+    assert view.wait.code is WaitCode.READING
     long = [Unit(LONGEST_BATCH + index, "a", expected_s=2.0) for index in range(LONGEST_LOW - LONGEST_BATCH)]
     assert hand.at(2.0, Units("a", long, more=True)).started == [LONGEST_BATCH]
 

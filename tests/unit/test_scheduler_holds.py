@@ -9,6 +9,7 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play,
 from headway.core.events import Admitted, Event, HoldLane, ReopenLane
 from headway.core.memory import LaneRecord, export_lane, import_lane
 from headway.core.model import Kind, Limits, Retry, Settings
+from headway.reason_text import notice_text
 
 
 def test_a_hold_closes_the_lane_until_the_hint_and_a_margin() -> None:
@@ -58,7 +59,7 @@ def test_a_hold_is_announced_once_with_its_reason_and_its_end() -> None:
     run = Run(units(20), lane_spec(limits=Limits(max_concurrency=4)))
     run.at(0.0)
     step = run.at(1.0, *(failed(index, Kind.HOLD, "daily quota", retry_after_s=100.0) for index in range(4)))
-    notices = [(notice.what, notice.text, notice.until) for notice in step.notices]
+    notices = [(notice.what, notice_text(notice.reason), notice.until) for notice in step.notices]
     assert notices == [("held", "daily quota", 103.0)]
 
 
@@ -166,7 +167,9 @@ def test_a_hold_longer_than_anyone_wants_to_wait_parks_the_lane() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE), settings=Settings(max_hold_s=600.0))
     run.at(0.0)
     step = run.at(1.0, failed(0, Kind.HOLD, "resets tomorrow", retry_after_s=3600.0))
-    assert [(notice.what, notice.text) for notice in step.notices] == [("stopped", "resets tomorrow")]
+    assert [(notice.what, notice_text(notice.reason)) for notice in step.notices] == [
+        ("stopped", "resets tomorrow")
+    ]
     assert step.notices[0].until == pytest.approx(1.0 + 3600.0 + 2.0)
     assert step.finishes == []
     assert step.done == "parked"
@@ -249,7 +252,7 @@ def test_a_remembered_hold_is_announced() -> None:
     run = Run(units(1))
     import_lane(run.lane(), LaneRecord("a", 1000.0, 1090.0, "resets at four"), 0.0, 1030.0)
     notices = run.at(0.0).notices
-    assert [(notice.what, notice.text, notice.until) for notice in notices] == [
+    assert [(notice.what, notice_text(notice.reason), notice.until) for notice in notices] == [
         ("held", "resets at four", 60.0)
     ]
 

@@ -15,6 +15,7 @@ from headway.core.events import (
     StopLane,
 )
 from headway.core.model import Dimension, Estimate, Hint, Kind, Limits, Report, Settings, Unit
+from headway.reason_text import notice_text
 
 OPEN_INPUT = Settings(input_open=True)
 
@@ -74,7 +75,7 @@ def test_a_lane_stopped_by_hand_says_so_once_and_keeps_its_units() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
     step = run.at(1.0, StopLane("a", "as asked"))
-    assert [(notice.what, notice.text) for notice in step.notices] == [("stopped", "as asked")]
+    assert [(notice.what, notice_text(notice.reason)) for notice in step.notices] == [("stopped", "as asked")]
     assert run.at(2.0, StopLane("a", "again")).notices == []
     last = run.at(3.0, ok(0))
     assert last.ended == {0: "succeeded"}
@@ -160,7 +161,7 @@ def test_a_limit_first_reported_is_told_and_obeyed() -> None:
     since = run.at(0.0).started[1:]
     step = run.at(0.1, Admitted(0, reported(60.0, 20.0)))
     assert step.told == ["limit"]
-    assert "60 requests per minute" in step.notices[0].text
+    assert "60 requests per minute" in notice_text(step.notices[0].reason)
     # Twenty were left when the first came; some were sent since, and one stays in reserve.
     assert len(step.started) == 20 - len(since) - 1
 

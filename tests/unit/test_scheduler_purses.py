@@ -7,6 +7,7 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, play, units
 
 from headway.core.events import ReopenLane
 from headway.core.model import Estimate, Kind, LaneSpec, Limits, Purse, Settings, Unit, Usage
+from headway.reason_text import notice_text, wait_text
 
 DOLLAR = Estimate(cost_usd=1.0)
 
@@ -43,7 +44,7 @@ def test_a_lane_out_of_money_stops_with_the_numbers_and_others_go_on() -> None:
     assert run.at(0.0).started == [0, 3]
     step = run.at(1.0, ok(0, spending(0.9)))
     assert step.told == ["stopped"]
-    text = step.notices[0].text
+    text = notice_text(step.notices[0].reason)
     assert text == "budget: alpha may cost $1 and has cost $0.9000; the next request may cost up to $1.0000"
     assert step.done is None
     assert run.at(2.0, ok(3, spending(5.0))).started == [4]
@@ -139,4 +140,4 @@ def test_a_view_says_that_a_lane_waits_for_money() -> None:
     run.at(0.0)
     wait = run.view(0.0).wait
     assert wait is not None
-    assert wait.reason == "budget"
+    assert wait_text(wait) == "budget"

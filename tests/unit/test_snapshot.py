@@ -33,10 +33,17 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.snapshot import Wait
+from headway.core.reasons import Wait
+from headway.reason_text import wait_text
 from headway.sim.bucket import Bucket
 
 TWO = (lane_spec("a"), lane_spec("b"))
+
+
+def shown(wait: Wait | None) -> tuple[str, float | None]:
+    """What is waited for, in words, and until when."""
+    assert wait is not None
+    return wait_text(wait), wait.until
 
 
 # -- counts -------------------------------------------------------------------------------------------
@@ -207,26 +214,26 @@ def test_no_wait_where_there_is_nothing_left_to_start() -> None:
 def test_a_stopped_lane_says_why() -> None:
     run = Run(units(3))
     run.at(0.0, StopLane("a", "quota: no money"))
-    assert run.view(0.0).wait == Wait("stopped: quota: no money")
+    assert shown(run.view(0.0).wait) == ("stopped: quota: no money", None)
 
 
 def test_a_paused_run_says_so() -> None:
     run = Run(units(3))
     run.at(0.0, Pause())
-    assert run.view(0.0).wait == Wait("paused")
+    assert shown(run.view(0.0).wait) == ("paused", None)
 
 
 def test_an_aborted_run_says_so() -> None:
     run = Run(units(3), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
     run.at(1.0, Abort("drain"))
-    assert run.view(1.0).wait == Wait("aborted")
+    assert shown(run.view(1.0).wait) == ("aborted", None)
 
 
 def test_a_held_lane_says_why_and_until_when() -> None:
     run = Run(units(3))
     run.at(0.0, HoldLane("a", 50.0, "resets 4pm"))
-    assert run.view(1.0).wait == Wait("hold: resets 4pm", 50.0)
+    assert shown(run.view(1.0).wait) == ("hold: resets 4pm", 50.0)
 
 
 def test_a_hold_that_is_over_is_no_wait() -> None:
@@ -238,13 +245,13 @@ def test_a_hold_that_is_over_is_no_wait() -> None:
 def test_a_full_window_is_named_with_its_size() -> None:
     run = Run(units(9), lane_spec(limits=Limits(max_concurrency=2)))
     run.at(0.0)
-    assert run.view(0.0).wait == Wait("concurrency: 2 in flight")
+    assert shown(run.view(0.0).wait) == ("concurrency: 2 in flight", None)
 
 
 def test_the_global_cap_is_named_with_its_size() -> None:
     run = Run([*units(5, "a"), *units(5, "b", first=5)], *TWO, settings=Settings(concurrency=2))
     run.at(0.0)
-    assert run.view(0.0, "b").wait == Wait("global cap: 2 in flight")
+    assert shown(run.view(0.0, "b").wait) == ("global cap: 2 in flight", None)
     run.at(1.0, SetConcurrency(0))
     assert run.view(1.0, "b").wait is None
 
@@ -253,26 +260,26 @@ def test_a_retry_after_is_named_with_its_end() -> None:
     run = Run(units(9), lane_spec(limits=Limits(rpm=600.0, burst_s=1.0, max_concurrency=2)))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.RATE, retry_after_s=20.0))
-    assert run.view(2.0).wait == Wait("retry-after", 21.0)
+    assert shown(run.view(2.0).wait) == ("retry-after", 21.0)
 
 
 def test_a_meter_is_named_with_the_instant_at_which_the_next_fits() -> None:
     run = Run(units(9), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
     step = run.at(0.0)
-    assert run.view(0.5).wait == Wait("requests per minute", step.wake_at)
+    assert shown(run.view(0.5).wait) == ("requests per minute", step.wake_at)
 
 
 def test_the_meter_named_is_the_one_that_takes_longest() -> None:
     work = units(9, estimate=Estimate(input_tokens=50.0))
     run = Run(work, lane_spec(limits=Limits(rpm=60.0, tpm=600.0, burst_s=0.0)))
     run.at(0.0)
-    assert run.view(0.5).wait == Wait("tokens per minute", 5.0)
+    assert shown(run.view(0.5).wait) == ("tokens per minute", 5.0)
 
 
 def test_a_minimum_gap_is_named() -> None:
     run = Run(units(9), lane_spec(limits=Limits(rpm=0, min_gap_s=4.0)))
     run.at(0.0)
-    assert run.view(0.5).wait == Wait("minimum gap", 4.0)
+    assert shown(run.view(0.5).wait) == ("minimum gap", 4.0)
 
 
 def test_a_delay_between_all_starts_is_a_wait_with_a_name() -> None:
@@ -295,14 +302,14 @@ def test_a_backoff_is_named_with_its_reason_and_its_end() -> None:
     run = Run(units(1))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.OVERLOAD))
-    assert run.view(1.5).wait == Wait("backoff: overload", 2.0)
+    assert shown(run.view(1.5).wait) == ("backoff: overload", 2.0)
 
 
 def test_where_nobody_was_reached_even_a_backoff_tells_the_trouble() -> None:
     run = Run(units(1))
     run.at(0.0)
     run.at(1.0, unreached(0, "no connection to host:1 (connection refused)"))
-    assert run.view(1.5).wait == Wait("backoff: no connection to host:1 (connection refused)", 2.0)
+    assert shown(run.view(1.5).wait) == ("backoff: no connection to host:1 (connection refused)", 2.0)
 
 
 def test_a_broken_lane_names_its_next_probe() -> None:
@@ -310,7 +317,7 @@ def test_a_broken_lane_names_its_next_probe() -> None:
     run.at(0.0)
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
-    assert run.view(1.5).wait == Wait("breaker: overload; the next probe", 2.0)
+    assert shown(run.view(1.5).wait) == ("breaker: overload; the next probe", 2.0)
 
 
 def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
@@ -319,25 +326,25 @@ def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
     run.at(2.0)
-    assert run.view(5.0).wait == Wait("breaker: overload; its probe")
+    assert shown(run.view(5.0).wait) == ("breaker: overload; its probe", None)
 
 
 def test_a_lane_that_the_budget_stops_says_so() -> None:
     run = Run(units(9, estimate=Estimate(cost_usd=1.0)), settings=Settings(max_cost_usd=1.0))
     run.at(0.0)
-    assert run.view(0.0).wait == Wait("budget")
+    assert shown(run.view(0.0).wait) == ("budget", None)
 
 
 def test_a_lane_behind_serial_units_says_so() -> None:
     run = Run(units(3, "b", first=1), *TWO, serial=[Unit(0, "a")])
     run.at(0.0)
-    assert run.view(0.0, "b").wait == Wait("serial units first")
+    assert shown(run.view(0.0, "b").wait) == ("serial units first", None)
 
 
 def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:
     run = Run([Unit(0, "a", leads=True), Unit(1, "b", after=(0,))], *TWO)
     run.at(0.0)
-    assert run.view(0.0, "b").wait == Wait("other units")
+    assert shown(run.view(0.0, "b").wait) == ("other units", None)
     assert run.view(0.0, "a").wait is None
 
 

@@ -22,6 +22,7 @@ from headway.core.model import (
     Usage,
 )
 from headway.core.watch import LOOK_S, WORTH_SAYING, Watch
+from headway.reason_text import notice_text
 
 RPM = 600.0
 
@@ -62,7 +63,7 @@ def at_a_shared_key(own_share: float, tokens_off: float = 0.0) -> list[str]:
     told: list[str] = []
     step, now = run.at(0.0), 0.0
     while now < 120.0:
-        told += [notice.text for notice in step.notices if notice.what == "shared"]
+        told += [notice_text(notice.reason) for notice in step.notices if notice.what == "shared"]
         now = now + 0.2 if step.started else max(now, step.wake_at or now)
         events: list[Event] = []
         for index in step.started:
@@ -133,7 +134,7 @@ def test_a_configured_ramp_keeps_its_dimension() -> None:
     ramp = run.scheduler.lanes["a"].ramp
     assert ramp is not None
     assert (ramp.dimension, ramp.growth, ramp.period_s) == (Dimension.REQUESTS, 2.0, 60.0)
-    assert any("grew too fast" in notice.text for notice in step.notices)
+    assert any("grew too fast" in notice_text(notice.reason) for notice in step.notices)
 
 
 def test_an_ordinary_refusal_sets_no_cap() -> None:

@@ -41,6 +41,7 @@ from headway.engine.recording import (
     tokens_of,
 )
 from headway.executors.limit_evidence import rate_limit_of
+from headway.reason_text import notice_text
 from headway.safe_text import visible
 from headway.stores import records
 from headway.stores.batch import Batch
@@ -465,7 +466,7 @@ class Ledger:
     def note(self, notice: Notice) -> None:
         """Something about a lane that a person wants to know."""
         until_utc = None if notice.until is None else time.time() + notice.until - self._loop.time()
-        event = records.Event(time.time(), notice.lane, notice.what, notice.text, until_utc)
+        event = records.Event(time.time(), notice.lane, notice.what, notice_text(notice.reason), until_utc)
         self._writer.batch.events.append(event)
         if notice.what in ("held", "stopped"):
             self._call_off_ahead(self._desk(notice.lane))

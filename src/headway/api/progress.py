@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headway.api.callable_errors import as_exception
 from headway.api.wait_messages import Waits
+from headway.reason_text import wait_text
 from headway.runtime import loops
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Watch:
 def _waits(view: Snapshot) -> tuple[tuple[str, str, float | None], ...]:
     """What lanes with something left wait for: the lane, the reason, and how long where that is known."""
     return tuple(
-        (lane.key, lane.wait.reason, None if lane.wait.until is None else lane.wait.until - view.at)
+        (lane.key, wait_text(lane.wait), None if lane.wait.until is None else lane.wait.until - view.at)
         for lane in view.lanes
         if lane.wait is not None and (lane.remaining or lane.in_flight)
     )

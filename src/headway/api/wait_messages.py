@@ -10,18 +10,23 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
+from headway.core.reasons import WaitCode
 from headway.providers.messages import shown
+from headway.reason_text import wait_text
 from headway.safe_text import visible
 
 if TYPE_CHECKING:
-    from headway.core.snapshot import LaneView, Wait
+    from headway.core.reasons import Wait
+    from headway.core.snapshot import LaneView
     from headway.engine.calls import Calls
 
 #: A wait that is longer is told; lanes are looked at so often.
 LONG_S: Final = 10.0
 LOOK_S: Final = 1.0
-#: How waits begin that come from outside, each a piece of news. All others are the lane's own pace.
-_NEWS: Final = ("hold", "retry-after", "breaker", "backoff")
+#: Waits that come from outside, each a piece of news. All others are the lane's own pace.
+_NEWS: Final = frozenset(
+    {WaitCode.HOLD, WaitCode.RETRY_AFTER, WaitCode.BREAKER, WaitCode.PROBE, WaitCode.BACKOFF}
+)
 
 
 class Waits:
@@ -47,13 +52,13 @@ class Waits:
     def _judge(self, lane: LaneView, wait: Wait, now: float) -> None:
         if wait.until is None or wait.until - now <= LONG_S or self._told.get(lane.key, 0.0) > now:
             return
-        self._told[lane.key] = wait.until if wait.reason.startswith(_NEWS) else float("inf")
+        self._told[lane.key] = wait.until if wait.code in _NEWS else float("inf")
         from headway.display.words import clock, duration
 
         left_s = wait.until - now
         until = clock(time.time() + left_s)
         sys.stderr.write(
-            f"headway: {visible(lane.key)} waits {duration(left_s)}, until {until}: {shown(wait.reason)}\n"
+            f"headway: {visible(lane.key)} waits {duration(left_s)}, until {until}: {shown(wait_text(wait))}\n"
         )
         sys.stderr.flush()
 

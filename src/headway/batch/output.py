@@ -24,6 +24,7 @@ from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
 from headway.core.status import GOOD, Status
 from headway.errors import HeadwayError, UsageError
+from headway.reason_text import unit_error
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.files import Replacement
@@ -295,8 +296,9 @@ def reasons(store: Store, job: Job) -> Reasons:
     """Why units of each route could not finish, as the latest run left it."""
     current = store.job(job.name) or job
     return {
-        (route.provider, route.model): current.unfinished.get(str(route.id), _LEFT)
+        (route.provider, route.model): unit_error(current.unfinished[str(route.id)])
         for route in store.routes(job.id)
+        if str(route.id) in current.unfinished
     }
 
 

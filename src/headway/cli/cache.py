@@ -36,6 +36,7 @@ def command() -> None:
 def stats(config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how many answers the cache has of each model, and how many units were answered without a call, in all jobs."""
     from headway.cli import session
+    from headway.display.usage_text import saved_words
     from headway.display.words import units
 
     settings = session.settings(config, db)
@@ -63,7 +64,7 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
         echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
     if saved.units:
         were = "was" if saved.units == 1 else "were"
-        echo(f"{units(saved.units)} {were} answered without a call: {session.saved_words(saved)} not spent")
+        echo(f"{units(saved.units)} {were} answered without a call: {saved_words(saved)} not spent")
 
 
 @command.command(

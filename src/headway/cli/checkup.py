@@ -21,7 +21,7 @@ import msgspec
 
 import headway
 from headway.cli import session
-from headway.cli.reach import reached
+from headway.cli.connectivity import check_all
 from headway.config import Config, ProviderConfig, dotenv_of, host_of, key_to_send, kind_of
 from headway.config.env_file import exposed
 from headway.config.keys import place_of
@@ -177,7 +177,7 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
 def addresses(config: Config) -> Iterator[Check]:
     """Whether each provider's host answers."""
     servers = [provider for provider in config.providers.values() if kind_of(provider).is_server]
-    answers = reached({provider.base_url for provider in servers})
+    answers = check_all({provider.base_url for provider in servers})
     for provider in servers:
         answer = answers[provider.base_url]
         yield Check(f"{provider.name} address", answer.state, answer.text, answer.next)

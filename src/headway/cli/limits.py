@@ -1,4 +1,4 @@
-"""`--rpm NAME=6000` and its kin: limits by name on a command line, and how a running job is told of them."""
+"""Limits by name on a command line (`--rpm NAME=6000`), and requests to running jobs to change theirs."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def limit_options(help_of: Callable[[str], str], metavar: str) -> Callable[[Any]
 def limits_by_name(
     flags: dict[str, Any], check: Callable[[str, str], None] = lambda flag, name: None
 ) -> dict[str, dict[str, float]]:
-    """name → limit → value, out of NAME=VALUE; `check` is told each flag and the name in it."""
-    found: dict[str, dict[str, float]] = {}
+    """name → limit → value, out of NAME=VALUE; `check` gets each flag and the name in it."""
+    limits: dict[str, dict[str, float]] = {}
     for limit in LIMITS:
-        for said in flags[limit]:
-            flag = f"--{limit.replace('_', '-')} {said}"
-            name, given, value = said.rpartition("=")
+        for text in flags[limit]:
+            flag = f"--{limit.replace('_', '-')} {text}"
+            name, given, value = text.rpartition("=")
             if not given:
-                raise UsageError(f"{flag}: NAME=N is meant", hint=f"for example alpha={said or 6000}")
+                raise UsageError(f"{flag}: NAME=N is meant", hint=f"for example alpha={text or 6000}")
             check(flag, name)
-            found.setdefault(name, {})[limit] = _number(flag, value, whole=limit == "max_concurrency")
-    return found
+            limits.setdefault(name, {})[limit] = _number(flag, value, whole=limit == "max_concurrency")
+    return limits
 
 
 def _number(flag: str, text: str, *, whole: bool) -> float:
@@ -123,7 +123,7 @@ def ask_jobs(
         meant = [lane for lane in unused if any(_means(name, lane.name) for name in reopen)]
         for job in programs:
             if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in meant):
-                session.must_hear(job)
+                session.must_take_commands(job)
         return [*wishes, *(_reopen(store, lane) for lane in meant)]
 
 

@@ -58,14 +58,16 @@ def _again(
 ) -> int:
     from headway.cli import running, session
     from headway.errors import UsageError
+    from headway.reports.jobs import job_report
+    from headway.reports.lookup import find_job
     from headway.wiring.places import store_of
 
     settings = session.settings(config, db, **flags)
     session.existing_store(settings).close()
     with store_of(settings) as store:
-        job = session.chosen(store, name)
+        job = find_job(store, name)
         if not only_failed and session.is_live(settings, job):
-            session.must_hear(job)
+            session.must_take_commands(job)
             store.ask(job.id, "resume", {}, time.time())
             return session.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
         if job.kind != "batch":
@@ -74,8 +76,8 @@ def _again(
                 hint="run that program again: what is finished stays finished",
             )
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
-            facts = session.facts(store, job, session.state_of(settings, job))
-            return session.tell(f"job {job.name} has no failed units", facts, as_json)
+            report = job_report(store, job, session.state_of(settings, job))
+            return session.tell(f"job {job.name} has no failed units", report, as_json)
         if not quiet:
             session.tell_config(settings)
             session.tell_place(settings)

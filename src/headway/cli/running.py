@@ -1,4 +1,4 @@
-"""How the commands that run a job run it, show it, and sum it up."""
+"""Runs a job for the commands that do, shows it, and prints how it ended."""
 
 from __future__ import annotations
 
@@ -7,33 +7,30 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_table
-from headway.cli.onward import next_command, next_step, used_up
 from headway.cli.options import must_be_sheet
-from headway.cli.session import cached_lines, compared, facts, failure_lines, print_json, say, stopped
-from headway.config import Config, dotenv_of, kind_of, parse_duration, variables_of
-from headway.core.attempts import NEVER_ANSWERED
-from headway.core.model import Kind
-from headway.display.account import (
-    budget_facts,
-    budget_line,
-    lane_lines,
-    limit_facts,
-    saved,
-    saved_facts,
-    spent,
-)
+from headway.cli.resume_hint import next_command, next_step, spent_budgets
+from headway.cli.session import flat, print_json, say
+from headway.config import Config, parse_duration
 from headway.display.jsonl import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
-from headway.display.words import duration, units
+from headway.display.run_text import RunSummary, summary_lines
+from headway.display.stop_advice import shown_path, stop_lines
+from headway.display.usage_text import saved
+from headway.display.words import units
 from headway.engine.endings import Ending
 from headway.engine.observer import Display
 from headway.errors import InputError, UsageError
-from headway.stores.records import Job, Use
+from headway.reports.jobs import job_report
+from headway.reports.runs import run_report
+from headway.reports.status import example_ids
+from headway.reports.stops import stops_left
+from headway.reports.usage import cached_units, saved_report, uses_by_key
+from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.places import lock_of
 from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of, rewrite
@@ -73,7 +70,7 @@ def delay_of(text: str) -> float:
 
 
 def display_for(progress: str, *, quiet: bool) -> Display | None:
-    """Who shows the run on stderr: a live view on a terminal, lines elsewhere."""
+    """What shows the run on stderr: a live view on a terminal, lines elsewhere."""
     if quiet or progress == "none":
         return None
     if progress == "json":
@@ -103,19 +100,19 @@ def run_job(
             if display is not None:
                 display.close()
         after = store.job(job.name) or job
-        told = run_facts(config, store, job, after, ending) if as_json or log is not None else {}
+        as_data = _run_json(config, store, job, after, ending) if as_json or log is not None else {}
         if log is not None:
-            log.finished(summary(config, store, after, ending, flags.out), told)
+            log.finished(_summary(config, store, after, ending, flags.out), as_data)
     if as_json:
-        print_json(told)
+        print_json(as_data)
     elif not quiet:
-        for line in summary(config, store, after, ending, flags.out):
+        for line in _summary(config, store, after, ending, flags.out):
             say(line)
     return EXIT_CODES[ending.state]
 
 
 def _tell_of_failed(watching: list[Display], job: Job, flags: RunFlags) -> None:
-    """Whoever runs a job again tries again what failed before: that is said, since it may cost again."""
+    """A job that runs again tries again what failed before. Say so: it may cost again."""
     if failed := job.counts["failed"] + job.counts["timed_out"]:
         they = "only they are" if flags.only_failed else "they are"
         _tell_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
@@ -128,7 +125,7 @@ def _tell_all(watching: list[Display], text: str) -> None:
 
 @contextmanager
 def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None]:
-    """The log of a run, where one is wanted: it has the error too that the run ends with."""
+    """The log of a run, where one is wanted. It has the error as well that ends the run."""
     path = flags.log_file
     if path is None:
         yield None
@@ -159,105 +156,37 @@ def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown:
             if log is not None:
                 log.say(f"job {job.name} is done: nothing was sent, its results are written again")
     if shown["as_json"]:
-        print_json({**facts(store, job, job.state), "saved": saved_facts(job)})
+        print_json(flat(job_report(store, job, job.state), {"saved": saved_report(job)}))
     elif not shown["quiet"]:
         say(f"job {job.name} is done: nothing was sent, its results are written again from the store")
         say(f"  {saved(job)}")
-        say(f"  results: {_shown(flags.out)}")
+        say(f"  results: {shown_path(flags.out)}")
     return EXIT_CODES["complete"]
 
 
-_ENDS: Final = {
-    "complete": "done",
-    "failed": "done, with failures",
-    "stopped": "stopped: a lane cannot go on",
-    "deadline": "stopped: --max-duration is over",
-    "budget": "stopped: the budget is used up",
-    "parked": "parked: a lane is held for longer than --max-hold",
-    "interrupted": "interrupted",
-    "cancelled": "cancelled",
-}
-
-
-def summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
+def _summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
     """What a person wants to know at the end, and the command that goes on from here."""
-    view = ending.view
-    how = "stopped: a lane's budget is used up" if used_up(job) else _ENDS[ending.state]
-    lines = [f"{how}: {job.good:,} of {job.total:,} succeeded in {duration(view.elapsed_s)}"]
-    lines += _stopped_lines(config, store, job)
-    lines.append(f"  {spent(job)}")
-    if ending.state == "budget" and not used_up(job) and (line := budget_line(view)):
-        lines.append(f"  {line}")
-    lines += [f"  {line}" for line in lane_lines(view, _uses_by_key(store, job))]
-    lines += cached_lines(store, job)
-    lines += compared(store, job)
-    lines += failure_lines(store, job)
-    lines.append(f"  results: {_shown(out)}")
-    if ending.state != "complete":
-        lines.append(f"  {next_step(config, store, job, ending.state)}")
-    return lines
+    report = job_report(store, job, ending.state)
+    return summary_lines(
+        RunSummary(
+            job=report,
+            ending=ending,
+            stops=stop_lines(stops_left(store, job), config, os.environ),
+            lane_budgets_spent=bool(spent_budgets(job)),
+            uses=uses_by_key(store, job),
+            cached=cached_units(store, job),
+            examples=example_ids(store, job, report),
+            out=out,
+            next_step="" if ending.state == "complete" else next_step(config, store, job, ending.state),
+        )
+    )
 
 
-def _stopped_lines(config: Config, store: Store, job: Job) -> list[str]:
-    """The lanes that cannot go on, and what to do: before everything else, since the figures follow from it."""
-    return [
-        f"  {name} stopped: {reason}{_about_key(config, name, reason) or about_address(config, name, reason)}"
-        for name, reason in sorted(stopped(store, job, None).items())
-    ]
-
-
-def run_facts(config: Config, store: Store, before: Job, job: Job, ending: Ending) -> dict[str, Any]:
-    """The same as data: the job, and what this run was like."""
-    return {
-        **facts(store, job, ending.state),
-        "elapsed_s": round(ending.view.elapsed_s, 3),
-        "saved": saved_facts(before),
-        "limits": limit_facts(ending.view),
-        "budget": budget_facts(ending.view),
-        "next": None if ending.state == "complete" else next_command(config, store, job, ending.state),
-    }
-
-
-def _uses_by_key(store: Store, job: Job) -> dict[str, Use]:
-    """What the job's lanes came to, by their keys: several models may share one."""
-    keys = {lane.id: lane.key for lane in store.lanes()}
-    found: dict[str, Use] = {}
-    for use in store.use_by_route(job.id).values():
-        if use.lane in keys:
-            found.setdefault(keys[use.lane], Use()).add(use)
-    return found
-
-
-def _about_key(config: Config, lane: str, reason: str) -> str:
-    """Where the key is that a provider does not take."""
-    provider = config.providers.get(lane.partition("/")[0])
-    if provider is None or not kind_of(provider).is_server or not reason.startswith(f"{Kind.AUTH}:"):
-        return ""
-    if "invalid url" in reason.lower():  # A 404 of the path, not of the model.
-        return f" — check base_url, which is {provider.base_url}: it ends before the endpoint, with or without /v1"
-    found = variables_of(provider, os.environ, dotenv_of(config))
-    if found:
-        return f" — check the key in {found}, and that it may use this model"
-    return f" — no key was sent: {provider.api_key_env} is not set; export it or put it in .env beside headway.toml"
-
-
-def about_address(config: Config, lane: str, reason: str) -> str:
-    """Where the address stands at which nobody ever answered, and what looks into it."""
-    provider = config.providers.get(lane.partition("/")[0])
-    if provider is None or not reason.startswith(f"{Kind.TRANSIENT}: {NEVER_ANSWERED}"):
-        return ""
-    where = f"base_url is {provider.base_url}"
-    if config.path is not None:
-        where += f" in [providers.{provider.name}] of {_shown(config.path)}"
-    return f" — {where}; 'headway doctor' looks whether anybody answers there"
-
-
-def _shown(path: Path) -> str:
-    """Relative to where the user is, if that is shorter."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+def _run_json(config: Config, store: Store, before: Job, job: Job, ending: Ending) -> dict[str, Any]:
+    """The job and what this run was like, in one JSON object."""
+    command = None if ending.state == "complete" else next_command(config, store, job, ending.state)
+    fields = flat(run_report(store, before, job, ending, command))
+    return flat(fields.pop("job"), fields)
 
 
 def tell_bad_rows(error: InputError) -> None:

@@ -10,6 +10,16 @@ from headway.core.lane import Lane
 from headway.core.lane_control import LaneControl
 from headway.core.model import Kind, Outcome
 from headway.core.queue import ALWAYS, Entry
+from headway.core.reasons import (
+    AccountRefused,
+    AnswersAgain,
+    FailuresInARow,
+    GrowthLimited,
+    NeverAnswered,
+    OnlyFailures,
+    SameComplaint,
+    TakesLess,
+)
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed
 from headway.core.run_state import RunState
 from headway.core.spending import Spending
@@ -17,8 +27,6 @@ from headway.core.status import Move
 from headway.core.unit_moves import UnitMoves
 from headway.core.verdict import judge
 
-ANSWERS_AGAIN: Final = "the provider answers again"
-NEVER_ANSWERED: Final = "never an answer"
 #: So long after a probe is due, the unit whose probe failed may go again.
 BEHIND_S: Final = 0.001
 #: What says nothing about a lane: the death of a worker, and where failures are the units' own everything that breaks off.
@@ -48,7 +56,7 @@ class Attempts:
         if lane.others != others:
             self._control.tell_of_others(lane, others)
         if lane.breaker.troubled and lane.breaker.admitted(entry.seq):
-            self._run.notice(lane, "breaker_closed", ANSWERS_AGAIN)
+            self._run.notice(lane, "breaker_closed", AnswersAgain())
         self._run.dirty[lane.key] = lane
 
     def finished(self, event: events.Finished, now: float) -> None:
@@ -136,7 +144,7 @@ class Attempts:
             self._moves.put_back(entry, Move.RETRY, not_before, kind, verdict.message or outcome.message)
         else:
             self._moves.end(entry, verdict.move, kind, verdict.message)
-        self._judge_lane(entry, kind, outcome.message, now, probe=probe)
+        self._judge_lane(entry, kind, outcome, now, probe=probe)
 
     def _learn(self, entry: Entry, outcome: Outcome, kind: Kind, now: float) -> float:
         """What the lane learns from a failure; returns when the provider said that the unit may come again."""
@@ -150,11 +158,11 @@ class Attempts:
             lane.went_ahead(entry)
         return hinted_at
 
-    def _judge_lane(self, entry: Entry, kind: Kind, message: str, now: float, *, probe: bool) -> None:
+    def _judge_lane(self, entry: Entry, kind: Kind, outcome: Outcome, now: float, *, probe: bool) -> None:
         """Whether the failure closes the lane: for good, until an instant, or by its breaker."""
-        lane = entry.lane
+        lane, message = entry.lane, outcome.message
         if kind in LANE_STOPPERS:
-            self._control.stop(lane, f"{kind}: {message}")
+            self._control.stop(lane, AccountRefused(kind, message, outcome.wrong_path))
         elif kind in HOPELESS:
             self._recover(lane, entry)
             self._count_invalid(entry, kind, message)
@@ -170,19 +178,17 @@ class Attempts:
         fell_to = 1.0 if finder is None else finder.fell_to
         hinted_at = lane.throttled(entry, outcome, now)
         if lane.ramp is not ramp and lane.ramp is not None:
-            text = f"its use grew too fast for the provider: from {lane.ramp.free_per_minute:,.0f} "
-            text += f"{lane.ramp.dimension.replace('_', ' ')} per minute it grows by half every {lane.ramp.period_s / 60:.0f} min"
-            self._run.notice(lane, "limit", text)
+            growth = lane.ramp
+            limited = GrowthLimited(growth.free_per_minute, growth.dimension, growth.period_s)
+            self._run.notice(lane, "limit", limited)
         if finder is not None and finder.fell_to < min(1.0, fell_to):
-            text = f"it takes {finder.fell_to:.0%} of what it took before: its limit was lowered, or somebody else uses this key too"
-            self._run.notice(lane, "shared", text)
+            self._run.notice(lane, "shared", TakesLess(finder.fell_to))
         return hinted_at
 
     def _count_failure(self, entry: Entry, kind: Kind, message: str, now: float, *, probe: bool) -> None:
         """Feed the breaker; say so when it opens, and stop the lane when it has been open for too long."""
         lane = entry.lane
         breaker = lane.breaker
-        said = f"{kind}: {message}" if message else str(kind)
         breaker.hear(message or str(kind), entry.started_at)
         refused = kind in THROTTLES
         if breaker.failed(
@@ -193,22 +199,18 @@ class Attempts:
             sent=lane.seq,
             admitted=entry.accepted,
         ):
-            text = f"{breaker.failures + breaker.refusals} failures in a row; only probes go from now on. The last was {said}"
-            self._run.notice(lane, "breaker_opened", text, breaker.probe_at)
+            failures = FailuresInARow(breaker.failures + breaker.refusals, kind, message)
+            self._run.notice(lane, "breaker_opened", failures, breaker.probe_at)
         elif breaker.out_of_patience(now) and breaker.heard:
-            self._control.stop(
-                lane, f"nothing but failures for {breaker.open_s(now):.0f} s, the last was {said}"
-            )
+            self._control.stop(lane, OnlyFailures(kind, message, breaker.open_s(now)))
         elif breaker.out_of_patience(now):
-            self._control.stop(
-                lane, f"{kind}: {NEVER_ANSWERED}, tried for {now - breaker.began_at:.0f} s: {message}"
-            )
+            self._control.stop(lane, NeverAnswered(kind, message, now - breaker.began_at))
 
     def _recover(self, lane: Lane, entry: Entry) -> None:
         """The lane answers: forget its failures."""
         breaker = lane.breaker
         if breaker.troubled and breaker.succeeded(entry.seq):
-            self._run.notice(lane, "breaker_closed", ANSWERS_AGAIN)
+            self._run.notice(lane, "breaker_closed", AnswersAgain())
 
     def _count_invalid(self, entry: Entry, kind: Kind, message: str) -> None:
         """The same complaint again and again is about the lane's settings, not about the units.
@@ -226,4 +228,4 @@ class Attempts:
         newest = max(entry.seq, invalid.since)
         unanswered = sum(other.lane is lane and other.seq <= newest for other in self._run.out.values())
         if invalid.count >= MOSTLY * (invalid.count + unanswered):
-            self._control.stop(lane, f"{invalid.count} units in a row failed with: {message}")
+            self._control.stop(lane, SameComplaint(invalid.count, message))

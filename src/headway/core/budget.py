@@ -13,11 +13,10 @@ from typing import Final, Self
 import msgspec
 
 from headway.core.model import Estimate, Purse, Usage
+from headway.core.reasons import LaneBudgetSpent
 
 #: Sums of cents carry rounding; a start that fits to within this does fit.
 ROUNDING = 1e-9
-#: What is said of the units that the run's own budget left.
-OUT_OF_MONEY = "the budget is used up; go on with a higher one"
 
 
 class Budget:
@@ -71,12 +70,9 @@ class Budget:
         left = self.max_cost_usd - self.spent_usd - self.reserved_usd
         return left if self.max_cost_usd else float("inf")
 
-    def used_up(self, wanted: Estimate) -> str:
+    def used_up(self, wanted: Estimate) -> LaneBudgetSpent:
         """Why this does not fit, with the numbers."""
-        return (
-            f"budget: {self.name} may cost ${self.max_cost_usd:,.10g} and has cost ${self.spent_usd:,.4f}; "
-            f"the next request may cost up to ${wanted.cost_usd:,.4f}"
-        )
+        return LaneBudgetSpent(self.name, self.max_cost_usd, self.spent_usd, wanted.cost_usd)
 
     def reserve(self, estimate: Estimate) -> None:
         """Set aside what a start may cost."""

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from headway.core.model import Kind, Unit
+from headway.core.reasons import NoticeReason
 from headway.core.status import Status
 
 
@@ -45,14 +46,17 @@ class CancelAttempt(msgspec.Struct, frozen=True, gc=False):
     unit: Unit
 
 
+NoticeKind = Literal[
+    "held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit", "shared"
+]
+
+
 class Notice(msgspec.Struct, frozen=True, gc=False):
     """Something about a lane that a person wants to know; one for each change, never one for each unit."""
 
     lane: str
-    what: Literal[
-        "held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit", "shared"
-    ]
-    text: str
+    what: NoticeKind
+    reason: NoticeReason
     until: float | None = None
 
 

@@ -49,6 +49,7 @@ from headway.core.model import (
 from headway.core.portion import WHOLE, Grant, Parts
 from headway.core.probing import Probing
 from headway.core.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.reasons import StopReason
 from headway.core.retry import LONGEST_HINT_S, unpaid
 from headway.core.stock import Stock
 from headway.core.watch import Watch
@@ -74,9 +75,9 @@ class Lane:
         "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "estimator",
         "evidence",
         "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key",
-        "last_start_at", "limits", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
+        "last_start_at", "limits", "limits_announced", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
         "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
-        "tokens_in", "tokens_out", "told_last", "unanswered", "wake_at", "window", "work_time",
+        "tokens_in", "tokens_out", "unanswered", "wake_at", "window", "work_time",
     )  # fmt: skip
 
     def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
@@ -89,7 +90,7 @@ class Lane:
         self.unanswered = 0
         self.seq = 0
         self.hold = Hold()
-        self.stopped = ""
+        self.stopped: StopReason | None = None
         self.parked = False
         #: Whether it is stopped for want of money alone.
         self.broke = False
@@ -116,7 +117,7 @@ class Lane:
         self.basis = object()
         self.limits = spec.limits
         #: What was last said of its limits.
-        self.told_last = ""
+        self.limits_announced: tuple[tuple[int, str], ...] = ()
         #: How much of its limits is ours, beside other jobs that use it.
         self.part = WHOLE
         #: How many may be in flight, where that is given out among jobs.
@@ -628,9 +629,9 @@ class Lane:
         started = self.started or 1
         return (1.0, self.tokens / started, self.tokens_in / started, self.tokens_out / started)
 
-    def told(self) -> str:
-        """The limits in force, for people."""
-        return ", ".join(f"{meter.limit:,.0f} {meter.name}" for meter in self.meters if meter.whole is None)
+    def limits_in_force(self) -> tuple[tuple[int, str], ...]:
+        """How much, and the name of each limit; our part of a shared limit is not one."""
+        return tuple((round(meter.limit), meter.name) for meter in self.meters if meter.whole is None)
 
     # -- closing and opening ----------------------------------------------------------------------------
 
@@ -638,7 +639,7 @@ class Lane:
         """Lift hold, stop and breaker."""
         self.hold.lift(now)
         self.work_time.free(now)
-        self.stopped = ""
+        self.stopped = None
         self.parked = self.broke = False
         self.breaker = Breaker(heard=self.breaker.heard)
 

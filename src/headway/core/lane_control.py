@@ -7,6 +7,17 @@ from headway.core.budget import Budget
 from headway.core.lane import Lane
 from headway.core.model import Purse
 from headway.core.queue import ALWAYS
+from headway.core.reasons import (
+    HoldTooLong,
+    LaneBudgetSpent,
+    LimitsInForce,
+    OthersGone,
+    OthersUseKey,
+    ProviderMessage,
+    Reopened,
+    StopReason,
+    StopRequested,
+)
 from headway.core.run_state import RunState
 
 
@@ -18,19 +29,17 @@ class LaneControl:
 
     def tell_limits(self, lane: Lane) -> None:
         """Say what limits are in force, where that is news."""
-        told = lane.told()
-        if told != lane.told_last:
-            lane.told_last = told
-            self._run.notice(lane, "limit", told)
+        limits = lane.limits_in_force()
+        if limits != lane.limits_announced:
+            lane.limits_announced = limits
+            self._run.notice(lane, "limit", LimitsInForce(limits))
 
     def tell_of_others(self, lane: Lane, before: float) -> None:
         """Say once that somebody else uses the key, and once that nobody does any more."""
         if lane.others and not before:
-            self._run.notice(
-                lane, "shared", f"somebody else on this key uses about {lane.others:.0%} of its limit"
-            )
+            self._run.notice(lane, "shared", OthersUseKey(lane.others))
         elif before and not lane.others:
-            self._run.notice(lane, "shared", "nobody else seems to use this key any more")
+            self._run.notice(lane, "shared", OthersGone())
 
     def open_lane(self, event: events.OpenLane, now: float) -> None:
         """A lane that is there already takes the new limits and keeps everything else."""
@@ -58,10 +67,10 @@ class LaneControl:
         """Say once that a lane is held; a hold longer than anyone wants to wait parks it."""
         longest_s, hold = self._run.settings.max_hold_s, lane.hold
         if longest_s is not None and hold.until - now > longest_s:
-            self.stop(lane, hold.reason, parked=True)
+            self.stop(lane, HoldTooLong(hold.reason))
         elif hold.is_news:
             hold.announce(now)
-            self._run.notice(lane, "held", hold.reason, hold.until)
+            self._run.notice(lane, "held", ProviderMessage(hold.reason), hold.until)
 
     def mind_hold(self, lane: Lane, now: float) -> None:
         """Announce a hold that came with a lane's memory, and the end of any."""
@@ -71,23 +80,24 @@ class LaneControl:
         elif hold.announced_until > ALWAYS:
             lane.work_time.free(hold.until)
             hold.end(hold.until)
-            self._run.notice(lane, "released", hold.reason)
+            self._run.notice(lane, "released", ProviderMessage(hold.reason))
 
     def stop_lane(self, event: events.StopLane, now: float) -> None:
-        self.stop(self._run.lanes[event.lane], event.reason)
+        self.stop(self._run.lanes[event.lane], StopRequested(event.reason))
 
-    def stop(self, lane: Lane, reason: str, *, parked: bool = False, broke: bool = False) -> None:
+    def stop(self, lane: Lane, reason: StopReason) -> None:
         """Close a lane for this run, with one explanation; its units stay pending."""
-        if not lane.stopped:
-            lane.stopped = reason or "stopped"
-            lane.parked, lane.broke = parked, broke
-            self._run.notice(lane, "stopped", lane.stopped, lane.hold.until if parked else None)
+        if lane.stopped is None:
+            lane.stopped = reason
+            lane.parked = isinstance(reason, HoldTooLong)
+            lane.broke = isinstance(reason, LaneBudgetSpent)
+            self._run.notice(lane, "stopped", reason, lane.hold.until if lane.parked else None)
         self._run.dirty[lane.key] = lane
 
     def reopen_lane(self, event: events.ReopenLane, now: float) -> None:
         lane = self._run.lanes[event.lane]
         lane.reopen(now)
-        self._run.notice(lane, "reopened", "as asked")
+        self._run.notice(lane, "reopened", Reopened())
         self._run.dirty[lane.key] = lane
 
     def set_limits(self, event: events.SetLimits, now: float) -> None:

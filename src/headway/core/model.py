@@ -191,7 +191,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     `sent`: whether any byte of the request was handed to the network. False is certain (the connection was refused,
     the name has no address, TLS failed, connecting took too long): no provider can charge for it. True may be a guess.
     `reached` is False where no answer came, sent or not: the breaker asks for that. `worked` is True where the provider
-    made an answer that could not be taken: a failure of any kind may then have to be paid for.
+    made an answer that could not be taken: a failure of any kind may then have to be paid for. `wrong_path`: the server has
+    no such path (a 404 of the address, not of the model).
     """
 
     kind: Kind | None = None
@@ -201,6 +202,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     reached: bool = True
     worked: bool = False
     sent: bool = True
+    wrong_path: bool = False
 
 
 SUCCESS: Final = Outcome()

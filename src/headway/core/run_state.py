@@ -7,15 +7,16 @@ units that wait for other units. Only the scheduler's own parts may change it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from headway.core import commands
 from headway.core.budget import Budget, Costliest
-from headway.core.commands import Command
+from headway.core.commands import Command, NoticeKind
 from headway.core.dependencies import Dependencies
 from headway.core.lane import Lane
 from headway.core.model import Settings
 from headway.core.queue import ALWAYS, Entry
+from headway.core.reasons import NoticeReason
 
 
 class RunState:
@@ -63,8 +64,9 @@ class RunState:
         for lane in self.lanes.values():
             lane.work_time.free(now)
 
-    def notice(self, lane: Lane, what: Any, text: str, until: float | None = None) -> None:
-        self.commands.append(commands.Notice(lane.key, what, text, until))
+    def notice(self, lane: Lane, what: NoticeKind, reason: NoticeReason, until: float | None = None) -> None:
+        """Say something of a lane."""
+        self.commands.append(commands.Notice(lane.key, what, reason, until))
 
     @property
     def fetching(self) -> bool:

@@ -11,6 +11,7 @@ from headway.core.lane import Lane
 from headway.core.model import DAY_S
 from headway.core.outlook import lane_eta_s, pace, run_eta_s
 from headway.core.queue import NEVER
+from headway.core.reasons import Wait, WaitCode
 from headway.core.shares import BINDING, Share, share_of_cap, shares
 
 if TYPE_CHECKING:
@@ -29,14 +30,8 @@ class MeterView(msgspec.Struct, frozen=True):
     level: float
     depth_s: float
     reported: bool
-    dimension: str
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """What a lane waits for. `until` is None where only an event can end it."""
-
-    reason: str
-    until: float | None = None
+    #: Views of older versions have none.
+    dimension: str = "requests"
 
 
 class Reserve(msgspec.Struct, frozen=True):
@@ -203,14 +198,14 @@ def _used(meter: Meter, per_s: float, now: float) -> float:
 
 def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
     """Why the lane's next unit does not start now; None where there is none or it is about to."""
-    if lane.stopped:
-        return Wait(f"stopped: {lane.stopped}")
+    if lane.stopped is not None:
+        return Wait(WaitCode.STOPPED, stop=lane.stopped)
     if scheduler.paused:
-        return Wait("paused")
+        return Wait(WaitCode.PAUSED)
     if scheduler.mode != "run":
-        return Wait(scheduler.mode)
+        return Wait(WaitCode.RUN_ENDING, message=scheduler.mode)
     if lane.hold.until > now:
-        return Wait(f"hold: {lane.hold.reason}", lane.hold.until)
+        return Wait(WaitCode.HOLD, lane.hold.until, lane.hold.reason)
     entry = lane.queue.peek()
     if entry is None:
         return _wait_of_empty(scheduler, lane)
@@ -218,44 +213,44 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return _READING
     if lane.breaker.open:
         if lane.in_flight:
-            return Wait(f"breaker: {lane.breaker.said}; its probe")
-        return Wait(f"breaker: {lane.breaker.said}; the next probe", lane.breaker.probe_at)
+            return Wait(WaitCode.PROBE, message=lane.breaker.said)
+        return Wait(WaitCode.BREAKER, lane.breaker.probe_at, lane.breaker.said)
     if not lane.window.size:
-        return Wait("other jobs: they have all that may be in flight")
+        return Wait(WaitCode.OTHER_JOBS)
     if lane.in_flight >= lane.window.size:
-        return Wait(f"concurrency: {lane.window.size} in flight")
+        return Wait(WaitCode.CONCURRENCY, limit=lane.window.size)
     if scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
-        return Wait(f"global cap: {scheduler.concurrency} in flight")
+        return Wait(WaitCode.GLOBAL_CAP, limit=scheduler.concurrency)
     if lane.hold.paused_until > now:
-        return Wait("retry-after", lane.hold.paused_until)
+        return Wait(WaitCode.RETRY_AFTER, lane.hold.paused_until)
     if scheduler.next_start_at > now:
-        return Wait("the delay between starts", scheduler.next_start_at)
+        return Wait(WaitCode.START_DELAY, scheduler.next_start_at)
     if not all(budget.fits(entry.estimate) for budget in (scheduler.budget, *lane.purses)):
-        return Wait("budget")
+        return Wait(WaitCode.BUDGET)
     meter = lane.binding(entry)
     if meter is not None:
         ready_at = meter.ready_at(entry.costs[meter.place], lane.caution)
         if ready_at > now:
-            return Wait(meter.name, ready_at)
+            return Wait(WaitCode.PACE, ready_at, meter.name)
     return None
 
 
-_READING: Final = Wait("units: its next ones are being read")
+_READING: Final = Wait(WaitCode.READING)
 
 
 def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
     due_at = lane.queue.next_at()
     if due_at != NEVER:
         if not lane.queue.delayed or due_at < lane.queue.delayed[0][0]:
-            return Wait("crash: a unit whose worker died twice waits to run alone", due_at)
+            return Wait(WaitCode.CRASHED_TWICE, due_at)
         unreached = lane.breaker.said if not lane.breaker.heard else ""
-        return Wait(f"backoff: {unreached or lane.queue.delayed[0][2].why}", due_at)
+        return Wait(WaitCode.BACKOFF, due_at, unreached or lane.queue.delayed[0][2].why)
     if scheduler.serial_phase and not lane.stock.exhausted:
-        return Wait("serial units first")
+        return Wait(WaitCode.SERIAL_FIRST)
     if not lane.stock.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
-        return Wait(f"global cap: {scheduler.concurrency} in flight")
+        return Wait(WaitCode.GLOBAL_CAP, limit=scheduler.concurrency)
     if lane.stock.fetching:
         return _READING
     if scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries()):
-        return Wait("other units")
+        return Wait(WaitCode.OTHER_UNITS)
     return None

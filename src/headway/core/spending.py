@@ -72,7 +72,7 @@ class Spending:
         for purse in lane.purses:
             if not purse.fits(entry.estimate):
                 if not purse.out and not any(purse.fits(other.estimate) for other in lane.queue.waiting()):
-                    self._control.stop(lane, purse.used_up(entry.estimate), broke=True)
+                    self._control.stop(lane, purse.used_up(entry.estimate))
                 return False
         return True
 

@@ -18,11 +18,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headway.display.account import held
+from headway.display.usage_text import held
 from headway.display.words import duration, short
 from headway.safe_text import visible
 
-#: Lanes whose wait is told.
+#: Lanes whose wait is shown.
 MOST_WAITS: Final = 3
 
 
@@ -111,9 +111,9 @@ def line(frame: Frame) -> str:
 
 def waits(frame: Frame) -> list[str]:
     """A line for each lane that waits, and at the end for each that was held."""
-    found = [f"{lane} waits{_still(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits]
+    waiting = [f"{lane} waits{_still(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits]
     over = [f"{lane} was {held(held_s, holds, reason)}" for lane, held_s, holds, reason in frame.holds]
-    return [visible(line) for line in (*_most(found, "wait"), *_most(over, "were held"))]
+    return [visible(line) for line in (*_most(waiting, "wait"), *_most(over, "were held"))]
 
 
 def _most(lines: list[str], what: str) -> list[str]:
@@ -145,7 +145,7 @@ def _html(frame: Frame) -> str:
         if frame.total is None
         else f"<progress max='{max(1, frame.total)}' value='{frame.done}'></progress> "
     )
-    told = [html.escape(text) for text in (line(frame), *waits(frame))]
-    return f"<div>{bar}{told[0]}</div>" + "".join(
-        f"<div style='opacity:.6'>{text}</div>" for text in told[1:]
+    lines = [html.escape(text) for text in (line(frame), *waits(frame))]
+    return f"<div>{bar}{lines[0]}</div>" + "".join(
+        f"<div style='opacity:.6'>{text}</div>" for text in lines[1:]
     )

@@ -16,11 +16,11 @@ WIDE: Final = 140
 NARROW: Final = 100
 
 
-def table(told: Forecast, width: int = WIDE) -> Table:
+def table(forecast: Forecast, width: int = WIDE) -> Table:
     """A row a lane, and the total where there are several."""
-    rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_footer=len(told.lanes) > 1)
-    cells = [_cells(lane, width) for lane in told.lanes]
-    total = _total(told, width)
+    rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_footer=len(forecast.lanes) > 1)
+    cells = [_cells(lane, width) for lane in forecast.lanes]
+    total = _total(forecast, width)
     shown = [name for name in total if width >= NARROW or not name.startswith("tokens")]
     for name in shown:
         words = name in ("lane", "bound by")
@@ -33,18 +33,18 @@ def table(told: Forecast, width: int = WIDE) -> Table:
     return rows
 
 
-def notes(told: Forecast) -> list[str]:
+def notes(forecast: Forecast) -> list[str]:
     """What has to be said besides the figures."""
-    said = list(told.notes)
-    if told.unpriced and told.cost_usd is not None:
-        said.append(
-            f"the total is at least {_dollars(told.cost_usd.estimate)}: no price for {', '.join(told.unpriced)}"
+    lines = list(forecast.notes)
+    if forecast.unpriced and forecast.cost_usd is not None:
+        lines.append(
+            f"the total is at least {_dollars(forecast.cost_usd.estimate)}: no price for {', '.join(forecast.unpriced)}"
         )
-    if told.simulated < told.requests:
-        said.append(
-            f"{told.simulated:,} of {told.requests:,} requests were simulated; the rest goes on at their pace"
+    if forecast.simulated < forecast.requests:
+        lines.append(
+            f"{forecast.simulated:,} of {forecast.requests:,} requests were simulated; the rest goes on at their pace"
         )
-    return said
+    return lines
 
 
 def _cells(lane: LaneForecast, width: int) -> dict[str, str]:
@@ -59,36 +59,36 @@ def _cells(lane: LaneForecast, width: int) -> dict[str, str]:
     }
 
 
-def _total(told: Forecast, width: int) -> dict[str, str]:
+def _total(forecast: Forecast, width: int) -> dict[str, str]:
     return {
         "lane": "total",
-        "requests": f"{told.requests:,}",
-        "tokens in": _tokens(told.input_tokens, width),
-        "tokens out": _tokens(told.output_tokens, width),
-        "cost": _total_cost(told, width),
-        "time": _range(told.time_s, duration, width),
+        "requests": f"{forecast.requests:,}",
+        "tokens in": _tokens(forecast.input_tokens, width),
+        "tokens out": _tokens(forecast.output_tokens, width),
+        "cost": _total_cost(forecast, width),
+        "time": _range(forecast.time_s, duration, width),
         "bound by": "",
     }
 
 
-def _total_cost(told: Forecast, width: int) -> str:
+def _total_cost(forecast: Forecast, width: int) -> str:
     """What is known of it: without the models whose price is not, it is only the least."""
-    if told.cost_usd is None:
+    if forecast.cost_usd is None:
         return "?"
-    known = _range(told.cost_usd, _dollars, width)
-    return f"at least {known}" if told.unpriced else known
+    known = _range(forecast.cost_usd, _dollars, width)
+    return f"at least {known}" if forecast.unpriced else known
 
 
-def _range(said: Range, words: Callable[[float], str], width: int) -> str:
+def _range(of: Range, words: Callable[[float], str], width: int) -> str:
     """ "12m 10s (11m 50s–12m 40s)"."""
-    estimate, low, high = (words(value) for value in (said.estimate, said.low, said.high))
+    estimate, low, high = (words(value) for value in (of.estimate, of.low, of.high))
     if low == high:
         return estimate
     return f"{estimate}{' ' if width >= WIDE else chr(10)}({low}–{high})"
 
 
-def _tokens(said: Range, width: int) -> str:
-    return tokens(said.estimate) if width < NARROW else _range(said, tokens, width)
+def _tokens(of: Range, width: int) -> str:
+    return tokens(of.estimate) if width < NARROW else _range(of, tokens, width)
 
 
 def _dollars(usd: float) -> str:

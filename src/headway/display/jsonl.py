@@ -6,10 +6,11 @@ from typing import Any, TextIO
 
 import msgspec
 
-from headway.display.account import saved_facts
 from headway.display.plain import again_usd
 from headway.display.terminal import write_line
 from headway.engine.observer import View
+from headway.reports.progress import progress_of
+from headway.reports.usage import saved_report
 from headway.safe_text import escaped
 from headway.stores.records import Event, Job, Unknown
 
@@ -37,7 +38,7 @@ class JsonDisplay:
             done=job.good,
             unknown=[one.custom_id for one in unknown],
             unknown_most_usd=again_usd(unknown) if unknown else None,
-            saved=saved_facts(job),
+            saved=saved_report(job),
         )
 
     def noted(self, event: Event) -> None:
@@ -47,48 +48,4 @@ class JsonDisplay:
         """The progress lines count them."""
 
     def moved(self, view: View) -> None:
-        self._write("progress", **summary(view))
-
-
-def summary(view: View) -> dict[str, Any]:
-    """A run at an instant, as plain data: also what the progress file holds."""
-    offset = view.utc_offset_s
-    return {
-        "job": view.job,
-        "started_utc": view.started_utc,
-        "updated_utc": view.updated_utc,
-        "totals": {
-            "units": view.total,
-            **view.counts,
-            "in_flight": view.snapshot.in_flight,
-            "pending": view.total - view.ended - view.snapshot.in_flight,
-            "attempts": view.attempts,
-            "refused": view.refused,
-            "input_tokens": view.input_tokens,
-            "output_tokens": view.output_tokens,
-            "cost_usd": view.cost_usd,
-            "elapsed_s": round(view.elapsed_s, 3),
-            "eta_s": view.snapshot.eta_s,
-            "paused": view.paused,
-        },
-        "lanes": {
-            view.names[lane.key]: {
-                "in_flight": lane.in_flight,
-                "queued": lane.queued + lane.delayed,
-                "remaining": lane.remaining,
-                "succeeded": lane.succeeded,
-                "failed": lane.failed,
-                "refused": lane.refused,
-                "rate_per_s": round(lane.rate_per_s, 4),
-                "window": lane.window,
-                "binding": lane.binding,
-                "used_of_binding": round(lane.used_of_binding, 4),
-                "others": lane.others,
-                "wait": None if lane.wait is None else lane.wait.reason,
-                "wait_until_utc": None
-                if lane.wait is None or lane.wait.until is None
-                else lane.wait.until + offset,
-            }
-            for lane in view.snapshot.lanes
-        },
-    }
+        self._write("progress", **msgspec.structs.asdict(progress_of(view)))

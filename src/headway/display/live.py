@@ -22,6 +22,7 @@ from headway.core.snapshot import LaneView
 from headway.display.plain import began_lines, noted_line
 from headway.display.words import clock, duration, money, short
 from headway.engine.observer import View
+from headway.reason_text import wait_text
 from headway.safe_text import visible
 from headway.stores.records import Event, Job, Unknown
 
@@ -187,11 +188,11 @@ def _waits(lane: LaneView, view: View) -> str:
     if lane.wait is None or not _busy(lane):
         return ""
     if lane.wait.until is None:
-        return short(lane.wait.reason, 80)
+        return short(wait_text(lane.wait), 80)
     left_s = lane.wait.until - view.snapshot.at
     if left_s < 1.0:
-        return short(lane.wait.reason, 80)
-    return f"{duration(left_s)} (until {clock(lane.wait.until + view.utc_offset_s)}): {short(lane.wait.reason, 80)}"
+        return short(wait_text(lane.wait), 80)
+    return f"{duration(left_s)} (until {clock(lane.wait.until + view.utc_offset_s)}): {short(wait_text(lane.wait), 80)}"
 
 
 def _folded(lanes: list[LaneView], width: int) -> list[str]:

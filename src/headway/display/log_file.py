@@ -12,12 +12,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from headway.display.account import saved_facts
-from headway.display.jsonl import summary
 from headway.display.plain import began_lines, noted_line, progress_line
 from headway.display.words import iso, short
 from headway.engine.observer import View
 from headway.errors import HeadwayError, UsageError
+from headway.reports.progress import progress_of
+from headway.reports.usage import saved_report
 from headway.safe_text import escaped, visible
 from headway.stores.records import Event, Job, Unknown
 
@@ -61,7 +61,13 @@ class LogFile:
         text = "; ".join(began_lines(job, unknown))
         names = [one.custom_id for one in unknown]
         self._write(
-            "began", text, job=job.name, total=job.total, done=job.good, unknown=names, saved=saved_facts(job)
+            "began",
+            text,
+            job=job.name,
+            total=job.total,
+            done=job.good,
+            unknown=names,
+            saved=saved_report(job),
         )
 
     def noted(self, event: Event) -> None:
@@ -77,7 +83,7 @@ class LogFile:
         now = time.monotonic()
         if now - self._shown_at >= INTERVAL_S:
             self._shown_at = now
-            self._write("progress", progress_line(view, iso), **summary(view))
+            self._write("progress", progress_line(view, iso), **msgspec.structs.asdict(progress_of(view)))
 
     def finished(self, lines: list[str], facts: dict[str, Any]) -> None:
         """How it ended: in words, and as data."""

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from headway.core.snapshot import LaneView
-from headway.display.account import saved
 from headway.display.terminal import write_line
+from headway.display.usage_text import saved
 from headway.display.words import clock, duration, money, short, units
 from headway.engine.observer import View
+from headway.reason_text import wait_text
 from headway.stores.records import Event, Job, Unknown
 
 #: On a terminal, and where somebody reads it later.
@@ -124,8 +125,8 @@ def waiting(lane: LaneView, view: View, at: Clock = clock) -> str:
     if lane.wait is None or not lane.remaining:
         return ""
     if lane.wait.until is None:
-        return f"{view.names[lane.key]} waits for {lane.wait.reason}" if not lane.in_flight else ""
+        return f"{view.names[lane.key]} waits for {wait_text(lane.wait)}" if not lane.in_flight else ""
     if lane.wait.until - view.snapshot.at < SHORT_WAIT_S:
         return ""
     until = at(lane.wait.until + view.utc_offset_s)
-    return f"{view.names[lane.key]} waits until {until}: {short(lane.wait.reason, 80)}"
+    return f"{view.names[lane.key]} waits until {until}: {short(wait_text(lane.wait), 80)}"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from headway.display.jsonl import summary
 from headway.engine.observer import View
+from headway.reports.progress import VERSION, progress_of
 from headway.stores.files import write_own
 from headway.stores.lock import JOB_LEVELS
 from headway.stores.records import Event, Job, Unknown
 
-VERSION: Final = 1
-
 
 class ProgressFile:
-    """Whoever reads it sees the whole of one moment."""
+    """Every version of the file is one whole moment of the run."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,7 +30,9 @@ class ProgressFile:
 
     def moved(self, view: View) -> None:
         try:
-            data = msgspec.json.encode({"version": VERSION, **summary(view)}) + b"\n"
+            data = (
+                msgspec.json.encode({"version": VERSION, **msgspec.structs.asdict(progress_of(view))}) + b"\n"
+            )
             write_own(self._path, JOB_LEVELS, data, make=True)
         except OSError:
             return  # A progress file that cannot be written is no reason to stop a run.

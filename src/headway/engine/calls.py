@@ -16,6 +16,7 @@ import msgspec
 from headway.core import commands, events
 from headway.core.lane import Lane
 from headway.core.model import Costs, Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
+from headway.core.reasons import StopReason, StopRequested, WaitCode
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import Snapshot, snapshot
 from headway.core.source import ListSource, answer
@@ -25,6 +26,7 @@ from headway.engine.turns import Turns
 from headway.providers.base import RateLimit
 from headway.providers.messages import said
 from headway.providers.secrecy import OPEN, Scrubber
+from headway.reason_text import unit_error
 
 #: Makes a lane the first time that its name is met.
 SpecOf = Callable[[str], LaneSpec]
@@ -49,11 +51,11 @@ NO_COSTS: Final[Costs] = (0.0, 0.0, 0.0, 0.0)
 class _Stop(msgspec.Struct, frozen=True, gc=False):
     """Why a lane takes nothing, and until when where it is parked on a hold."""
 
-    text: str
+    reason: StopReason
     until: float | None = None
 
 
-_STOPPED: Final = _Stop("its lane was stopped")
+_STOPPED: Final = _Stop(StopRequested("its lane was stopped"))
 #: The advice of an exhausted unit without the flag: a program has no command line.
 GIVE_UP_HERE: Final = GIVE_UP.replace("--", "")
 
@@ -246,7 +248,7 @@ class Calls(Turns):
     def _out_of_money(self) -> bool:
         """Whether only more money could start anything: whatever comes later, that is the end."""
         waits = [lane.wait for lane in self.lanes.lanes if lane.remaining]
-        return bool(waits) and all(wait is not None and wait.reason == "budget" for wait in waits)
+        return bool(waits) and all(wait is not None and wait.code is WaitCode.BUDGET for wait in waits)
 
     def _broke(self, error: BaseException) -> None:
         """Nothing more can be done (the scheduler has a bug, the program ends): everybody who waits must hear of it."""
@@ -334,8 +336,8 @@ class Calls(Turns):
             _call_off(flight)
 
     def _notice(self, command: commands.Notice) -> None:
-        if command.what == "stopped":
-            self._stopped[command.lane] = _Stop(command.text, command.until)
+        if isinstance(command.reason, StopReason):
+            self._stopped[command.lane] = _Stop(command.reason, command.until)
             for flight in [each for each in self._flights.values() if each.lane == command.lane]:
                 if flight.task is None:
                     self._end_stopped(flight)
@@ -348,12 +350,7 @@ class Calls(Turns):
         """Its lane takes nothing any more: the reason is the lane's."""
         if flight.index not in self._flights:
             return
-        stop = self._stopped.get(flight.lane, _STOPPED)
-        kind, _, rest = stop.text.partition(": ")
-        if stop.until is not None:
-            code, message = str(Kind.HOLD), stop.text
-        else:
-            code, message = (kind, rest) if kind in set(Kind) else ("interrupted", stop.text)
+        code, message = unit_error(self._stopped.get(flight.lane, _STOPPED).reason)
         self._end(flight, End(Status.SKIPPED, code, message))
 
     def _done_all(self, command: commands.Done) -> None:

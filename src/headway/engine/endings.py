@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from headway.core import commands
-from headway.core.budget import OUT_OF_MONEY
-from headway.core.model import Kind
+from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, RunInterrupted, StopReason
 from headway.engine.observer import View
 from headway.engine.plan import Route
 from headway.stores.records import Job, State
@@ -25,17 +24,8 @@ _STATES: Final[dict[str, State]] = {
     "budget": "budget",
     "aborted": "interrupted",
 }
-#: What a lane may be stopped by that its units can be told as their code.
-_CODES: Final = frozenset({*map(str, Kind), "budget"})
-
-#: A code and a sentence.
-Reason = tuple[str, str]
-
-_GENERAL: Final[dict[str, Reason]] = {
-    "budget": ("budget", OUT_OF_MONEY),
-    "deadline": ("deadline", "the run's deadline passed"),
-}
-_INTERRUPTED: Final[Reason] = ("interrupted", "the run was interrupted; go on with 'headway resume'")
+_GENERAL: Final[dict[str, EndReason]] = {"budget": RunBudgetSpent(), "deadline": DeadlinePassed()}
+_INTERRUPTED: Final = RunInterrupted()
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -64,23 +54,16 @@ class Stops:
     """Why lanes have stopped, by their key."""
 
     def __init__(self) -> None:
-        self._reasons: dict[str, Reason] = {}
+        self._reasons: dict[str, StopReason] = {}
 
     def heard(self, notice: commands.Notice) -> None:
         """Something about a lane, perhaps that it stopped or goes on."""
-        if notice.what == "stopped":
-            self._reasons[notice.lane] = _why(notice)
+        if isinstance(notice.reason, StopReason):
+            self._reasons[notice.lane] = notice.reason
         elif notice.what == "reopened":
             self._reasons.pop(notice.lane, None)
 
-    def unfinished(self, reason: str, routes: Mapping[int, Route]) -> dict[str, Reason]:
+    def unfinished(self, reason: str, routes: Mapping[int, Route]) -> dict[str, EndReason]:
         """Why the units that are left could not finish, by route."""
         general = _GENERAL.get(reason, _INTERRUPTED)
         return {str(number): self._reasons.get(route.lane, general) for number, route in routes.items()}
-
-
-def _why(notice: commands.Notice) -> Reason:
-    if notice.until is not None:
-        return str(Kind.HOLD), notice.text
-    kind, _, rest = notice.text.partition(": ")
-    return (kind, rest) if kind in _CODES else ("interrupted", notice.text)

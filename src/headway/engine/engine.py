@@ -48,6 +48,7 @@ from headway.engine.store_reader import StoreReader
 from headway.engine.turns import Turns
 from headway.providers.base import Answer, Request, unsent
 from headway.providers.messages import said
+from headway.reason_text import notice_text
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.records import Change, State
@@ -451,7 +452,7 @@ class Engine(Turns):
         desk = self._desks[command.lane]
         until_utc = None if command.until is None else self._utc(command.until)
         self._stops.heard(command)
-        event = records.Event(time.time(), desk.name, command.what, command.text, until_utc)
+        event = records.Event(time.time(), desk.name, command.what, notice_text(command.reason), until_utc)
         self._writer.batch.events.append(event)
         if command.what in ("held", "stopped", "breaker_opened"):
             self._intents.call_off(self._waiting, [desk])

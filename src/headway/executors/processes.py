@@ -47,7 +47,6 @@ DOOMED_S: Final = 10.0
 #: How long idle workers may take to end by themselves.
 STOP_S: Final = 1.0
 LATE: Final = "it took too long"
-NOT_READY: Final = "it was not ready within"
 #: How often workers are looked at whose memory is limited: what grows by a gigabyte a second is caught within 0.1 GB.
 LOOK_S: Final = 0.1
 
@@ -148,6 +147,8 @@ class ProcessPool:
         self._lifeline: tuple[int, int] | None = None
         self._workers: dict[int, Worker] = {}
         self._starting: dict[int, asyncio.TimerHandle] = {}
+        #: Those that were killed because they were not ready in time.
+        self._too_slow: set[int] = set()
         self._idle: list[Worker] = []
         self._busy: dict[int, _Job] = {}
         self._waiting: deque[_Wanted] = deque()
@@ -333,10 +334,14 @@ class ProcessPool:
         worker = Worker(loop, self._lifeline[0], mark, self._replied, self._died, self._env, self._max_value)
         self._workers[worker.pid] = worker
         self._guardian.watch(self._workers)
-        self._starting[worker.pid] = loop.call_later(
-            self._start_s, worker.kill, f"{NOT_READY} {self._start_s:g} s: what it imports takes too long"
-        )
+        self._starting[worker.pid] = loop.call_later(self._start_s, self._give_up_start, worker)
         worker.ask(SETUP, self._setup)
+
+    def _give_up_start(self, worker: Worker) -> None:
+        """Its imports take too long."""
+        if not worker.gone:
+            self._too_slow.add(worker.pid)
+            worker.kill(f"it was not ready within {self._start_s:g} s: what it imports takes too long")
 
     def _started(self, worker: Worker, note: Note | None) -> None:
         if note is not None:  # It says why it cannot: that would be the same again.
@@ -413,7 +418,7 @@ class ProcessPool:
         if self._broken or self._closing is not None:
             return
         self._failed_starts += 1
-        if death.why.startswith(NOT_READY):  # It would take as long again.
+        if worker.pid in self._too_slow:  # Another one would take as long.
             self._break(f"the workers cannot start: {death}")
         elif self._failed_starts >= STARTS:
             said = last_words(worker.stderr.take())

@@ -31,6 +31,8 @@ from headway.providers.texts import Told, limit_in, wait_in
 LONGEST_RATE_S: Final = HOUR_S
 #: Nothing comes back by waiting.
 _FINAL: Final = frozenset({Kind.AUTH, Kind.INVALID, Kind.TOO_LARGE})
+#: How OpenAI and its like answer a path that they do not have.
+_NO_SUCH_PATH: Final = "invalid url"
 
 
 class Case(msgspec.Struct):
@@ -60,7 +62,8 @@ def facts(status: int | None, said: Said, seen: Seen, profile: Profile, now_utc:
         span = _reopening(case)
     message = shown(said.message, otherwise="" if status is None else f"HTTP {status}")
     growing = kind is Kind.RATE and code in profile.ramps
-    return Facts(kind, _hint(case, kind, span, growing=growing), message, code)
+    wrong_path = kind is Kind.AUTH and _NO_SUCH_PATH in said.message.lower()
+    return Facts(kind, _hint(case, kind, span, growing=growing), message, code, wrong_path)
 
 
 def _case(status: int | None, said: Said, seen: Seen, profile: Profile, now_utc: float, zone: str) -> Case:

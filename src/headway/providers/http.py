@@ -419,7 +419,7 @@ class HttpAdapter:
             )
             rate_limit = RateLimit(_source(facts, bare), facts.hint.retry_after_s, message, now_utc)
         return Answer(
-            Outcome(facts.kind, usage, facts.hint, message),
+            Outcome(facts.kind, usage, facts.hint, message, wrong_path=facts.wrong_path),
             response.status,
             self._request_id(response),
             body,

@@ -41,3 +41,5 @@ class Facts(msgspec.Struct, frozen=True):
     hint: Hint = NO_HINT
     message: str = ""
     code: str = ""
+    #: The server has no such path: the address is wrong, not the key or the model.
+    wrong_path: bool = False

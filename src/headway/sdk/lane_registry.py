@@ -26,6 +26,7 @@ from headway.core.model import Counting, LaneSpec, Settings
 from headway.engine.calls import Calls
 from headway.errors import UsageError
 from headway.providers.secrecy import Scrubber
+from headway.reason_text import notice_text
 from headway.runtime import loops
 from headway.runtime.loops import Background
 
@@ -258,7 +259,7 @@ def _seconds(value: float | None) -> str:
 
 def _log_notice(notice: Notice) -> None:
     level = logging.WARNING if notice.what in ("stopped", "breaker_opened") else logging.INFO
-    _log.log(level, "%s: %s: %s", notice.lane, notice.what, notice.text)
+    _log.log(level, "%s: %s: %s", notice.lane, notice.what, notice_text(notice.reason))
 
 
 # -- one a process ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headway.core.model import Costs
+from headway.core.reasons import EndReason
 from headway.core.status import Status
 
 #: How a job stands. Everything from `complete` on is at rest and can be resumed.
@@ -104,7 +105,8 @@ class Job(msgspec.Struct, frozen=True):
     digest: str
     models: dict[str, tuple[str, str, str]]
     settings: dict[str, Any]
-    unfinished: dict[str, tuple[str, str]]
+    #: By route number: why its units that the last run left could not finish.
+    unfinished: dict[str, EndReason]
     out: str
     total: int
     serial: int

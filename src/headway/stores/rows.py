@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.core.reasons import EndReason
+from headway.stores.older_reasons import end_reason
 from headway.stores.records import COUNTED, Attempt, Family, Job, Lane, Told
 
 #: The shift of a job's number in a unit's key.
@@ -17,7 +19,8 @@ LOWER: Final = (1 << SHIFT) - 1
 
 #: The columns of `jobs` in the order of the statements; the counters of ended units follow.
 _JOB: Final = tuple(name for name in Job.__struct_fields__ if name != "counts")
-_decode_unfinished: Final = msgspec.json.Decoder(dict[str, tuple[str, str]]).decode
+#: Rows of older versions have a code and a message instead of a reason.
+_decode_unfinished: Final = msgspec.json.Decoder(dict[str, EndReason | tuple[str, str]]).decode
 _decode_models: Final = msgspec.json.Decoder(dict[str, tuple[str, str, str]]).decode
 
 
@@ -36,7 +39,10 @@ def job_of(row: tuple[Any, ...]) -> Job:
     values = dict(zip(_JOB, row, strict=False))
     values["counts"] = dict(zip(map(str, COUNTED), row[len(_JOB) :], strict=True))
     values["models"] = _decode_models(values["models"])
-    values["unfinished"] = _decode_unfinished(values["unfinished"])
+    values["unfinished"] = {
+        route: end_reason(*reason) if isinstance(reason, tuple) else reason
+        for route, reason in _decode_unfinished(values["unfinished"]).items()
+    }
     values["settings"] = msgspec.json.decode(values["settings"])
     values["form"] = msgspec.json.decode(values["form"])
     return Job(**values)

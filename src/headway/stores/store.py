@@ -8,12 +8,13 @@ statements are in `queries.sql`, recording a batch is in `commit`, answers by re
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 
+from headway.core.reasons import EndReason
 from headway.core.status import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.batch import Batch, uncountable
@@ -381,7 +382,7 @@ class Store:
             raise uncountable(batch.job) from error
 
     def end_run(
-        self, job: int, worker: int, state: State, utc: float, unfinished: dict[str, tuple[str, str]]
+        self, job: int, worker: int, state: State, utc: float, unfinished: Mapping[str, EndReason]
     ) -> None:
         """The run is over; units that were assigned or running are pending again.
 

@@ -18,10 +18,10 @@ from headway.errors import ConfigError
 from headway.forecast.figures import Course, Forecast, Known, Way
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import Habits, habits_of, habits_of_new, habits_of_other_rows
+from headway.reports.prediction import Prediction
 from headway.stores.records import Job, Lane, Lesson
 from headway.stores.store import Store
 from headway.wiring.families import Teachings
-from headway.wiring.predictions import Prediction
 from headway.wiring.prices import must_be_known, prices_of, required_price
 from headway.wiring.runs import lane_for
 

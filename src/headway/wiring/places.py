@@ -1,7 +1,7 @@
 """Where things are: the store, a job's folder, its lock. Light enough for commands that only look.
 
-A database that no setting names is used only if neither it nor its folder belongs to another user. `store_of`, `home_of` and
-`folder_of` check that each time, and commands reach files in Headway's folder only through them.
+A database that no setting names is used only if neither it nor its folder belongs to another user. `store_of`, `home_of`,
+`jobs_folder` and `folder_of` check that each time, and commands reach files in Headway's folder only through them.
 """
 
 from __future__ import annotations
@@ -83,10 +83,15 @@ def _home(db: str) -> Path:
     return Path(os.path.realpath(db)).parent
 
 
-def folder_of(config: Config, job: str) -> Path:
-    """Where a job's small files are: beside the database."""
+def jobs_folder(config: Config) -> Path:
+    """The folder that has a folder for each job's small files: beside the database."""
     must_be_own(config)
-    return _folder(config.db, job)
+    return _home(config.db) / "jobs"
+
+
+def folder_of(config: Config, job: str) -> Path:
+    """Where a job's small files are."""
+    return jobs_folder(config) / job
 
 
 def _folder(db: str, job: str) -> Path:

@@ -15,36 +15,15 @@ from typing import Any, Final
 import msgspec
 
 from headway.config import Config
+from headway.reports.prediction import SETTING, Prediction
 from headway.stores.files import make_folder, read_own, write_own
 from headway.stores.records import Job
-from headway.stores.store import Store
 from headway.wiring.places import home_of
 
 #: A prediction says "if it is started now"; after a week it says nothing.
 KEPT_S: Final = 7 * 86_400.0
-SETTING: Final = "predicted"
 #: The folders above a prediction that are Headway's own: `plans`.
 LEVELS: Final = 1
-
-
-class Prediction(msgspec.Struct, frozen=True):
-    """What a forecast said of a whole run. `began_utc` and `spent_usd` are set when a run takes it up."""
-
-    planned_utc: float
-    requests: int
-    time_s: tuple[float, float, float]
-    cost_usd: tuple[float, float, float] | None
-    began_utc: float = 0.0
-    spent_usd: float = 0.0
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """What was predicted, and what it has come to."""
-
-    predicted: Prediction
-    took_s: float
-    cost_usd: float
-    over: bool
 
 
 def _file(config: Config, digest: str) -> Path:
@@ -82,14 +61,3 @@ def _left(config: Config, job: Job) -> Prediction | None:
     except (OSError, msgspec.DecodeError):
         return None
     return prediction if time.time() - prediction.planned_utc < KEPT_S else None
-
-
-def comparison(store: Store, job: Job) -> Comparison | None:
-    """Prediction and reality of a job that one was made for: all runs since then, without the time between them."""
-    if SETTING not in job.settings:
-        return None
-    predicted = msgspec.convert(job.settings[SETTING], Prediction)
-    runs = [run for run in store.workers(job.id) if run["started_utc"] >= predicted.began_utc]
-    took_s = sum((run["ended_utc"] or time.time()) - run["started_utc"] for run in runs)
-    over = job.state in ("complete", "failed")
-    return Comparison(predicted, took_s, job.cost_usd - predicted.spent_usd, over)

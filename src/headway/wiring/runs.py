@@ -32,12 +32,13 @@ from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
 from headway.providers.profiles import profile_for
 from headway.providers.secrecy import secrets_of
+from headway.reports.prediction import Prediction
 from headway.stores.records import Event, Job, Unknown
 from headway.stores.store import Store
 from headway.wiring.families import open_inputs, reserves
 from headway.wiring.kinds import Check, builder_of
 from headway.wiring.places import folder_of, store_of
-from headway.wiring.predictions import Prediction, taken_up
+from headway.wiring.predictions import taken_up
 from headway.wiring.prices import (
     Model,
     must_be_known,

@@ -1,20 +1,23 @@
-"""The account of a run in words and as data: what was spent and saved, by job and by lane, and what held each lane back."""
+"""Words for what was spent and saved, by job and by lane, and for what held each lane back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from headway.core.finder import LEARNED
 from headway.core.shares import CONCURRENCY, Share
 from headway.core.snapshot import LaneView, Reserve
 from headway.display.words import count, duration, money, short, tokens
 from headway.engine.observer import View
-from headway.stores.records import Job, Use
+from headway.reports.prediction import Comparison
+from headway.reports.usage import UseReport
+from headway.stores.cache import Saved
+from headway.stores.records import Job
 
 #: Lanes that have a line of their own at the end of a run.
 MOST_LANES: Final = 12
-#: Whose part of a limit was less than this had others beside it.
+#: A smaller part of a limit than this was shared with other jobs.
 SHARED: Final = 0.99
 #: A window of which so much was used was full.
 FULL: Final = 0.9
@@ -29,62 +32,60 @@ def saved(job: Job) -> str:
     return f"{text}: {' and '.join(spared)} not spent again" if spared else text
 
 
-def saved_facts(job: Job) -> dict[str, Any]:
-    """The same as data."""
-    return {
-        "units": job.good,
-        "cost_usd": None if job.known_usd is None else job.saved_usd,
-        "tokens": job.saved_tokens,
-    }
+def cached_lines(saved: Saved) -> list[str]:
+    """What was answered from the cache, and what that saved."""
+    if not saved.units:
+        return []
+    return [f"{saved.units:,} answered without a call: {saved_words(saved)} not spent"]
 
 
-def spent(use: Job | Use) -> str:
-    """Tokens, refusals and money, with what of it was paid for nothing, and what nobody knows."""
+def saved_words(saved: Saved) -> str:
+    """Tokens, and money as far as prices are known."""
+    cost = f", {money(saved.cost_usd)}" if saved.cost_usd else ""
+    return f"{count(saved.input_tokens, 'token')} in, {saved.output_tokens:,} out{cost}"
+
+
+def compared_lines(comparison: Comparison | None) -> list[str]:
+    """What was predicted for a job and what it came to."""
+    if comparison is None:
+        return []
+    predicted = comparison.predicted
+    expected, came_to = duration(predicted.time_s[0]), duration(comparison.took_s)
+    if predicted.cost_usd is not None:
+        expected += f" and {money(predicted.cost_usd[0])}"
+        came_to += f" and {money(comparison.cost_usd)}"
+    return [f"predicted {expected}; {'took' if comparison.over else 'so far'} {came_to}"]
+
+
+def spent(use: UseReport) -> str:
+    """Tokens, refusals and money, with what of it was paid for nothing, and what is not known."""
     parts = [f"{count(use.input_tokens, 'token')} in", f"{use.output_tokens:,} out", f"{use.refused:,} × 429"]
     return ", ".join(parts + ([cost] if (cost := cost_of(use)) else []))
 
 
-def cost_of(use: Job | Use) -> str:
+def cost_of(use: UseReport) -> str:
     """The money alone; "" where there is nothing to say about it."""
-    if not use.cost_usd and not use.unsure_usd:
+    if not use.costs:
         return ""
-    text = money(use.cost_usd)
-    if use.repeated_usd:
-        text += f", of which {money(use.repeated_usd)} in {count(use.repeated, 'attempt')} that failed or were repeated"
-    if use.unsure_usd:
-        text += f", and at most {money(use.unsure_usd)} more in {count(use.unsure, 'attempt')} that did not say what they took"
-    if use.unpriced:
-        text += f" (without {count(use.unpriced, 'attempt')} whose price is not known)"
+    text, repeated, unsure = money(use.cost_usd or 0.0), use.repeated, use.unsure
+    if repeated.cost_usd:
+        text += f", of which {money(repeated.cost_usd)} in {count(repeated.attempts, 'attempt')} that failed or were repeated"
+    if unsure.most_usd:
+        text += f", and at most {money(unsure.most_usd)} more in {count(unsure.attempts, 'attempt')} that did not say what they took"
+    if use.unpriced_attempts:
+        text += f" (without {count(use.unpriced_attempts, 'attempt')} whose price is not known)"
     return text
 
 
-def use_facts(use: Job | Use) -> dict[str, Any]:
-    """What attempts came to, as data: a cost of null is one that nobody knows."""
-    return {
-        "attempts": use.attempts,
-        "refused": use.refused,
-        "input_tokens": use.input_tokens,
-        "output_tokens": use.output_tokens,
-        "cost_usd": use.known_usd,
-        "unpriced_attempts": use.unpriced,
-        "repeated": {
-            "attempts": use.repeated,
-            "tokens": use.repeated_tokens,
-            "cost_usd": None if use.known_usd is None else use.repeated_usd,
-        },
-        "unsure": {"attempts": use.unsure, "most_usd": use.unsure_usd},
-    }
-
-
-def lane_lines(view: View, uses: Mapping[str, Use]) -> list[str]:
+def lane_lines(view: View, uses: Mapping[str, UseReport]) -> list[str]:
     """A line for each lane that did anything or was held: what it cost, and what held it back. `uses` are by the lane's key."""
     worked = [lane for lane in view.snapshot.lanes if lane.started or lane.holds]
     lines = []
     for lane in sorted(worked, key=lambda lane: view.names[lane.key])[:MOST_LANES]:
         use = uses.get(lane.key)
         parts = [f"{lane.succeeded:,} succeeded"]
-        if len(worked) > 1 and use is not None and (use.cost_usd or use.unsure_usd):
-            parts.append(money(use.cost_usd))
+        if len(worked) > 1 and use is not None and use.costs:
+            parts.append(money(use.cost_usd or 0.0))
         lines.append(f"{view.names[lane.key]}: {', '.join(parts)}; {held_back(lane)}")
     if len(worked) > MOST_LANES:
         lines.append(f"… and {len(worked) - MOST_LANES} more: 'headway status' has them all")
@@ -131,11 +132,6 @@ def held(held_s: float, holds: int, reason: str) -> str:
     return f"held {duration(held_s)}{times}: {short(reason)}"
 
 
-def hold_facts(held_s: float, holds: int, reason: str) -> dict[str, Any]:
-    """The same as data."""
-    return {"held_s": round(held_s, 3), "holds": holds, "reason": reason}
-
-
 def aside(reserve: Reserve) -> str:
     """What is set aside for a request, and what would make it less."""
     text = f"up to {money(reserve.usd)} a request, with {reserve.output_tokens:,.0f} output tokens"
@@ -155,14 +151,6 @@ def budget_line(view: View) -> str:
     return f"{money(left)} of {money(snapshot.max_cost_usd)} is left, and the next request may cost more: {aside(least)}"
 
 
-def budget_facts(view: View) -> dict[str, Any] | None:
-    """The cap of a run, what is spent of it or may be, and what the next request of each lane would have taken."""
-    snapshot = view.snapshot
-    if not snapshot.max_cost_usd:
-        return None
-    return {"max_cost_usd": snapshot.max_cost_usd, "spent_usd": snapshot.spent_usd}
-
-
 def _unmeasured(lane: LaneView, top: Share | None) -> bool:
     """Whether it was refused by a limit that it has not found yet; a window that was really full is one that it has."""
     searching = any(meter.name == LEARNED for meter in lane.meters) and not any(
@@ -179,29 +167,3 @@ def _limit(share: Share) -> str:
     if share.name == "minimum gap":
         return f"a minimum gap of {duration(share.limit)}"
     return f"{share.limit:,.0f} {share.name}"
-
-
-def limit_facts(view: View) -> dict[str, Any]:
-    """What held each lane back over the run, as data."""
-    return {
-        view.names[lane.key]: {
-            "held_s": round(lane.held_s, 3),
-            "holds": lane.holds,
-            "held_for": lane.held_for or None,
-            "reserve": None
-            if lane.reserve is None
-            else {
-                "usd": lane.reserve.usd,
-                "output_tokens": round(lane.reserve.output_tokens),
-                "max_tokens_set": lane.reserve.limited,
-                "in_flight": lane.reserve.in_flight,
-                "held_s": round(lane.reserve.held_s, 3),
-                "held_it_back": lane.reserve.binds,
-            },
-            "limits": [
-                {"name": share.name, "limit": share.limit, "used": round(share.used, 4), "found": share.found}
-                for share in lane.shares
-            ],
-        }
-        for lane in view.snapshot.lanes
-    }

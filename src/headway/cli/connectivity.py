@@ -20,7 +20,7 @@ FAKE_PORT: Final = 8900
 _PROXIES: Final = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 
-class Answer(NamedTuple):
+class ConnectionCheck(NamedTuple):
     """How an address answered."""
 
     state: Literal["ok", "warning", "problem"]
@@ -28,24 +28,24 @@ class Answer(NamedTuple):
     next: str = ""
 
 
-def reached(addresses: Iterable[str]) -> dict[str, Answer]:
+def check_all(addresses: Iterable[str]) -> dict[str, ConnectionCheck]:
     """How each address answers. A thread each, which nobody waits for longer than `PATIENCE_S`."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, ConnectionCheck] = {}
 
-    def ask(address: str) -> None:
-        answers[address] = reach(address)
+    def check(address: str) -> None:
+        answers[address] = check_address(address)
 
-    threads = {address: threading.Thread(target=ask, args=(address,), daemon=True) for address in addresses}
+    threads = {address: threading.Thread(target=check, args=(address,), daemon=True) for address in addresses}
     for thread in threads.values():
         thread.start()
     give_up_at = time.monotonic() + PATIENCE_S
     for thread in threads.values():
         thread.join(max(0.0, give_up_at - time.monotonic()))
-    late = Answer("problem", "no answer in time", _check_network())
+    late = ConnectionCheck("problem", "no answer in time", _check_network())
     return {address: answers.get(address, late) for address in threads}
 
 
-def reach(address: str) -> Answer:
+def check_address(address: str) -> ConnectionCheck:
     """Connect, then `HEAD /`: any answer in HTTP will do."""
     url = urlsplit(address)
     host = url.netloc
@@ -60,16 +60,18 @@ def reach(address: str) -> Answer:
             status = connection.getresponse().status
         except TimeoutError:
             text = f"{host} takes connections and does not answer within {TIMEOUT_S:g} s"
-            return Answer("warning", text, "try again later")
+            return ConnectionCheck("warning", text, "try again later")
         except (OSError, HTTPException):
-            return Answer("problem", f"{host} answers something that is no HTTP", "check its base_url")
+            return ConnectionCheck(
+                "problem", f"{host} answers something that is no HTTP", "check its base_url"
+            )
     except (OSError, UnicodeError) as error:
         return _unreachable(host, port, error)
     finally:
         connection.close()
     if status >= 500:
-        return Answer("warning", f"{host} answers with HTTP {status}", "try again later")
-    return Answer("ok", f"{host} answers (connected in {took * 1000:.0f} ms)")
+        return ConnectionCheck("warning", f"{host} answers with HTTP {status}", "try again later")
+    return ConnectionCheck("ok", f"{host} answers (connected in {took * 1000:.0f} ms)")
 
 
 def _connection(scheme: str, host: str, port: int) -> HTTPConnection:
@@ -78,24 +80,24 @@ def _connection(scheme: str, host: str, port: int) -> HTTPConnection:
     return HTTPConnection(host, port, timeout=TIMEOUT_S)
 
 
-def _unreachable(host: str, port: int, error: Exception) -> Answer:
+def _unreachable(host: str, port: int, error: Exception) -> ConnectionCheck:
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"the certificate of {host} is not trusted ({error.verify_message})"
-        return Answer("problem", text, "check its base_url, the system's clock, and SSL_CERT_FILE")
+        return ConnectionCheck("problem", text, "check its base_url, the system's clock, and SSL_CERT_FILE")
     if isinstance(error, ssl.SSLError):
-        return Answer(
+        return ConnectionCheck(
             "problem", f"no TLS connection to {host}", "check whether its base_url should be http://"
         )
     if isinstance(error, (socket.gaierror, UnicodeError)):
-        return Answer("problem", f"the host of {host} cannot be resolved", _check_network())
+        return ConnectionCheck("problem", f"the host of {host} cannot be resolved", _check_network())
     if isinstance(error, ConnectionRefusedError):
         fake = f"start it, for example: headway fake --port {port}"
         step = fake if port == FAKE_PORT else "start it, or check its base_url"
-        return Answer("problem", f"nothing listens at {host}", step)
+        return ConnectionCheck("problem", f"nothing listens at {host}", step)
     if isinstance(error, TimeoutError):
-        return Answer("problem", f"no connection to {host} within {TIMEOUT_S:g} s", _check_network())
+        return ConnectionCheck("problem", f"no connection to {host} within {TIMEOUT_S:g} s", _check_network())
     why = getattr(error, "strerror", None) or str(error)
-    return Answer("problem", f"no connection to {host}: {why.lower()}", _check_network())
+    return ConnectionCheck("problem", f"no connection to {host}: {why.lower()}", _check_network())
 
 
 def _check_network() -> str:

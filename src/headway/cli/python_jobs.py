@@ -1,5 +1,6 @@
-"""Jobs that Python programs made (`headway.map`, `headway.WorkerPool`), in the words that fit them: values and exceptions,
-keys and lanes; no requests, no HTTP, and nothing that a command could go on with.
+"""Words for jobs that Python programs made (`headway.map`, `headway.WorkerPool`): values and exceptions, keys and lanes.
+
+They have no requests and no HTTP, and no command can resume them.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.display.account import cost_of
 from headway.display.terminal import echo
+from headway.display.usage_text import cost_of
 from headway.display.words import count
+from headway.reports.usage import use_report
 from headway.stores.records import Job
 
 _MADE_BY: Final = {"map": "headway.map", "pool": "headway.WorkerPool"}
@@ -24,7 +26,7 @@ _OF_ATTEMPTS: Final = (
 _FLOATS: Final = "$floats"
 
 
-def is_one(job: Job) -> bool:
+def is_python_job(job: Job) -> bool:
     """Whether a program made it."""
     return job.kind in _MADE_BY
 
@@ -34,16 +36,16 @@ def made_by(job: Job) -> str:
     return f"{_MADE_BY[job.kind]} of {job.input}"
 
 
-def status_lines(job: Job) -> list[str]:
+def origin_lines(job: Job) -> list[str]:
     """Where it comes from, and what it came to."""
     parts = [count(job.attempts, "attempt")]
     if job.input_tokens or job.output_tokens:
         parts.append(f"{job.input_tokens:,} tokens in, {job.output_tokens:,} out")
     if job.refused:
         parts.append(f"{job.refused:,} met a rate limit")
-    if cost := cost_of(job):
+    if cost := cost_of(use_report(job)):
         parts.append(cost)
-    return [f"  {made_by(job)}", f"  {', '.join(parts)}"]
+    return [made_by(job), ", ".join(parts)]
 
 
 def next_step(job: Job, state: str) -> str:
@@ -52,19 +54,19 @@ def next_step(job: Job, state: str) -> str:
     return f"to {what}, run its program again: what is finished stays finished"
 
 
-def facts(job: Job, key: str, result: dict[str, Any]) -> dict[str, Any]:
-    """What a program is told of a unit beside what every unit has."""
-    told: dict[str, Any] = {"kind": job.kind, "key": key}
+def unit_fields(job: Job, key: str, result: dict[str, Any]) -> dict[str, Any]:
+    """What the JSON of a unit has beside what every unit has."""
+    fields: dict[str, Any] = {"kind": job.kind, "key": key}
     if result["response"]:
-        return {**told, "value": result["response"]["body"]}
-    return {**told, "exception": result["error"]["message"]}
+        return {**fields, "value": result["response"]["body"]}
+    return {**fields, "exception": result["error"]["message"]}
 
 
-def show_unit(job: Job, asked: bytes, result: dict[str, Any], *, told: bool) -> None:
-    """What went in, and what came out. `told`: the attempts have shown their prompts and conversations."""
-    work = msgspec.json.decode(asked)
+def show_unit(job: Job, request: bytes, result: dict[str, Any], *, attempts_shown: bool) -> None:
+    """What went in, and what came out. `attempts_shown`: the attempts have shown their prompts and conversations."""
+    work = msgspec.json.decode(request)
     if isinstance(work, dict) and job.kind == "pool":
-        for name in ("payload",) if told else ("prompt", "payload"):
+        for name in ("payload",) if attempts_shown else ("prompt", "payload"):
             _show(name, work.get(name))
     if not result["response"]:
         error = result["error"]
@@ -79,7 +81,7 @@ def show_unit(job: Job, asked: bytes, result: dict[str, Any], *, told: bool) -> 
         value = value["value"]
     if job.kind == "pool" and isinstance(value, dict):
         for name, part in value.items():
-            if name not in (_OF_ATTEMPTS if told else _OF_ATTEMPTS[:3]):
+            if name not in (_OF_ATTEMPTS if attempts_shown else _OF_ATTEMPTS[:3]):
                 _show(name, part)
         return
     echo(f"value{base64}:")

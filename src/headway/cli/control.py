@@ -21,7 +21,7 @@ def pause(job: str | None, config: Path | None, db: str | None, as_json: bool) -
     """Let JOB (the latest where none is named) finish what is in flight and start nothing more until
     'headway resume'.
     """
-    _ask("pause", job, config, db, as_json=as_json)
+    _request("pause", job, config, db, as_json=as_json)
 
 
 @click.command("cancel", short_help="Stop a job and what it has in flight.", epilog="Example: headway cancel")
@@ -32,24 +32,25 @@ def cancel(job: str | None, config: Path | None, db: str | None, as_json: bool) 
     """Stop JOB (the latest where none is named) at once: what is in flight is cancelled. What it has is kept, and
     'headway resume' would go on.
     """
-    _ask("cancel", job, config, db, as_json=as_json)
+    _request("cancel", job, config, db, as_json=as_json)
 
 
-def _ask(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
+def _request(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
 
     from headway.cli import session
     from headway.errors import UsageError
+    from headway.reports.lookup import find_job
     from headway.wiring.places import store_of
 
     settings = session.settings(config, db)
     session.existing_store(settings).close()
     with store_of(settings) as store:
-        job = session.chosen(store, name)
+        job = find_job(store, name)
         if not session.is_live(settings, job):
             raise UsageError(
                 f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
             )
-        session.must_hear(job)
+        session.must_take_commands(job)
         store.ask(job.id, what, {}, time.time())
     if as_json:
         echo_json({"job": job.name, "asked": what})

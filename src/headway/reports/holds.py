@@ -1,4 +1,4 @@
-"""The holds of a job's lanes over all of its runs, told by the events on record."""
+"""The holds of a job's lanes over all of its runs, from the events on record."""
 
 from __future__ import annotations
 
@@ -10,19 +10,31 @@ from headway.stores.records import Event, Job
 from headway.stores.store import Store
 
 
-def holds_of(store: Store, job: Job) -> dict[str, Held]:
+class HoldReport(msgspec.Struct, frozen=True):
+    """How long a lane was held, how often, and what the provider said the last time."""
+
+    held_s: float
+    holds: int
+    reason: str
+
+
+def holds_of(store: Store, job: Job) -> dict[str, HoldReport]:
     """What holds each lane had over all runs of a job, by the lane's name."""
-    found: dict[str, Held] = {}
+    lanes: dict[str, HoldHistory] = {}
     for event in store.events(job.id):
         if event.lane is not None and event.what in ("held", "released", "reopened", "stopped"):
-            found.setdefault(event.lane, Held()).hear(event)
-    for held in found.values():
-        held.end(job.finished_utc or time.time())
-    return {lane: held for lane, held in found.items() if held.holds}
+            lanes.setdefault(event.lane, HoldHistory()).add(event)
+    for history in lanes.values():
+        history.end(job.finished_utc or time.time())
+    return {
+        lane: HoldReport(round(history.held_s, 3), history.holds, history.reason)
+        for lane, history in lanes.items()
+        if history.holds
+    }
 
 
-class Held(msgspec.Struct):
-    """The holds of a lane, told by events. A hold that is told again is the same one."""
+class HoldHistory(msgspec.Struct):
+    """Adds up the holds of a lane from its events. A second event about an open hold is the same hold."""
 
     held_s: float = 0.0
     holds: int = 0
@@ -30,11 +42,11 @@ class Held(msgspec.Struct):
     since_utc: float | None = None
     until_utc: float | None = None
 
-    def hear(self, event: Event) -> None:
-        """The next event of the lane."""
+    def add(self, event: Event) -> None:
+        """Count the next event of the lane."""
         if event.what == "released":
             self.until_utc = (
-                None  # The last attempts in flight may have made it a little longer than was told.
+                None  # The last attempts in flight may have made it a little longer than the event says.
             )
         if event.what != "held":
             self.end(event.at_utc)
@@ -47,7 +59,7 @@ class Held(msgspec.Struct):
         self.until_utc, self.reason = event.until_utc, event.text
 
     def end(self, utc: float) -> None:
-        """A hold that is open ends then, or when it was to end."""
+        """Close a hold that is open: then, or when it was to end."""
         if self.since_utc is not None:
             end_utc = utc if self.until_utc is None else min(utc, self.until_utc)
             self.held_s += max(0.0, end_utc - self.since_utc)

@@ -1,6 +1,4 @@
-"""The exact command that goes on from where a job stands: with the flags without which it would find another job, or forget
-its cap on money.
-"""
+"""The exact command that resumes a job, with the flags that it needs to find the job and to keep its cap on money."""
 
 from __future__ import annotations
 
@@ -11,7 +9,8 @@ from pathlib import Path
 
 from headway.config import Config, load
 from headway.config.settings import is_plain_http
-from headway.core.budget import OUT_OF_MONEY
+from headway.core.reasons import LaneBudgetSpent
+from headway.display.stop_advice import shown_path
 from headway.errors import HeadwayError
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -27,8 +26,8 @@ def next_step(config: Config, store: Store, job: Job, state: str) -> str:
         return f"when that is mended: {command}"
     if state == "parked":
         return f"when the hold is over: {command}, or wait for it: {command} --max-hold unlimited; if it is wrong: headway lanes --reopen LANE"
-    if purses := used_up(job):
-        return f"raise {' and '.join(purses)}, then: {command}"
+    if budgets := spent_budgets(job):
+        return f"raise {' and '.join(budgets)}, then: {command}"
     return f"go on with: {command}"
 
 
@@ -40,14 +39,10 @@ def next_command(config: Config, store: Store, job: Job, state: str) -> str:
     return shlex.join([*words, *_flags(config, store, job, state)])
 
 
-def used_up(job: Job) -> list[str]:
-    """The budgets of lanes that left units behind, each by where it stands in the file."""
-    named = {
-        message.partition(" may cost")[0]
-        for code, message in job.unfinished.values()
-        if code == "budget" and message != OUT_OF_MONEY
-    }
-    return [_key_of(name) for name in sorted(named)]
+def spent_budgets(job: Job) -> list[str]:
+    """The lane budgets that are used up, each as a setting of headway.toml."""
+    spent = {reason.budget for reason in job.unfinished.values() if isinstance(reason, LaneBudgetSpent)}
+    return [_key_of(name) for name in sorted(spent)]
 
 
 def _key_of(name: str) -> str:
@@ -57,18 +52,18 @@ def _key_of(name: str) -> str:
 
 
 def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
-    """What a plain command would not know by itself."""
+    """Flags for what a plain command would not know."""
     flags = []
     usual = _usual(None)
     if config.path is not None and (usual is None or usual.path != config.path):
-        flags += ["--config", _short(config.path)]
+        flags += ["--config", shown_path(config.path)]
         usual = _usual(config.path)
     if usual is None or usual.db != config.db or (config.db_is_named and _is_refused(usual)):
-        flags += ["--db", config.db if "://" in config.db else _short(Path(config.db))]
+        flags += ["--db", config.db if "://" in config.db else shown_path(Path(config.db))]
     if _more_insecure(config, usual):
         flags.append("--insecure-http")
     cap = float(job.settings.get("run", {}).get("max_cost_usd", 0.0))
-    if cap and state == "budget" and not used_up(job):
+    if cap and state == "budget" and not spent_budgets(job):
         flags += ["--max-cost", f"{_higher(config, store, job, cap):g}"]
     elif cap and (usual is None or usual.run.max_cost_usd != cap):
         flags += ["--max-cost", f"{cap:g}"]
@@ -91,8 +86,8 @@ def _more_insecure(config: Config, usual: Config | None) -> bool:
 
 
 def _higher(config: Config, store: Store, job: Job, cap: float) -> float:
-    """A cap that will do, as far as anybody can tell: two digits, rounded up."""
-    from headway.wiring.remaining import enough_usd  # Only who ran out of money needs a forecast.
+    """A cap that is likely enough: two digits, rounded up."""
+    from headway.wiring.remaining import enough_usd  # Loaded only where a run is out of money.
 
     wanted = max(enough_usd(config, store, job), 1.05 * cap)
     step = 10.0 ** (math.floor(math.log10(wanted)) - 1)
@@ -100,16 +95,8 @@ def _higher(config: Config, store: Store, job: Job, cap: float) -> float:
 
 
 def _usual(path: Path | None) -> Config | None:
-    """What a command without flags would go by."""
+    """The settings of a command without flags."""
     try:
         return load(path, Path.cwd(), os.environ)
     except HeadwayError:
         return None
-
-
-def _short(path: Path) -> str:
-    """Relative to where the user is, if that is shorter."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -1,0 +1,71 @@
+"""Words for what is known of a lane: `headway lanes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from headway.core.finder import LEARNED
+from headway.core.memory import LaneRecord
+from headway.core.portion import OUR_PART
+from headway.core.reasons import Wait, WaitCode
+from headway.core.snapshot import LaneView, MeterView
+from headway.display.usage_text import cost_of, held_back
+from headway.display.words import clock, duration, short
+from headway.reason_text import wait_text
+from headway.reports.lanes import LaneReport
+
+#: Lanes are written down every five seconds: an older view is not of a run that goes on.
+STALE_S: Final = 15.0
+
+
+def lane_lines(report: LaneReport, now_utc: float) -> list[str]:
+    """A lane in a few lines."""
+    written = "–" if report.updated_utc is None else clock(report.updated_utc)
+    lines = [f"{report.lane}  ({report.key}, as of {written})"]
+    if report.seen is None or report.learned is None:
+        return [*lines, "  not used yet"]
+    age_s = now_utc - (report.updated_utc or 0.0)
+    return [*lines, *(f"  {line}" for line in _facts(report, report.seen, report.learned, now_utc, age_s))]
+
+
+def _facts(
+    report: LaneReport, seen: LaneView, learned: LaneRecord, now_utc: float, age_s: float
+) -> Iterator[str]:
+    if seen.wait is not None and (line := _wait(seen.wait, now_utc, age_s)):
+        yield line
+    for meter in seen.meters:
+        if meter.name.endswith(OUR_PART) or (meter.name == LEARNED and not learned.found):
+            continue  # One job's alone, whichever looked last; or not known yet.
+        yield _meter(meter)
+    window = "open" if seen.window is None else f"{seen.window}"
+    yield f"window {window}, {seen.in_flight} in flight, {seen.refused:,} refused of {seen.started:,}"
+    if seen.started:
+        yield f"latest run: {held_back(seen)}"
+    if cost := cost_of(report.spent):
+        yield f"spent over all jobs: {cost}"
+    if seen.others:
+        yield f"somebody else on this key uses about {seen.others:.0%}"
+    if learned.held_until_utc and learned.held_until_utc > now_utc:
+        yield f"held until {clock(learned.held_until_utc)}: {learned.hold_reason}"
+
+
+def _wait(wait: Wait, now_utc: float, age_s: float) -> str:
+    """What a lane waits for: where it is stopped, or waits even now."""
+    text = short(wait_text(wait))
+    if wait.code is WaitCode.STOPPED:
+        return text
+    if wait.until is not None and wait.until > now_utc:
+        return f"waits until {clock(wait.until)}: {text}"
+    broken = wait.code in (WaitCode.BREAKER, WaitCode.PROBE)
+    return f"waits: {text}" if broken and age_s < STALE_S else ""
+
+
+def _meter(meter: MeterView) -> str:
+    """One limit. A day's has no depth to speak of: all of it may go at once."""
+    if meter.name == LEARNED:
+        return f"pace found so far: {meter.limit:,.0f} {meter.dimension.replace('_', ' ')} a minute"
+    source = "reported" if meter.reported else "configured or found"
+    left = min(meter.limit, max(0.0, meter.level))
+    depth = "" if meter.name.endswith("per day") else f", {duration(meter.depth_s)} deep"
+    return f"{meter.limit:,.0f} {meter.name} ({source}), {left:,.0f} left{depth}"

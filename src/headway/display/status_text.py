@@ -1,0 +1,97 @@
+"""Words for how a job stands: `headway status`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headway.core.reasons import StopReason, Wait, WaitCode
+from headway.display.stop_advice import stop_reason_text
+from headway.display.usage_text import cached_lines, compared_lines, cost_of, held, spent
+from headway.display.words import clock, count, duration, short, units
+from headway.reason_text import stop_text, wait_text
+from headway.reports.jobs import JobReport
+from headway.reports.status import StatusReport
+
+#: Unit ids that a line names at most.
+MOST_IDS = 5
+_BREAKER = (WaitCode.BREAKER, WaitCode.PROBE)
+
+
+def origin_lines(job: JobReport) -> list[str]:
+    """Where a batch comes from and goes to, and what it took."""
+    return [f"input {job.input}, results {job.out}", f"{count(job.attempts, 'attempt')}, {spent(job.use)}"]
+
+
+def status_lines(report: StatusReport, origin: Sequence[str], next_step: str) -> list[str]:
+    """How a job stands. `origin` says where it comes from; `next_step` is "" where nothing is to be done."""
+    job = report.job
+    below = [
+        *origin,
+        *compared_lines(job.prediction),
+        *_pace_lines(report),
+        *cached_lines(report.cached),
+        *failure_lines(job, report.examples),
+        *_unknown_lines(report.unknown),
+        *(f"{name} stopped: {reason}" for name, reason in sorted(stop_texts(report).items())),
+        *(
+            f"{name} was {held(hold.held_s, hold.holds, hold.reason)}"
+            for name, hold in sorted(job.holds.items())
+        ),
+        *_lane_lines(report),
+        *([next_step] if next_step else []),
+    ]
+    head = f"job {job.job}: {job.state}, {job.good:,} of {job.total:,} succeeded"
+    return [head, *(f"  {line}" for line in below)]
+
+
+def failure_lines(job: JobReport, examples: Sequence[str]) -> list[str]:
+    """Failures by kind, with one example each."""
+    return [
+        f"{failure.units:,} × {failure.code or 'failed'}, for example {example}: {short(failure.message)}"
+        for failure, example in zip(job.failures, examples, strict=True)
+    ]
+
+
+def stop_texts(report: StatusReport) -> dict[str, str]:
+    """Why lanes cannot go on: as a running process says it, or as the latest run left it."""
+    return {
+        name: stop_text(reason)
+        if report.progress is not None and isinstance(reason, StopReason)
+        else stop_reason_text(reason)
+        for name, reason in report.stops.items()
+    }
+
+
+def _pace_lines(report: StatusReport) -> list[str]:
+    if report.job.state == "paused":
+        return ["nothing starts until 'headway resume'"]
+    if report.progress is None or report.progress.totals.eta_s is None:
+        return []
+    return [f"about {duration(report.progress.totals.eta_s)} left"]
+
+
+def _unknown_lines(unknown: Sequence[str]) -> list[str]:
+    if not unknown:
+        return []
+    names = ", ".join(unknown[:MOST_IDS]) + (", …" if len(unknown) > MOST_IDS else "")
+    return [
+        "no process runs this job now: the last one ended without a word",
+        f"{units(len(unknown))} may have been sent; the outcome is unknown until the job is resumed: {names}",
+    ]
+
+
+def _lane_lines(report: StatusReport) -> Iterator[str]:
+    for name, counts in sorted(report.per_lane.items()):
+        parts = ", ".join(f"{n:,} {status}" for status, n in counts.items())
+        if name in report.job.lanes and (cost := cost_of(report.job.lanes[name])):
+            parts += f"; {cost}"
+        lane = None if report.progress is None else report.progress.lanes.get(name)
+        yield f"{name}: {parts}{_wait(None if lane is None else lane.waits_for)}"
+
+
+def _wait(wait: Wait | None) -> str:
+    if wait is None:
+        return ""
+    if wait.until:
+        return f"; waits until {clock(wait.until)}: {short(wait_text(wait))}"
+    return f"; waits: {short(wait_text(wait))}" if wait.code in _BREAKER else ""

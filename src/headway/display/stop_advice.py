@@ -1,0 +1,64 @@
+"""Why lanes stopped, and what to check: the key, the address, the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from headway.config import Config, dotenv_of, kind_of, variables_of
+from headway.config.settings import ProviderConfig
+from headway.core.model import Kind
+from headway.core.reasons import AccountRefused, EndReason, NeverAnswered
+from headway.display.words import short
+from headway.reason_text import unit_error
+
+
+def stop_lines(stops: Mapping[str, EndReason], config: Config, environ: Mapping[str, str]) -> list[str]:
+    """A line for each lane that cannot go on, by name."""
+    return [
+        f"{name} stopped: {stop_reason_text(reason)}{_advice(config, name, reason, environ)}"
+        for name, reason in sorted(stops.items())
+    ]
+
+
+def stop_reason_text(reason: EndReason) -> str:
+    """Why the latest run left units of a lane, in one line: "auth: Incorrect API key provided"."""
+    code, message = unit_error(reason)
+    return f"{code}: {short(message)}"
+
+
+def _advice(config: Config, lane: str, reason: EndReason, environ: Mapping[str, str]) -> str:
+    provider = config.providers.get(lane.partition("/")[0])
+    if provider is None:
+        return ""
+    if isinstance(reason, AccountRefused) and reason.kind is Kind.AUTH and kind_of(provider).is_server:
+        return _about_key(config, provider, reason, environ)
+    if isinstance(reason, NeverAnswered) and reason.kind is Kind.TRANSIENT:
+        return _about_address(config, provider)
+    return ""
+
+
+def _about_key(
+    config: Config, provider: ProviderConfig, reason: AccountRefused, environ: Mapping[str, str]
+) -> str:
+    if reason.wrong_path:
+        return f" — check base_url, which is {provider.base_url}: it ends before the endpoint, with or without /v1"
+    variables = variables_of(provider, environ, dotenv_of(config))
+    if variables:
+        return f" — check the key in {variables}, and that it may use this model"
+    return f" — no key was sent: {provider.api_key_env} is not set; export it or put it in .env beside headway.toml"
+
+
+def _about_address(config: Config, provider: ProviderConfig) -> str:
+    where = f"base_url is {provider.base_url}"
+    if config.path is not None:
+        where += f" in [providers.{provider.name}] of {shown_path(config.path)}"
+    return f" — {where}; 'headway doctor' looks whether anybody answers there"
+
+
+def shown_path(path: Path) -> str:
+    """Relative to the working directory, if that is shorter."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,113 @@
+"""The words for every reason of `core.reasons`: the one place that turns codes and fields into sentences.
+
+Nothing may read these sentences back.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from headway.core import reasons
+from headway.core.model import Kind
+from headway.core.reasons import EndReason, NoticeReason, StopReason, Wait, WaitCode
+
+_WAITS: Final[dict[WaitCode, str]] = {
+    WaitCode.PAUSED: "paused",
+    WaitCode.RUN_ENDING: "{message}",
+    WaitCode.HOLD: "hold: {message}",
+    WaitCode.BREAKER: "breaker: {message}; the next probe",
+    WaitCode.PROBE: "breaker: {message}; its probe",
+    WaitCode.OTHER_JOBS: "other jobs: they have all that may be in flight",
+    WaitCode.CONCURRENCY: "concurrency: {limit} in flight",
+    WaitCode.GLOBAL_CAP: "global cap: {limit} in flight",
+    WaitCode.RETRY_AFTER: "retry-after",
+    WaitCode.START_DELAY: "the delay between starts",
+    WaitCode.BUDGET: "budget",
+    WaitCode.PACE: "{message}",
+    WaitCode.CRASHED_TWICE: "crash: a unit whose worker died twice waits to run alone",
+    WaitCode.BACKOFF: "backoff: {message}",
+    WaitCode.SERIAL_FIRST: "serial units first",
+    WaitCode.READING: "units: its next ones are being read",
+    WaitCode.OTHER_UNITS: "other units",
+}
+#: Codes of units that a stop's text does not begin with.
+_UNNAMED: Final = frozenset({"interrupted", str(Kind.HOLD)})
+
+
+def wait_text(wait: Wait) -> str:
+    """What a lane waits for."""
+    if wait.stop is not None:
+        return f"stopped: {stop_text(wait.stop)}"
+    return _WAITS[wait.code].format(message=wait.message, limit=wait.limit)
+
+
+def stop_text(reason: StopReason) -> str:
+    """Why a lane stopped: "auth: Incorrect API key provided"."""
+    code, message = unit_error(reason)
+    return message if code in _UNNAMED else f"{code}: {message}"
+
+
+def unit_error(reason: EndReason) -> tuple[str, str]:
+    """The code and message of the units that a stop or the end of a run left."""
+    match reason:
+        case reasons.AccountRefused(kind, message):
+            return str(kind), message
+        case reasons.NeverAnswered(kind, message, tried_s):
+            return str(kind), f"never an answer, tried for {tried_s:.0f} s: {message}"
+        case reasons.OnlyFailures(kind, message, lasted_s):
+            last = _failure(kind, message)
+            return "interrupted", f"nothing but failures for {lasted_s:.0f} s, the last was {last}"
+        case reasons.SameComplaint(units, message):
+            return "interrupted", f"{units} units in a row failed with: {message}"
+        case reasons.HoldTooLong(message):
+            return str(Kind.HOLD), message or "stopped"
+        case reasons.LaneBudgetSpent():
+            return "budget", _budget_text(reason)
+        case reasons.StopRequested(message):
+            return "interrupted", message or "stopped"
+        case reasons.RunBudgetSpent():
+            return "budget", "the budget is used up; go on with a higher one"
+        case reasons.DeadlinePassed():
+            return "deadline", "the run's deadline passed"
+        case reasons.RunInterrupted():
+            return "interrupted", "the run was interrupted; go on with 'headway resume'"
+    assert_never(reason)
+
+
+def notice_text(reason: NoticeReason) -> str:
+    """What a notice says."""
+    match reason:
+        case reasons.ProviderMessage(message):
+            return message
+        case reasons.Reopened():
+            return "as asked"
+        case reasons.FailuresInARow(failures, kind, message):
+            last = _failure(kind, message)
+            return f"{failures} failures in a row; only probes go from now on. The last was {last}"
+        case reasons.AnswersAgain():
+            return "the provider answers again"
+        case reasons.LimitsInForce(limits):
+            return ", ".join(f"{limit:,} {name}" for limit, name in limits)
+        case reasons.GrowthLimited(free_per_minute, dimension, period_s):
+            start = f"{free_per_minute:,.0f} {dimension.replace('_', ' ')} per minute"
+            grown = f"from {start} it grows by half every {period_s / 60:.0f} min"
+            return f"its use grew too fast for the provider: {grown}"
+        case reasons.OthersUseKey(share):
+            return f"somebody else on this key uses about {share:.0%} of its limit"
+        case reasons.OthersGone():
+            return "nobody else seems to use this key any more"
+        case reasons.TakesLess(share):
+            return f"it takes {share:.0%} of what it took before: its limit was lowered, or somebody else uses this key too"
+        case _:
+            return stop_text(reason)
+
+
+def _failure(kind: Kind, message: str) -> str:
+    return f"{kind}: {message}" if message else str(kind)
+
+
+def _budget_text(reason: reasons.LaneBudgetSpent) -> str:
+    return (
+        f"{reason.budget} may cost ${reason.max_cost_usd:,.10g} and has cost ${reason.spent_usd:,.4f}; "
+        f"the next request may cost up to ${reason.wanted_usd:,.4f}"
+    )

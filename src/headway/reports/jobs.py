@@ -1,0 +1,123 @@
+"""A job: its totals, what it took, its holds and its failures; and whether a process runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from headway.reports.holds import HoldReport, holds_of
+from headway.reports.prediction import Comparison, comparison
+from headway.reports.usage import (
+    CacheSavings,
+    RepeatedUse,
+    UnsureUse,
+    UseReport,
+    cached_units,
+    use_report,
+    uses_by_name,
+)
+from headway.stores.lock import held
+from headway.stores.records import LIVE, Job, State
+from headway.stores.store import Store
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Units that failed alike: how many, and the index and message of the first."""
+
+    code: str
+    units: int
+    first: int
+    message: str
+
+
+class JobReport(msgspec.Struct, frozen=True):
+    """Everything that the commands tell of a job as JSON."""
+
+    job: str
+    state: State
+    input: str
+    out: str
+    total: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    cached: int
+    skipped: int
+    cancelled: int
+    pending: int
+    attempts: int
+    refused: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    unpriced_attempts: int
+    repeated: RepeatedUse
+    unsure: UnsureUse
+    saved_by_cache: CacheSavings
+    lanes: dict[str, UseReport]
+    created_utc: float
+    started_utc: float | None
+    finished_utc: float | None
+    holds: dict[str, HoldReport]
+    prediction: Comparison | None
+    failures: Sequence[Failure]
+
+    @property
+    def good(self) -> int:
+        """Units that have their answer."""
+        return self.succeeded + self.cached
+
+    @property
+    def use(self) -> UseReport:
+        """What all of its attempts came to."""
+        return UseReport(
+            self.attempts, self.refused, self.input_tokens, self.output_tokens, self.cost_usd, self.unpriced_attempts,
+            self.repeated, self.unsure,
+        )  # fmt: skip
+
+
+def job_report(store: Store, job: Job, state: State) -> JobReport:
+    """What the records have of a job. `state` is its own, or what a run that just ended made of it."""
+    use, saved = use_report(job), cached_units(store, job)
+    return JobReport(
+        job=job.name,
+        state=state,
+        input=job.input,
+        out=job.out,
+        total=job.total,
+        succeeded=job.counts["succeeded"],
+        failed=job.counts["failed"],
+        timed_out=job.counts["timed_out"],
+        cached=job.counts["cached"],
+        skipped=job.counts["skipped"],
+        cancelled=job.counts["cancelled"],
+        pending=job.total - job.ended,
+        **msgspec.structs.asdict(use),
+        saved_by_cache=CacheSavings(saved.input_tokens, saved.output_tokens, saved.cost_usd),
+        lanes=uses_by_name(store, job),
+        created_utc=job.created_utc,
+        started_utc=job.started_utc,
+        finished_utc=job.finished_utc,
+        holds=holds_of(store, job),
+        prediction=comparison(store, job),
+        failures=failures_of(store, job),
+    )
+
+
+def failures_of(store: Store, job: Job) -> list[Failure]:
+    """The failures of a job by kind."""
+    return [] if job.ended == job.good else [Failure(*failure) for failure in store.failures(job.id)]
+
+
+def is_live(jobs_folder: Path, job: Job) -> bool:
+    """Whether a process runs the job now: it holds the job's lock."""
+    return held(jobs_folder / job.name / "lock")
+
+
+def state_of(jobs_folder: Path, job: Job) -> State:
+    """The job's state. A job that is "running" without a process was left by one that died."""
+    if job.state in LIVE and not is_live(jobs_folder, job):
+        return "interrupted"
+    return job.state

@@ -1,0 +1,137 @@
+"""A run at an instant, as displays and `progress.json` have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headway.core.reasons import StopReason, Wait, WaitCode
+from headway.core.snapshot import LaneView
+from headway.engine.observer import View
+from headway.reason_text import wait_text
+from headway.stores.files import read_own
+from headway.stores.lock import JOB_LEVELS
+from headway.stores.older_reasons import lane_wait
+
+#: Of the format of `progress.json`.
+VERSION: Final = 1
+
+
+class ProgressTotals(msgspec.Struct, frozen=True):
+    """The whole run."""
+
+    units: int
+    succeeded: int
+    failed: int
+    timed_out: int
+    cached: int
+    skipped: int
+    cancelled: int
+    in_flight: int
+    pending: int
+    attempts: int
+    refused: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    elapsed_s: float
+    eta_s: float | None
+    paused: bool
+
+
+class WaitReason(msgspec.Struct, frozen=True):
+    """The code and fields of a wait, as `core.reasons.Wait` has them."""
+
+    code: WaitCode
+    message: str
+    limit: int
+    stop: StopReason | None
+
+
+class LaneProgress(msgspec.Struct, frozen=True):
+    """One lane. `wait` is in words; files of older versions have no `wait_reason`."""
+
+    in_flight: int
+    queued: int
+    remaining: int
+    succeeded: int
+    failed: int
+    refused: int
+    rate_per_s: float
+    window: int | None
+    binding: str
+    used_of_binding: float
+    others: float
+    wait: str | None
+    wait_until_utc: float | None
+    wait_reason: WaitReason | None = None
+
+    @property
+    def waits_for(self) -> Wait | None:
+        """What the lane waits for; its instant is in UTC."""
+        if self.wait is None:
+            return None
+        if (reason := self.wait_reason) is None:
+            return lane_wait(self.wait, self.wait_until_utc)
+        return Wait(reason.code, self.wait_until_utc, reason.message, reason.limit, reason.stop)
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """A run at an instant."""
+
+    job: str
+    started_utc: float
+    updated_utc: float
+    totals: ProgressTotals
+    lanes: dict[str, LaneProgress]
+
+
+def progress_of(view: View) -> Progress:
+    """What observers are shown of a run, as a report."""
+    in_flight = view.snapshot.in_flight
+    totals = ProgressTotals(
+        units=view.total,
+        **view.counts,
+        in_flight=in_flight,
+        pending=view.total - view.ended - in_flight,
+        attempts=view.attempts,
+        refused=view.refused,
+        input_tokens=view.input_tokens,
+        output_tokens=view.output_tokens,
+        cost_usd=view.cost_usd,
+        elapsed_s=round(view.elapsed_s, 3),
+        eta_s=view.snapshot.eta_s,
+        paused=view.paused,
+    )
+    lanes = {view.names[lane.key]: _lane(lane, view.utc_offset_s) for lane in view.snapshot.lanes}
+    return Progress(view.job, view.started_utc, view.updated_utc, totals, lanes)
+
+
+def _lane(lane: LaneView, utc_offset_s: float) -> LaneProgress:
+    wait = lane.wait
+    return LaneProgress(
+        in_flight=lane.in_flight,
+        queued=lane.queued + lane.delayed,
+        remaining=lane.remaining,
+        succeeded=lane.succeeded,
+        failed=lane.failed,
+        refused=lane.refused,
+        rate_per_s=round(lane.rate_per_s, 4),
+        window=lane.window,
+        binding=lane.binding,
+        used_of_binding=round(lane.used_of_binding, 4),
+        others=lane.others,
+        wait=None if wait is None else wait_text(wait),
+        wait_until_utc=None if wait is None or wait.until is None else wait.until + utc_offset_s,
+        wait_reason=None if wait is None else WaitReason(wait.code, wait.message, wait.limit, wait.stop),
+    )
+
+
+def read_progress(folder: Path) -> Progress | None:
+    """What the process that runs a job wrote last into the job's folder; None where that cannot be read."""
+    try:
+        return msgspec.json.decode(read_own(folder / "progress.json", JOB_LEVELS), type=Progress)
+    except (OSError, msgspec.DecodeError):
+        return None

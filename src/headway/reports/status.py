@@ -1,0 +1,83 @@
+"""How a job stands: what `headway status` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headway.core.reasons import EndReason
+from headway.reports.jobs import JobReport, job_report, state_of
+from headway.reports.progress import Progress, read_progress
+from headway.reports.stops import stops_left, stops_now
+from headway.reports.usage import cached_units
+from headway.stores.cache import Saved
+from headway.stores.records import LIVE, Job
+from headway.stores.store import Store
+
+#: The status of units whose process died with them, until the job is resumed.
+UNKNOWN: Final = "unknown"
+
+
+class StatusReport(msgspec.Struct, frozen=True):
+    """How a job stands.
+
+    `progress` is there while a process runs the job. `stops` are lanes that cannot go on. `unknown` are the ids of units
+    that a process which died may have sent. `examples` are the ids of the first unit of each failure.
+    """
+
+    job: JobReport
+    live: bool
+    stops: dict[str, EndReason]
+    per_lane: dict[str, dict[str, int]]
+    progress: Progress | None
+    unknown: Sequence[str]
+    cached: Saved
+    examples: Sequence[str]
+
+
+def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
+    """What is known of a job now. Its small files are in `jobs_folder`/NAME."""
+    state = state_of(jobs_folder, job)
+    live = state in LIVE
+    report = job_report(store, job, state)
+    per_lane = _per_lane(store, job)
+    if not live:
+        per_lane = {name: _without_process(counts) for name, counts in per_lane.items()}
+    progress = read_progress(jobs_folder / job.name) if live else None
+    stops: dict[str, EndReason] = {}
+    stops |= stops_left(store, job) if progress is None else stops_now(progress)
+    died = any(UNKNOWN in counts for counts in per_lane.values())
+    return StatusReport(
+        job=report,
+        live=live,
+        stops=stops,
+        per_lane=per_lane,
+        progress=progress,
+        unknown=[unit.custom_id for unit in store.unknown(job.id)] if died else [],
+        cached=cached_units(store, job),
+        examples=example_ids(store, job, report),
+    )
+
+
+def example_ids(store: Store, job: Job, report: JobReport) -> list[str]:
+    """The id of the first unit of each failure."""
+    return [store.results(job.id, failure.first - 1, 1)[0].custom_id for failure in report.failures]
+
+
+def _per_lane(store: Store, job: Job) -> dict[str, dict[str, int]]:
+    """Counts by status for each lane. Where there is only one, and no run left it in the middle, the job has them."""
+    routes = store.routes(job.id)
+    if len(routes) > 1 or job.state in LIVE:
+        return store.per_lane(job.id)
+    counts = {"pending": job.total - job.ended, **job.counts}
+    return {route.name: {status: n for status, n in counts.items() if n} for route in routes}
+
+
+def _without_process(counts: dict[str, int]) -> dict[str, int]:
+    """Counts of a job that no process runs: the outcome of what was under way is unknown."""
+    left = sum(counts.get(status, 0) for status in ("assigned", "running"))
+    rest = {status: n for status, n in counts.items() if status not in ("assigned", "running")}
+    return {**rest, UNKNOWN: left} if left else rest

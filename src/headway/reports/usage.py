@@ -1,0 +1,101 @@
+"""What attempts took and cost, and what was not spent: of a job, a lane, or a run before it starts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.stores.cache import Saved
+from headway.stores.records import Job, Use
+from headway.stores.store import Store
+
+
+class RepeatedUse(msgspec.Struct, frozen=True):
+    """Attempts that were paid for and gave no answer."""
+
+    attempts: int
+    tokens: int
+    cost_usd: float | None
+
+
+class UnsureUse(msgspec.Struct, frozen=True):
+    """Attempts that did not say what they took, and the most that they may have cost."""
+
+    attempts: int
+    most_usd: float
+
+
+class UseReport(msgspec.Struct, frozen=True):
+    """What attempts came to. A cost of None is not known."""
+
+    attempts: int
+    refused: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    unpriced_attempts: int
+    repeated: RepeatedUse
+    unsure: UnsureUse
+
+    @property
+    def costs(self) -> bool:
+        """Whether anything was or may have been spent."""
+        return bool(self.cost_usd or self.unsure.most_usd)
+
+
+class SavedReport(msgspec.Struct, frozen=True):
+    """What a run need not send again: units that are done, and what they took."""
+
+    units: int
+    cost_usd: float | None
+    tokens: int
+
+
+class CacheSavings(msgspec.Struct, frozen=True):
+    """What was not spent because the cache had the answers."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+def use_report(use: Job | Use) -> UseReport:
+    """What a job or some of its attempts came to."""
+    known_usd = use.known_usd
+    return UseReport(
+        attempts=use.attempts,
+        refused=use.refused,
+        input_tokens=use.input_tokens,
+        output_tokens=use.output_tokens,
+        cost_usd=known_usd,
+        unpriced_attempts=use.unpriced,
+        repeated=RepeatedUse(
+            use.repeated, use.repeated_tokens, None if known_usd is None else use.repeated_usd
+        ),
+        unsure=UnsureUse(use.unsure, use.unsure_usd),
+    )
+
+
+def saved_report(job: Job) -> SavedReport:
+    """What is done of a job already."""
+    return SavedReport(job.good, None if job.known_usd is None else job.saved_usd, job.saved_tokens)
+
+
+def cached_units(store: Store, job: Job) -> Saved:
+    """The units of a job that were answered from the cache, and what that saved."""
+    return store.cache.saved(job.id) if job.counts["cached"] else Saved()
+
+
+def uses_by_name(store: Store, job: Job) -> dict[str, UseReport]:
+    """What each of a job's lanes came to, by provider/model."""
+    uses = store.use_by_route(job.id)
+    return {route.name: use_report(uses[route.id]) for route in store.routes(job.id) if route.id in uses}
+
+
+def uses_by_key(store: Store, job: Job) -> dict[str, UseReport]:
+    """The same by the lane's key: several models may share one."""
+    keys = {lane.id: lane.key for lane in store.lanes()}
+    totals: dict[str, Use] = {}
+    for use in store.use_by_route(job.id).values():
+        if use.lane in keys:
+            totals.setdefault(keys[use.lane], Use()).add(use)
+    return {key: use_report(use) for key, use in totals.items()}
