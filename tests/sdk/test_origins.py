@@ -13,6 +13,7 @@ from tests.providers.wire import Call, completion, http, serving
 
 import headway
 from headway.errors import ConfigError, UnitError, UsageError
+from headway.sdk.client_settings import ClientSettings, library_of
 
 SECRET = "sk-follow-0123456789abcdef"
 HEADERS = {
@@ -28,9 +29,11 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 LIBRARIES = pytest.mark.parametrize("library", ["httpx2", "httpx"])
 
 
-async def post(sync: bool, library: Any, url: str, **more: Any) -> Any:
+async def post(
+    sync: bool, library: Any, url: str, client_options: dict[str, Any] | None = None, **more: Any
+) -> Any:
     """One request by a client of ours, with cookies of its own."""
-    settings = {"cookies": {"session": SECRET}, "library": library}
+    settings: dict[str, Any] = {"cookies": {"session": SECRET}, "library": library, **(client_options or {})}
 
     def in_a_thread() -> Any:
         with headway.httpx_client(sync=True, **settings) as client:
@@ -273,3 +276,84 @@ async def test_an_sdk_passes_the_error_on() -> None:
 def test_insecure_http_is_a_truth_value() -> None:
     with pytest.raises(UsageError, match="insecure_http"):
         headway.httpx_client(insecure_http="yes")  # type: ignore[call-overload]
+
+
+# -- proxies ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+@pytest.mark.usefixtures("no_proxies")
+async def test_this_machine_is_reached_without_the_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, sync: bool, library: Any, variable: str
+) -> None:
+    async with serving(http(completion())) as proxy, serving(http(completion())) as home:
+        monkeypatch.setenv(variable, proxy.url)
+        for url in (home.url, home.url.replace("127.0.0.1", "localhost")):
+            await post(sync, library, f"{url}/v1/chat/completions", headers=HEADERS)
+        await post(sync, library, "http://nowhere.invalid/v1/x")
+    assert len(home.calls) == 2
+    assert [call.path for call in proxy.calls] == ["http://nowhere.invalid/v1/x"]
+
+
+#: Nothing is ever there, and nothing must be sent.
+PROXY = "http://user:pass@192.0.2.9:3128"
+
+
+@LIBRARIES
+@pytest.mark.parametrize("sync", [False, True])
+@pytest.mark.parametrize("how", ["proxy", "mounts", "environment"])
+@pytest.mark.usefixtures("no_proxies")
+async def test_a_proxy_on_another_machine_gets_no_key_over_plain_http(
+    monkeypatch: pytest.MonkeyPatch, sync: bool, library: Any, how: str
+) -> None:
+    module = library_of(library)
+    transport = module.HTTPTransport if sync else module.AsyncHTTPTransport
+    ways: dict[str, dict[str, Any]] = {
+        "proxy": {"proxy": PROXY},
+        "mounts": {"mounts": {"http://": transport(proxy=PROXY)}},
+        "environment": {},
+    }
+    if how == "environment":
+        monkeypatch.setenv("HTTP_PROXY", PROXY)
+    with pytest.raises(ConfigError) as caught:
+        await post(sync, library, "http://127.9.9.9/v1/x", ways[how], headers=HEADERS)
+    assert "a key would be sent to the proxy http://192.0.2.9:3128 without encryption" in caught.value.message
+    assert "pass" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("no_proxies")
+async def test_a_proxy_that_the_caller_names_is_used_on_this_machine() -> None:
+    async with serving(http(completion())) as proxy:
+        url = "http://127.0.0.1:1/v1/chat/completions"
+        await post(False, "httpx2", url, {"proxy": proxy.url}, headers=HEADERS)
+    assert [call.path for call in proxy.calls] == [url]
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "insecure", "is_refused"),
+    [
+        ("http://localhost/v1/x", HEADERS, False, True),
+        ("http://localhost/v1/x", HEADERS, True, False),
+        ("http://localhost/v1/x", {}, False, False),
+        ("https://api.example.com/v1/x", HEADERS, False, False),
+    ],
+)
+def test_which_keys_a_proxy_on_another_machine_may_get(
+    url: str, headers: dict[str, str], insecure: bool, is_refused: bool
+) -> None:
+    request = httpx2.Request("POST", url, headers=headers)
+    settings = ClientSettings(insecure_http=insecure)
+    if is_refused:
+        with pytest.raises(ConfigError, match="to the proxy"):
+            settings.guard(request, PROXY)
+    else:
+        settings.guard(request, PROXY)

@@ -14,6 +14,7 @@ from typing import Any, Self
 from headway.sdk.client_settings import ClientSettings
 from headway.sdk.exchange import Exchange, PassingBody, Steps
 from headway.sdk.lane_registry import LaneUser, SharedLane
+from headway.sdk.origins import proxy_of
 from headway.sdk.response_reader import ResponseReader
 from headway.sdk.tickets import LoopTicket, RemoteTicket
 
@@ -63,6 +64,7 @@ class _AsyncIO:
 
     def __init__(self, library: Any, inner: Any) -> None:
         self.library, self._inner = library, inner
+        self.proxy = proxy_of(inner)
 
     def read_request(self, request: Any) -> Any:
         return request.aread()

@@ -42,11 +42,11 @@ class ClientSettings:
         self._max_hold_s = None if max_hold is None else seconds(max_hold, "max_hold")
         self._terms: dict[str, LaneTerms] = {}
 
-    def guard(self, request: Any) -> None:
-        """Drop keys that a redirect would send elsewhere; refuse to send keys over plain http."""
+    def guard(self, request: Any, proxy: str = "") -> None:
+        """Drop keys that a redirect would send elsewhere; refuse to send keys over plain http, also through a proxy."""
         keep_keys_home(request)
         if not self._insecure_http:
-            refuse_plain_keys(request)
+            refuse_plain_keys(request, proxy)
 
     def terms(self, info: RequestInfo) -> LaneTerms:
         """What a request wants of its lane."""

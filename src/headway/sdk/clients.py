@@ -22,6 +22,9 @@ CONNECT_S: Final = 5.0
 #: Idle connections are closed before load balancers do it.
 KEEPALIVE_S: Final = 15.0
 
+#: Reached without the proxies of the environment, as if NO_PROXY named it: a proxy may be another machine.
+THIS_MACHINE: Final = ("all://localhost", "all://*.localhost", "all://127.0.0.1", "all://[::1]")
+
 Library = Literal["httpx2", "httpx"]
 
 
@@ -146,6 +149,8 @@ def httpx_client(*, sync: bool = False, library: Library | None = None, **settin
     checked, user = ClientSettings(**pacing), LaneUser()
     settings.setdefault("timeout", chosen.Timeout(TIMEOUT_S, connect=CONNECT_S))
     settings.setdefault("follow_redirects", True)
+    if settings.get("proxy") is None and not settings.get("mounts"):
+        settings["mounts"] = dict.fromkeys(THIS_MACHINE)
     kind = chosen.Client if sync else chosen.AsyncClient
     client = kind(limits=_connections(chosen), **settings)
     transport = SyncTransport if sync else AsyncTransport

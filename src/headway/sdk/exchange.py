@@ -34,6 +34,8 @@ class TransportIO(Protocol):
 
     #: The library: httpx2 or httpx.
     library: Any
+    #: The address of the proxy that it sends through, or "".
+    proxy: str
 
     def read_request(self, request: Any) -> Any:
         """The body of a request."""
@@ -72,7 +74,7 @@ class Exchange:
 
     def steps(self) -> Steps:
         """Send the request when its lane allows it, and again while that helps; return the response."""
-        self._settings.guard(self._request)
+        self._settings.guard(self._request, self._io.proxy)
         body = (yield self._read) if is_json(self._request.headers) else b""
         info = read_request(self._request, body, self._settings.lane_of)
         lane = self._user.lane(self._settings.terms(info))

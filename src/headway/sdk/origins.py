@@ -1,4 +1,4 @@
-"""Which origin a key may be sent to: no other one after a redirect, and no other machine over plain http.
+"""Which origin a key may be sent to: no other one after a redirect, and no other machine over plain http, be it a proxy.
 
 An origin is scheme, host and port. httpx makes a new request for each redirect and copies the extensions of the previous
 one, so the first request stores its origin there. Of all credentials httpx itself drops only `Authorization`.
@@ -10,7 +10,7 @@ import re
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-from headway.config.settings import is_plain_http
+from headway.config.settings import is_loopback, is_plain_http
 from headway.core.model import Kind
 from headway.errors import ConfigError, UnitError
 from headway.providers.secrecy import SHORTEST_VALUE, Scrubber, is_secret_name
@@ -82,16 +82,31 @@ def _holds(text: str, scrub: Scrubber) -> bool:
     return False
 
 
-def refuse_plain_keys(request: Any) -> None:
-    """Raise ConfigError if a request would send a key over plain http to another machine."""
+def refuse_plain_keys(request: Any, proxy: str = "") -> None:
+    """Raise ConfigError if a request would send a key over plain http to another machine. `proxy` is the way it takes."""
     url = request.url
-    if url.scheme == "https" or not is_plain_http(str(url)):
+    if url.scheme != "http" or not (_keys_in_headers(request.headers) or _keys_in_query(url)):
         return
-    if _keys_in_headers(request.headers) or _keys_in_query(url):
-        raise ConfigError(
-            f"a key would be sent to http://{url.netloc.decode('ascii')} without encryption",
-            hint="use https://, or allow it with headway.httpx_client(insecure_http=True)",
-        )
+    if proxy and not is_loopback(proxy):
+        receiver = f"the proxy {proxy}"
+    elif is_plain_http(str(url)):
+        receiver = f"http://{url.netloc.decode('ascii')}"
+    else:
+        return
+    raise ConfigError(
+        f"a key would be sent to {receiver} without encryption",
+        hint="use https://, or allow it with headway.httpx_client(insecure_http=True)",
+    )
+
+
+def proxy_of(transport: Any) -> str:
+    """The address of the proxy that a transport of httpx or httpx2 uses, without its user and password; "" if it uses none."""
+    url = getattr(getattr(transport, "_pool", None), "_proxy_url", None)
+    if url is None:
+        return ""
+    host = url.host.decode("ascii")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{url.scheme.decode('ascii')}://{shown}" + ("" if url.port is None else f":{url.port}")
 
 
 def _origin(url: Any) -> Origin:
