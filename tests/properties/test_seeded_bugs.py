@@ -58,6 +58,21 @@ def test_the_machine_catches(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught(run_machine) in bug.caught_by
 
 
+def test_the_books_catch_a_suspect_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    bugs.a_suspect_runs_among_the_others(monkeypatch)
+    row = Row(0, Estimate(), 0, 0.0, None, (), (), False)
+    run = Run(Scenario(0.0, (LaneSpec("a"),), (row, row), Settings(), Tuning(128, 32, 10_000, 10_000)))
+
+    def kill_one_unit_over_and_over() -> None:
+        run.step()
+        for _ in range(10):
+            run.batch = [events.Finished(0, Outcome(Kind.CRASH))] if 0 in run.books.flights else []
+            run.step()
+            run.now = max(run.now, run.books.wake_at or run.now)
+
+    assert caught(kill_one_unit_over_and_over) == "alone"
+
+
 def test_independence_catches_a_pause_of_all_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     bugs.one_lane_pauses_all(monkeypatch)
     prove = hunt(2000)(test_independence.independence(test_independence.lanes_are_independent))
