@@ -37,3 +37,41 @@ def test_a_start_that_falls_due_when_a_lane_is_opened_is_not_lost() -> None:
 
     clock.run(work())
     assert sorted(ended) == [("a", "succeeded"), ("a", "succeeded"), ("b", "succeeded")]
+
+
+def test_an_attempt_that_is_cancelled_before_its_first_step_ends_too() -> None:
+    """Two turns in one round of the loop: the first starts it, the second cancels it, and its task has not run yet."""
+    clock = Clock()
+    ended: list[tuple[str, str]] = []
+    ran: list[str] = []
+
+    def note(flight: Flight, end: End) -> None:
+        ended.append((flight.lane, str(end.status)))
+
+    async def stuck(flight: Flight) -> Outcome:
+        ran.append(flight.lane)
+        await asyncio.Event().wait()
+        return SUCCESS
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        calls = Calls(lambda lane: spec_of(lane) if lane == "a" else LaneSpec(lane, Limits(rpm=0)))
+        for lane in ("a", "a", "b"):
+            calls.submit(lane, good, note)
+        await asyncio.sleep(1.0)
+        due_at = 10.0  # The gap of lane a ends, which makes a turn of its own.
+
+        def then_interrupt() -> None:
+            loop.call_soon(lambda: calls.interrupt(cancel=True))
+            calls.submit("b", stuck, note)
+
+        loop.call_at(due_at - 1e-10, calls.submit, "b", stuck, note)
+        loop.call_at(due_at + 1e-10, then_interrupt)
+        await asyncio.sleep(20.0)
+        left = len(calls)
+        await calls.close()
+        assert left == 0
+
+    clock.run(work())
+    assert ended.count(("b", "cancelled")) == 2
+    assert ran == ["b"]  # The other one never began.

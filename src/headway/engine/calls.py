@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -332,8 +333,14 @@ class Calls(Turns):
 
     def _cancel(self, command: commands.CancelAttempt) -> None:
         flight = self._flights.get(command.unit.index)
-        if flight is not None:
-            _call_off(flight)
+        if flight is not None and (task := _call_off(flight)) is not None:
+            task.add_done_callback(partial(self._never_began, flight))
+
+    def _never_began(self, flight: Flight, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step runs nothing that could tell the scheduler."""
+        if task.cancelled():
+            flight.task = None
+            self.tell(events.Cancelled(flight.index, sent=False))
 
     def _notice(self, command: commands.Notice) -> None:
         if isinstance(command.reason, StopReason):
