@@ -14,8 +14,8 @@ from tests.crash.stage import Stage
 
 from headway.cli import main
 from headway.config import key_of, load
-from headway.config.keys import AWS_VARIABLES
 from headway.config.kinds import KINDS
+from headway.config.kinds.bedrock import AWS_VARIABLES
 from headway.config.schema import TABLES
 from headway.config.starter import ADDRESS_VARIABLES, HOSTS, Found, accounts, starter
 from headway.config.vendors import PROFILES as VENDOR_PROFILES

@@ -19,7 +19,7 @@ from yarl import URL
 
 from headway.batch.rows import Endpoint
 from headway.config import ProviderConfig, key_of, lane_key
-from headway.config.keys import AWS_CHAIN
+from headway.config.kinds.bedrock import AWS_CHAIN
 from headway.core.model import Kind, Usage
 from headway.errors import ConfigError
 from headway.providers.base import Request
@@ -163,7 +163,7 @@ def test_where_credentials_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key_of(PROVIDER, static | {"AWS_SESSION_TOKEN": "X"}, {}) == "A:S:X"
     assert key_of(PROVIDER, {"AWS_ACCESS_KEY_ID": "half"}, static) == "A:S", "never from two places"
     assert key_of(PROVIDER, {"AWS_PROFILE": "work"}, {}) == f"{AWS_CHAIN}work"
-    monkeypatch.setattr("headway.config.keys.find_spec", lambda _: None)
+    monkeypatch.setattr("headway.config.kinds.bedrock.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="neither AWS_BEARER_TOKEN_BEDROCK nor AWS_ACCESS_KEY_ID") as caught:
         key_of(PROVIDER, {}, {})
     assert "headway[bedrock]" in (caught.value.hint or "")

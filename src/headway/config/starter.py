@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from headway.config import checks
-from headway.config.keys import AWS_VARIABLES
 from headway.config.kinds import KINDS
+from headway.config.kinds.bedrock import AWS_VARIABLES
 from headway.config.loading import BASE_URL_VARIABLES
 from headway.config.settings import is_loopback
 from headway.config.vendors import ALIASES, BY_NAME, REGION, VENDORS, Vendor

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Protocol
 import msgspec
 from yarl import URL
 
-from headway.config.keys import AWS_CHAIN
+from headway.config.kinds.bedrock import AWS_CHAIN
 from headway.core.model import Usage
 from headway.errors import ConfigError
 from headway.providers.addresses import address_of

@@ -1,7 +1,8 @@
 """The registry of provider kinds. Each kind says in one file how its table is read, how it counts, what it costs.
 
 base     the contract
-servers  the APIs of models: openai, anthropic, azure, gemini, bedrock
+servers  the APIs of models: openai, anthropic, azure, gemini
+bedrock  a server with AWS's credentials
 python   functions
 """
 
@@ -11,6 +12,7 @@ from typing import Final
 
 from headway.config.checks import expected
 from headway.config.kinds.base import ProviderKind, TableError
+from headway.config.kinds.bedrock import BEDROCK
 from headway.config.kinds.python import PYTHON
 from headway.config.kinds.servers import SERVERS
 from headway.config.settings import ProviderConfig
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 #: By name, in the order in which messages list them.
-KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in (*SERVERS, PYTHON)}
+KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in (*SERVERS, BEDROCK, PYTHON)}
 #: Kinds that DESIGN knows and the code does not yet: the error says "not yet", not "unknown".
 COMING: Final = ("claude", "codex", "gemini-cli", "command")
 

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from headway.config.checks import Check
 from headway.config.settings import ProviderConfig
 from headway.core.model import Limits
+from headway.errors import ConfigError
+
+#: What an HTTP header can carry and every provider's keys are made of.
+KEY_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class TableError(Exception):
@@ -39,6 +44,8 @@ class ProviderKind(ABC):
     reports_cost: bool = False
     #: Whether the same request may be answered from the cache.
     cacheable: bool = False
+    #: Variables that hold parts of a key, where the one of `api_key_env` is not set.
+    other_variables: tuple[str, ...] = ()
 
     def __init__(self, name: str, keys: Mapping[str, Check]) -> None:
         self.name, self.keys = name, keys
@@ -53,6 +60,25 @@ class ProviderKind(ABC):
     @abstractmethod
     def host(self, provider: ProviderConfig) -> str:
         """Where its requests go, as it stands in the name of a lane."""
+
+    def other_key(
+        self, provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]
+    ) -> str:
+        """Its key where the variable of `api_key_env` is not set; "" where it needs none."""
+        if provider.key_optional:
+            return ""
+        raise ConfigError(
+            f"provider '{provider.name}': the environment variable {provider.api_key_env} is not set",
+            hint="export it or put it in .env beside headway.toml",
+        )
+
+    def other_source(self, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
+        """Where `other_key` takes a key from, for messages; "" where there is none."""
+        return ""
+
+    def account(self, key: str) -> str:
+        """The part of a key that stays the same as long as the account does."""
+        return key
 
     def identity(self, provider: ProviderConfig) -> str:
         """What answers there. The same rows are another job where it changes."""

@@ -1,4 +1,4 @@
-"""Servers: APIs of models over HTTP. One entry for each API; `providers` has its dialect under the same name."""
+"""Servers: APIs of models over HTTP. One record for each API; `providers` has its dialect under the same name."""
 
 from __future__ import annotations
 
@@ -74,19 +74,9 @@ class AzureKind(ServerKind):
         return super()._address(vendor, values)
 
 
-class BedrockKind(ServerKind):
-    """Amazon Bedrock: its address has a region in it."""
-
-    def _address(self, vendor: Vendor, values: dict[str, Any]) -> str:
-        if "region" not in values:
-            raise TableError("region", 'missing; the one where your models are, such as "us-east-1"')
-        return super()._address(vendor, values)
-
-
 SERVERS: Final = (
     ServerKind("openai"),
     ServerKind("anthropic"),
     AzureKind("azure", api_version=checks.api_version),
     ServerKind("gemini"),
-    BedrockKind("bedrock", region=checks.region),
 )

@@ -1,0 +1,66 @@
+"""`kind = "bedrock"`: its address has a region in it, and its key may be AWS's credentials. No message holds a part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Final
+
+from headway.config import checks
+from headway.config.kinds.base import KEY_CHARACTERS, TableError
+from headway.config.kinds.servers import ServerKind
+from headway.config.settings import ProviderConfig
+from headway.config.vendors import Vendor
+from headway.errors import ConfigError
+
+#: Access key, secret, and the token of a session, which may be missing.
+AWS_VARIABLES: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+#: Before the name of an AWS profile: its credentials are AWS's own library's to find. No variable's value begins so.
+AWS_CHAIN: Final = "aws-chain:"
+
+
+class BedrockKind(ServerKind):
+    """Amazon Bedrock."""
+
+    other_variables = AWS_VARIABLES
+
+    def other_key(
+        self, provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]
+    ) -> str:
+        """AWS's credentials as one key, `ACCESS:SECRET` or `ACCESS:SECRET:TOKEN`; or the profile to ask AWS's library for.
+
+        The environment's, then `.env`'s: the parts of one credential are never taken from two places.
+        """
+        for source in (environ, dotenv):
+            parts = [source.get(name, "") for name in AWS_VARIABLES]
+            if parts[0] and parts[1]:
+                if not all(KEY_CHARACTERS.fullmatch(part) for part in parts if part):
+                    raise ConfigError(
+                        f"provider '{provider.name}': one of {', '.join(AWS_VARIABLES)} holds a character that no key has",
+                        hint="set it again, without quotes or anything around it",
+                    )
+                return ":".join(part for part in parts if part)
+        if find_spec("botocore") is not None:
+            return AWS_CHAIN + environ.get("AWS_PROFILE", "default")
+        raise ConfigError(
+            f"provider '{provider.name}': neither {provider.api_key_env} nor {AWS_VARIABLES[0]} and {AWS_VARIABLES[1]} are set",
+            hint="export them, or put them in .env beside headway.toml; profiles, SSO and roles want 'headway[bedrock]'",
+        )
+
+    def other_source(self, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
+        """Both variables, or AWS's own library."""
+        names = AWS_VARIABLES[:2]
+        both = all(environ.get(name) or dotenv.get(name) for name in names)
+        return " and ".join(names) if both else "AWS's own profile or role"
+
+    def account(self, key: str) -> str:
+        """All but the token: it changes every hour, the account that it opens does not."""
+        return ":".join(key.split(":")[:2])
+
+    def _address(self, vendor: Vendor, values: dict[str, Any]) -> str:
+        if "region" not in values:
+            raise TableError("region", 'missing; the one where your models are, such as "us-east-1"')
+        return super()._address(vendor, values)
+
+
+BEDROCK: Final = BedrockKind("bedrock", region=checks.region)
