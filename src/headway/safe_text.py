@@ -33,9 +33,14 @@ def visible(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_written_out, text)
 
 
+def without_breaks(text: str) -> str:
+    """The same for a line: line breaks in it are written out, too."""
+    return visible(text).replace("\n", "\\n")
+
+
 def one_line(text: str) -> str:
     """The same for a text inside of a line: line breaks and tabs are written out, too."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    return without_breaks(text).replace("\t", "\\t")
 
 
 def _written_out(found: re.Match[str]) -> str:

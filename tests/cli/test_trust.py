@@ -156,3 +156,18 @@ def test_an_env_file_that_others_can_read_gets_one_warning(stage: Stage, headway
     env_file.chmod(0o600)
     assert "warning" not in headway("run", "in.jsonl", "--limit", "5").err
     assert "every user can read" not in headway("doctor", "--offline").out
+
+
+def test_an_env_file_of_another_user_is_used_by_no_command(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env_file = stage.root / ".env"
+    env_file.write_text("OPENAI_API_KEY=theirs\nOPENAI_BASE_URL=https://evil.example/v1\n")
+    give_away(env_file, monkeypatch)
+    config = stage.root / "headway.toml"
+    for command in (("run", "in.jsonl"), ("init", "--force")):
+        done = headway(*command)
+        assert done.code == 2
+        assert f"{env_file}: it belongs to another user" in done.err
+        assert f"--config {config}" in done.err
+    assert "evil" not in config.read_text()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -144,6 +146,9 @@ EXCEPTIONS: list[tuple[BaseException, Kind, float | None]] = [
     (ValueError(CLAUDE), Kind.HOLD, -1),
     (RateLimitError("slower"), Kind.RATE, None),
     (RateLimitError("slower", RateLimitInfo(retry_after_seconds=7)), Kind.RATE, 7.0),
+    (RateLimitError("slower", RateLimitInfo(retry_after_seconds=10**400)), Kind.RATE, None),
+    (headway.RateLimited(retry_after=math.nan), Kind.RATE, None),
+    (headway.RateLimited(retry_after=10**400), Kind.RATE, None),
     (RateLimitError("slower", {"retry_after": "8s"}), Kind.RATE, 8.0),
     (WeeklyLimitError(CLAUDE), Kind.HOLD, -1),
     (headway.RateLimited(retry_after=4), Kind.RATE, 4.0),
@@ -253,6 +258,13 @@ RESULTS: list[tuple[Any, Kind, float | None]] = [
     ({"rate_limit": {"retry_after_s": 30, "message": "slower"}}, Kind.RATE, 30.0),
     ({"rate_limit": {"message": "slower"}}, Kind.RATE, None),
     ({"rate_limit": True}, Kind.RATE, None),
+    ({"rate_limit": {"retry_after_s": math.nan}}, Kind.RATE, None),
+    ({"rate_limit": {"retry_after_s": math.inf}}, Kind.RATE, None),
+    ({"rate_limit": {"retry_after_s": 10**400}}, Kind.RATE, None),
+    ({"rate_limit": {"retry_after_s": math.nan, "resets_at": "2s"}}, Kind.RATE, 2.0),
+    ({"rate_limit": {"retry_after": "soon"}}, Kind.RATE, None),
+    ({"rate_limit": {"retry_after": timedelta(seconds=3)}}, Kind.RATE, None),
+    (SubTestResult(rate_limit_info=RateLimitInfo(retry_after_seconds=math.nan)), Kind.RATE, None),
     ({"rate_limit": "429 rate limit exceeded, retry in 3s"}, Kind.RATE, 3.0),
     ({"rate_limit_info": {"retry_after_seconds": 5, "error_message": CLAUDE}}, Kind.RATE, 5.0),
     ({"rate_limit_info": {"retry_after_seconds": None, "error_message": CLAUDE}}, Kind.HOLD, -1),
@@ -288,6 +300,8 @@ NO_RESULTS: list[Any] = [
     {"rate_limit": None},
     {"rate_limit": False},
     {"rate_limit": {}},
+    {"rate_limit": {"retry_after_s": None, "resets_at": ""}},
+    {"rate_limit": {"retry_after_s": False}},
     {"rate_limit": 500},
     {"rate_limit": "100 requests per minute"},
     {"rate_limit": {"rpm": 500, "tpm": 1000}},

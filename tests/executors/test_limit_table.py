@@ -20,8 +20,10 @@ from tests.executors.limit_rows import (
     REJECTED,
     RESULTS,
     RateLimitError,
+    RateLimitInfo,
 )
 
+import headway
 from headway.core.model import Kind, Outcome
 from headway.executors import worker_entry
 from headway.executors.limit_evidence import in_preflight
@@ -79,6 +81,16 @@ def test_a_result_that_is_a_limit(value: Any, kind: Kind, wait_s: float | None) 
 @pytest.mark.parametrize("value", NO_RESULTS, ids=words)
 def test_a_result_that_is_an_answer(value: Any) -> None:
     assert in_result(value) is None
+
+
+def test_a_wait_that_is_too_long_to_be_written_is_unknown() -> None:
+    """Python writes no whole number of more than 4,300 digits."""
+    endless = 10**5000
+    limit = worker_entry.limit_outcome({"rate_limit": {"retry_after_s": endless}})
+    assert limit is not None
+    check(limit, Kind.RATE, None)
+    check(outcome_of(RateLimitError("slower", RateLimitInfo(retry_after_seconds=endless))), Kind.RATE, None)
+    check(outcome_of(headway.RateLimited(retry_after=endless)), Kind.RATE, None)
 
 
 def test_an_exception_that_cannot_be_pickled_is_understood_before_it_crosses() -> None:

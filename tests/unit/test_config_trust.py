@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.ownership import STRANGER, give_away
 
-from headway.config import find
+from headway.config import find, load
 from headway.errors import ConfigError
 
 
@@ -152,3 +157,140 @@ def test_a_link_to_a_file_that_every_user_may_write_is_refused(tree: Path, tmp_p
     (tree / "headway.toml").symlink_to(target)
     with pytest.raises(ConfigError, match="every user may write it"):
         find(tree / "work")
+
+
+# -- groups -------------------------------------------------------------------------------------------------------
+
+ME, GROUP = "me", 4321
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets what the system tells of the group that files have, and of its users."""
+
+    def told(primary: int = GROUP, members: tuple[str, ...] = (), others: tuple[int, ...] = ()) -> None:
+        me = SimpleNamespace(pw_name=ME, pw_uid=os.geteuid(), pw_gid=primary)
+        users = [me, *(SimpleNamespace(pw_name="b", pw_uid=os.geteuid() + 1, pw_gid=gid) for gid in others)]
+        monkeypatch.setattr(pwd, "getpwuid", lambda _: me)
+        monkeypatch.setattr(pwd, "getpwall", lambda: users)
+        monkeypatch.setattr(grp, "getgrgid", lambda _: SimpleNamespace(gr_name="team", gr_mem=list(members)))
+
+    real = {name: getattr(os, name) for name in ("stat", "lstat")}
+    for name in real:
+        monkeypatch.setattr(os, name, lambda path, name=name, **how: _in_group(real[name](path, **how)))
+    return told
+
+
+def _in_group(seen: os.stat_result) -> os.stat_result:
+    return os.stat_result((*seen[:5], GROUP, *seen[6:10]))
+
+
+SHARED = [{"primary": 7}, {"members": (ME, "b")}, {"others": (GROUP,)}]
+
+
+@pytest.mark.parametrize("how", SHARED, ids=["not our own", "other members", "another user's own, too"])
+def test_one_that_a_shared_group_may_write_is_refused_in_a_parent(
+    tree: Path, group: Callable[..., None], how: dict[str, Any]
+) -> None:
+    group(**how)
+    path = write(tree)
+    path.chmod(0o664)
+    with pytest.raises(ConfigError, match=r"its group \(team\) may write it") as caught:
+        find(tree / "work")
+    assert f"--config {path}" in (caught.value.hint or "")
+    assert find(tree) == path
+
+
+@pytest.mark.parametrize("how", SHARED, ids=["not our own", "other members", "another user's own, too"])
+def test_one_that_a_shared_group_may_replace_is_refused_in_a_parent(
+    tree: Path, group: Callable[..., None], how: dict[str, Any]
+) -> None:
+    group(**how)
+    path = write(tree)
+    tree.chmod(0o775)
+    with pytest.raises(ConfigError, match=r"its group \(team\) may replace it"):
+        find(tree / "work")
+    tree.chmod(0o1775)
+    assert find(tree / "work") == path
+
+
+def test_a_group_of_ones_own_is_no_other_user(tree: Path, group: Callable[..., None]) -> None:
+    group(members=(ME,), others=(7,))
+    path = write(tree)
+    path.chmod(0o664)
+    tree.chmod(0o775)
+    assert find(tree / "work") == path
+
+
+def test_a_group_or_a_user_that_the_system_does_not_know_is_shared(
+    tree: Path, group: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group()
+
+    def unknown(number: int) -> Any:
+        raise KeyError(number)
+
+    write(tree).chmod(0o664)
+    monkeypatch.setattr(grp, "getgrgid", unknown)
+    with pytest.raises(ConfigError, match=rf"its group \(number {GROUP}\) may write it"):
+        find(tree / "work")
+    group()
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(ConfigError, match=r"its group \(team\) may write it"):
+        find(tree / "work")
+
+
+# -- .env ---------------------------------------------------------------------------------------------------------
+
+
+def env_file(folder: Path) -> Path:
+    path = folder / ".env"
+    path.write_text("OPENAI_API_KEY=theirs\nOPENAI_BASE_URL=https://evil.example/v1\n")
+    path.chmod(0o600)
+    return path
+
+
+def providers(start: Path, config: Path | None = None) -> list[str]:
+    return list(load(config, start, {}).providers)
+
+
+@pytest.mark.parametrize("mode", [0o606, 0o602])
+def test_an_env_file_that_every_user_may_write_is_refused_in_a_parent(tree: Path, mode: int) -> None:
+    write(tree)
+    path = env_file(tree)
+    assert providers(tree / "work") == ["openai"]
+    path.chmod(mode)
+    with pytest.raises(ConfigError, match=rf"{path}: every user may write it") as caught:
+        load(None, tree / "work", {})
+    assert f"--config {tree / 'headway.toml'}" in (caught.value.hint or "")
+    assert providers(tree) == ["openai"]
+
+
+@pytest.mark.parametrize("where", ["parent", "here", "here, without a config"])
+def test_an_env_file_of_another_user_is_refused(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    path = env_file(tree)
+    if "without" not in where:
+        write(tree)
+    give_away(path, monkeypatch)
+    with pytest.raises(ConfigError, match=rf"{path}: it belongs to another user") as caught:
+        load(None, tree / "work" if where == "parent" else tree, {})
+    assert "--config" in (caught.value.hint or "")
+
+
+def test_an_env_file_beside_a_config_that_is_named_is_used(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write(tree)
+    give_away(env_file(tree), monkeypatch)
+    assert providers(tree / "work", config) == ["openai"]
+
+
+def test_a_virtual_environment_called_env_is_nothing_to_refuse(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tree)
+    (tree / ".env").mkdir()
+    give_away(tree / ".env", monkeypatch)
+    assert providers(tree / "work") == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.safe_text import escaped, visible
+from headway.safe_text import escaped, visible, without_breaks
 
 HARMFUL = [chr(n) for n in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))] + list(
     "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -43,3 +43,7 @@ def test_json_means_the_same_and_controls_nothing(text: str) -> None:
     safe = escaped(plain)
     assert json.loads(safe) == text
     assert not any(character in safe for character in HARMFUL)
+
+
+def test_a_line_keeps_its_tabs_and_loses_its_breaks() -> None:
+    assert without_breaks("a\n\tb\r\x85c\u2028d") == "a\\n\tb\\x0d\\x85c\\u2028d"

@@ -21,7 +21,7 @@ import click
 
 import headway
 from headway.cli.signals import interruptible, terminal_gone
-from headway.display.terminal import echo
+from headway.display.terminal import echo, echo_text
 from headway.errors import HeadwayError, UsageError
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _run(args: Sequence[str] | None) -> int:
             result = cli.main(args, prog_name="headway", standalone_mode=False, obj=session)
     except HeadwayError as error:
         if session.verbose:
-            echo(traceback.format_exc().rstrip(), err=True)
+            echo_text(traceback.format_exc().rstrip(), err=True)
         return _fail(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

@@ -55,7 +55,8 @@ def command(keep: Path | None) -> int:
             return _show(Path(folder))
     _make_new(keep)
     code = _show(keep)
-    echo(f"\neverything is in {keep}: try 'headway jobs', 'status', 'lanes' or 'show' there")
+    echo()
+    echo(f"everything is in {keep}: try 'headway jobs', 'status', 'lanes' or 'show' there")
     return code
 
 

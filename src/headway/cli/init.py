@@ -35,12 +35,13 @@ def command(force: bool, as_json: bool) -> None:
     from headway.cli import session
     from headway.config import read_env_file
     from headway.config.starter import accounts, lacking, starter
-    from headway.config.trust import FILE_NAME, nearest
+    from headway.config.trust import FILE_NAME, check_env_file, nearest
 
     here = Path.cwd()
     path = here / FILE_NAME
     _must_be_free(path, force=force)
     above = nearest(here.parent)
+    check_env_file(here / ".env", here)
     dotenv = read_env_file(here / ".env")
     found = accounts(os.environ, dotenv)
     _write(path, starter(found), force=force)

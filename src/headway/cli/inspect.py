@@ -12,7 +12,7 @@ import msgspec
 
 from headway.cli.limits import ask_jobs, limit_options, limits_by_name
 from headway.cli.options import json_option, must_be_sheet, output_name, safe_cells_option, where_options
-from headway.display.terminal import echo, echo_json
+from headway.display.terminal import echo, echo_json, echo_text
 
 if TYPE_CHECKING:
     from headway.reports.lanes import LaneReport
@@ -134,7 +134,7 @@ def _show_exchange(report: UnitReport, result: dict[str, Any]) -> None:
     echo_json(bytes(report.request.body), indent=True)
     for repair in report.repairs:
         echo(f"answer of attempt {repair.attempt}, which did not fit:")
-        echo(answer_of(bytes(repair.answer)))
+        echo_text(answer_of(bytes(repair.answer)))
     answer = result["response"]["body"] if result["response"] else result["error"]
     echo("answer:" if result["response"] else "error:")
     echo_json(answer, indent=True)
@@ -240,7 +240,8 @@ def lanes(config: Path | None, db: str | None, as_json: bool, reopen: tuple[str,
         if as_json:
             session.print_json(msgspec.to_builtins(requests))
         else:
-            echo("\n".join(map(str, requests)))
+            for request in requests:
+                echo(request)
         return
     with session.existing_store(settings) as store:
         reports = lane_reports(store)

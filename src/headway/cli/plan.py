@@ -117,11 +117,11 @@ def show(first: str, ahead: Ahead, *, err: bool = False) -> None:
     from rich.console import Console
 
     from headway.display.forecast import notes, table
-    from headway.safe_text import visible
+    from headway.safe_text import one_line
 
     stream = sys.stderr if err else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else PIPE_WIDTH, highlight=False)
-    console.print(visible(first), markup=False)
+    console.print(one_line(first), markup=False)
     if ahead.job is not None:
         job = ahead.job
         rest = "the rest would be sent" if job.good < job.total else "--fresh plans it as a new job"
@@ -131,7 +131,7 @@ def show(first: str, ahead: Ahead, *, err: bool = False) -> None:
     if ahead.forecast.requests:
         console.print(table(ahead.forecast, console.width))
         for note in notes(ahead.forecast):
-            console.print(f"- {visible(note)}", markup=False, soft_wrap=not stream.isatty())
+            console.print(f"- {one_line(note)}", markup=False, soft_wrap=not stream.isatty())
 
 
 def facts(ahead: Ahead) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.display.terminal import echo
+from headway.display.terminal import echo, echo_text
 from headway.display.usage_text import cost_of
 from headway.display.words import count
 from headway.reports.usage import use_report
@@ -71,7 +71,7 @@ def show_unit(job: Job, request: bytes, result: dict[str, Any], *, attempts_show
     if not result["response"]:
         error = result["error"]
         echo(f"{'error' if job.kind == 'pool' else 'exception'} ({error['code']}):")
-        echo(error["message"] or "none")
+        echo_text(error["message"] or "none")
         return
     value = result["response"]["body"]
     base64 = ""
@@ -85,13 +85,13 @@ def show_unit(job: Job, request: bytes, result: dict[str, Any], *, attempts_show
                 _show(name, part)
         return
     echo(f"value{base64}:")
-    echo(_text(value))
+    echo_text(_text(value))
 
 
 def _show(name: str, value: Any) -> None:
     if value not in (None, "", [], {}):
         echo(f"{name}:")
-        echo(_text(value))
+        echo_text(_text(value))
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,7 @@ from headway.config import checks, schema
 from headway.config.env_file import read_env_file
 from headway.config.file import DEFAULT_DB, read_config
 from headway.config.settings import Config, ProviderConfig
-from headway.config.trust import find
+from headway.config.trust import check_env_file, find
 from headway.config.vendors import BY_NAME
 from headway.errors import ConfigError, HeadwayError, UsageError
 
@@ -76,12 +76,16 @@ def _from_file(path: Path | None, start: Path, environ: Mapping[str, str]) -> Co
             return read_config(start / named)
         except ConfigError as error:
             raise ConfigError(f"HEADWAY_CONFIG: {error.message}", hint=error.hint) from None
-    found = find(start)
-    return read_config(found) if found else None
+    path = find(start)
+    if path is None:
+        return None
+    check_env_file(path.parent / ".env", start)
+    return read_config(path)
 
 
 def _without_file(start: Path) -> Config:
     root = start.absolute()
+    check_env_file(root / ".env", start)
     return Config(path=None, root=root, db=str(root / DEFAULT_DB))
 
 

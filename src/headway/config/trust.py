@@ -3,7 +3,8 @@
 A config names addresses that get keys and programs that are run, so it is code. The search goes from the working
 directory upwards and ends at a repository's root or at the home directory. A config further up is an error and is not
 passed over: its store has the results that were paid for. A config of another user is refused, and in a parent directory also
-one that every user may write. `--config` names any file.
+one that every user may write, or a group with other users. The same holds for the `.env` beside it, which has keys and
+addresses. `--config` names any file.
 
 The database in `.headway` is looked for in a fixed place, too, and another user can make that folder first in a directory that
 every user may write. It supplies results, prices and holds, and receives every prompt. `--db` names any database.
@@ -44,12 +45,28 @@ def find(start: Path) -> Path | None:
             f"{path}: it is above {end[0]}, {end[1]}, where the search for a {FILE_NAME} ends",
             hint=f"to use it, name it: --config {path}; 'headway init' writes one for this directory",
         )
-    if reason := _foreign_here(path) if path.parent == start else _untrusted(path):
+    if reason := _reason_to_refuse(path, start):
         raise ConfigError(
             f"{path}: {reason}, and a config can send your keys anywhere and run programs",
             hint=f"if you trust it, name it: --config {path}",
         )
     return path
+
+
+def check_env_file(path: Path, start: Path) -> None:
+    """Raise ConfigError if another user may have written a `.env` that no setting names. `start` is the working directory."""
+    if not os.path.isfile(path) or not (reason := _reason_to_refuse(path, start)):
+        return
+    config = path.parent / FILE_NAME
+    if os.path.isfile(config):
+        hint = f"if you trust it, name the config beside it: --config {config}"
+    else:
+        hint = f"remove it or make it your own, or name a {FILE_NAME} elsewhere: --config FILE"
+    raise ConfigError(f"{path}: {reason}, and it says which key is used and which address gets it", hint=hint)
+
+
+def _reason_to_refuse(path: Path, start: Path) -> str:
+    return _foreign_here(path) if path.parent == start.absolute() else _untrusted(path)
 
 
 def _end_of_search(start: Path) -> tuple[Path, str] | None:
@@ -82,9 +99,44 @@ def _untrusted(path: Path) -> str:
             return f"it belongs to another user ({user_name(one.st_uid)})"
     if seen[1].st_mode & stat.S_IWOTH:
         return "every user may write it"
-    if folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX:
+    if _is_shared_by_group(seen[1]):
+        return f"its group ({_group_name(seen[1].st_gid)}) may write it"
+    if folder.st_mode & stat.S_ISVTX:
+        return ""  # Only the owner of a file replaces it.
+    if folder.st_mode & stat.S_IWOTH:
         return "every user may replace it"
+    if _is_shared_by_group(folder):
+        return f"its group ({_group_name(folder.st_gid)}) may replace it"
     return ""
+
+
+def _is_shared_by_group(seen: os.stat_result) -> bool:
+    """Whether other users may write a file or folder because they are in its group."""
+    return bool(seen.st_mode & stat.S_IWGRP) and not _is_private_group(seen.st_gid)
+
+
+def _is_private_group(group: int) -> bool:
+    """Whether it is our own primary group, and no other user is in it, as far as the system tells."""
+    import grp
+    import pwd
+
+    try:
+        me = pwd.getpwuid(os.geteuid())
+        members = set(grp.getgrgid(group).gr_mem)
+    except KeyError:
+        return False
+    if me.pw_gid != group or not members <= {me.pw_name}:
+        return False
+    return not any(user.pw_gid == group and user.pw_uid != me.pw_uid for user in pwd.getpwall())
+
+
+def _group_name(number: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return f"number {number}"
 
 
 def foreign(path: Path, directory: Path) -> str:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from headway.display.usage_text import held
 from headway.display.words import duration, short
-from headway.safe_text import visible
+from headway.safe_text import one_line
 
 #: Lanes whose wait is shown.
 MOST_WAITS: Final = 3
@@ -113,7 +113,7 @@ def waits(frame: Frame) -> list[str]:
     """A line for each lane that waits, and at the end for each that was held."""
     waiting = [f"{lane} waits{_still(left_s)}: {short(reason, 80)}" for lane, reason, left_s in frame.waits]
     over = [f"{lane} was {held(held_s, holds, reason)}" for lane, held_s, holds, reason in frame.holds]
-    return [visible(line) for line in (*_most(waiting, "wait"), *_most(over, "were held"))]
+    return [one_line(line) for line in (*_most(waiting, "wait"), *_most(over, "were held"))]
 
 
 def _most(lines: list[str], what: str) -> list[str]:

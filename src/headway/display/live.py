@@ -23,7 +23,7 @@ from headway.display.plain import began_lines, noted_line
 from headway.display.words import clock, duration, money, short
 from headway.engine.observer import View
 from headway.reason_text import wait_text
-from headway.safe_text import visible
+from headway.safe_text import one_line, without_breaks
 from headway.stores.records import Event, Job, Unknown
 
 #: Lanes that have a line of their own; the rest share one.
@@ -49,7 +49,7 @@ class LiveDisplay:
     def say(self, text: str) -> None:
         """One line above the view."""
         self._mind_width()
-        self._console.print(Text(visible(f"{time.strftime('%H:%M:%S')}  {text}")), soft_wrap=True)
+        self._console.print(Text(without_breaks(f"{time.strftime('%H:%M:%S')}  {text}")), soft_wrap=True)
         if self._began:
             self._measure()  # It was drawn anew below the line.
 
@@ -110,7 +110,7 @@ def _bar(view: View, width: int) -> RenderableType:
     row.add_column(width=max(10, min(40, width // 3)))
     row.add_column(no_wrap=True, overflow="ellipsis")
     row.add_row(
-        Text(visible(view.job), style="bold"),
+        Text(one_line(view.job), style="bold"),
         ProgressBar(total=max(1, total), completed=ended),
         Text(f"{ended:,}/{total:,}  " + "  ".join(_job_parts(view))),
     )
@@ -181,7 +181,7 @@ def _cells(lane: LaneView, view: View, width: int) -> list[str]:
     ]
     if width >= NARROW:
         cells.append(f"{lane.used_of_binding:.0%} of {lane.binding}" if lane.binding else "")
-    return [visible(cell) for cell in (*cells, _waits(lane, view))]
+    return [one_line(cell) for cell in (*cells, _waits(lane, view))]
 
 
 def _waits(lane: LaneView, view: View) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from headway.core.model import SUCCESS, Hint, Kind, Outcome, Usage
 from headway.errors import HeadwayError, UsageError
 from headway.providers.messages import shown
-from headway.providers.resets import wait
+from headway.providers.resets import wait_of
 
 #: A rate limit without a wait: the lane backs off.
 _NO_HINT: Final = Hint()
@@ -33,11 +33,18 @@ class RateLimited(HeadwayError):
             if isinstance(retry_after, str) and not reason:
                 reason = retry_after  # It was probably meant as the reason.
             else:
-                unread = shown(repr(retry_after))
+                unread = shown(_repr(retry_after))
                 reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is no time)"
         super().__init__(reason or "a rate limit was met")
         self.retry_after = wait_s
         self.reason = reason
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits.
+        return "a number of thousands of digits"
 
 
 def _wait_s(retry_after: Any) -> float | None:
@@ -46,7 +53,7 @@ def _wait_s(retry_after: Any) -> float | None:
         return 0.0
     if not isinstance(retry_after, int | float | str):
         return None
-    span = wait(str(retry_after), time.time())
+    span = wait_of(retry_after, time.time())
     return None if span is None else span.seconds
 
 

@@ -11,7 +11,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from headway.providers.exceptions import attribute, text_of
 from headway.providers.limit_words import LIMITS, limit_in_message, limit_in_output, limit_in_statement
 from headway.providers.messages import plain, shown
 from headway.providers.profiles import GENERIC
-from headway.providers.resets import wait
+from headway.providers.resets import wait_of
 from headway.providers.seen import Facts
 from headway.providers.texts import wait_in
 
@@ -200,11 +200,12 @@ def _in_info(info: Any) -> Facts | None:
     status = _field(info, "status")
     if _field(info, "isUsingOverage") is True or _is_open(info, status):
         return None
-    wait_s = _wait_in(lambda name: _field(info, name))
+    get = partial(_field, info)
+    wait_s = _wait_in(get)
     words = (_field(info, name) for name in _WORDS)
     message = next((each for each in words if isinstance(each, str)), "")
     rejected = isinstance(status, str) and status == "rejected"
-    if wait_s is None and not message and not rejected:
+    if wait_s is None and not message and not rejected and not _has_wait(get):
         return None
     if wait_s is None:
         return _met(message)
@@ -226,12 +227,18 @@ def _wait_in(get: _Get) -> float | None:
         told = get(name)
         if isinstance(told, bool) or not isinstance(told, int | float | str):
             continue
-        span = wait(str(told), time.time()) if isinstance(told, str) or told >= 0 else None
+        span = wait_of(told, time.time()) if isinstance(told, str) or told >= 0 else None
         if span is not None:
             return max(0.0, span.seconds)
         if not isinstance(told, str) and told < 0:
             return 0.0
     return None
+
+
+def _has_wait(get: _Get) -> bool:
+    """Whether fields have a wait at all, even one that cannot be read: NaN, a number without end, "soon"."""
+    values = (get(name) for name in _WAITS)
+    return any(value is not None and not isinstance(value, bool) and value != "" for value in values)
 
 
 def local_zone() -> str:

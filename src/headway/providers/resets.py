@@ -60,6 +60,15 @@ def wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> Span | None:
     return Span(figure, 1.0 if value.isdigit() else MILLISECOND_S)
 
 
+def wait_of(value: float | str, now_utc: float) -> Span | None:
+    """The same for a number, too."""
+    try:
+        text = str(value)
+    except ValueError:  # A whole number of more digits than Python writes.
+        return None
+    return wait(text, now_utc)
+
+
 def until(instant_utc: float, now_utc: float, step_s: float) -> Span | None:
     """From now to an instant: 0 where it has passed, None where it is too far off either way to be meant."""
     seconds = instant_utc - now_utc
