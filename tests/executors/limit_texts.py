@@ -641,6 +641,7 @@ OTHER_TEXTS: list[str] = [
     "README.md: documents the rate limit exceeded error",
     "See docs/rate-limits.md",
     "https://docs.example.com/rate-limit-exceeded",
+    "see https://docs.example.com/errors/429-too-many-requests/rate-limit-exceeded for help",
     "File not found: rate_limit_exceeded.json",
     "cannot open rate_limit_exceeded.txt",
     "no such file: 429.html",

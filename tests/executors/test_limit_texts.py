@@ -95,6 +95,12 @@ def test_an_answer_that_quotes_a_refusal_is_an_answer() -> None:
     assert [text for text in texts if in_result({"answer": text}) is not None] == []
 
 
+def test_addresses_stay_in_the_message() -> None:
+    facts = on_stderr("429 Too Many Requests, see https://docs.example.com/rate-limits for help")
+    assert facts is not None
+    assert facts.message.endswith("see https://docs.example.com/rate-limits for help")
+
+
 def test_a_refusal_where_answers_go_counts() -> None:
     assert [text for text in STATEMENTS if limit_in_statement(text, NOW_UTC, "UTC") is None] == []
     assert [text for text in STATEMENTS if in_preflight(text.encode(), b"", 1) is None] == []

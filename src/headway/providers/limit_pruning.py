@@ -17,6 +17,9 @@ TELLTALES: Final = (
     "payment", "access_terminated", "upgrade", "experiencing high", "allowance", " per minute", " per day", "rate exceeded",
 )  # fmt: skip
 
+#: A page that explains limits has the words in its address.
+ADDRESS: Final = re.compile(r"https?://[^\s\"'<>]{1,500}")
+
 # -- whole lines ----------------------------------------------------------------------------------------------------
 
 #: A frame of a traceback with the source code below it.
@@ -101,7 +104,9 @@ _SMALL_WORDS: Final = (
 _CLAUSES: Final = re.compile(
     "|".join(
         (
-            # Names of tests, options, files and pages; how a program ended.
+            # Addresses stay: the message that is shown has them.
+            rf"({ADDRESS.pattern})",
+            # Names of tests, options and files; how a program ended.
             r"(?<!\S)\S{1,300}\.\w{1,5}::\S{1,300}|\btest_\w{1,200}|(?-i:\bTest[A-Z]\w{1,200})|(?<!\S)--?[a-z][\w-]{0,40}",
             rf"(?<=[\w.~])/[\w./#%-]{{0,200}}?{_IN_NAMES}[\w./#%-]{{0,200}}|\b\w{{0,80}}{_IN_NAMES}[\w-]{{0,80}}\.(?:json|jsonl|txt|log|md|py|html|csv|ya?ml|[jt]s)\b",
             r"\btests? ['\"“][^'\"”]{0,100}|\bexit(?:s|ed)?(?: with)?(?: (?:code|status))?:? \d{1,3}\b",
@@ -148,7 +153,7 @@ def _pruned(line: str) -> str:
     line = " ".join(line.split())
     if _WHOLE_LINES.search(line) is not None or _is_name(line):
         return ""
-    return _MARKS.sub("", _CLAUSES.sub("", line))
+    return _MARKS.sub("", _CLAUSES.sub(r"\1", line))
 
 
 def _is_name(line: str) -> bool:

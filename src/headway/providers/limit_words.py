@@ -13,7 +13,7 @@ from typing import Final
 from headway.core.model import Hint, Kind
 from headway.providers.bodies import LONGEST_BODY
 from headway.providers.hints import understand
-from headway.providers.limit_pruning import may_tell, reports_only
+from headway.providers.limit_pruning import ADDRESS, may_tell, reports_only
 from headway.providers.messages import shown
 from headway.providers.profiles import PROFILES
 from headway.providers.seen import Facts, Seen
@@ -189,12 +189,13 @@ def _in_lines(text: str, now_utc: float, zone: str) -> Facts | None:
 
 
 def _in_line(line: str, now_utc: float, zone: str) -> Facts | None:
-    if _BUSY.search(line) is not None:
+    words = ADDRESS.sub("", line)
+    if _BUSY.search(words) is not None:
         return Facts(Kind.OVERLOAD, Hint(), shown(line))
-    if _NO_MONEY.search(line) is not None:
+    if _NO_MONEY.search(words) is not None:
         return Facts(Kind.QUOTA, Hint(), shown(line))
-    rate, used_up = _RATE.search(line), _USED_UP.search(line)
-    if _LOCAL.search(line) is not None or not (rate or used_up or _VAGUE.search(line)):
+    rate, used_up = _RATE.search(words), _USED_UP.search(words)
+    if _LOCAL.search(words) is not None or not (rate or used_up or _VAGUE.search(words)):
         return None
     span = wait_in(line, now_utc, zone)
     if span is not None:
