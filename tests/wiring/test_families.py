@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.contract.records import end
 
 from headway.batch.family import Families, kin_of
+from headway.config import Config, ProviderConfig
 from headway.stores.records import Family, NewJob, NewUnit, Route
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
-from headway.wiring.families import Teachings
+from headway.wiring.families import Teachings, open_inputs
 
 ESSAY, YES, FREE = "Please write a long essay about {}", "Answer yes or no: is {} nice?", "{}"
 
@@ -60,3 +62,19 @@ def test_a_beginning_of_another_template_is_told_apart(store: Store) -> None:
     assert teachings.like(both, [job]) == []
     assert len(teachings.of_same_rows(both, [job])) == 20
     assert teachings.of_same_rows(both, []) == []
+
+
+def test_a_run_with_a_cap_knows_which_families_bring_in_more_than_their_text(store: Store) -> None:
+    job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
+    capped, free = (store.add_route(job, Route(name, "openai", "m")) for name in ("alpha", "beta"))
+    for route in (capped, free):
+        store.add_families(
+            job, [Family(route, 1, 7, False, 5), Family(route, 2, 8, False, 5, open_input=True)]
+        )
+    store.seal(job, 0, {}, "d")
+    now = store.job("one")
+    assert now is not None
+    alpha = ProviderConfig("alpha", "openai", "http://127.0.0.1:1", "KEY", max_cost_usd=1.0)
+    beta = ProviderConfig("beta", "openai", "http://127.0.0.1:1", "KEY")
+    config = Config(None, Path(), "headway.db", {"alpha": alpha, "beta": beta})
+    assert open_inputs(config, store, now) == {capped: frozenset({0, 2})}
