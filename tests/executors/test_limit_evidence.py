@@ -14,6 +14,7 @@ import pytest
 from headway.core.model import Hint, Kind, Outcome
 from headway.executors import log_marks
 from headway.executors.limit_evidence import Evidence, LimitDetector
+from headway.executors.log_marks import LogMarker
 from headway.executors.ran import Death, Ran
 from headway.executors.regular_files import open_regular
 
@@ -287,3 +288,12 @@ async def test_a_costly_look_is_shared(tmp_path: Path, monkeypatch: pytest.Monke
     for _ in range(5):
         await detector.begin()
     assert len(looks) == 2
+
+
+@pytest.mark.timeout(20)
+def test_a_log_that_becomes_a_pipe_while_it_is_looked_at_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "a.log")
+    monkeypatch.setattr(Path, "is_file", lambda _: True)  # As it was a moment ago.
+    assert LogMarker().marks(str(tmp_path), "*.log") == {}

@@ -17,6 +17,8 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from headway.executors.regular_files import open_regular
+
 #: How much before a mark is compared.
 _COMPARED: Final = 512
 #: A look at all files that takes less processor time than this is repeated for every attempt.
@@ -69,7 +71,7 @@ def _marked(root: str, pattern: str) -> Marks:
         try:
             if not path.is_file():
                 continue
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 status = os.fstat(file.fileno())
                 marks[_key(status)] = Mark(status.st_size, status.st_mtime_ns, _before(file, status.st_size))
         except (OSError, ValueError):
