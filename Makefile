@@ -1,7 +1,7 @@
 # Everything a developer or CI runs. All set-up happens in .venv; nothing is installed elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check crash soak bench lock audit clean rebuild
+.PHONY: help setup demo test some check crash soak bench lock audit clean rebuild
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
@@ -60,6 +60,9 @@ check: setup ## lint, formatting, types, import contracts
 test: check ## what CI runs: check, then every test
 	$(BIN)/pytest $(PYTEST_FLAGS)
 
+some: setup ## the tests in TESTS (make VENV=.venv-newest PYTHON=python3.13 TESTS=tests/unit some: on another Python)
+	$(BIN)/pytest $(PYTEST_FLAGS) $(TESTS)
+
 # KILLS=1000 makes a long night of it; RACES is for each kind of race; SEED chooses the moments.
 crash: setup ## the crash suite, all of it: SIGKILL at every commit point and at 200 random moments, 2,000 races of two processes, full disks, jumps of the clock
 	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_RACES=$(or $(RACES),2000) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
@@ -90,5 +93,5 @@ $(PIP_AUDIT):
 	@.cache/pip-audit-$(PIP_AUDIT_VERSION)/bin/pip install --quiet --disable-pip-version-check pip-audit==$(PIP_AUDIT_VERSION)
 
 clean: ## remove what make and the tools made
-	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist uv.lock
+	rm -rf $(VENV) .venv-newest .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist uv.lock
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
