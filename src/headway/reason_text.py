@@ -5,6 +5,7 @@ Nothing may read these sentences back.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, assert_never
 
 from headway.core import reasons
@@ -98,8 +99,17 @@ def notice_text(reason: NoticeReason) -> str:
             return "nobody else seems to use this key any more"
         case reasons.TakesLess(share):
             return f"it takes {share:.0%} of what it took before: its limit was lowered, or somebody else uses this key too"
+        case reasons.UsageDisbelieved(input_tokens, output_tokens):
+            reported = f"{_tokens(input_tokens)} tokens in and {_tokens(output_tokens)} out"
+            return (
+                f"the provider reports {reported}, which cannot be: an estimate is charged for such answers"
+            )
         case _:
             return stop_text(reason)
+
+
+def _tokens(count: float) -> str:
+    return f"{count:,.0f}" if 0.0 <= count < inf else "an impossible number of"
 
 
 def _failure(kind: Kind, message: str) -> str:

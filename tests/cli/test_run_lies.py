@@ -110,3 +110,51 @@ def test_a_limit_of_one_token_fails_no_unit_and_stops_nothing(
             more.write(json.dumps({"id": f"r{row}", "prompt": PROMPT, "max_tokens": 400}) + "\n")
     done = headway("run", "more.jsonl", "--progress", "none", "--max-duration", "50s")
     assert (done.code, liar.answered) == (0, ROWS + 3), done.err
+
+
+PRICES = "[providers.alpha.prices]\ninput = 1\noutput = 10\n[providers.alpha.limits]\nmax_concurrency = 1"
+#: What a row may cost: a token for every byte of its prompt, and 400 tokens of an answer.
+MOST_USD = ((len(PROMPT) + 100) * 1 + 400 * 10) / 1e6
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("lie", [10**12, -5])
+def test_usage_that_cannot_be_eats_no_budget_and_is_told_once(
+    kind: str,
+    lie: int,
+    liar: LyingServer,
+    headway: Headway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    configure(tmp_path, kind, liar, PRICES)
+    liar.usage = [
+        {"input_tokens": lie, "output_tokens": 60},
+        {"prompt_tokens": 280, "completion_tokens": lie},
+    ]
+    done = headway("run", "in.jsonl", "--progress", "plain", "--max-cost", str(2 * ROWS * MOST_USD))
+    assert done.code == 0, done.err
+    assert done.err.count("which cannot be") == 1
+    assert "alpha/m: usage: the provider reports" in done.err
+    job = json.loads(headway("status", "--json").out)
+    assert job["cost_usd"] in (0.0, None), "nothing is known for certain"
+    assert job["unsure"]["attempts"] == ROWS
+    assert 0.0 < job["unsure"]["most_usd"] <= ROWS * MOST_USD
+    rows = [json.loads(line) for line in (tmp_path / "in.results.jsonl").read_text().splitlines()]
+    assert {row["headway"]["usage"] for row in rows} == {None}
+    lanes = json.loads(headway("lanes", "--json").out)
+    assert "1000000000000" not in json.dumps(lanes)
+
+
+def test_more_cached_input_than_input_does_not_raise_the_budget(
+    liar: LyingServer, headway: Headway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    configure(
+        tmp_path, "openai", liar, PRICES.replace("output = 10", "output = 10\ncached_input = 0.1"), rows=1
+    )
+    liar.usage[1]["prompt_tokens_details"] = {"cached_tokens": 10**9}
+    assert headway("run", "in.jsonl", "--progress", "none").code == 0
+    job = json.loads(headway("status", "--json").out)
+    assert job["cost_usd"] == pytest.approx((280 * 0.1 + 60 * 10) / 1e6), "no more than the input is cached"

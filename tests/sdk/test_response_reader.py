@@ -171,6 +171,20 @@ def test_usage_of_a_streamed_chat() -> None:
     assert answer.stream_outcome().usage == Usage(5, 4)
 
 
+@pytest.mark.parametrize("count", [10**12, -1])
+def test_usage_that_cannot_be_is_unknown(count: int) -> None:
+    used = {"prompt_tokens": 5, "completion_tokens": count}
+    outcome = whole(200, encoded({"choices": [{}], "usage": used}), {})
+    assert (outcome.kind, outcome.usage) == (None, None)
+    assert outcome.disbelieved is not None
+    answer = stream("/v1/chat/completions", CHAT, {"choices": [], "usage": used}, b"data: [DONE]\n\n")
+    assert answer.usage is None
+    outcome = answer.stream_outcome()
+    assert (outcome.kind, outcome.usage) == (None, None)
+    assert outcome.disbelieved is not None
+    assert answer.broken_outcome("gone").usage is None
+
+
 def test_usage_of_a_streamed_response() -> None:
     answer = stream(
         "/v1/responses",

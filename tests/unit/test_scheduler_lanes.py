@@ -7,6 +7,7 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play,
 
 from headway.core.events import (
     Admitted,
+    Finished,
     InputClosed,
     MoreWork,
     OpenLane,
@@ -14,7 +15,7 @@ from headway.core.events import (
     SetLimits,
     StopLane,
 )
-from headway.core.model import Dimension, Estimate, Hint, Kind, Limits, Report, Settings, Unit
+from headway.core.model import Dimension, Estimate, Hint, Kind, Limits, Outcome, Report, Settings, Unit, Usage
 from headway.reason_text import notice_text
 
 OPEN_INPUT = Settings(input_open=True)
@@ -240,3 +241,20 @@ def test_a_lane_opened_a_second_time_keeps_its_units() -> None:
     run.at(0.0)
     run.at(1.0, OpenLane(lane_spec(limits=ONE_BY_ONE)))
     assert run.at(2.0, ok(0)).started == [1]
+
+
+def test_what_a_provider_reports_that_cannot_be_is_told_once_a_lane() -> None:
+    lie = Outcome(disbelieved=Usage(5.0, 1e12))
+    work = [*units(3), *units(2, "b", first=3)]
+    run = Run(work, lane_spec(), lane_spec("b"))
+    run.at(0.0)
+    [notice] = run.at(1.0, Finished(0, lie), Finished(1, lie)).notices
+    assert (notice.lane, notice.what) == ("a", "usage")
+    assert notice_text(notice.reason) == (
+        "the provider reports 5 tokens in and 1,000,000,000,000 out, which cannot be: "
+        "an estimate is charged for such answers"
+    )
+    odd = Outcome(Kind.INVALID, disbelieved=Usage(float("inf"), 3.0))
+    [notice] = run.at(2.0, Finished(2, odd), Finished(3, odd), ok(4)).notices
+    assert notice.lane == "b"
+    assert "an impossible number of tokens in and 3 out" in notice_text(notice.reason)

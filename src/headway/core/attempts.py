@@ -107,6 +107,8 @@ class Attempts:
         meters = lane.meters
         others = lane.others
         lane.release(entry, outcome, now)
+        if outcome.disbelieved is not None:
+            self._control.tell_of_usage(lane, outcome.disbelieved)
         if entry.suspect:
             lane.queue.ended(entry)
         if lane.meters is not meters:

@@ -47,7 +47,7 @@ class CancelAttempt(msgspec.Struct, frozen=True, gc=False):
 
 
 NoticeKind = Literal[
-    "held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit", "shared"
+    "held", "released", "stopped", "reopened", "breaker_opened", "breaker_closed", "limit", "shared", "usage"
 ]
 
 

@@ -72,7 +72,7 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "estimator",
+        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "disbelieved", "estimator",
         "evidence",
         "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key",
         "last_start_at", "limits", "limits_announced", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
@@ -131,6 +131,8 @@ class Lane:
         self.gauge = Gauge()
         self.estimator = Estimator()
         self.evidence = Evidence()
+        #: Whether a notice said that its provider reports what cannot be.
+        self.disbelieved = False
         #: How many were in flight at the latest refusals of a blind lane.
         self.refused_at: deque[int] = deque(maxlen=refusals.ALWAYS_AT)
         self.window = Window(spec.limits.max_concurrency, rate_known=True)

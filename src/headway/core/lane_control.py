@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.core import events
 from headway.core.budget import Budget
 from headway.core.lane import Lane
-from headway.core.model import Purse
+from headway.core.model import Purse, Usage
 from headway.core.queue import ALWAYS
 from headway.core.reasons import (
     HoldTooLong,
@@ -17,6 +17,7 @@ from headway.core.reasons import (
     Reopened,
     StopReason,
     StopRequested,
+    UsageDisbelieved,
 )
 from headway.core.run_state import RunState
 
@@ -40,6 +41,12 @@ class LaneControl:
             self._run.notice(lane, "shared", OthersUseKey(lane.others))
         elif before and not lane.others:
             self._run.notice(lane, "shared", OthersGone())
+
+    def tell_of_usage(self, lane: Lane, usage: Usage) -> None:
+        """Say once that the provider reports what cannot be."""
+        if not lane.disbelieved:
+            lane.disbelieved = True
+            self._run.notice(lane, "usage", UsageDisbelieved(usage.input_tokens, usage.output_tokens))
 
     def open_lane(self, event: events.OpenLane, now: float) -> None:
         """A lane that is there already takes the new limits and keeps everything else."""

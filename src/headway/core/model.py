@@ -192,7 +192,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     the name has no address, TLS failed, connecting took too long): no provider can charge for it. True may be a guess.
     `reached` is False where no answer came, sent or not: the breaker asks for that. `worked` is True where the provider
     made an answer that could not be taken: a failure of any kind may then have to be paid for. `wrong_path`: the server has
-    no such path (a 404 of the address, not of the model).
+    no such path (a 404 of the address, not of the model). `disbelieved` is a usage that the provider reported and that cannot be.
     """
 
     kind: Kind | None = None
@@ -203,6 +203,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     worked: bool = False
     sent: bool = True
     wrong_path: bool = False
+    disbelieved: Usage | None = None
 
 
 SUCCESS: Final = Outcome()

@@ -156,6 +156,13 @@ class TakesLess(Reason, frozen=True, tag="takes_less"):
     share: float
 
 
+class UsageDisbelieved(Reason, frozen=True, tag="usage_disbelieved"):
+    """The provider reports a usage that cannot be. A count that is no number of tokens is infinite."""
+
+    input_tokens: float
+    output_tokens: float
+
+
 NoticeReason = (
     StopReason
     | ProviderMessage
@@ -167,6 +174,7 @@ NoticeReason = (
     | OthersUseKey
     | OthersGone
     | TakesLess
+    | UsageDisbelieved
 )
 
 

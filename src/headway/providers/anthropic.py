@@ -31,7 +31,7 @@ from headway.providers.sse import (
 #: The version of the API that this file speaks.
 VERSION: Final = "2023-06-01"
 
-Count = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 
 

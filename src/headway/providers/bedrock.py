@@ -23,7 +23,7 @@ from headway.providers.sse import Draft, mapping, objects
 
 SERVICE: Final = "bedrock"
 
-Count = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 #: A request's URL and body → the headers that sign it.
 Sign = Callable[[URL, bytes], dict[str, str]]

@@ -33,7 +33,7 @@ _VERSIONS: Final = ("/v1beta", "/v1alpha", "/v1")
 _PLAIN: Final = ":generateContent"
 _STREAMED: Final = ":streamGenerateContent?alt=sse"
 
-Count = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 
 
@@ -52,16 +52,21 @@ class _Counts(msgspec.Struct, gc=False, rename="camel"):
     cached_content_token_count: Count | None = None
     candidates_token_count: Count | None = None
     thoughts_token_count: Count | None = None
+    total_token_count: Count | None = None
 
     def counted(self) -> Usage | None:
-        """What the call took; None where nothing is counted. Zeros are left out, but no prompt has none."""
-        told = (self.prompt_token_count, self.tool_use_prompt_token_count)
-        if (*told, self.candidates_token_count, self.thoughts_token_count) == (None,) * 4:
+        """What the call took; None where nothing is counted. Zeros are left out, but no prompt has none, and without an output the
+        total is the input.
+        """
+        told_in = (self.prompt_token_count, self.tool_use_prompt_token_count)
+        told_out = (self.candidates_token_count, self.thoughts_token_count)
+        if (*told_in, *told_out) == (None,) * 4:
             return None
         tokens_in = (self.prompt_token_count or 0.0) + (self.tool_use_prompt_token_count or 0.0)
         tokens_out = (self.candidates_token_count or 0.0) + (self.thoughts_token_count or 0.0)
         cached = min(self.cached_content_token_count or 0.0, tokens_in)
-        return Usage(tokens_in, tokens_out, cached, partial=self.prompt_token_count is None)
+        hidden_output = told_out == (None, None) and (self.total_token_count or 0.0) > tokens_in
+        return Usage(tokens_in, tokens_out, cached, partial=self.prompt_token_count is None or hidden_output)
 
 
 class _Feedback(msgspec.Struct, gc=False, rename="camel"):

@@ -22,7 +22,7 @@ from yarl import URL
 
 import headway
 from headway.config.settings import MAX_ANSWER_BYTES
-from headway.core.model import Hint, Kind, Outcome, Usage
+from headway.core.model import Hint, Kind, Usage
 from headway.errors import ConfigError
 from headway.providers.base import Admitted, Answer, RateLimit, Request, unsent
 from headway.providers.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
@@ -47,6 +47,7 @@ from headway.providers.sse import (
     mapping,
 )
 from headway.providers.trouble import FAULTS, duration, trouble
+from headway.providers.usage_check import checked_outcome, early_usage
 from headway.providers.wire import Reply, Wire, head_of, lines_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ LONGEST_REQUEST_ID: Final = 200
 _LIMITED: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
 #: Compression makes a server collect events before it sends them.
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
+#: Counts that stand beside the answer: Llama's on Bedrock.
+_TOP_COUNTS: Final = ("prompt_token_count", "generation_token_count")
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -260,7 +263,7 @@ class HttpAdapter:
 
     def _success(self, response: Reply, body: bytes, usage: Usage | None) -> Answer:
         return Answer(
-            Outcome(None, usage, self._hint(response)),
+            checked_outcome(None, usage, self._hint(response)),
             response.status,
             self._request_id(response, body),
             self._scrub.body(body),
@@ -290,6 +293,7 @@ class HttpAdapter:
         try:
             sound = value | {"usage": counts(value.get("usage")) or None, "error": None}
             sound["usageMetadata"] = counts(value.get("usageMetadata")) or None  # Gemini's
+            sound |= {name: counts(value).get(name) for name in _TOP_COUNTS}
             usage = msgspec.convert(sound, route.endpoint.shape).counted()
         except (ValueError, RecursionError):
             return self._transient(response, body, f"the body is no {route.endpoint.name}")
@@ -368,7 +372,7 @@ class HttpAdapter:
         incoming = Incoming(response.content, draft, self._most)
         told = draft.begun and response.content_type == "text/event-stream"
         if told:
-            admitted(self._hint(response), draft.usage)
+            admitted(self._hint(response), early_usage(draft.usage))
         chunk = await incoming.first()
         if chunk[:1] in (b"", b"{", b"[", b"<"):
             return await incoming.whole(chunk)
@@ -377,7 +381,7 @@ class HttpAdapter:
                 incoming.take(chunk)
                 if not told and draft.begun:
                     told = True
-                    admitted(self._hint(response), draft.usage)
+                    admitted(self._hint(response), early_usage(draft.usage))
                 if draft.ended:
                     break
                 chunk = await incoming.more()
@@ -419,7 +423,7 @@ class HttpAdapter:
             )
             rate_limit = RateLimit(_source(facts, bare), facts.hint.retry_after_s, message, now_utc)
         return Answer(
-            Outcome(facts.kind, usage, facts.hint, message, wrong_path=facts.wrong_path),
+            checked_outcome(facts.kind, usage, facts.hint, message, wrong_path=facts.wrong_path),
             response.status,
             self._request_id(response),
             body,
@@ -439,7 +443,7 @@ class HttpAdapter:
         """More than is taken into memory: it was made, so asking again would only be paid for again."""
         assert response is not None
         message = f"HTTP {response.status}, but {long}: {long.remedy}"
-        outcome = Outcome(Kind.INVALID, usage, self._hint(response), message, worked=True)
+        outcome = checked_outcome(Kind.INVALID, usage, self._hint(response), message, worked=True)
         return Answer(outcome, response.status, self._request_id(response))
 
     def _failed(
@@ -450,7 +454,7 @@ class HttpAdapter:
         body: bytes = b"",
         usage: Usage | None = None,
     ) -> Answer:
-        outcome = Outcome(kind, usage, None, self._scrub.message(message))
+        outcome = checked_outcome(kind, usage, None, self._scrub.message(message))
         if response is None:
             return Answer(outcome)
         kept = self._scrub.beginning(body, LONGEST_FAILURE)

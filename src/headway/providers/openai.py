@@ -30,7 +30,7 @@ from headway.providers.sse import (
     objects,
 )
 
-Count = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 
 

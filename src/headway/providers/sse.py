@@ -7,7 +7,9 @@ answer away: half an emoji and a NaN are no valid JSON, and both are sent. Knows
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
+from math import inf
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -25,8 +27,6 @@ HEAVY: Final = 300_000_000
 
 _TOO_DEEP: Final = "an event of the stream is nested too deep"
 _BOM: Final = b"\xef\xbb\xbf"
-#: More than any answer has; above it a count is garbage.
-_MOST_TOKENS: Final = 1e12
 
 
 class Broken(Exception):
@@ -286,11 +286,11 @@ def index_of(item: dict[str, Any]) -> int:
 
 
 def counts(usage: Any) -> dict[str, Any]:
-    """What is a sane number in a usage object, and in the details that it has."""
+    """The numbers of a usage object, and of the details that it has. One below 0 is infinite: that cannot be either."""
     sound: dict[str, Any] = {}
     for name, value in mapping(usage).items():
         if name.endswith("_details"):
             sound[name] = counts(value)
-        elif type(value) in (int, float) and 0 <= value <= _MOST_TOKENS:
-            sound[name] = value
+        elif type(value) in (int, float):
+            sound[name] = value if 0 <= value <= sys.float_info.max else inf
     return sound

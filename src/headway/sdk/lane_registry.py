@@ -258,7 +258,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _log_notice(notice: Notice) -> None:
-    level = logging.WARNING if notice.what in ("stopped", "breaker_opened") else logging.INFO
+    level = logging.WARNING if notice.what in ("stopped", "breaker_opened", "usage") else logging.INFO
     _log.log(level, "%s: %s: %s", notice.lane, notice.what, notice_text(notice.reason))
 
 

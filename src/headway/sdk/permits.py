@@ -20,6 +20,7 @@ from headway.providers.hints import understand
 from headway.providers.profiles import profile_for
 from headway.providers.seen import Seen
 from headway.providers.sse import counts
+from headway.providers.usage_check import checked_usage
 from headway.runtime.loops import in_a_loop
 from headway.sdk.lane_registry import LaneTerms, LaneUser
 from headway.sdk.tickets import LoopTicket, RemoteTicket, ThreadTicket
@@ -199,7 +200,8 @@ def usage_of(report: Any) -> Usage:
     counted = counts(_as_dict(inner) if inner is not None else fields)
     shape: Any = anthropic.Shape if _ANTHROPIC in counted else openai.Shape
     usage: Usage | None = msgspec.convert({"usage": counted}, shape).counted()
-    return usage or Usage()
+    believed, _ = checked_usage(usage)
+    return believed or Usage()
 
 
 def _as_dict(report: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from headway.providers.hints import understand
 from headway.providers.reading import LONGEST_FAILURE
 from headway.providers.seen import Facts, Seen
 from headway.providers.sse import Broken, Draft, Event, Parser, Refused, add_to, counts, decoded, is_heavy
+from headway.providers.usage_check import checked_outcome, early_usage
 from headway.sdk.request_info import RequestInfo
 
 Mode = Literal["whole", "stream", "plain"]
@@ -92,7 +93,7 @@ class ResponseReader:
             return Outcome(Kind.TRANSIENT, message=f"HTTP {self._status}, but the body is no {endpoint.name}")
         if isinstance(value, dict) and value.get("error"):
             return self._refusal(Seen(None, self._headers, body[:LONGEST_FAILURE], origin="exception"))
-        return Outcome(None, _usage(value, endpoint.shape), self.hint)
+        return checked_outcome(None, _usage(value, endpoint.shape), self.hint)
 
     def _refusal(self, seen: Seen) -> Outcome:
         facts = self._understood(seen)
@@ -135,7 +136,11 @@ class ResponseReader:
 
     @property
     def usage(self) -> Usage | None:
-        """The usage so far."""
+        """The usage so far, where it can be believed."""
+        return early_usage(self._reported)
+
+    @property
+    def _reported(self) -> Usage | None:
         return None if self._draft is None else self._draft.usage
 
     @property
@@ -145,11 +150,11 @@ class ResponseReader:
 
     def stream_outcome(self) -> Outcome:
         """The outcome of a stream that was read to its end, or closed."""
-        return self._fault or Outcome(None, self.usage)
+        return self._fault or checked_outcome(None, self._reported, None)
 
     def broken_outcome(self, message: str) -> Outcome:
         """The outcome of a stream that broke off while it was read."""
-        return self._fault or Outcome(Kind.TRANSIENT, self.usage, message=message)
+        return self._fault or checked_outcome(Kind.TRANSIENT, self._reported, None, message)
 
 
 def _counts(event: Event) -> bool:
