@@ -448,3 +448,104 @@ async def test_heads_have_an_end(piece: bytes, words: str) -> None:
     assert answer.outcome.kind is Kind.TRANSIENT
     assert words in answer.outcome.message
     assert attack.sent < 20 * MOST
+
+
+# -- bytes around the answer --------------------------------------------------------------------------------------
+
+DEFLATED = HEADERS + b"content-encoding: deflate\r\n" + CHUNKED + b"\r\n" + chunk(b"\x78\x9c")
+#: What is sent without end, and nothing of it is an answer.
+AROUND: dict[str, tuple[bytes, bytes]] = {
+    "blank lines before the head": (b"", b"\r\n" * 30_000),
+    "blanks in a header": (HEADERS + b"x-a:", b" " * 60_000),
+    "one chunk extension": (HEADERS + CHUNKED + b"\r\n5;a=", b"x" * 60_000),
+    "a quoted extension": (HEADERS + CHUNKED + b'\r\n5;a="', b"x" * 60_000),
+    "many extensions": (HEADERS + CHUNKED + b"\r\n5;", b"a=b;" * 15_000),
+    "extensions of many chunks": (HEADERS + CHUNKED + b"\r\n", b"1;a=" + b"x" * 60_000 + b"\r\n \r\n"),
+    "blanks in the size of a chunk": (HEADERS + CHUNKED + b"\r\n5", b" " * 60_000),
+    "zeros in the size of a chunk": (HEADERS + CHUNKED + b"\r\n", b"0" * 60_000),
+    "empty compressed blocks": (DEFLATED, chunk(b"\x00\x00\x00\xff\xff" * 12_000)),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", AROUND)
+async def test_bytes_that_are_no_part_of_an_answer_have_an_end(name: str, stream: bool) -> None:
+    attack = Attack(*AROUND[name])
+    answer = await attacked(attack, stream=stream)
+    assert answer.outcome.kind is Kind.TRANSIENT
+    assert "it sent 4 MB more than the answer has" in answer.outcome.message
+    assert attack.sent < 20 * MOST
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+async def test_small_chunks_are_no_attack(size: int) -> None:
+    body = json.dumps(completion("a" * 900_000)).encode()
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+
+    async def script(call: Call) -> None:
+        await call.write(HEADERS + CHUNKED + b"\r\n")
+        for at in range(0, len(pieces), 5000):
+            await call.write(*map(chunk, pieces[at : at + 5000]))
+        await call.write(LAST)
+
+    async with serving(script) as wire, opened(wire.url, max_answer_bytes=MOST) as adapter:
+        for _ in range(2):  # Each answer of a connection counts by itself.
+            answer = await adapter.send(request(), 60.0, Admissions())
+            assert (answer.outcome.kind, answer.body) == (None, body)
+    assert wire.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"", b"\r\n"),
+        (b"HTTP/1.1 200 OK\r\nx-a: ", b"y"),
+        (HEADERS + CHUNKED + b"\r\n5;a=", b"x"),
+        (HEADERS + CHUNKED + b"\r\n", b"1\r\n \r\n"),
+        (HEADERS + CHUNKED + b"\r\n0\r\nx-a: ", b"y"),
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+    ],
+    ids=["blank lines", "a header", "an extension", "a body", "a trailer", "interim answers"],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_drips_ends_with_the_attempt(head: bytes, piece: bytes, stream: bool) -> None:
+    async def script(call: Call) -> None:
+        await call.write(head)
+        while True:
+            await call.write(piece)
+            await asyncio.sleep(0.05)
+
+    began = asyncio.get_running_loop().time()
+    async with serving(script) as wire, opened(wire.url, stream=stream) as adapter:
+        answer = await adapter.send(request(), 0.4, Admissions())
+        assert answer.outcome.kind is Kind.TIMEOUT
+    assert asyncio.get_running_loop().time() - began < 5.0
+
+
+@pytest.mark.parametrize("piece", [http(b"{}"), b"HTTP/1.1 100 Continue\r\n\r\n", b"\r\n", b"?"])
+async def test_a_connection_on_which_something_comes_unasked_is_closed(piece: bytes) -> None:
+    """Nothing reads an idle connection: what comes there would stay in memory."""
+    closed = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        await call.write(http(completion()))
+        await asyncio.sleep(0.05)
+        try:
+            for _ in range(2000):
+                await call.write(piece * (60_000 // len(piece)))
+        except ConnectionError:
+            closed.set()
+            raise
+
+    async with serving(script) as wire, opened(wire.url) as adapter:
+        tracemalloc.start()
+        try:
+            assert (await adapter.send(request(), 60.0, Admissions())).outcome.kind is None
+            async with asyncio.timeout(30.0):
+                await closed.wait()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < MEMORY
+        assert (await adapter.send(request(), 60.0, Admissions())).outcome.kind is None
+    assert wire.connections == 2

@@ -13,6 +13,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -40,6 +41,10 @@ PROBE_S: Final = 60
 LONGEST_HEADER: Final = 65_536
 #: Answers of 1xx before the one that counts; aiohttp takes no more than 128 headers each.
 MOST_INTERIM: Final = 32
+#: What may be sent besides the bytes of an answer, decompressed: its head, and so many bytes for each of them. A chunk of one
+#: byte takes six. Chunk extensions, blanks and empty compressed blocks have no end of their own.
+SPARE_BYTES: Final = 4_000_000
+BYTES_EACH: Final = 8
 #: Up to here one copy is cheaper than one more write.
 SMALL: Final = 65_536
 
@@ -58,12 +63,59 @@ def lines_of(headers: Mapping[str, str]) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
 
 
+class _Protocol(ResponseHandler):
+    """aiohttp's, with a ceiling on the bytes that are no part of an answer. A connection in use has a budget of them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._received = 0
+        self._idle = False
+        self._body: aiohttp.StreamReader | None = None
+
+    def begin(self) -> None:
+        """A request is about to be sent."""
+        self._received, self._body, self._idle = 0, None, False
+
+    def head_came(self, body: aiohttp.StreamReader) -> None:
+        """The head of the answer is here."""
+        self._body = body
+
+    def rest(self) -> None:
+        """The answer has been read: nothing more may come."""
+        self._idle = True
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, unless there is too much of it or nobody asked."""
+        if self._idle:
+            self.abort()
+            return
+        self._received += len(data)
+        super().data_received(data)
+        if self._received > SPARE_BYTES:
+            self._check_bytes()
+
+    def _check_bytes(self) -> None:
+        body = self._body
+        if self._received <= SPARE_BYTES + BYTES_EACH * (0 if body is None else body.total_bytes):
+            return
+        fault = HttpProcessingError(message=f"it sent {SPARE_BYTES // 10**6} MB more than the answer has")
+        self.set_exception(fault)
+        if body is not None:
+            body.set_exception(fault)
+        if self.transport is not None:
+            self.transport.abort()
+
+
+def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+    return _Protocol(loop)
+
+
 class _Line:
     """One connection."""
 
     __slots__ = ("_connection", "_poll", "idle_since", "protocol")
 
-    def __init__(self, connection: Connection, protocol: ResponseHandler) -> None:
+    def __init__(self, connection: Connection, protocol: _Protocol) -> None:
         self._connection = connection
         self.protocol = protocol
         self.idle_since = 0.0
@@ -154,6 +206,7 @@ class Wire:
     def __init__(self, root: URL) -> None:
         self._target = aiohttp.ClientRequest("POST", root, loop=asyncio.get_running_loop())
         self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=RESOLVED_S, socket_factory=_socket)
+        self._connector._factory = partial(_protocol, asyncio.get_running_loop())
         #: Oldest first.
         self._idle: deque[_Line] = deque()
 
@@ -166,6 +219,7 @@ class Wire:
             raise
         protocol = line.protocol
         try:
+            protocol.begin()
             protocol.set_response_params(
                 read_until_eof=True, max_line_size=LONGEST_HEADER, max_field_size=LONGEST_HEADER
             )
@@ -180,6 +234,7 @@ class Wire:
         except BaseException:
             line.close()
             raise
+        protocol.head_came(content)
         return Reply(self, line, message.code, message.headers, content)
 
     def _take(self) -> _Line | None:
@@ -198,7 +253,7 @@ class Wire:
         except TimeoutError as late:
             raise aiohttp.ConnectionTimeoutError(f"no connection within {CONNECT_S:g} s") from late
         protocol = connection.protocol
-        assert protocol is not None
+        assert isinstance(protocol, _Protocol)
         return _Line(connection, protocol)
 
     def put_back(self, line: _Line) -> None:
@@ -208,6 +263,7 @@ class Wire:
             line.close()
         else:
             line.idle_since = now
+            line.protocol.rest()
             self._idle.append(line)
         while self._idle and now - self._idle[0].idle_since > KEEPALIVE_S:
             self._idle.popleft().close()
