@@ -248,7 +248,6 @@ async def test_invalid_utf8_in_a_place_nobody_looks_at() -> None:
         (http({"choices": [1]}), "no chat completion"),
         (http({"choices": "none"}), "no chat completion"),
         (http(b"[" * 100_000), "cut off or broken"),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", "empty"),
         (http(GOOD, content_length=str(len(GOOD) + 5)), "broke off"),
         (stream_head(content_type="application/json") + chunk(GOOD[:50]), "broke off"),
         (http(b"no gzip at all", content_encoding="gzip"), "broke off"),
@@ -578,6 +577,64 @@ async def test_other_refusals(said: bytes, kind: Kind) -> None:
     failed(answer, kind)
     assert answer.rate_limit is None
     assert answer.body == said.partition(b"\r\n\r\n")[2]
+
+
+def bare_head(status: int, **headers: str) -> bytes:
+    """A head that ends a response: nothing follows."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    length = "" if status < 200 or status in (204, 304) else "content-length: 0\r\n"
+    return f"HTTP/1.1 {status} \x1b[31mSaid\r\n{lines}{length}\r\n".encode()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (101, Kind.INVALID, "101 Switching Protocols"),
+        (202, Kind.INVALID, "202 Accepted"),
+        (204, Kind.INVALID, "204 No Content"),
+        (205, Kind.INVALID, "205 Reset Content"),
+        (300, Kind.INVALID, "300 Multiple Choices"),
+        (304, Kind.INVALID, "304 Not Modified"),
+        (306, Kind.INVALID, "306"),
+        (399, Kind.INVALID, "399"),
+        (405, Kind.INVALID, "405 Method Not Allowed"),
+        (426, Kind.INVALID, "426 Upgrade Required"),
+        (501, Kind.INVALID, "501 Not Implemented"),
+        (600, Kind.TRANSIENT, "600"),
+        (999, Kind.TRANSIENT, "999"),
+    ],
+)
+async def test_a_status_that_no_chat_api_sends(status: int, kind: Kind, words: str, stream: bool) -> None:
+    answer = await asked(bare_head(status), stream=stream)
+    outcome = answer.outcome
+    assert outcome.message == f"the server answered {words}, which no chat API sends; check base_url"
+    assert (outcome.kind, answer.status) == (kind, status)
+    assert outcome.worked is (status < 300 and status != 101), "a 2xx may have to be paid for"
+
+
+@pytest.mark.parametrize("status", [101, 204, 304])
+@pytest.mark.parametrize("more", [{"connection": "upgrade", "upgrade": "websocket"}, {"content-length": "7"}])
+async def test_a_status_without_a_body_is_not_waited_for(status: int, more: dict[str, str]) -> None:
+    head = f"HTTP/1.1 {status} Said\r\n" + "".join(f"{name}: {value}\r\n" for name, value in more.items())
+    async with serving(head.encode() + b"\r\n") as wire, opened(wire.url) as adapter:
+        for _ in range(2):
+            answer = await adapter.send(request(), LONG_S, Admissions())
+            assert (answer.outcome.kind, answer.status) == (Kind.INVALID, status)
+            assert "which no chat API sends" in answer.outcome.message
+
+
+@pytest.mark.parametrize("status", [201, 202, 203, 206])
+async def test_an_answer_is_an_answer_whatever_good_status_it_has(status: int) -> None:
+    answer = await asked(http(completion(), status))
+    assert (answer.outcome.kind, answer.status) == (None, status)
+    assert json.loads(answer.body) == completion()
+
+
+@pytest.mark.parametrize("status", [300, 405, 501, 999])
+async def test_an_odd_status_that_says_why_is_quoted(status: int) -> None:
+    answer = await asked(http({"error": {"message": "POST is not for this"}}, status))
+    assert "POST is not for this" in answer.outcome.message
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

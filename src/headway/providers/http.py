@@ -46,6 +46,7 @@ from headway.providers.sse import (
     encoded,
     mapping,
 )
+from headway.providers.statuses import REDIRECTS, WITHOUT_ANSWER, is_unusual, unusual_status
 from headway.providers.trouble import FAULTS, duration, trouble
 from headway.providers.usage_check import checked_outcome, early_usage
 from headway.providers.wire import Reply, Wire, head_of, lines_of
@@ -287,7 +288,7 @@ class HttpAdapter:
         except ValueError:
             return self._no_json(route, response, body)
         if not isinstance(value, dict):
-            return self._transient(response, body, f"the body is no {route.endpoint.name}")
+            return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
         if value.get("error"):
             return self._error(response, body)
         try:
@@ -296,7 +297,7 @@ class HttpAdapter:
             sound |= {name: counts(value).get(name) for name in _TOP_COUNTS}
             usage = msgspec.convert(sound, route.endpoint.shape).counted()
         except (ValueError, RecursionError):
-            return self._transient(response, body, f"the body is no {route.endpoint.name}")
+            return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
         return self._success(response, _valid(body, value), usage)
 
     def _no_json(self, route: Route, response: Reply, body: bytes) -> Answer:
@@ -312,7 +313,14 @@ class HttpAdapter:
                 return self._transient(response, body, str(broken))
             if draft.whole:
                 return self._assembled(response, draft)
-        return self._transient(response, body, _what_is(body, response.headers.get("Content-Type", "")))
+        return self._no_answer(response, body, _what_is(body, response.headers.get("Content-Type", "")))
+
+    def _no_answer(self, response: Reply, body: bytes, what: str) -> Answer:
+        """A 2xx whose body is whole and no answer."""
+        if response.status not in WITHOUT_ANSWER:
+            return self._transient(response, body, what)
+        failed = self._failed(Kind.INVALID, unusual_status(response.status), response, body)
+        return msgspec.structs.replace(failed, outcome=msgspec.structs.replace(failed.outcome, worked=True))
 
     # -- a stream -------------------------------------------------------------------------------------------------
 
@@ -400,7 +408,7 @@ class HttpAdapter:
 
     def _refusal(self, response: Reply, body: bytes) -> Answer:
         """Not a 2xx."""
-        if 300 <= response.status < 400:
+        if response.status in REDIRECTS:
             return self._redirect(response, body)
         body = self._scrub.beginning(body, LONGEST_FAILURE)
         return self._failure(Seen(response.status, response.headers, body), body, response)
@@ -413,9 +421,10 @@ class HttpAdapter:
     def _failure(self, seen: Seen, body: bytes, response: Reply, usage: Usage | None = None) -> Answer:
         now_utc = time.time()
         facts = understand(seen, self._profile, now_utc=now_utc)
-        message = (
-            self._scrub.message(facts.message) or f"HTTP {response.status} with an error that says nothing"
-        )
+        message = self._scrub.message(facts.message)
+        if message == f"HTTP {seen.status}" and is_unusual(response.status):
+            message = unusual_status(response.status)
+        message = message or f"HTTP {response.status} with an error that says nothing"
         rate_limit: RateLimit | None = None
         if facts.kind in _LIMITED:
             bare = understand(

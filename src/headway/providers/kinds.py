@@ -42,8 +42,10 @@ def _by_status(status: int | None, said: Said, profile: Profile) -> tuple[Kind, 
 
 
 def _plain(status: int, profile: Profile) -> Kind:
-    """What the number alone says. A redirect that nobody followed is a wrong address."""
+    """What the number alone says. A redirect that nobody followed is a wrong address, and so is another protocol. Numbers
+    of 600 and more count as those of 5xx (RFC 9110 §15).
+    """
     kind = profile.all_statuses.get(status)
     if kind is not None:
         return kind
-    return Kind.INVALID if 300 <= status < 500 else Kind.TRANSIENT
+    return Kind.INVALID if status < 200 or 300 <= status < 500 else Kind.TRANSIENT

@@ -39,6 +39,8 @@ RESOLVED_S: Final = 60
 PROBE_S: Final = 60
 #: Headers longer than aiohttp's 8 KB are odd, but no reason to lose the answer.
 LONGEST_HEADER: Final = 65_536
+#: Of 1xx this one alone is the last: what follows is another protocol.
+SWITCHED: Final = 101
 #: Answers of 1xx before the one that counts; aiohttp takes no more than 128 headers each.
 MOST_INTERIM: Final = 32
 #: What may be sent besides the bytes of an answer, decompressed: its head, and so many bytes for each of them. A chunk of one
@@ -177,6 +179,8 @@ class Reply:
         Its connection is free as soon as the body is here, and closed if not all of it was read.
         """
         try:
+            if self.status == SWITCHED:
+                return b""
             if self.refused:
                 return await beginning_of(self.content, LONGEST_FAILURE_READ)
             body = await self.content.readany()
@@ -226,7 +230,7 @@ class Wire:
             _write(protocol, b"%bContent-Length: %d\r\n\r\n" % (head, len(body)), body)
             message, content = await protocol.read()
             interim = 0
-            while message.code < 200:
+            while message.code < 200 and message.code != SWITCHED:
                 interim += 1
                 if interim > MOST_INTERIM:
                     raise HttpProcessingError(message="too many interim answers")
@@ -234,6 +238,8 @@ class Wire:
         except BaseException:
             line.close()
             raise
+        if message.code == SWITCHED:
+            protocol.force_close()
         protocol.head_came(content)
         return Reply(self, line, message.code, message.headers, content)
 
