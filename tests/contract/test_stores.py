@@ -648,6 +648,16 @@ def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_
     assert [each.attempts for each in store.next_serial(job, -1, 99, every=True)][:2] == [1, 1]
 
 
+def test_what_is_asked_between_the_lock_and_the_beginning_is_for_this_run(store: Store) -> None:
+    job, _, _ = begun(store, 1)
+    store.ask(job, "pause", {}, 210.0)
+    store.ask(job, "cancel", {}, 220.0)
+    store.begin(job, {}, "", 230.0, taken_utc=215.0)
+    assert [asked.what for asked in store.asked(job)] == ["cancel"]
+    store.begin(job, {}, "", 240.0)
+    assert store.asked(job) == []
+
+
 def test_begin_touches_no_other_job(store: Store) -> None:
     job, _, lane = begun(store, 2)
     other, _, _ = begun(store, 2, "other")

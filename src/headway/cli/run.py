@@ -125,7 +125,7 @@ def _run(call: _Call, cap: float | None) -> int:
             job, is_new = _found_or_new(call, store)
             if is_new:
                 with lock_of(config, job.name):
-                    if (code := _run_new(call, store, job)) is not None:
+                    if (code := _run_new(call._replace(flags=call.flags.taken()), store, job)) is not None:
                         return code
             elif job.state == "ingesting":
                 with lock_of(config, job.name):

@@ -147,6 +147,7 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
 def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown: Any) -> int:
     """The same with the job's lock taken for as long as it runs. A job that is done needs no run, and no key."""
     with lock_of(config, job.name), OutputLock(flags.out, job.name):
+        flags = flags.taken()
         job = store.job(job.name) or job  # Another process may have finished it a moment ago.
         # One that died between its last answer and its end is ended by a run that sends nothing.
         if job.good < job.total or job.state != "complete":

@@ -118,7 +118,9 @@ class Engine(Turns):
         job, utc, now = plan.job, time.time(), self._now()
         unknown = store.unknown(job.id)
         self._only = only = frozenset(store.failed(job.id)) if plan.only_failed else None
-        self._worker = store.begin(job.id, plan.settings, plan.out, utc, only_failed=plan.only_failed)
+        self._worker = store.begin(
+            job.id, plan.settings, plan.out, utc, only_failed=plan.only_failed, taken_utc=plan.taken_utc
+        )
         self._totals = store.job(job.name) or job
         self._source = StoreSource(
             store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only,

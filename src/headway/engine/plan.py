@@ -53,6 +53,8 @@ class Plan(msgspec.Struct, frozen=True):
     #: One by one in index order, whatever the lane.
     serial: bool = False
     only_failed: bool = False
+    #: When this process took the job: what other terminals asked of it before was for an earlier run. 0: when it begins.
+    taken_utc: float = 0.0
     #: How the cache is used; None: not at all.
     cache: CacheUse | None = None
     #: Lines to be said when it begins.

@@ -335,7 +335,7 @@ SELECT id, what, args FROM commands WHERE job = ? AND done_utc IS NULL ORDER BY 
 UPDATE commands SET done_utc = ? WHERE id = ?;
 
 -- name: drop_commands
-UPDATE commands SET done_utc = ? WHERE job = ? AND done_utc IS NULL;
+UPDATE commands SET done_utc = ? WHERE job = ? AND done_utc IS NULL AND at_utc < ?;
 
 -- name: claim
 INSERT INTO claims (lane, job, claim, seen_utc) VALUES (?, ?, ?, ?)

@@ -296,11 +296,19 @@ class Store:
         ]
 
     def begin(
-        self, job: int, settings: dict[str, Any], out: str, utc: float, *, only_failed: bool = False
+        self,
+        job: int,
+        settings: dict[str, Any],
+        out: str,
+        utc: float,
+        *,
+        only_failed: bool = False,
+        taken_utc: float = 0.0,
     ) -> int:
         """Make every unit pending that has not succeeded (or only those that failed); returns the new worker's number.
 
         The job belongs to this worker's run from here on. An earlier run that still goes on can record nothing more.
+        Commands from before `taken_utc`, when this process took the job (0: now), were for an earlier run, and are dropped.
         """
         from os import getpid
         from platform import node
@@ -313,7 +321,7 @@ class Store:
             counts: dict[str, int] = dict(self._db.execute("count_statuses", units))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}
             self._db.execute("set_counts", {"job": job, **ends})
-            self._db.execute("drop_commands", (utc, job))
+            self._db.execute("drop_commands", (utc, job, taken_utc or utc))
             self._db.execute("end_lost_workers", (utc, job))
             worker = self._number("add_worker", (job, node(), getpid(), "busy", utc))
             run = {"job": job, "utc": utc, "settings": json_of(settings), "out": out, "worker": worker}

@@ -78,12 +78,18 @@ class RunFlags(msgspec.Struct, frozen=True):
     #: Whether no cell of a table may be taken for a formula.
     safe_cells: bool = False
     only_failed: bool = False
+    #: When this process locked the job; 0: when the run begins.
+    taken_utc: float = 0.0
     serial: bool = False
     delay_s: float = 0.0
     log_file: Path | None = None
     log_format: Format = "text"
     #: What was predicted for it just now.
     predicted: Prediction | None = None
+
+    def taken(self) -> RunFlags:
+        """The same for a job that was locked just now."""
+        return msgspec.structs.replace(self, taken_utc=time.time())
 
     def expecting(self, predicted: Prediction) -> RunFlags:
         """The same for a run that this was predicted for."""
@@ -117,6 +123,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         delay_s=flags.delay_s,
         serial=flags.serial or flags.delay_s > 0.0,
         only_failed=flags.only_failed,
+        taken_utc=flags.taken_utc,
         remarks=(*([line] if line else []), *aside),
         outputs=outputs,
         checks=checks,
