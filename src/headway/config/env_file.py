@@ -21,6 +21,13 @@ from headway.errors import ConfigError
 
 #: Reading and writing, for the group and for everyone.
 _OTHERS: Final = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
+#: What the worst of them allows.
+_WHO: Final = {
+    stat.S_IWOTH: "every user can write",
+    stat.S_IROTH: "every user can read",
+    stat.S_IWGRP: "its group can write",
+    stat.S_IRGRP: "its group can read",
+}
 _LINE: Final = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.ASCII | re.DOTALL)
 _QUOTED: Final = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
 _ESCAPE: Final = re.compile(r"\\(.)")
@@ -56,9 +63,8 @@ def exposed(path: Path) -> tuple[str, str] | None:
         )
     if not seen.st_mode & _OTHERS:
         return None
-    who = "every user" if seen.st_mode & (stat.S_IROTH | stat.S_IWOTH) else "its group"
-    mode = stat.S_IMODE(seen.st_mode)
-    return f"{path} holds keys, and {who} can read or write it (mode {mode:03o})", f"chmod 600 {path}"
+    who = next(who for bit, who in _WHO.items() if seen.st_mode & bit)
+    return f"{path} holds keys, and {who} it (mode {stat.S_IMODE(seen.st_mode):03o})", f"chmod 600 {path}"
 
 
 def parse_env(text: str, name: str) -> dict[str, str]:
