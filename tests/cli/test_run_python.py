@@ -353,6 +353,15 @@ def test_a_value_above_the_ceiling_fails_its_unit_alone(desk: Desk, isolation: s
     assert "2 of 3 succeeded" in err
 
 
+def test_a_cap_on_calls_that_tell_their_cost_says_by_how_much_it_was_passed(desk: Desk) -> None:
+    desk.write("import headway\ndef work(n):\n    headway.usage(cost_usd=0.004)\n    return n\n")
+    desk.configure(workers=1)
+    desk.rows(*({"id": f"u{n}", "payload": n} for n in range(9)))
+    code, err = desk.run("--max-cost", "0.01")
+    assert code == 3, err
+    assert "the cap of $0.0100 was passed by $0.0020: what a call costs is known when it ends" in err
+
+
 # -- memory and money -----------------------------------------------------------------------------------------------
 
 HUNGRY = """

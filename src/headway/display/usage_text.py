@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from headway.core.budget import ROUNDING
 from headway.core.finder import LEARNED
 from headway.core.shares import CONCURRENCY, Share
 from headway.core.snapshot import LaneView, Reserve
@@ -148,6 +149,12 @@ def budget_line(view: View) -> str:
         return ""
     least = min(short, key=lambda reserve: reserve.usd)
     left = max(0.0, snapshot.max_cost_usd - snapshot.spent_usd)
+    if not least.usd:  # A function says what a call has cost when it ends: nothing is set aside before.
+        over = snapshot.spent_usd - snapshot.max_cost_usd
+        passed = f"passed by {money(over)}" if over > ROUNDING else "reached"
+        return (
+            f"the cap of {money(snapshot.max_cost_usd)} was {passed}: what a call costs is known when it ends"
+        )
     return f"{money(left)} of {money(snapshot.max_cost_usd)} is left, and the next request may cost more: {aside(least)}"
 
 
