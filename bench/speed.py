@@ -23,7 +23,7 @@ from headway.core.commands import Done, Start, Wake
 from headway.core.events import Admitted, Event, Finished
 from headway.core.model import Dimension, Estimate, Hint, LaneSpec, Limits, Outcome, Report, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.source import Feeder
+from headway.core.unit_source import Feeder
 
 LANES = 20
 LATENCY_S = 2.0

@@ -1,4 +1,4 @@
-"""Draws docs/reference/states.md from the table of a unit's states in headway.core.status.
+"""Draws docs/reference/states.md from the table of a unit's states in headway.core.unit_states.
 
 python tools/draw_states.py           writes the page
 python tools/draw_states.py --check   exits 1 where the page is not what it would write
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pages import ROOT, write_or_check
 
-from headway.core.status import ENDED, GOOD, MOVES, Move, Status
+from headway.core.unit_states import ENDED, GOOD, MOVES, Move, Status
 
 PAGE = ROOT / "docs" / "reference" / "states.md"
 COMMAND = "python tools/draw_states.py"
@@ -19,7 +19,7 @@ COMMAND = "python tools/draw_states.py"
 HEAD = f"""\
 # The states of a unit
 
-Drawn from `MOVES` in `src/headway/core/status.py` by `{COMMAND}`; a test fails when this page is stale.
+Drawn from `MOVES` in `src/headway/core/unit_states.py` by `{COMMAND}`; a test fails when this page is stale.
 A move that is not here is an error.
 """
 ONE_RUN = """\

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 
-from headway.core import breaker
+from headway.core.lanes import breaker
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ def main() -> int:
     if "clock_file" in faults:
         _let_clock_jump_with(*faults["clock_file"])
     if "unreached_s" in faults:
-        from headway.core import breaker
+        from headway.core.lanes import breaker
 
         breaker.UNREACHED_S = faults["unreached_s"]  # type: ignore[misc]
     if "file_size" in faults:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headway.batch.survey import Load, Sampled
-from headway.core.finder import LEARNED
-from headway.core.memory import FoundRecord, LaneRecord, MeterRecord
+from headway.core.lanes.lane_memory import FoundRecord, LaneRecord, MeterRecord
+from headway.core.lanes.rate_finder import LEARNED
 from headway.core.model import Costs, Dimension, LaneSpec, Limits, Price
 from headway.core.scheduler import Scheduler
 from headway.forecast.account import account_of

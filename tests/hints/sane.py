@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from headway.core.meter import SANE_RESET
+from headway.core.lanes.meter import SANE_RESET
 from headway.core.model import Dimension, Hint, Kind, Report
 from headway.providers import Facts
 from headway.providers.durations import LARGEST, LONGEST_S

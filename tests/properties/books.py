@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from headway.core import commands, events
 from headway.core.model import Estimate, Kind, LaneSpec, Outcome, Settings, Unit
 from headway.core.reasons import LaneBudgetSpent, NoticeReason
-from headway.core.status import GOOD, Status
+from headway.core.unit_states import GOOD, Status
 
 from .bucket import slack_s
 from .lanebook import ALWAYS, HOPELESS, STOPPERS, THROTTLES, UNCHARGED, Flight, LaneBook, Violation, require

@@ -11,26 +11,28 @@ from typing import Any
 
 import pytest
 
-from headway.core import attempts as attempts_module
-from headway.core import commands, memory, retry, settling, verdict
-from headway.core.attempts import Attempts
-from headway.core.breaker import Breaker
+from headway.core import commands, retry
 from headway.core.budget import Budget
-from headway.core.dependencies import Dependencies
-from headway.core.lane import Lane
-from headway.core.lane_control import LaneControl
-from headway.core.meter import Meter
+from headway.core.lanes import lane_memory, settling
+from headway.core.lanes.breaker import Breaker
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.meter import Meter
+from headway.core.lanes.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.lanes.stock import Stock
+from headway.core.lanes.window import Window
 from headway.core.model import Dimension, Kind
-from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.reasons import StopReason
-from headway.core.run_state import RunState
 from headway.core.scheduler import Scheduler
-from headway.core.spending import Spending
-from headway.core.starting import Starting
-from headway.core.stock import Stock
-from headway.core.supply import Supply
-from headway.core.unit_moves import UnitMoves
-from headway.core.window import Window
+from headway.core.scheduling import attempts as attempts_module
+from headway.core.scheduling import verdict
+from headway.core.scheduling.attempts import Attempts
+from headway.core.scheduling.dependencies import Dependencies
+from headway.core.scheduling.lane_control import LaneControl
+from headway.core.scheduling.run_state import RunState
+from headway.core.scheduling.spending import Spending
+from headway.core.scheduling.starting import Starting
+from headway.core.scheduling.supply import Supply
+from headway.core.scheduling.unit_moves import UnitMoves
 
 Patch = pytest.MonkeyPatch
 
@@ -450,5 +452,5 @@ def jitter_from_a_counter(patch: Patch) -> None:
 
 def hold_not_imported(lane: Lane, record: Any, now: float, utc: float) -> None:
     """Caught by the record's property: the next life of a lane knows no hold."""
-    memory.import_lane(lane, record, now, utc)
+    lane_memory.import_lane(lane, record, now, utc)
     lane.hold.until = ALWAYS

@@ -14,7 +14,7 @@ from headway.core.commands import Command
 from headway.core.events import Event
 from headway.core.model import SUCCESS, LaneSpec, Outcome, Settings, Unit
 from headway.core.scheduler import Scheduler
-from headway.core.source import Feeder, ListSource
+from headway.core.unit_source import Feeder, ListSource
 
 #: Far more calls than any run here needs: beyond it the scheduler spins.
 MOST_CALLS = 50_000

@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.core import events
-from headway.core import run_end as run_end_module
-from headway.core import stock as stock_module
-from headway.core import supply as supply_module
 from headway.core.commands import AnyFetch, Command
 from headway.core.events import Event
 from headway.core.gates import Gates
 from headway.core.invariants import check
+from headway.core.lanes import stock as stock_module
+from headway.core.lanes.job_share import Grant
 from headway.core.model import SUCCESS, Hint, Kind, LaneSpec, Limits, Outcome, Unit, Usage
-from headway.core.portion import Grant
 from headway.core.scheduler import Scheduler
-from headway.core.source import FETCHES, ListSource, answer
+from headway.core.scheduling import run_end as run_end_module
+from headway.core.scheduling import supply as supply_module
+from headway.core.unit_source import FETCHES, ListSource, answer
 
 from . import strategies as make
 from .books import Books

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from headway.core.finder import Pace
 from headway.core.gates import Gates
+from headway.core.lanes.job_share import Grant
+from headway.core.lanes.rate_finder import Pace
 from headway.core.model import (
     DAY_S,
     MINUTE_S,
@@ -29,7 +30,6 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.portion import Grant
 
 pick = st.sampled_from
 

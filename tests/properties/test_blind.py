@@ -18,8 +18,8 @@ from headway.core import commands, events
 from headway.core.invariants import check
 from headway.core.model import Costs, Estimate, Hint, Kind, LaneSpec, Outcome, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.source import Feeder, ListSource
-from headway.core.status import Status
+from headway.core.unit_source import Feeder, ListSource
+from headway.core.unit_states import Status
 
 from . import strategies as make
 from .bucket import Bucket

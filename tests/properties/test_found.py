@@ -10,7 +10,6 @@ from collections.abc import Iterable
 import pytest
 
 from headway.core import commands, events
-from headway.core import run_end as run_end_module
 from headway.core.commands import Command
 from headway.core.invariants import check
 from headway.core.model import (
@@ -31,8 +30,9 @@ from headway.core.model import (
 )
 from headway.core.reasons import WaitCode
 from headway.core.scheduler import Scheduler
+from headway.core.scheduling import run_end as run_end_module
 from headway.core.snapshot import snapshot
-from headway.core.source import Feeder, ListSource, answer
+from headway.core.unit_source import Feeder, ListSource, answer
 
 
 def starts(told: list[Command]) -> list[int]:

@@ -13,7 +13,7 @@ import msgspec
 from hypothesis import given
 
 from headway.core import commands, events
-from headway.core.memory import LaneRecord, export_lane, import_lane
+from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot

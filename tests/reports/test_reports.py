@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.contract.records import begun, the_job
 
+from headway.core.lanes.limit_usage import Share
 from headway.core.model import Kind
 from headway.core.reasons import (
     AccountRefused,
@@ -24,7 +25,6 @@ from headway.core.reasons import (
     Wait,
     WaitCode,
 )
-from headway.core.shares import Share
 from headway.core.snapshot import LaneView, Reserve, Snapshot
 from headway.engine.observer import View
 from headway.reports import holds, jobs, lanes, prediction, progress, runs, status, units, usage

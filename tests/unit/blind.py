@@ -8,7 +8,7 @@ from tests.unit.drive import Run, Step, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
 from headway.core.events import Finished
-from headway.core.finder import Finder
+from headway.core.lanes.rate_finder import Finder
 from headway.core.model import Costs, Estimate, Kind, Limits
 from headway.sim.bucket import Bucket
 

@@ -9,7 +9,8 @@ from typing import Final
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Notice, Requeue, Start, Wake
 from headway.core.events import Event, Finished
 from headway.core.invariants import check
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import NEVER, Entry
 from headway.core.model import (
     NO_ESTIMATE,
     Counting,
@@ -24,10 +25,9 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.queue import NEVER, Entry
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import LaneView, Snapshot, snapshot
-from headway.core.source import FETCHES, Feeder, ListSource
+from headway.core.unit_source import FETCHES, Feeder, ListSource
 
 #: Backoff without jitter: 1 s, 2 s, 4 s, …
 STEADY: Final = Retry(jitter=0.0)

@@ -6,13 +6,13 @@ import pytest
 from tests.unit.blind import PLAIN, Blind
 from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, failed, lane_spec, ok, one_lane, units
 
-from headway.core.estimate import Estimator
-from headway.core.growth import RAMP_CAP
-from headway.core.lane import Lane
-from headway.core.memory import export_lane, import_lane
+from headway.core.lanes.estimate import Estimator
+from headway.core.lanes.growth_cap import RAMP_CAP
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane_memory import export_lane, import_lane
+from headway.core.lanes.queue import NEVER, Entry
+from headway.core.lanes.window import QUIET_S
 from headway.core.model import Dimension, Estimate, Kind, LaneSpec, Limits, Outcome, Ramp, Unit, Usage
-from headway.core.queue import NEVER, Entry
-from headway.core.window import QUIET_S
 
 
 def suspected() -> tuple[Run, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.breaker import (
+from headway.core.lanes.breaker import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     OVERLOADS,

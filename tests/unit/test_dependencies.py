@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.unit.drive import entry_of, one_lane
 
-from headway.core.dependencies import Dependencies
+from headway.core.lanes.queue import Entry
 from headway.core.model import Unit
-from headway.core.queue import Entry
-from headway.core.status import Status
+from headway.core.scheduling.dependencies import Dependencies
+from headway.core.unit_states import Status
 
 
 def follower(index: int, *after: int) -> Entry:

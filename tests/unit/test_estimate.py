@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from headway.core.estimate import (
+from headway.core.lanes.estimate import (
     ENOUGH,
     FIRST_OUTPUT,
     FIRST_RATIO,

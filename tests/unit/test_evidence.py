@@ -8,11 +8,11 @@ from tests.unit.drive import Run, entry_of, lane_spec, ok, one_lane
 from tests.unit.test_lane import AS_IT_COMES, in_force, says, sent
 
 from headway.core.events import Admitted
-from headway.core.evidence import FAR_BELOW
-from headway.core.lane import Lane
-from headway.core.memory import LaneRecord, export_lane, import_lane
+from headway.core.lanes.evidence import FAR_BELOW
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
+from headway.core.lanes.queue import NEVER, Entry
 from headway.core.model import DAY_S, Dimension, Estimate, Hint, Kind, Limits, Outcome, Report, Unit, Usage
-from headway.core.queue import NEVER, Entry
 
 THOUSAND = Estimate(1000.0, 100.0, 200.0)
 LARGER = Estimate(5000.0, 500.0, 1000.0)

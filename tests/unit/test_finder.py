@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.blind import COSTS, Blind
 
-from headway.core.finder import (
+from headway.core.lanes.rate_finder import (
     CLIMB_S,
     DEPTH_BLUR_S,
     DEPTH_TRUST,

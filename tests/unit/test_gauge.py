@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.gauge import LONGEST_ROUND, SHORTEST_ROUND, SLOW, Gauge
+from headway.core.lanes.latency_gauge import LONGEST_ROUND, SHORTEST_ROUND, SLOW, Gauge
 
 IDLE_S = 0.1
 

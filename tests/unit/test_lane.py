@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import entry_of, lane_spec, one_lane
 
-from headway.core.finder import FIRST_RATE, LEARNED
-from headway.core.lane import CALM, CANARY_S, Lane
-from headway.core.meter import GUARD_S
+from headway.core.lanes.lane import CALM, CANARY_S, Lane
+from headway.core.lanes.meter import GUARD_S
+from headway.core.lanes.probing import PROBE_PAUSE_S
+from headway.core.lanes.queue import ALWAYS, NEVER, Entry
+from headway.core.lanes.rate_finder import FIRST_RATE, LEARNED
+from headway.core.lanes.refusals import ALARMED, CAUTION_GROWTH
 from headway.core.model import (
     DAY_S,
     MINUTE_S,
@@ -24,10 +27,7 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.probing import PROBE_PAUSE_S
-from headway.core.queue import ALWAYS, NEVER, Entry
 from headway.core.reasons import AccountRefused
-from headway.core.refusals import ALARMED, CAUTION_GROWTH
 from headway.core.retry import LONGEST_HINT_S
 
 REQUESTS, TOKENS, INPUT = Dimension.REQUESTS, Dimension.TOKENS, Dimension.INPUT

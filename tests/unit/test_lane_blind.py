@@ -7,12 +7,12 @@ from tests.unit.blind import PLAIN
 from tests.unit.drive import Run, Step, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.events import Admitted, SetLimits
-from headway.core.finder import FIRST_UNANSWERED
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import ALWAYS, NEVER, Entry
+from headway.core.lanes.rate_finder import FIRST_UNANSWERED
+from headway.core.lanes.refusals import ALWAYS_AT
+from headway.core.lanes.window import QUIET_S
 from headway.core.model import Dimension, Estimate, Kind, Limits, Outcome, Unit, Usage
-from headway.core.queue import ALWAYS, NEVER, Entry
-from headway.core.refusals import ALWAYS_AT
-from headway.core.window import QUIET_S
 
 
 def blind_run(n: int = 999) -> Run:

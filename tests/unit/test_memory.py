@@ -6,10 +6,18 @@ import msgspec
 import pytest
 from tests.unit.drive import Run, entry_of, good, lane_spec, one_lane, play, started_at, units
 
-from headway.core.estimate import ENOUGH
-from headway.core.finder import LEARNED, LEAST_EVIDENCE_S, Finder
-from headway.core.lane import Lane
-from headway.core.memory import FORGOTTEN_S, FoundRecord, LaneRecord, export_lane, import_lane, rebuild_levels
+from headway.core.lanes.estimate import ENOUGH
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane_memory import (
+    FORGOTTEN_S,
+    FoundRecord,
+    LaneRecord,
+    export_lane,
+    import_lane,
+    rebuild_levels,
+)
+from headway.core.lanes.queue import ALWAYS, NEVER
+from headway.core.lanes.rate_finder import LEARNED, LEAST_EVIDENCE_S, Finder
 from headway.core.model import (
     DAY_S,
     Costs,
@@ -23,7 +31,6 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.queue import ALWAYS, NEVER
 
 #: The engine's clock and the wall's in the first life and in the second.
 NOW, UTC = 100.0, 1_800_000_000.0

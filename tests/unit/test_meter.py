@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from headway.core.meter import FIRST_DEPTH_S, GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
+from headway.core.lanes.meter import FIRST_DEPTH_S, GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
 from headway.core.model import DAY_S, Dimension, Report
 from headway.sim.bucket import Bucket
 

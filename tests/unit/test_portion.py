@@ -7,11 +7,11 @@ from bench import lanes
 from tests.unit.drive import ONE_BY_ONE, Run, entry_of, lane_spec, ok, one_lane, units
 
 from headway.core.events import HoldLane, Share
-from headway.core.lane import Lane
-from headway.core.memory import export_lane
+from headway.core.lanes.job_share import LEAST, WHOLE, Claim, Grant, claim_of, grant_of
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane_memory import export_lane
+from headway.core.lanes.window import OPEN
 from headway.core.model import Dimension, Estimate, Hint, Kind, LaneSpec, Limits, Outcome, Report, Unit
-from headway.core.portion import LEAST, WHOLE, Claim, Grant, claim_of, grant_of
-from headway.core.window import OPEN
 from headway.sim.crowd import Jobs
 from headway.sim.runner import HEADWAY, run_once
 from headway.sim.workload import draw

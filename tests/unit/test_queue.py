@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.unit.drive import entry_of, one_lane
 
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import NEVER, Entry, Queue
 from headway.core.model import Unit
-from headway.core.queue import NEVER, Entry, Queue
-from headway.core.status import Status
+from headway.core.unit_states import Status
 
 
 def pushed(*units: Unit, longest: bool = False) -> Queue:

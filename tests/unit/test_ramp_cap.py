@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, good, play, started_at, units
 
-from headway.core.growth import RAMP_CAP
-from headway.core.lane import Lane
+from headway.core.lanes.growth_cap import RAMP_CAP
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import NEVER
 from headway.core.model import Dimension, Estimate, LaneSpec, Limits, Ramp, Unit
-from headway.core.queue import NEVER
 
 #: Six hundred requests a minute are free: ten a second.
 RAMP = Ramp(Dimension.REQUESTS, 600.0)

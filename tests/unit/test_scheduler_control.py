@@ -6,8 +6,8 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
 from headway.core.events import Abort, Cancelled, CancelUnit, HoldLane, Pause, Resume
+from headway.core.lanes.stock import BATCH
 from headway.core.model import Kind, Limits, Settings, Unit
-from headway.core.stock import BATCH
 
 # -- pause --------------------------------------------------------------------------------------------
 

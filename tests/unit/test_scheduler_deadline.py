@@ -6,9 +6,9 @@ from tests.unit.drive import ONE_BY_ONE, Run, Step, failed, lane_spec, ok, units
 
 from headway.core.events import Abort, Cancelled, CancelUnit, HoldLane, Pause
 from headway.core.model import Kind, Limits, Settings, Unit
-from headway.core.run_end import EXPIRY_BATCH
 from headway.core.scheduler import Scheduler
-from headway.core.source import ListSource, answer
+from headway.core.scheduling.run_end import EXPIRY_BATCH
+from headway.core.unit_source import ListSource, answer
 
 TEN = Settings(deadline_at=10.0)
 

@@ -17,9 +17,9 @@ from tests.unit.drive import (
     unreached,
 )
 
-from headway.core.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.commands import Start
 from headway.core.events import Admitted, Cancelled, CancelUnit, Finished
+from headway.core.lanes.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 from headway.core.retry import backoff_s
 from headway.reason_text import notice_text, wait_text

@@ -17,11 +17,11 @@ from headway.core.events import (
     Units,
 )
 from headway.core.invariants import check
+from headway.core.lanes.stock import BATCH, LONGEST_BATCH, LONGEST_LOW, LOW, MOST_LOW, Stock
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.reasons import WaitCode
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
-from headway.core.stock import BATCH, LONGEST_BATCH, LONGEST_LOW, LOW, MOST_LOW, Stock
 
 
 class Hand:

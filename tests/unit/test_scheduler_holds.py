@@ -7,7 +7,7 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
 from headway.core.events import Admitted, Event, HoldLane, ReopenLane
-from headway.core.memory import LaneRecord, export_lane, import_lane
+from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import Kind, Limits, Retry, Settings
 from headway.reason_text import notice_text
 

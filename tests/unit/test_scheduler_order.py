@@ -7,7 +7,7 @@ from tests.unit.drive import UNLIMITED, Run, failed, good, lane_spec, ok, play, 
 
 from headway.core.events import CancelUnit, HoldLane, ReopenLane, StopLane
 from headway.core.gates import Gates
-from headway.core.memory import LaneRecord, import_lane
+from headway.core.lanes.lane_memory import LaneRecord, import_lane
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 
 BOTH = (lane_spec("a"), lane_spec("b"))

@@ -21,8 +21,8 @@ from tests.unit.drive import (
 
 from headway.core.commands import Start
 from headway.core.events import Event, Finished, HoldLane, StopLane
+from headway.core.lanes.stock import BATCH, LOW
 from headway.core.model import Estimate, Kind, LaneSpec, Limits, Settings, Unit
-from headway.core.stock import BATCH, LOW
 
 #: One a second, no burst.
 SPACED = Limits(rpm=60.0, burst_s=0.0)

@@ -7,7 +7,8 @@ from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 
 from headway.core.commands import Start
 from headway.core.events import Finished, HoldLane, Pause, Resume
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.limit_usage import CONCURRENCY, Share
 from headway.core.model import (
     Counting,
     Dimension,
@@ -21,7 +22,6 @@ from headway.core.model import (
     Settings,
     Usage,
 )
-from headway.core.shares import CONCURRENCY, Share
 
 SECOND = 1.0
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units, unreached
 
-from headway.core.breaker import OVERLOADS
 from headway.core.commands import Start
 from headway.core.events import (
     Abort,
@@ -20,7 +19,8 @@ from headway.core.events import (
     SetConcurrency,
     StopLane,
 )
-from headway.core.meter import GUARD_S
+from headway.core.lanes.breaker import OVERLOADS
+from headway.core.lanes.meter import GUARD_S
 from headway.core.model import (
     Dimension,
     Estimate,

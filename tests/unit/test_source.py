@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.unit.drive import units
 
 from headway.core.model import Unit
-from headway.core.source import ListSource
+from headway.core.unit_source import ListSource
 
 
 def indices(taken: Sequence[Unit]) -> list[int]:

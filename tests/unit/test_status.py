@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.status import ENDED, GOOD, MOVES, Move, Status, after
+from headway.core.unit_states import ENDED, GOOD, MOVES, Move, Status, after
 
 ROOT = Path(__file__).parents[2]
 

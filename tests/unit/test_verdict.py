@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import UNLIMITED, entry_of, one_lane
 
+from headway.core.lanes.queue import ALWAYS, Entry
 from headway.core.model import Hint, Kind, Outcome, Retry
-from headway.core.queue import ALWAYS, Entry
-from headway.core.status import Move
-from headway.core.verdict import GIVE_UP, Verdict, judge
+from headway.core.scheduling.verdict import GIVE_UP, Verdict, judge
+from headway.core.unit_states import Move
 
 SPENDING = [Kind.OVERLOAD, Kind.TRANSIENT, Kind.TIMEOUT]
 THROTTLING = [Kind.RATE, Kind.CONCURRENCY, Kind.HOLD]

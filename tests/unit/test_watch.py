@@ -6,8 +6,9 @@ import pytest
 from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, failed, lane_spec, ok, one_lane, units
 
 from headway.core.events import Admitted, Event, Finished
-from headway.core.growth import RAMP_CAP, RAMP_DROP
-from headway.core.meter import Meter
+from headway.core.lanes.growth_cap import RAMP_CAP, RAMP_DROP
+from headway.core.lanes.meter import Meter
+from headway.core.lanes.other_clients import LOOK_S, WORTH_SAYING, Watch
 from headway.core.model import (
     Dimension,
     Estimate,
@@ -21,7 +22,6 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.watch import LOOK_S, WORTH_SAYING, Watch
 from headway.reason_text import notice_text
 
 RPM = 600.0

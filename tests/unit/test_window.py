@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.window import FIRST_PATIENCE, FIRST_WINDOW, NEVER, QUIET_S, USED_SHARE, Window
+from headway.core.lanes.window import FIRST_PATIENCE, FIRST_WINDOW, NEVER, QUIET_S, USED_SHARE, Window
 
 
 def full_round(window: Window) -> None:

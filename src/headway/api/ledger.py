@@ -24,10 +24,10 @@ import msgspec
 
 from headway.api.job_names import Identity
 from headway.core.commands import Notice
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
 from headway.core.retry import THROTTLES
 from headway.core.snapshot import Snapshot
-from headway.core.status import GOOD, Status
+from headway.core.unit_states import GOOD, Status
 from headway.engine.calls import DONE, End, Ended, Flight
 from headway.engine.recording import (
     LEARN_S,

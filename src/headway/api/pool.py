@@ -42,7 +42,7 @@ from headway.config.argument_checks import (
 from headway.config.call_settings import Duration, Retry, retry_of, seconds
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
 from headway.executors.details import recorded

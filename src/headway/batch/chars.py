@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.core.estimate import FIRST_RATIO
+from headway.core.lanes.estimate import FIRST_RATIO
 
 #: About 1000 tokens: an image of a megapixel costs 765 at OpenAI and 1400 at Anthropic.
 IMAGE_CHARS: Final = 4000

@@ -22,7 +22,7 @@ from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_parquet, is_table
 from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
-from headway.core.status import GOOD, Status
+from headway.core.unit_states import GOOD, Status
 from headway.errors import HeadwayError, UsageError
 from headway.reason_text import unit_error
 from headway.stores import records

@@ -129,7 +129,7 @@ def ask_jobs(
 
 def _reopen(store: Store, lane: Lane) -> Reopened:
     """Clear the hold that is on record for a lane, and what it was seen to wait for."""
-    from headway.core.memory import LaneRecord, reopened
+    from headway.core.lanes.lane_memory import LaneRecord, reopened
 
     if lane.record is None or lane.view is None:
         return Reopened(lane.name, None, "")

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.core.model import Kind, Unit
 from headway.core.reasons import NoticeReason
-from headway.core.status import Status
+from headway.core.unit_states import Status
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from headway.core.lanes.job_share import Grant
 from headway.core.model import Hint, LaneSpec, Limits, Outcome, Unit, Usage
-from headway.core.portion import Grant
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.core.status import Status
+from headway.core.unit_states import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headway.core.budget import Budget
-    from headway.core.lane import Lane
-    from headway.core.queue import Entry
+    from headway.core.lanes.lane import Lane
+    from headway.core.lanes.queue import Entry
     from headway.core.scheduler import Scheduler
 
 #: Sums of floats drift; this much is not a leak.

@@ -12,11 +12,11 @@ from itertools import islice
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
-from headway.core.finder import LEARNED
-from headway.core.lane import RATE_TAU_S, Lane
+from headway.core.lanes.lane import RATE_TAU_S, Lane
+from headway.core.lanes.rate_finder import LEARNED
 
 if TYPE_CHECKING:
-    from headway.core.meter import Meter
+    from headway.core.lanes.meter import Meter
     from headway.core.model import Costs
     from headway.core.scheduler import Scheduler
 

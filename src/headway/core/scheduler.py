@@ -16,19 +16,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headway.core import commands, events
-from headway.core.attempts import Attempts
 from headway.core.commands import Command
 from headway.core.events import Event
-from headway.core.lane_control import LaneControl
+from headway.core.lanes.queue import NEVER
 from headway.core.model import LaneSpec, Settings
-from headway.core.queue import NEVER
-from headway.core.run_end import RunEnd
-from headway.core.run_state import RunState
-from headway.core.spending import Spending
-from headway.core.starting import Starting
-from headway.core.status import Move
-from headway.core.supply import Supply
-from headway.core.unit_moves import UnitMoves
+from headway.core.scheduling.attempts import Attempts
+from headway.core.scheduling.lane_control import LaneControl
+from headway.core.scheduling.run_end import RunEnd
+from headway.core.scheduling.run_state import RunState
+from headway.core.scheduling.spending import Spending
+from headway.core.scheduling.starting import Starting
+from headway.core.scheduling.supply import Supply
+from headway.core.scheduling.unit_moves import UnitMoves
+from headway.core.unit_states import Move
 
 
 class Scheduler(RunState):

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.limit_usage import BINDING, Share, share_of_cap, shares
+from headway.core.lanes.queue import NEVER
 from headway.core.model import DAY_S
 from headway.core.outlook import lane_eta_s, pace, run_eta_s
-from headway.core.queue import NEVER
 from headway.core.reasons import Wait, WaitCode
-from headway.core.shares import BINDING, Share, share_of_cap, shares
 
 if TYPE_CHECKING:
-    from headway.core.meter import Meter
+    from headway.core.lanes.meter import Meter
     from headway.core.scheduler import Scheduler
 
 #: Below this share of its limit a meter is not what holds a lane back.

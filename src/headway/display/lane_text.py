@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from headway.core.finder import LEARNED
-from headway.core.memory import LaneRecord
-from headway.core.portion import OUR_PART
+from headway.core.lanes.job_share import OUR_PART
+from headway.core.lanes.lane_memory import LaneRecord
+from headway.core.lanes.rate_finder import LEARNED
 from headway.core.reasons import Wait, WaitCode
 from headway.core.snapshot import LaneView, MeterView
 from headway.display.usage_text import cost_of, held_back

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from headway.core.budget import ROUNDING
-from headway.core.finder import LEARNED
-from headway.core.shares import CONCURRENCY, Share
+from headway.core.lanes.limit_usage import CONCURRENCY, Share
+from headway.core.lanes.rate_finder import LEARNED
 from headway.core.snapshot import LaneView, Reserve
 from headway.display.words import count, duration, money, short, tokens
 from headway.engine.observer import View

@@ -15,14 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from headway.core import commands, events
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
 from headway.core.model import Costs, Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
 from headway.core.reasons import StopReason, StopRequested, WaitCode
 from headway.core.scheduler import Scheduler
+from headway.core.scheduling.verdict import GIVE_UP
 from headway.core.snapshot import Snapshot, snapshot
-from headway.core.source import ListSource, answer
-from headway.core.status import Status
-from headway.core.verdict import GIVE_UP
+from headway.core.unit_source import ListSource, answer
+from headway.core.unit_states import Status
 from headway.engine.turns import Turns
 from headway.providers.base import RateLimit
 from headway.providers.messages import said

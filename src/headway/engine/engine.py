@@ -19,12 +19,12 @@ from typing import Any, Final
 import msgspec
 
 from headway.core import commands, events
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
 from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
 from headway.core.retry import unpaid
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.engine.cache import Lookup
 from headway.engine.endings import Ending, Stops, state_after
 from headway.engine.flights import Desk, Flight, Rate, priced, record_of

@@ -11,8 +11,8 @@ import time
 
 import msgspec
 
+from headway.core.lanes.queue import Entry
 from headway.core.model import Kind, Price
-from headway.core.queue import Entry
 from headway.core.retry import unpaid
 from headway.engine.plan import LanePlan
 from headway.engine.recording import outcome_of, tokens_of

@@ -15,7 +15,7 @@ from heapq import nsmallest
 from typing import Final
 
 from headway.core.scheduler import Scheduler
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.engine.flights import Desk
 from headway.engine.recording import due_soon
 from headway.engine.repairs import Repairs

@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from headway.core.lane import Lane
-from headway.core.memory import LaneRecord, export_lane, import_lane, rebuild_levels
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane, rebuild_levels
 from headway.core.model import DAY_S, MINUTE_S, Costs, Kind, Usage
 from headway.core.retry import THROTTLES
 from headway.core.snapshot import LaneView
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.records import Attempt, Change

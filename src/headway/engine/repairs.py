@@ -10,9 +10,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from headway.core import events
-from headway.core.lane import MOST_TOKENS
+from headway.core.lanes.lane import MOST_TOKENS
 from headway.core.model import Price, Unit
-from headway.core.status import GOOD, Status
+from headway.core.unit_states import GOOD, Status
 from headway.engine.source import StoreSource
 from headway.providers.base import Answer, Complaint, Request
 from headway.stores.batch import Batch

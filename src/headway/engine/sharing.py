@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from headway.core.events import Share
-from headway.core.portion import TURN_S, WHOLE, Claim, Grant, claim_of, grant_of, promised
+from headway.core.lanes.job_share import TURN_S, WHOLE, Claim, Grant, claim_of, grant_of, promised
 from headway.core.scheduler import Scheduler
 from headway.engine.flights import Desk
 from headway.stores.batch import Batch

@@ -16,9 +16,9 @@ import msgspec
 from msgspec import structs
 
 from headway.core.commands import AnyFetch, Fetch, FetchSerial
-from headway.core.estimate import FIRST_RATIO
 from headway.core.events import Event, RestUnits, SerialUnits, Units
-from headway.core.lane import MOST_TOKENS
+from headway.core.lanes.estimate import FIRST_RATIO
+from headway.core.lanes.lane import MOST_TOKENS
 from headway.core.model import Estimate, Price, Unit
 from headway.engine.plan import Route
 from headway.stores.cache import Cache

@@ -11,13 +11,13 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final, Literal
 
-from headway.core.finder import LEARNED
-from headway.core.growth import RAMP_CAP
-from headway.core.lane import Lane
-from headway.core.memory import LaneRecord
-from headway.core.meter import FIRST_DEPTH_S, MINIMUM_GAP, NEARLY, Meter
+from headway.core.lanes.growth_cap import RAMP_CAP
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.lane_memory import LaneRecord
+from headway.core.lanes.meter import FIRST_DEPTH_S, MINIMUM_GAP, NEARLY, Meter
+from headway.core.lanes.rate_finder import LEARNED
+from headway.core.lanes.window import OPEN
 from headway.core.model import DAY_S, Dimension
-from headway.core.window import OPEN
 from headway.forecast.figures import Known
 from headway.sim.bucket import Bucket
 from headway.sim.provider import VirtualProvider

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.core.memory import LaneRecord
+from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import Costs, LaneSpec, Price
 from headway.forecast.habits import Habits
 

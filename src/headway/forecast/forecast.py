@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from headway.batch.survey import KEPT, Load
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
 from headway.core.model import MINUTE_S, Price, Usage
 from headway.forecast.account import WINDOWS, account_of, glimpsed, in_flight
 from headway.forecast.figures import Course, Forecast, Known, LaneForecast, Range, Way

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from headway.core.estimate import ENOUGH, FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
+from headway.core.lanes.estimate import ENOUGH, FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
 from headway.core.model import Usage
 from headway.stores.records import Lesson
 

@@ -14,10 +14,10 @@ from typing import Final
 import msgspec
 
 from headway.batch.survey import Load, Sampled
-from headway.core.memory import import_lane, rebuild_levels
+from headway.core.lanes.lane_memory import import_lane, rebuild_levels
 from headway.core.model import Limits, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.source import Feeder, ListSource
+from headway.core.unit_source import Feeder, ListSource
 from headway.engine.plan import Route
 from headway.engine.source import unit_of
 from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimpsed

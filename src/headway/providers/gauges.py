@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from headway.core.meter import SANE_RESET
+from headway.core.lanes.meter import SANE_RESET
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Report
 from headway.providers.durations import HOUR_S, Span, believed, number
 from headway.providers.profile import DATE, RETRY_AFTER, RETRY_AFTER_MS, Gauge, Profile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.core.memory import LaneRecord
+from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.reasons import Wait
 from headway.core.snapshot import LaneView
 from headway.reports.usage import UseReport, use_report

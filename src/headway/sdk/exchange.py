@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from headway.core.model import Kind, Outcome
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.engine.calls import End
 from headway.errors import UnitError
 from headway.providers.exception_outcome import outcome_of

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from headway.core.model import Hint, Outcome, Usage
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.engine.calls import Calls, End, Flight
 from headway.runtime.signals import wait_item
 from headway.sdk.lane_registry import LaneUser, SharedLane

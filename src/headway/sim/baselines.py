@@ -19,7 +19,7 @@ from headway.core.commands import Command, Done, Finish, Start, Wake
 from headway.core.events import Event, Finished
 from headway.core.model import Kind, Outcome, Retry, Unit
 from headway.core.retry import backoff_s
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.sim.bucket import Bucket
 from headway.sim.scenario import Provider, Scenario
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from headway.core.commands import Command, Done, Wake
 from headway.core.events import Admitted, Cancelled, Event, Finished, Share
+from headway.core.lanes.job_share import TURN_S, Grant, claim_of, grant_of
 from headway.core.model import Unit
-from headway.core.portion import TURN_S, Grant, claim_of, grant_of
-from headway.core.source import Feeder
+from headway.core.unit_source import Feeder
 from headway.sim.world import Policy
 
 #: How often jobs of one store look what the others want.

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from headway.core.memory import LaneRecord, export_lane, import_lane
+from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
-from headway.core.source import Feeder, ListSource
+from headway.core.unit_source import Feeder, ListSource
 from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share

@@ -14,7 +14,7 @@ from typing import Protocol
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, Wake
 from headway.core.events import Admitted, Cancelled, Event, Finished
 from headway.core.model import Hint, Kind, Outcome, Unit, Usage
-from headway.core.status import GOOD
+from headway.core.unit_states import GOOD
 from headway.sim.provider import OUTPUT_STEPS, VirtualProvider
 from headway.sim.scenario import Scenario
 from headway.sim.workload import Truth, Workload

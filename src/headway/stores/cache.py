@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.stores.batch import Batch
 from headway.stores.database import Database
 from headway.stores.records import USED, Attempt, Change, Pending

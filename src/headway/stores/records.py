@@ -13,7 +13,7 @@ import msgspec
 
 from headway.core.model import Costs
 from headway.core.reasons import EndReason
-from headway.core.status import Status
+from headway.core.unit_states import Status
 
 #: How a job stands. Everything from `complete` on is at rest and can be resumed.
 State = Literal[

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from headway.core.reasons import EndReason
-from headway.core.status import Status
+from headway.core.unit_states import Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.batch import Batch, uncountable
 from headway.stores.cache import Cache

@@ -11,8 +11,8 @@ import msgspec
 from headway.batch.jobs import Input, Progress, find, relatives
 from headway.batch.survey import Load, Survey, To, survey
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, key_to_send
-from headway.core.estimate import ENOUGH
-from headway.core.memory import LaneRecord
+from headway.core.lanes.estimate import ENOUGH
+from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Limits
 from headway.errors import ConfigError
 from headway.forecast.figures import Course, Forecast, Known, Way

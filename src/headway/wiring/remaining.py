@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headway.config import Config
-from headway.core.estimate import ENOUGH, INPUT_MARGIN
+from headway.core.lanes.estimate import ENOUGH, INPUT_MARGIN
 from headway.core.model import Price
 from headway.engine.source import at_the_most
 from headway.forecast.habits import Habits, habits_of, habits_of_new

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from headway.core.meter import Meter
+from headway.core.lanes.meter import Meter
 
 #: How long one look is.
 LOOK_S: Final = 15.0

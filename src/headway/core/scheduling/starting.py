@@ -12,15 +12,15 @@ from operator import attrgetter
 from typing import Final
 
 from headway.core import commands
-from headway.core.lane import Lane
-from headway.core.lane_control import LaneControl
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import NEVER, Entry
 from headway.core.model import Kind
-from headway.core.queue import NEVER, Entry
-from headway.core.run_state import RunState
-from headway.core.spending import Spending
-from headway.core.status import Move, Status, after
-from headway.core.supply import Supply
-from headway.core.unit_moves import UnitMoves
+from headway.core.scheduling.lane_control import LaneControl
+from headway.core.scheduling.run_state import RunState
+from headway.core.scheduling.spending import Spending
+from headway.core.scheduling.supply import Supply
+from headway.core.scheduling.unit_moves import UnitMoves
+from headway.core.unit_states import Move, Status, after
 
 #: Instants closer than this are the same.
 EPSILON_S: Final = 1e-9

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headway.core.meter import MINIMUM_GAP
+from headway.core.lanes.meter import MINIMUM_GAP
 from headway.core.model import DIMENSIONS, Dimension, Usage
 
 if TYPE_CHECKING:
-    from headway.core.lane import Lane
-    from headway.core.queue import Entry
+    from headway.core.lanes.lane import Lane
+    from headway.core.lanes.queue import Entry
 
 _INPUT_PLACES: Final = (DIMENSIONS.index(Dimension.TOKENS), DIMENSIONS.index(Dimension.INPUT))
 

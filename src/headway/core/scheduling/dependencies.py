@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headway.core.queue import Entry
-from headway.core.status import Status
+from headway.core.lanes.queue import Entry
+from headway.core.unit_states import Status
 
 
 class Dependencies:

@@ -12,11 +12,11 @@ from typing import Literal
 from headway.core import commands
 from headway.core.budget import Budget, Costliest
 from headway.core.commands import Command, NoticeKind
-from headway.core.dependencies import Dependencies
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import ALWAYS, Entry
 from headway.core.model import Settings
-from headway.core.queue import ALWAYS, Entry
 from headway.core.reasons import NoticeReason
+from headway.core.scheduling.dependencies import Dependencies
 
 
 class RunState:

@@ -11,11 +11,11 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from headway.core.model import Costs, Estimate, Unit
-from headway.core.status import Status
+from headway.core.unit_states import Status
 
 if TYPE_CHECKING:
-    from headway.core.lane import Lane
-    from headway.core.meter import Meter
+    from headway.core.lanes.lane import Lane
+    from headway.core.lanes.meter import Meter
 
 NEVER: Final = float("inf")
 ALWAYS: Final = float("-inf")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from headway.core import events
 from headway.core.budget import Budget
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import ALWAYS
 from headway.core.model import Purse, Usage
-from headway.core.queue import ALWAYS
 from headway.core.reasons import (
     HoldTooLong,
     LaneBudgetSpent,
@@ -19,7 +19,7 @@ from headway.core.reasons import (
     StopRequested,
     UsageDisbelieved,
 )
-from headway.core.run_state import RunState
+from headway.core.scheduling.run_state import RunState
 
 
 class LaneControl:

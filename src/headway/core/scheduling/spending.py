@@ -7,13 +7,13 @@ out cheaper than it was thought.
 from __future__ import annotations
 
 from headway.core.budget import FEW_GUESSES, Costliest
-from headway.core.estimate import ENOUGH, FIRST_RESERVE
-from headway.core.lane import Lane
-from headway.core.lane_control import LaneControl
+from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import Entry
 from headway.core.model import Outcome
-from headway.core.queue import Entry
 from headway.core.retry import unpaid
-from headway.core.run_state import RunState
+from headway.core.scheduling.lane_control import LaneControl
+from headway.core.scheduling.run_state import RunState
 
 
 class Spending:

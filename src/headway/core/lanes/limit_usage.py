@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headway.core.finder import LEARNED
-from headway.core.meter import MINIMUM_GAP
+from headway.core.lanes.meter import MINIMUM_GAP
+from headway.core.lanes.rate_finder import LEARNED
 from headway.core.model import MINUTE_S
 
 if TYPE_CHECKING:
-    from headway.core.lane import Lane
-    from headway.core.meter import Meter
+    from headway.core.lanes.lane import Lane
+    from headway.core.lanes.meter import Meter
     from headway.core.scheduler import Scheduler
 
 CONCURRENCY: Final = "concurrency"

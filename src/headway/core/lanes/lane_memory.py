@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from headway.core.estimate import EstimatorRecord
-from headway.core.finder import LEARNED, Finder
-from headway.core.lane import Lane
+from headway.core.lanes.estimate import EstimatorRecord
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import ALWAYS
+from headway.core.lanes.rate_finder import LEARNED, Finder
 from headway.core.model import DIMENSIONS, Costs, Dimension
-from headway.core.queue import ALWAYS
 from headway.core.retry import LONGEST_BELIEVED_S
 
 #: After this long nothing that was found counts as evidence any more.

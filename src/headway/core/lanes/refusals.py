@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headway.core.meter import MINIMUM_GAP, Meter
+from headway.core.lanes.meter import MINIMUM_GAP, Meter
+from headway.core.lanes.queue import NEVER, Entry
 from headway.core.model import DAY_S, Dimension, Hint
-from headway.core.queue import NEVER, Entry
 from headway.core.retry import LONGEST_HINT_S
 
 if TYPE_CHECKING:
-    from headway.core.finder import Finder
-    from headway.core.lane import Lane
+    from headway.core.lanes.lane import Lane
+    from headway.core.lanes.rate_finder import Finder
 
 #: The reserve is at most this many times a meter's guard, and grows by this for each congestion event.
 ALARMED: Final = 8.0

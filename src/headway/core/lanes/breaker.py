@@ -124,3 +124,25 @@ class Breaker:
         if self.opened_at is not None and not self.heard:
             return now - self.began_at > UNREACHED_S
         return self.open_s(now) > PATIENCE_S
+
+
+class InvalidRun:
+    """Invalid answers in a row with the same message: the lane's settings are wrong, not its units. Any other answer ends the run."""
+
+    __slots__ = ("count", "message", "since")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.message = ""
+        #: The number of the lane's last send when the first of them came back.
+        self.since = 0
+
+    def add(self, message: str, sent: int) -> None:
+        """One more; `sent` is the number of the lane's last send."""
+        if message != self.message or not self.count:
+            self.message, self.count, self.since = message, 0, sent
+        self.count += 1
+
+    def clear(self) -> None:
+        """The lane did its part."""
+        self.count = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from headway.core import commands
+from headway.core.lanes.queue import Entry
 from headway.core.model import Kind
-from headway.core.queue import Entry
-from headway.core.run_state import RunState
-from headway.core.status import GOOD, MOVES, Move, after
+from headway.core.scheduling.run_state import RunState
+from headway.core.unit_states import GOOD, MOVES, Move, after
 
 
 class UnitMoves:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from headway.core import events
-from headway.core.breaker import MOSTLY
-from headway.core.lane import Lane
-from headway.core.lane_control import LaneControl
+from headway.core.lanes.breaker import MOSTLY
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import ALWAYS, Entry
 from headway.core.model import Kind, Outcome
-from headway.core.queue import ALWAYS, Entry
 from headway.core.reasons import (
     AccountRefused,
     AnswersAgain,
@@ -21,11 +20,12 @@ from headway.core.reasons import (
     TakesLess,
 )
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES, believed
-from headway.core.run_state import RunState
-from headway.core.spending import Spending
-from headway.core.status import Move
-from headway.core.unit_moves import UnitMoves
-from headway.core.verdict import judge
+from headway.core.scheduling.lane_control import LaneControl
+from headway.core.scheduling.run_state import RunState
+from headway.core.scheduling.spending import Spending
+from headway.core.scheduling.unit_moves import UnitMoves
+from headway.core.scheduling.verdict import judge
+from headway.core.unit_states import Move
 
 #: So long after a probe is due, the unit whose probe failed may go again.
 BEHIND_S: Final = 0.001

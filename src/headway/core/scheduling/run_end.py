@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from headway.core import commands, events
-from headway.core.expiry import Expiry
-from headway.core.lane import Lane
-from headway.core.run_state import RunState
-from headway.core.status import Move
-from headway.core.unit_moves import UnitMoves
+from headway.core.lanes.lane import Lane
+from headway.core.scheduling.expiry import Expiry
+from headway.core.scheduling.run_state import RunState
+from headway.core.scheduling.unit_moves import UnitMoves
+from headway.core.unit_states import Move
 
 #: Units that are fetched at once to be reported when a deadline closes a job of any size.
 EXPIRY_BATCH: Final = 10_000

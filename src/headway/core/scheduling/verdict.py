@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from headway.core.lanes.queue import ALWAYS, NEVER, Entry
 from headway.core.model import Kind, Outcome
-from headway.core.queue import ALWAYS, NEVER, Entry
 from headway.core.retry import (
     HOPELESS,
     LANE_STOPPERS,
@@ -19,7 +19,7 @@ from headway.core.retry import (
     THROTTLES,
     backoff_s,
 )
-from headway.core.status import Move
+from headway.core.unit_states import Move
 
 GIVE_UP: Final = "reduce --concurrency or try again later"
 #: From here on a time is told in minutes.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.core.finder import LEARNED
+from headway.core.lanes.rate_finder import LEARNED
 
 if TYPE_CHECKING:
-    from headway.core.meter import Meter
-    from headway.core.window import Window
+    from headway.core.lanes.meter import Meter
+    from headway.core.lanes.window import Window
 
 
 class WorkTime:

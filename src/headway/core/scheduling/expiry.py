@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from headway.core.queue import Entry
-from headway.core.status import Status
+from headway.core.lanes.queue import Entry
+from headway.core.unit_states import Status
 
 
 class Expiry:

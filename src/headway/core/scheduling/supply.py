@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from headway.core import commands, events
-from headway.core.lane import Lane
+from headway.core.lanes.lane import Lane
+from headway.core.lanes.queue import Entry
 from headway.core.model import Unit
-from headway.core.queue import Entry
-from headway.core.run_state import RunState
-from headway.core.status import Move
-from headway.core.unit_moves import UnitMoves
+from headway.core.scheduling.run_state import RunState
+from headway.core.scheduling.unit_moves import UnitMoves
+from headway.core.unit_states import Move
 
 #: Units that may wait in memory for other units before a lane that has something to do stops reading on.
 MOST_BLOCKED: Final = 10_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from headway.core.meter import Meter
+from headway.core.lanes.meter import Meter
 from headway.core.model import Costs, Dimension, Report
 
 #: A limit this many times smaller than one accepted request is a mistake. Some gateways count tokens only afterwards, and

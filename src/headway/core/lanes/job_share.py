@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headway.core.finder import LEARNED, Pace
-from headway.core.meter import Meter
+from headway.core.lanes.meter import Meter
+from headway.core.lanes.rate_finder import LEARNED, Pace
 from headway.core.model import DAY_S
 
 if TYPE_CHECKING:
-    from headway.core.lane import Lane
+    from headway.core.lanes.lane import Lane
     from headway.core.scheduler import Scheduler
 
 WHOLE: Final = 1.0

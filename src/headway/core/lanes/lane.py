@@ -20,16 +20,22 @@ from typing import Final
 
 from msgspec import structs
 
-from headway.core import growth, refusals, settling
-from headway.core.breaker import Breaker
 from headway.core.budget import Budget, Shortage
-from headway.core.estimate import ENOUGH, Estimator
-from headway.core.evidence import Evidence
-from headway.core.finder import LEARNED, Finder
-from headway.core.gauge import Gauge
-from headway.core.hold import Hold
-from headway.core.invalid_run import InvalidRun
-from headway.core.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter, meters_of
+from headway.core.lanes import growth_cap, refusals, settling
+from headway.core.lanes.breaker import Breaker, InvalidRun
+from headway.core.lanes.estimate import ENOUGH, Estimator
+from headway.core.lanes.evidence import Evidence
+from headway.core.lanes.hold import Hold
+from headway.core.lanes.job_share import WHOLE, Grant, Parts
+from headway.core.lanes.latency_gauge import Gauge
+from headway.core.lanes.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter, meters_of
+from headway.core.lanes.other_clients import Watch
+from headway.core.lanes.probing import Probing
+from headway.core.lanes.queue import ALWAYS, NEVER, Entry, Queue
+from headway.core.lanes.rate_finder import LEARNED, Finder
+from headway.core.lanes.stock import Stock
+from headway.core.lanes.window import Window
+from headway.core.lanes.work_time import WorkTime
 from headway.core.model import (
     DAY_S,
     DIMENSIONS,
@@ -46,15 +52,8 @@ from headway.core.model import (
     Unit,
     Usage,
 )
-from headway.core.portion import WHOLE, Grant, Parts
-from headway.core.probing import Probing
-from headway.core.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.reasons import StopReason
 from headway.core.retry import LONGEST_HINT_S, unpaid
-from headway.core.stock import Stock
-from headway.core.watch import Watch
-from headway.core.window import Window
-from headway.core.work_time import WorkTime
 
 #: The reserve is this many times a meter's guard to begin with; what one success leaves of what refusals added (half
 #: is gone after some 350).
@@ -123,7 +122,7 @@ class Lane:
         #: How many may be in flight, where that is given out among jobs.
         self.places: int | None = None
         self._parts = Parts()
-        self._growth = None if spec.ramp is None else growth.Growth(spec.ramp, now)
+        self._growth = None if spec.ramp is None else growth_cap.Growth(spec.ramp, now)
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
         #: The share of a limit that somebody else on this key uses, where reports show it.
         self.others = 0.0
@@ -396,7 +395,7 @@ class Lane:
         """Why this unit can never fit, with the numbers; empty where it can."""
         for meter in self.meters:
             cost = entry.costs[meter.place]
-            passing = meter.name in (LEARNED, growth.RAMP_CAP) or meter.whole is not None
+            passing = meter.name in (LEARNED, growth_cap.RAMP_CAP) or meter.whole is not None
             if cost > meter.limit and meter.dimension is not Dimension.REQUESTS and not passing:
                 if self.evidence.exceeds(meter) or self._only_guessed(entry, meter.limit):
                     continue
@@ -585,7 +584,7 @@ class Lane:
         if entry.epoch != self.window.epoch:
             return
         self.window.epoch += 1
-        slower = growth.slowed(self.ramp, self.rate_at(now), self.mean_costs(), now)
+        slower = growth_cap.slowed(self.ramp, self.rate_at(now), self.mean_costs(), now)
         if slower is not None:
             self._growth = slower
             self.select()

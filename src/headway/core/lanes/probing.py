@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.core.queue import ALWAYS
+from headway.core.lanes.queue import ALWAYS
 
 #: Unanswered probes: one, doubling with each accepted one up to this share of the depth that is proven, or this much of it.
 PROBE_SHARE: Final = 0.05

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import structs
 
-from headway.core.meter import Meter
+from headway.core.lanes.meter import Meter
 from headway.core.model import DIMENSIONS, MINUTE_S, Costs, Dimension, Ramp
 
 RAMP_CAP: Final = "acceleration"

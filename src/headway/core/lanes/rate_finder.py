@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from headway.core.meter import Meter
+from headway.core.lanes.meter import Meter
 from headway.core.model import DIMENSIONS, MINUTE_S, Costs, Dimension
 
 #: Starts a second before anything is known (providers.md §4.8).

@@ -1,0 +1,1 @@
+"""The parts of the scheduler: queues, starts, ends, budgets and the moves of units. PURE."""
