@@ -20,10 +20,10 @@ from bench.processes import HEADWAY, run
 from headway.batch.survey import KEPT, Load, Sampled
 from headway.core.model import LaneSpec, Limits
 from headway.fake.process import fake_process
-from headway.forecast.figures import Course, Known, Way
+from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import habits_of
-from headway.stores.records import Lesson
+from headway.stores.records import UsageSample
 
 TIME_BAR: Final = 0.10
 COST_BAR: Final = 0.05
@@ -237,18 +237,18 @@ def sampling(units: int, tried: int, depth_s: float | None = None) -> Sampling:
     chance = random.Random(units)
     rows = [Sampled(index, chance.randrange(80, 1600), MAX_TOKENS, 0, False) for index in range(units)]
     lessons = [
-        Lesson(row.chars, MAX_TOKENS, row.chars // 4, length, 0, 0.3 + 0.002 * length)
+        UsageSample(row.chars, MAX_TOKENS, row.chars // 4, length, 0, 0.3 + 0.002 * length)
         for row in rows[:500]
         for length in [chance.randrange(20, 120)]
     ]
     load = Load("A", "model", units, sum(row.chars for row in rows), MAX_TOKENS * units, 0, rows)
-    course = Course("lane", None, habits_of(lessons))
+    course = ForecastRoute("lane", None, habits_of(lessons))
     limits = Limits(rpm=6000, tpm=3000 * (_IN + MAX_TOKENS), burst_s=depth_s)
-    known = Known(LaneSpec("lane", limits), "A/model", "openai")
+    known = LaneKnowledge(LaneSpec("lane", limits), "A/model", "openai")
 
     def took(most: int) -> tuple[float, float]:
         began = time.process_time()
-        told = forecast([load], [course], {"lane": known}, Way(), utc=0.0, most=most)
+        told = forecast([load], [course], {"lane": known}, RunOptions(), utc=0.0, most=most)
         return told.time_s.estimate, time.process_time() - began
 
     sampled_s, sampled_cpu_s = took(tried)

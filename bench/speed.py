@@ -20,10 +20,10 @@ from pathlib import Path
 import msgspec
 
 from headway.core.commands import Done, Start, Wake
-from headway.core.events import Admitted, Event, Finished
+from headway.core.events import Event, Finished, RequestAccepted
 from headway.core.model import Dimension, Estimate, Hint, LaneSpec, Limits, Outcome, Report, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.unit_source import Feeder
+from headway.core.unit_source import FedScheduler
 
 LANES = 20
 LATENCY_S = 2.0
@@ -71,7 +71,7 @@ class Run:
         source = Endless(units)
         self.units = units
         self.scheduler = Scheduler([LaneSpec(key, limits) for key in source.left])
-        self.handle = Feeder(self.scheduler, source).handle
+        self.handle = FedScheduler(self.scheduler, source).handle
         self.cpu_s = 0.0
         self.calls = self.peak_queued = 0
         self._driver = self._drive(headers=headers, batched=batched)
@@ -118,7 +118,7 @@ class Run:
                 index = answers.popleft()[1]
                 answered += 1
                 if headers:
-                    told.append(Admitted(index, hint))
+                    told.append(RequestAccepted(index, hint))
                 told.append(Finished(index, outcome))
                 if not batched:
                     break

@@ -333,7 +333,9 @@ def test_what_items_raise_is_raised(front: str, where: str, what: str, after: in
 @pytest.mark.parametrize("what", RAISED)
 def test_a_length_that_raises_is_none(front: str, what: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headway.api.progress.Watch", lambda *_: type("Watch", (), {"close": lambda _: None})())
+        patch.setattr(
+            "headway.api.progress.ProgressWatch", lambda *_: type("Watch", (), {"close": lambda _: None})()
+        )
         assert len(whole(front, Sized("", what, 3), progress=True)) == 3
 
 

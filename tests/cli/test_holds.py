@@ -12,7 +12,7 @@ import pytest
 from tests.crash.stage import Stage
 
 from headway.reports.holds import HoldHistory
-from headway.stores.records import Event
+from headway.stores.records import JobEvent
 
 from .conftest import Done, Headway
 
@@ -128,7 +128,7 @@ def test_a_run_that_is_parked_says_so(stage: Stage, headway: Headway) -> None:
 def heard(*events: tuple[float, str, float | None], end_utc: float) -> tuple[int, float]:
     held = HoldHistory()
     for at_utc, what, until_utc in events:
-        held.add(Event(at_utc, "a", what, "so", until_utc))
+        held.add(JobEvent(at_utc, "a", what, "so", until_utc))
     held.end(end_utc)
     return held.holds, held.held_s
 

@@ -17,7 +17,7 @@ from headway.config import key_of, load
 from headway.config.kinds import KINDS
 from headway.config.kinds.bedrock import AWS_VARIABLES
 from headway.config.schema import TABLES
-from headway.config.starter import ADDRESS_VARIABLES, HOSTS, Found, accounts, starter
+from headway.config.starter import ADDRESS_VARIABLES, HOSTS, DetectedAccount, accounts, starter
 from headway.config.vendors import PROFILES as VENDOR_PROFILES
 from headway.config.vendors import REGION
 from headway.providers.profiles import PROFILES, profile_for
@@ -197,7 +197,7 @@ def test_an_address_in_the_environment_is_kept(
 
 
 def test_an_address_cannot_write_into_the_file() -> None:
-    odd = Found("openai", "OpenAI", "openai", "OPENAI_API_KEY", "environment", 'https://h/a"b')
+    odd = DetectedAccount("openai", "OpenAI", "openai", "OPENAI_API_KEY", "environment", 'https://h/a"b')
     assert tomllib.loads(starter([odd]))["providers"]["openai"]["base_url"] == 'https://h/a"b'
 
 

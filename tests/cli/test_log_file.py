@@ -14,7 +14,7 @@ from tests.crash.stage import KEY, Stage
 from headway.display import log_file
 from headway.display.log_file import LogFile
 from headway.errors import UsageError
-from headway.stores.records import Event
+from headway.stores.records import JobEvent
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -110,7 +110,7 @@ def test_a_disk_that_is_full_disturbs_nothing(stage: Stage, headway: Headway) ->
 
 def test_a_hold_is_written_in_utc_and_on_one_line(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "run.log")
-    log.noted(Event(1_800_000_000.0, "alpha/gpt-x", "held", "come back\nlater", 1_800_000_060.0))
+    log.noted(JobEvent(1_800_000_000.0, "alpha/gpt-x", "held", "come back\nlater", 1_800_000_060.0))
     log.close()
     assert lines_of(tmp_path / "run.log") == [
         "2027-01-15T08:00:00.000Z  alpha/gpt-x: held until 2027-01-15T08:01:00.000Z: come back later"

@@ -55,7 +55,7 @@ def status(headway: Headway) -> Any:
 def test_costs_come_from_the_price_list_where_the_file_has_none(stage: Stage, headway: Headway) -> None:
     stage.configure(more=LIKE)
     assert headway("run", "in.jsonl", "-q").code == 0
-    [price] = price_list.look_up([price_list.Question("", "openai", "gpt-x", "openai/gpt-4o")])
+    [price] = price_list.look_up([price_list.PriceQuery("", "openai", "gpt-x", "openai/gpt-4o")])
     assert price is not None
     for row in stage.rows():
         usage = row["headway"]["usage"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headway.stores.batch import Batch
-from headway.stores.records import Attempt, Change, Job, NewJob, NewUnit, Route
+from headway.stores.records import Attempt, Job, NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.store import Store
 
 MODELS = {"m": ("alpha", "openai", "m")}
@@ -22,7 +22,7 @@ def new_unit(custom_id: str, route: int, **more: Any) -> NewUnit:
 def ready_job(store: Store, n: int = 4, name: str = "translate") -> tuple[int, int]:
     """A sealed job with `n` units on one route: the numbers of both."""
     job = store.add_job(new_job(name))
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [new_unit(f"u{n}", route, chars=10 * n, max_tokens=n) for n in range(n)])
     store.seal(job, n, MODELS, "d2")
     return job, route
@@ -59,7 +59,7 @@ def note_running(store: Store, job: int, at_utc: float, *indices: int) -> None:
 
 def end(store: Store, job: int, index: int, status: str, **more: Any) -> None:
     batch = Batch(job)
-    batch.change(index, Change(status, finished_utc=300.0, **more))
+    batch.change(index, UnitChange(status, finished_utc=300.0, **more))
     store.commit(batch)
 
 

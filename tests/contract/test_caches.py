@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headway.stores.batch import Batch
-from headway.stores.cache import Keyed, Saved, Shelf, Source, Unkeyed
-from headway.stores.records import Attempt, Change, NewUnit, Route
+from headway.stores.cache import AnswerSource, CachedModel, CallsSaved, KeyProgress, UnkeyedUnit
+from headway.stores.records import Attempt, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 
@@ -20,7 +20,7 @@ PATH = "/v1/chat/completions"
 def keyed_job(store: Store, keys: str, name: str = "translate", **units: dict[str, object]) -> int:
     """A running job with a unit for each letter: what it asks; "-" has no key. `u3={…}` says more of a unit."""
     job = store.add_job(new_job(name))
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     new = [
         NewUnit(f"u{n}", route, PATH, key.encode(), **units.get(f"u{n}", {}))  # type: ignore[arg-type]
         for n, key in enumerate(keys)
@@ -39,7 +39,7 @@ def answer(store: Store, job: int, *indexes: int, at_utc: float = 300.0, caching
     lane = store.lane("key-a", "alpha/m").id
     batch = Batch(job, caching=caching)
     for index in indexes:
-        change = Change("succeeded", 1, lane, None, None, None, at_utc - 1, at_utc, 10, 20, 3, 0.5)
+        change = UnitChange("succeeded", 1, lane, None, None, None, at_utc - 1, at_utc, 10, 20, 3, 0.5)
         batch.change(index, change)
         attempt = Attempt(
             index, 1, lane, "succeeded", started_utc=at_utc - 1, finished_utc=at_utc, input_tokens=10,
@@ -64,17 +64,17 @@ def test_keys_are_made_for_what_has_no_answer_and_a_page_at_a_time(store: Store)
     end(store, job, 2, "failed")
     [route] = store.routes(job)
 
-    assert store.cache.keyed(job) == Keyed()
+    assert store.cache.keyed(job) == KeyProgress()
     first = store.cache.unkeyed(job, -1, 2)
-    assert first == [Unkeyed(n, route.id, PATH, b'{"id":"u%d"}' % n) for n in (0, 2)]
+    assert first == [UnkeyedUnit(n, route.id, PATH, b'{"id":"u%d"}' % n) for n in (0, 2)]
     assert [each.index for each in store.cache.unkeyed(job, 2, 9)] == [3, 4]
     store.cache.rekey(job, "a")
-    assert store.cache.keyed(job) == Keyed("a")
+    assert store.cache.keyed(job) == KeyProgress("a")
     store.cache.add_keys(job, [(0, b"k0")], 2)
     store.cache.add_keys(job, [(3, b"k3"), (4, b"k4")], 4)
-    assert store.cache.keyed(job) == Keyed("a", 4, 3)
+    assert store.cache.keyed(job) == KeyProgress("a", 4, 3)
     store.cache.rekey(job, "b")
-    assert store.cache.keyed(job) == Keyed("b")
+    assert store.cache.keyed(job) == KeyProgress("b")
 
 
 def test_new_keys_replace_the_old(store: Store) -> None:
@@ -102,10 +102,10 @@ def test_an_answer_serves_every_other_job(store: Store) -> None:
     now = the_job(store, "other")
     assert (now.counts["cached"], now.good, now.ended) == (2, 2, 2)
     assert (now.attempts, now.input_tokens, now.cost_usd) == (0, 0, 0.0), "it cost nothing"
-    assert store.cache.saved(other) == Saved(2, 20, 40, 1.0)
-    assert store.cache.saved() == Saved(2, 20, 40, 1.0)
-    assert store.cache.saved(job) == Saved()
-    assert store.cache.source(other, 2) == Source("translate", 0, "u0")
+    assert store.cache.saved(other) == CallsSaved(2, 20, 40, 1.0)
+    assert store.cache.saved() == CallsSaved(2, 20, 40, 1.0)
+    assert store.cache.saved(job) == CallsSaved()
+    assert store.cache.source(other, 2) == AnswerSource("translate", 0, "u0")
     assert store.cache.source(other, 0) is None
     assert store.cache.source(job, 0) is None
     assert store.cache.serve(other, -1, 99, 500.0) == []
@@ -137,7 +137,7 @@ def test_the_first_of_two_answers_to_the_same_stays(store: Store) -> None:
     store.cache.serve(third, -1, 9, 400.0)
 
     assert [shelf.entries for shelf in store.cache.shelves()] == [1]
-    assert store.cache.source(third, 0) == Source("translate", 1, "u1")
+    assert store.cache.source(third, 0) == AnswerSource("translate", 1, "u1")
 
 
 def test_a_cached_unit_stays_when_its_job_is_resumed(store: Store) -> None:
@@ -193,7 +193,7 @@ def test_whoever_goes_first_leads(store: Store) -> None:
 def test_the_same_question_to_two_providers_is_two(store: Store) -> None:
     """A lane that is held must not keep another's unit waiting."""
     job = store.add_job(new_job())
-    routes = [store.add_route(job, Route(name, "openai", "m")) for name in ("alpha", "beta")]
+    routes = [store.add_route(job, StoredRoute(name, "openai", "m")) for name in ("alpha", "beta")]
     store.add_units(job, 0, [NewUnit(f"u{n}", routes[n % 2], PATH, b"{}") for n in range(4)])
     store.seal(job, 4, MODELS, "d")
     store.cache.rekey(job, "basis")
@@ -214,8 +214,8 @@ def test_followers_end_with_their_leader(store: Store) -> None:
     now = the_job(store)
     assert (now.counts["succeeded"], now.counts["cached"]) == (1, 2)
     assert batch.counts["cached"] == 2
-    assert store.cache.saved(job) == Saved(2, 20, 40, 1.0)
-    assert store.cache.source(job, 3) == Source("translate", 0, "u0")
+    assert store.cache.saved(job) == CallsSaved(2, 20, 40, 1.0)
+    assert store.cache.source(job, 3) == AnswerSource("translate", 0, "u0")
     assert leading(store, job) == [1]
 
 
@@ -224,7 +224,7 @@ def test_followers_fail_with_their_leader_and_say_why(store: Store, status: str)
     job = keyed_job(store, "aba")
     store.cache.group(job)
     batch = Batch(job, caching=True)
-    batch.change(0, Change(status, 1, code="invalid", message="no such model", finished_utc=300.0))
+    batch.change(0, UnitChange(status, 1, code="invalid", message="no such model", finished_utc=300.0))
     store.commit(batch)
 
     assert (statuses(store, job), batch.followed) == ([status, "pending", status], [2])
@@ -239,7 +239,7 @@ def test_followers_fail_once_more_or_not_at_all_when_they_are_run_again(store: S
     job = keyed_job(store, "aba")
     store.cache.group(job)
     batch = Batch(job, caching=True)
-    batch.change(0, Change("failed", 1, code="transient", finished_utc=300.0))
+    batch.change(0, UnitChange("failed", 1, code="transient", finished_utc=300.0))
     store.commit(batch)
     only = frozenset(store.failed(job))
     store.begin(job, {}, "o", 400.0, only_failed=True)
@@ -255,7 +255,7 @@ def test_followers_of_a_unit_that_did_not_come_to_a_real_end_wait_on(store: Stor
     store.cache.group(job)
     batch = Batch(job, caching=True)
     done = None if status == "pending" else 300.0
-    batch.change(0, Change(status, 1, code="interrupted", finished_utc=done))
+    batch.change(0, UnitChange(status, 1, code="interrupted", finished_utc=done))
     store.commit(batch)
     assert (statuses(store, job), batch.followed) == ([status, "pending"], [])
 
@@ -274,11 +274,11 @@ def test_shelves_say_what_there_is_of_each_model(store: Store) -> None:
     answer(store, job, 0)
     answer(store, job, 1, at_utc=310.0)
 
-    shelf = Shelf("alpha", "m", 2, 14, 300.0, 310.0)
+    shelf = CachedModel("alpha", "m", 2, 14, 300.0, 310.0)
     assert store.cache.shelves() == [shelf]
     assert store.cache.shelves(model="m") == store.cache.shelves(model="alpha/m") == [shelf]
     assert store.cache.shelves(model="beta/m") == store.cache.shelves(model="x") == []
-    assert store.cache.shelves(310.0) == [Shelf("alpha", "m", 1, 7, 300.0, 300.0)]
+    assert store.cache.shelves(310.0) == [CachedModel("alpha", "m", 1, 7, 300.0, 300.0)]
 
 
 def test_clearing_takes_no_answer_from_a_unit(store: Store) -> None:
@@ -309,7 +309,7 @@ def test_answers_outlive_the_job_that_asked(store: Store) -> None:
     store.forget(job)
 
     assert bodies(store, other) == [b'{"n":0}']
-    assert store.cache.source(other, 0) == Source(None, 0, None)
+    assert store.cache.source(other, 0) == AnswerSource(None, 0, None)
     newer = keyed_job(store, "cb", "newer")
     assert newer not in (job, other), "a number that answers are kept under is not given again"
     answer(store, newer, 0)
@@ -328,7 +328,7 @@ def test_a_job_that_is_forgotten_leaves_what_the_cache_has(store: Store) -> None
     assert bodies(store, other) == [b'{"n":0}', b'{"n":1}']
     store.forget(other)
     assert store.cache.clear() == 2
-    assert store.cache.saved() == Saved()
+    assert store.cache.saved() == CallsSaved()
 
 
 def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: Path) -> None:
@@ -356,41 +356,41 @@ def test_no_body_is_stored_twice_and_none_is_left_when_nobody_has_it(tmp_path: P
 
 
 def test_answers_at_the_same_place_are_adopted_where_the_same_was_asked(store: Store) -> None:
-    elder = keyed_job(store, "abcd", "elder")
-    answer(store, elder, 0, 1, 3, caching=False)
+    earlier = keyed_job(store, "abcd", "earlier")
+    answer(store, earlier, 0, 1, 3, caching=False)
     job = keyed_job(store, "aXcde", "younger")
-    assert store.cache.adopt(job, elder, -1, 1, 400.0) == [0]
-    assert store.cache.adopt(job, elder, 0, 9, 400.0) == [3], (
+    assert store.cache.adopt(job, earlier, -1, 1, 400.0) == [0]
+    assert store.cache.adopt(job, earlier, 0, 9, 400.0) == [3], (
         "not what was asked otherwise, nor what has no answer"
     )
-    assert store.cache.adopt(job, elder, -1, 9, 400.0) == []
+    assert store.cache.adopt(job, earlier, -1, 9, 400.0) == []
     assert statuses(store, job) == ["cached", "pending", "pending", "cached", "pending"]
     assert bodies(store, job)[0] == b'{"n":0}'
     assert the_job(store, "younger").counts["cached"] == 2
-    assert store.cache.saved(job) == Saved(2, 20, 40, 1.0)
-    assert store.cache.source(job, 3) == Source("elder", 3, "u3")
+    assert store.cache.saved(job) == CallsSaved(2, 20, 40, 1.0)
+    assert store.cache.source(job, 3) == AnswerSource("earlier", 3, "u3")
 
 
 def test_answers_are_adopted_while_a_job_takes_in_its_units(store: Store) -> None:
-    elder = keyed_job(store, "ab", "elder")
-    answer(store, elder, 0, caching=False)
+    earlier = keyed_job(store, "ab", "earlier")
+    answer(store, earlier, 0, caching=False)
     job = store.add_job(new_job("younger"))
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [NewUnit(f"u{n}", route, PATH, key) for n, key in enumerate((b"a", b"b"))])
-    assert store.cache.adopt(job, elder, -1, 9, 400.0) == [0]
+    assert store.cache.adopt(job, earlier, -1, 9, 400.0) == [0]
     store.seal(job, 2, MODELS, "d2")
     assert (the_job(store, "younger").total, the_job(store, "younger").good) == (2, 1)
 
 
 def test_an_adopted_answer_is_passed_on_and_outlives_its_job(store: Store) -> None:
-    elder = keyed_job(store, "ab", "elder")
-    answer(store, elder, 0, caching=False)
+    earlier = keyed_job(store, "ab", "earlier")
+    answer(store, earlier, 0, caching=False)
     middle = keyed_job(store, "ab", "middle")
-    store.cache.adopt(middle, elder, -1, 9, 400.0)
+    store.cache.adopt(middle, earlier, -1, 9, 400.0)
     job = keyed_job(store, "ab", "youngest")
     assert store.cache.adopt(job, middle, -1, 9, 500.0) == [0]
-    assert store.cache.source(job, 0) == Source("elder", 0, "u0")
-    store.forget(elder)
+    assert store.cache.source(job, 0) == AnswerSource("earlier", 0, "u0")
+    store.forget(earlier)
     store.forget(middle)
     assert bodies(store, job) == [b'{"n":0}', None]
-    assert store.cache.saved(job) == Saved(1, 10, 20, 0.5)
+    assert store.cache.saved(job) == CallsSaved(1, 10, 20, 0.5)

@@ -11,15 +11,15 @@ from tests.contract.records import begun, statuses, the_job
 from headway.core.reasons import RunInterrupted
 from headway.errors import JobTaken
 from headway.stores.batch import Batch
-from headway.stores.records import Change, Event
+from headway.stores.records import JobEvent, UnitChange
 from headway.stores.store import Store
 
 
 def answered(job: int, worker: int | None, index: int) -> Batch:
     batch = Batch(job, worker)
-    batch.change(index, Change("succeeded", 1, finished_utc=300.0))
+    batch.change(index, UnitChange("succeeded", 1, finished_utc=300.0))
     batch.answers.append((index, 200, None, b"{}"))
-    batch.events.append(Event(300.0, None, "note", f"answered {index}"))
+    batch.events.append(JobEvent(300.0, None, "note", f"answered {index}"))
     return batch
 
 
@@ -86,7 +86,7 @@ def test_a_note_that_belongs_to_no_run_is_recorded(store: Store) -> None:
     job, _, _ = begun(store, 1)
     store.begin(job, {}, "o", 250.0)
     batch = Batch(job)
-    batch.events.append(Event(300.0, None, "wrote", "out.csv"))
+    batch.events.append(JobEvent(300.0, None, "wrote", "out.csv"))
     store.commit(batch)
     assert [event.what for event in store.events(job)] == ["wrote"]
 

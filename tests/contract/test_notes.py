@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.stores.batch import Batch
-from headway.stores.records import Change
+from headway.stores.records import UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 
@@ -15,7 +15,7 @@ from .records import begun
 def test_notes_are_known_by_their_attempt(store: Store) -> None:
     job, _, _ = begun(store)
     batch = Batch(job)
-    batch.change(1, Change("pending", tries=1))
+    batch.change(1, UnitChange("pending", tries=1))
     batch.notes += [(1, 2, b'{"stdout":"later"}'), (1, 1, b'{"files":["a"]}')]
     store.commit(batch)
     assert store.notes_of(job, 1) == {1: {"files": ["a"]}, 2: {"stdout": "later"}}
@@ -27,7 +27,7 @@ def test_notes_go_with_their_job(tmp_path: Path) -> None:
     with Store(SqliteFile(tmp_path / "h.db")) as store:
         job, _, _ = begun(store)
         batch = Batch(job)
-        batch.change(0, Change("pending", tries=1))
+        batch.change(0, UnitChange("pending", tries=1))
         batch.notes.append((0, 1, b"{}"))
         store.commit(batch)
         store.forget(job)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from headway.stores.batch import Batch
-from headway.stores.records import Change, Repair
+from headway.stores.records import Repair, UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.schema import migrations
 from headway.stores.store import Store
@@ -20,7 +20,7 @@ from .records import begun, end, new_job, the_job
 def keep(store: Store, job: int, *repairs: Repair) -> None:
     batch = Batch(job)
     for repair in repairs:
-        batch.change(repair.index, Change("pending", tries=1))
+        batch.change(repair.index, UnitChange("pending", tries=1))
     batch.repairs += repairs
     store.commit(batch)
 
@@ -103,7 +103,7 @@ def test_the_conversation_has_the_turn_in_which_it_was_asked_again(tmp_path: Pat
         asked = b'{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}'
         keep(store, job, Repair(1, 1, b"{}", asked, 2))
         batch = Batch(job)
-        batch.change(1, Change("succeeded", finished_utc=300.0))
+        batch.change(1, UnitChange("succeeded", finished_utc=300.0))
         batch.answers.append((1, 200, None, b'{"choices":[{"message":{"content":"d"}}]}'))
         store.commit(batch)
     with closing(sqlite3.connect(tmp_path / "h.db")) as db, db:

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused, EndReason
 from headway.stores.batch import Batch
-from headway.stores.records import Attempt, Change, Event, Route, State, Use
+from headway.stores.records import Attempt, JobEvent, State, StoredRoute, UnitChange, UsageTotals
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
@@ -73,7 +73,7 @@ class Books:
     events: list[str] = field(default_factory=list)
     notes: int = 0
     #: By the place of the route.
-    uses: dict[int, Use] = field(default_factory=dict)
+    uses: dict[int, UsageTotals] = field(default_factory=dict)
     lane_records: dict[int, bytes] = field(default_factory=dict)
     commands: list[tuple[str, int]] = field(default_factory=list)
 
@@ -97,7 +97,9 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.store = Store(SqliteMemory())
         self.job = self.store.add_job(new_job(JOB))
-        self.routes = [self.store.add_route(self.job, Route("alpha", "openai", model)) for model in "mn"]
+        self.routes = [
+            self.store.add_route(self.job, StoredRoute("alpha", "openai", model)) for model in "mn"
+        ]
         self.lanes = [self.store.lane(f"key-{model}", f"alpha/{model}").id for model in "mn"]
         self.worker = 0
         self.batch = Batch(self.job)
@@ -117,7 +119,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.add_units(self.job, 0, units)
         self.store.seal(self.job, len(units), MODELS, "d")
         other = self.store.add_job(new_job(BYSTANDER))
-        route = self.store.add_route(other, Route("alpha", "openai", "m"))
+        route = self.store.add_route(other, StoredRoute("alpha", "openai", "m"))
         self.store.add_units(other, 0, [new_unit(f"u{n}", route) for n in range(3)])
         self.committed = Books(
             [
@@ -182,7 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
                 (1.0, float(index), 1.0, 2.0), limit,
             )
         )  # fmt: skip
-        for use in (self.batch.use(self.routes[lane]), self.now.uses.setdefault(lane, Use())):
+        for use in (self.batch.use(self.routes[lane]), self.now.uses.setdefault(lane, UsageTotals())):
             add_use(use, index, code, cost, used=status == "succeeded")
             use.lane = self.lanes[lane]
         if status == "succeeded":
@@ -191,7 +193,7 @@ class StoreMachine(RuleBasedStateMachine):
         done = None if status == "pending" else utc
         self.batch.change(
             index,
-            Change(
+            UnitChange(
                 status, 1, self.lanes[lane], code, message, utc + 9, utc - 0.5, done, index, cost_usd=cost
             ),
         )
@@ -204,7 +206,7 @@ class StoreMachine(RuleBasedStateMachine):
         wanted = OPEN if status == "cancelled" else ("pending",)
         if (index := self.pick(pick, *wanted)) is not None:
             unit = self.now.units[index]
-            self.batch.change(index, Change(status, code=code, finished_utc=self.tick()))
+            self.batch.change(index, UnitChange(status, code=code, finished_utc=self.tick()))
             unit.status, unit.code, unit.message, unit.finished_utc = status, code, None, self.utc
             unit.input_tokens = None
 
@@ -234,7 +236,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(text=st.text(max_size=5), lane=st.integers(0, 1))
     def note(self, text: str, lane: int) -> None:
         record = b'{"at":%d}' % self.tick()
-        self.batch.events.append(Event(self.utc, f"alpha/{lane}", "note", text))
+        self.batch.events.append(JobEvent(self.utc, f"alpha/{lane}", "note", text))
         self.batch.lanes[self.lanes[lane]] = (record, b"{}", self.utc)
         self.batch.count("refused")
         self.now.events.append(text)
@@ -357,7 +359,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert [each.index for each in store.unknown(self.job)] == lost
 
 
-def add_use(use: Use, index: int, code: str | None, cost: float, *, used: bool) -> None:
+def add_use(use: UsageTotals, index: int, code: str | None, cost: float, *, used: bool) -> None:
     use.attempts += 1
     if code == "rate":
         use.refused += 1

@@ -15,23 +15,23 @@ from headway.core.reasons import AccountRefused
 from headway.errors import DuplicateId, StoreError
 from headway.stores.batch import Batch
 from headway.stores.records import (
-    Asked,
     Attempt,
-    Change,
-    Claimed,
-    Event,
+    AttemptView,
+    ControlRequest,
     Family,
     Job,
-    Lesson,
+    JobEvent,
     NewJob,
     NewUnit,
     Pending,
-    Result,
-    Route,
-    Start,
-    Told,
+    RecordedStart,
+    StoredClaim,
+    StoredRoute,
+    UnitChange,
+    UnitResult,
     Unknown,
-    Use,
+    UsageSample,
+    UsageTotals,
 )
 from headway.stores.store import Store, chunks
 
@@ -134,7 +134,7 @@ def test_no_thread_sees_half_a_batch(open_store: Callable[[], Store]) -> None:
         for first in range(0, size * rounds, size):
             batch = Batch(job, worker)
             for index in range(first, first + size):
-                batch.change(index, Change("succeeded", finished_utc=300.0))
+                batch.change(index, UnitChange("succeeded", finished_utc=300.0))
             store.commit(batch)
         ended.set()
         looking.result()
@@ -167,27 +167,27 @@ def test_the_salt_stays_the_same(store: Store) -> None:
 
 def test_routes_are_the_jobs_own_and_come_in_order(store: Store) -> None:
     job, other = store.add_job(new_job("one")), store.add_job(new_job("two"))
-    first = store.add_route(job, Route("beta", "openai", "m"))
-    second = store.add_route(job, Route("alpha", "anthropic", "c"))
-    store.add_route(other, Route("beta", "openai", "m"))
+    first = store.add_route(job, StoredRoute("beta", "openai", "m"))
+    second = store.add_route(job, StoredRoute("alpha", "anthropic", "c"))
+    store.add_route(other, StoredRoute("beta", "openai", "m"))
 
     assert store.routes(job) == [
-        Route("beta", "openai", "m", first),
-        Route("alpha", "anthropic", "c", second),
+        StoredRoute("beta", "openai", "m", first),
+        StoredRoute("alpha", "anthropic", "c", second),
     ]
 
 
 def test_a_route_that_is_there_already_keeps_its_number(store: Store) -> None:
     job = store.add_job(new_job())
-    number = store.add_route(job, Route("alpha", "openai", "m"))
+    number = store.add_route(job, StoredRoute("alpha", "openai", "m"))
 
-    assert store.add_route(job, Route("alpha", "openai", "m")) == number
+    assert store.add_route(job, StoredRoute("alpha", "openai", "m")) == number
     assert len(store.routes(job)) == 1
 
 
 def test_a_unit_keeps_everything_it_came_with(store: Store) -> None:
     job = store.add_job(new_job())
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     body = '{"text":"naïve 日本 \\u0000"}'.encode()
     unit = new_unit("naïve/日本 '\"", route, chars=7, max_tokens=-1, priority=3, metadata=b'{"k":1}')
     store.add_units(job, 0, [new_unit("a", route), unit])
@@ -204,7 +204,7 @@ def test_a_unit_keeps_everything_it_came_with(store: Store) -> None:
 
 def test_units_come_in_chunks(store: Store) -> None:
     job = store.add_job(new_job())
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     first = 0
     for chunk in chunks((new_unit(f"u{n}", route) for n in range(7)), 3):
         store.add_units(job, first, chunk)
@@ -217,7 +217,7 @@ def test_units_come_in_chunks(store: Store) -> None:
 @pytest.mark.parametrize("ids", [("c", "d", "c"), ("c", "a", "d"), ("b",)])
 def test_a_repeated_id_is_named_and_its_chunk_leaves_nothing(store: Store, ids: tuple[str, ...]) -> None:
     job = store.add_job(new_job())
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [new_unit("a", route), new_unit("b", route)])
 
     with pytest.raises(DuplicateId) as caught:
@@ -241,7 +241,7 @@ def test_two_jobs_may_use_the_same_ids(store: Store) -> None:
 
 def test_seal_finds_the_priorities_of_each_route_and_the_serial_units(store: Store) -> None:
     job = store.add_job(new_job())
-    a, b, c = (store.add_route(job, Route("alpha", "openai", model)) for model in "abc")
+    a, b, c = (store.add_route(job, StoredRoute("alpha", "openai", model)) for model in "abc")
     units = [new_unit(f"u{n}", a, priority=priority) for n, priority in enumerate((0, 5, -2, 5))]
     units += [new_unit("v", b, priority=1, serial=True), new_unit("w", b, priority=1)]
     store.add_units(job, 0, units)
@@ -263,8 +263,8 @@ def test_a_forgotten_job_leaves_nothing_and_others_stay(store: Store) -> None:
     batch = Batch(job, worker)
     batch.attempts.append(started(0, 210.0, lane))
     batch.answers.append((0, 200, "r", b"{}"))
-    batch.change(0, Change("succeeded", 1, finished_utc=211.0))
-    batch.events.append(Event(210.0, None, "note", "text"))
+    batch.change(0, UnitChange("succeeded", 1, finished_utc=211.0))
+    batch.events.append(JobEvent(210.0, None, "note", "text"))
     batch.claims[lane] = (b"{}", 210.0)
     store.commit(batch)
     store.ask(job, "pause", {}, 211.0)
@@ -308,7 +308,7 @@ def test_what_other_jobs_want_of_a_lane_counts_while_it_is_fresh(store: Store) -
     batch.claims[lane] = (b'{"weight":3}', 300.0)
     store.commit(batch)
 
-    assert store.claims(job, 299.0, 301.0) == [Claimed(lane, "other", b'{"weight":3}')]
+    assert store.claims(job, 299.0, 301.0) == [StoredClaim(lane, "other", b'{"weight":3}')]
     assert store.claims(other, 299.0, 301.0) == [], "nobody competes with itself"
     assert store.claims(job, 300.5, 301.0) == []
     assert store.claims(job, 200.0, 299.5) == [], "a clock that was put back"
@@ -316,7 +316,7 @@ def test_what_other_jobs_want_of_a_lane_counts_while_it_is_fresh(store: Store) -
     batch = Batch(other, worker)
     batch.claims[lane] = (b'{"weight":1}', 310.0)
     store.commit(batch)
-    assert store.claims(job, 309.0, 311.0) == [Claimed(lane, "other", b'{"weight":1}')]
+    assert store.claims(job, 309.0, 311.0) == [StoredClaim(lane, "other", b'{"weight":1}')]
 
     store.end_run(other, worker, "complete", 311.0, {})
     assert store.claims(job, 309.0, 311.0) == []
@@ -336,7 +336,7 @@ def test_results_come_by_index_a_page_at_a_time(store: Store) -> None:
 
 def test_a_result_has_every_column(store: Store) -> None:
     job = store.add_job(new_job())
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(
         job, 0, [new_unit("a", route, metadata=b"{}"), new_unit("b", route), new_unit("c", route)]
     )
@@ -344,22 +344,22 @@ def test_a_result_has_every_column(store: Store) -> None:
     worker = store.begin(job, {}, "o", 200.0)
     lane = store.lane("key-a", "alpha/m").id
     batch = Batch(job, worker)
-    good = Change("succeeded", 2, lane, None, None, None, 210.0, 215.0, 11, 22, 3, 0.25)
+    good = UnitChange("succeeded", 2, lane, None, None, None, 210.0, 215.0, 11, 22, 3, 0.25)
     batch.change(0, good)
     batch.answers.append((0, 200, "req-1", b'{"ok":true}'))
-    batch.change(1, Change("failed", 1, lane, "invalid", "no such field", None, 211.0, 212.0))
+    batch.change(1, UnitChange("failed", 1, lane, "invalid", "no such field", None, 211.0, 212.0))
     store.commit(batch)
 
     assert store.results(job, -1, 9) == [
-        Result(
+        UnitResult(
             0, "a", "succeeded", "alpha/m", 2, 11, 22, 3, 0.25, 210.0, 215.0, None, None, b"{}", 200, "req-1",
             b'{"ok":true}', "alpha", "m",
         ),
-        Result(
+        UnitResult(
             1, "b", "failed", "alpha/m", 1, None, None, None, None, 211.0, 212.0, "invalid", "no such field", None, None,
             None, None, "alpha", "m",
         ),
-        Result(
+        UnitResult(
             2, "c", "pending", None, 0, None, None, None, None, None, None, None, None, None, None, None, None, "alpha",
             "m",
         ),
@@ -377,12 +377,12 @@ def test_a_unit_that_ended_without_a_try_has_no_cost(store: Store) -> None:
 def test_a_cost_that_nobody_knows_is_none_and_not_nothing(store: Store) -> None:
     job, _, lane = begun(store, 3)
     batch = Batch(job)
-    batch.change(0, Change("succeeded", 1, lane, cost_usd=None))
-    batch.change(1, Change("succeeded", 1, lane, cost_usd=0.0))
-    batch.change(2, Change("pending", 1, lane, cost_usd=0.5))
+    batch.change(0, UnitChange("succeeded", 1, lane, cost_usd=None))
+    batch.change(1, UnitChange("succeeded", 1, lane, cost_usd=0.0))
+    batch.change(2, UnitChange("pending", 1, lane, cost_usd=0.5))
     store.commit(batch)
     batch = Batch(job)
-    batch.change(2, Change("succeeded", 1, lane, cost_usd=None))
+    batch.change(2, UnitChange("succeeded", 1, lane, cost_usd=None))
     store.commit(batch)
 
     assert [result.cost_usd for result in store.results(job, -1, 9)] == [None, 0.0, 0.5]
@@ -390,7 +390,7 @@ def test_a_cost_that_nobody_knows_is_none_and_not_nothing(store: Store) -> None:
 
 def test_what_attempts_came_to_adds_up_by_route_and_for_the_job(store: Store) -> None:
     job, route = ready_job(store)
-    other = store.add_route(job, Route("beta", "openai", "n"))
+    other = store.add_route(job, StoredRoute("beta", "openai", "n"))
     lane = store.lane("key-a", "alpha/m").id
     for _ in range(2):
         batch = Batch(job)
@@ -403,11 +403,11 @@ def test_what_attempts_came_to_adds_up_by_route_and_for_the_job(store: Store) ->
         store.commit(batch)
 
     by_route = store.use_by_route(job)
-    assert by_route[route] == Use(
+    assert by_route[route] == UsageTotals(
         attempts=8, refused=2, input_tokens=40, output_tokens=10, cost_usd=1.5, repeated=2, repeated_usd=1.0,
         repeated_tokens=20, unsure=2, unsure_usd=4.0, lane=lane,
     )  # fmt: skip
-    assert by_route[other] == Use(input_tokens=2, output_tokens=2, unpriced=2)
+    assert by_route[other] == UsageTotals(input_tokens=2, output_tokens=2, unpriced=2)
     assert (by_route[route].known_usd, by_route[other].known_usd) == (1.5, None)
     assert store.use_by_lane() == {lane: by_route[route]}
     now = the_job(store)
@@ -420,7 +420,7 @@ def test_costs_add_up_over_the_tries_and_the_latest_usage_stands(store: Store) -
     job, _, lane = begun(store, 1)
     for status, tokens, cost in (("pending", 5, 0.5), ("succeeded", 7, 0.25)):
         batch = Batch(job)
-        batch.change(0, Change(status, 1, lane, input_tokens=tokens, cost_usd=cost))
+        batch.change(0, UnitChange(status, 1, lane, input_tokens=tokens, cost_usd=cost))
         store.commit(batch)
 
     [result] = store.results(job, -1, 9)
@@ -443,7 +443,7 @@ def test_a_later_answer_replaces_an_earlier_one(store: Store) -> None:
         batch = Batch(job)
         batch.reopen(0)
         batch.answers.append((0, 200, None, body))
-        batch.change(0, Change(status, 1, finished_utc=1.0))
+        batch.change(0, UnitChange(status, 1, finished_utc=1.0))
         store.commit(batch)
 
     [result] = store.results(job, -1, 9)
@@ -477,9 +477,9 @@ def test_attempts_are_told_in_order_with_every_column(store: Store) -> None:
         store.commit(batch)
 
     assert store.attempts(job, 0) == [
-        Told(1, worker, "alpha/m", "throttled", "rate", "slow down", 429, "r1", 10.0, 11.0, None, None, None, 0.0,
+        AttemptView(1, worker, "alpha/m", "throttled", "rate", "slow down", 429, "r1", 10.0, 11.0, None, None, None, 0.0,
              {"source": "header", "retry_after_s": 2.5}),
-        Told(2, worker, "alpha/m", "succeeded", None, None, 200, "r2", 12.0, 13.0, 4, 5, 1, 0.5, None),
+        AttemptView(2, worker, "alpha/m", "succeeded", None, None, 200, "r2", 12.0, 13.0, 4, 5, 1, 0.5, None),
     ]  # fmt: skip
     assert store.attempts(job, 1) == []
 
@@ -505,7 +505,7 @@ def test_failures_are_grouped_by_code_the_most_frequent_first(store: Store) -> N
 
 def test_per_lane_counts_statuses_by_provider_and_model(store: Store) -> None:
     job = store.add_job(new_job())
-    routes = [store.add_route(job, Route("alpha", "openai", model)) for model in ("m", "n")]
+    routes = [store.add_route(job, StoredRoute("alpha", "openai", model)) for model in ("m", "n")]
     store.add_units(job, 0, [new_unit(f"u{n}", routes[n % 2]) for n in range(5)])
     store.seal(job, 5, MODELS, "d")
     end(store, job, 0, "succeeded")
@@ -520,7 +520,7 @@ def test_per_lane_counts_statuses_by_provider_and_model(store: Store) -> None:
 def test_events_come_oldest_first_and_after_a_number(store: Store) -> None:
     job, _, _ = begun(store, 1)
     other, _, _ = begun(store, 1, "other")
-    noted = [Event(5.0, "alpha/m", "hold", "until 16:00", 9.0), Event(4.0, None, "note", "late news")]
+    noted = [JobEvent(5.0, "alpha/m", "hold", "until 16:00", 9.0), JobEvent(4.0, None, "note", "late news")]
     for each, text in ((job, noted[0]), (other, noted[0]), (job, noted[1])):
         batch = Batch(each)
         batch.events.append(text)
@@ -595,7 +595,7 @@ def test_the_start_of_an_earlier_try_is_not_told_of_one_that_only_was_intended(s
     intend(store, job, lane, 0)
     note_running(store, job, 210.0, 0)
     batch = Batch(job)
-    batch.change(0, Change("pending", 1, lane, "transient", "reset"))
+    batch.change(0, UnitChange("pending", 1, lane, "transient", "reset"))
     store.commit(batch)
     intend(store, job, lane, 0)
 
@@ -615,7 +615,7 @@ def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_
     for index, status in enumerate(ends):
         end(store, job, index, status, tries=1, code="x", message="y", not_before_utc=1.0)
     requeued = Batch(job)
-    requeued.change(7, Change("pending", 1, lane, "rate", "slow down", 250.0))
+    requeued.change(7, UnitChange("pending", 1, lane, "rate", "slow down", 250.0))
     store.commit(requeued)
     intend(store, job, lane, 6, 7)
     note_running(store, job, 260.0, 7)
@@ -639,10 +639,14 @@ def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_
     lost = "the process ended before its outcome was recorded"
     nothing = (None, None)
     assert store.attempts(job, 6) == [
-        Told(1, None, "alpha/m", "lost", "crash", lost, *nothing, None, None, *nothing, None, None, None)
+        AttemptView(
+            1, None, "alpha/m", "lost", "crash", lost, *nothing, None, None, *nothing, None, None, None
+        )
     ]
     assert store.attempts(job, 7) == [
-        Told(2, None, "alpha/m", "lost", "crash", lost, *nothing, 260.0, None, *nothing, None, None, None)
+        AttemptView(
+            2, None, "alpha/m", "lost", "crash", lost, *nothing, 260.0, None, *nothing, None, None, None
+        )
     ]
     assert store.attempts(job, 8) == []
     assert [each.attempts for each in store.next_serial(job, -1, 99, every=True)][:2] == [1, 1]
@@ -674,7 +678,7 @@ def test_begin_touches_no_other_job(store: Store) -> None:
 
 def test_pending_counts_waiting_units_by_route(store: Store) -> None:
     job = store.add_job(new_job())
-    a, b = (store.add_route(job, Route("alpha", "openai", model)) for model in "ab")
+    a, b = (store.add_route(job, StoredRoute("alpha", "openai", model)) for model in "ab")
     store.add_units(job, 0, [new_unit(f"u{n}", (a, b, b)[n % 3], serial=n == 0) for n in range(6)])
     store.seal(job, 6, MODELS, "d")
     assert store.pending(job) == {a: 2, b: 4}
@@ -685,7 +689,7 @@ def test_pending_counts_waiting_units_by_route(store: Store) -> None:
 
 def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Store) -> None:
     job = store.add_job(new_job())
-    a, b = (store.add_route(job, Route("alpha", "openai", model)) for model in "ab")
+    a, b = (store.add_route(job, StoredRoute("alpha", "openai", model)) for model in "ab")
     units = [
         new_unit(f"u{n}", b if n == 3 else a, chars=n, max_tokens=n, priority=n == 2, serial=n == 4)
         for n in range(9)
@@ -694,7 +698,7 @@ def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Stor
     store.seal(job, 9, MODELS, "d")
     ready_job(store, 5, "other")
     requeued = Batch(job)
-    requeued.change(5, Change("pending", 1))
+    requeued.change(5, UnitChange("pending", 1))
     store.commit(requeued)
     end(store, job, 6, "succeeded")
 
@@ -709,7 +713,7 @@ def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Stor
 
 def test_next_serial_gives_the_serial_units_or_all(store: Store) -> None:
     job = store.add_job(new_job())
-    a, b = (store.add_route(job, Route("alpha", "openai", model)) for model in "ab")
+    a, b = (store.add_route(job, StoredRoute("alpha", "openai", model)) for model in "ab")
     units = [new_unit(f"u{n}", (a, b)[n % 2], chars=n, priority=-n, serial=n in (1, 4, 5)) for n in range(7)]
     store.add_units(job, 0, units)
     store.seal(job, 7, MODELS, "d")
@@ -739,9 +743,10 @@ def test_a_batch_of_every_kind_of_change(store: Store) -> None:
     batch.running[1] = 210.0
     batch.release(2)
     batch.change(
-        0, Change("succeeded", 1, lane, started_utc=206.0, finished_utc=209.0, input_tokens=3, cost_usd=0.5)
+        0,
+        UnitChange("succeeded", 1, lane, started_utc=206.0, finished_utc=209.0, input_tokens=3, cost_usd=0.5),
     )
-    batch.change(4, Change("skipped", code="upstream_failed", message="u0", finished_utc=209.0))
+    batch.change(4, UnitChange("skipped", code="upstream_failed", message="u0", finished_utc=209.0))
     batch.attempts.append(started(0, 206.0, lane))
     batch.answers.append((0, 200, "r", b"{}"))
     batch.count("attempts")
@@ -750,7 +755,7 @@ def test_a_batch_of_every_kind_of_change(store: Store) -> None:
     batch.count("cost_usd", 0.5)
     batch.count("refused")
     batch.count("refused", 2)
-    batch.events.append(Event(209.0, None, "note", "text"))
+    batch.events.append(JobEvent(209.0, None, "note", "text"))
     batch.lanes[lane] = (b"{}", b"[]", 209.0)
     batch.done_commands.append((command, 209.0))
     batch.state = ("paused", None)
@@ -779,13 +784,13 @@ def test_a_batch_that_holds_anything_at_all_is_true(fill: Callable[[Batch], None
 
 
 def _requeue_then_intent(batch: Batch, lane: int) -> None:
-    batch.change(0, Change("pending", 1, lane, "rate", "slow", 250.0))
+    batch.change(0, UnitChange("pending", 1, lane, "rate", "slow", 250.0))
     batch.intend(0, lane)
 
 
 def _intent_then_end(batch: Batch, lane: int) -> None:
     batch.intend(0, lane)
-    batch.change(0, Change("succeeded", 1, lane, finished_utc=9.0))
+    batch.change(0, UnitChange("succeeded", 1, lane, finished_utc=9.0))
 
 
 def _intent_then_release(batch: Batch, lane: int) -> None:
@@ -795,7 +800,7 @@ def _intent_then_release(batch: Batch, lane: int) -> None:
 
 def _running_then_end(batch: Batch, lane: int) -> None:
     batch.running[0] = 5.0
-    batch.change(0, Change("failed", 1, lane, finished_utc=9.0))
+    batch.change(0, UnitChange("failed", 1, lane, finished_utc=9.0))
 
 
 def _intent_and_running(batch: Batch, lane: int) -> None:
@@ -810,7 +815,7 @@ def _release_then_intent(batch: Batch, lane: int) -> None:
 
 def _release_then_end(batch: Batch, lane: int) -> None:
     batch.release(0)
-    batch.change(0, Change("cancelled", finished_utc=9.0))
+    batch.change(0, UnitChange("cancelled", finished_utc=9.0))
 
 
 def _release_intent_and_running(batch: Batch, lane: int) -> None:
@@ -821,7 +826,7 @@ def _release_intent_and_running(batch: Batch, lane: int) -> None:
 def _two_tries(batch: Batch, lane: int) -> None:
     _requeue_then_intent(batch, lane)
     batch.running[0] = 5.0
-    batch.change(0, Change("succeeded", 1, lane, finished_utc=9.0))
+    batch.change(0, UnitChange("succeeded", 1, lane, finished_utc=9.0))
 
 
 def _requeue_intent_release(batch: Batch, lane: int) -> None:
@@ -892,7 +897,7 @@ def test_a_batch_that_does_not_fit_the_units_leaves_nothing(store: Store, counts
     job, _, _ = begun(store, 2)
     end(store, job, 0, "succeeded")
     batch = Batch(job)
-    batch.change(1, Change("pending", 1, code="rate"))
+    batch.change(1, UnitChange("pending", 1, code="rate"))
     for name, n in counts.items():
         batch.count(name, n)
     with pytest.raises(StoreError, match="does not fit its counters, and was not recorded"):
@@ -908,7 +913,7 @@ def test_units_that_come_later_are_counted_with_them(store: Store) -> None:
     batch = Batch(job)
     batch.added.append((1, new_unit("late", route)))
     for index in (0, 1):
-        batch.change(index, Change("succeeded", 1, finished_utc=9.0))
+        batch.change(index, UnitChange("succeeded", 1, finished_utc=9.0))
     store.commit(batch)
     assert (the_job(store).total, the_job(store).good) == (2, 2)
 
@@ -917,7 +922,7 @@ def test_a_batch_changes_its_own_job_alone(store: Store) -> None:
     job, _, lane = begun(store, 2)
     other, _, _ = begun(store, 2, "other")
     batch = Batch(job)
-    batch.change(0, Change("succeeded", 1, lane, finished_utc=9.0))
+    batch.change(0, UnitChange("succeeded", 1, lane, finished_utc=9.0))
     batch.state = ("complete", 9.0)
     store.commit(batch)
 
@@ -953,7 +958,7 @@ def test_commands_are_there_until_they_are_done(store: Store) -> None:
     limit = store.ask(job, "limit", {"lane": "alpha/m", "rpm": 60, "more": [1, None]}, 211.0)
 
     more = {"lane": "alpha/m", "rpm": 60, "more": [1, None]}
-    assert store.asked(job) == [Asked(pause, "pause", {}), Asked(limit, "limit", more)]
+    assert store.asked(job) == [ControlRequest(pause, "pause", {}), ControlRequest(limit, "limit", more)]
     batch = Batch(job)
     batch.done_commands.append((pause, 212.0))
     store.commit(batch)
@@ -981,9 +986,9 @@ def test_starts_since_an_instant_come_oldest_first_over_all_jobs(store: Store) -
     store.commit(batch)
 
     assert store.starts_since(220.0) == [
-        Start(second, 220.0, (1.0, 5.0, 0.0, 0.0)),
-        Start(lane, 225.0, (1.0, 0.0, 0.0, 0.0)),
-        Start(lane, 230.0, (1.0, 30.0, 10.0, 20.0)),
+        RecordedStart(second, 220.0, (1.0, 5.0, 0.0, 0.0)),
+        RecordedStart(lane, 225.0, (1.0, 0.0, 0.0, 0.0)),
+        RecordedStart(lane, 230.0, (1.0, 30.0, 10.0, 20.0)),
     ]
     assert store.starts_since(231.0) == []
 
@@ -1014,7 +1019,7 @@ def test_a_lost_try_counts_as_a_start(store: Store) -> None:
     note_running(store, job, 210.0, 0)
     store.begin(job, {}, "o", 400.0)
 
-    assert store.starts_since(200.0) == [Start(lane, 210.0, (1.0, 0.0, 0.0, 0.0))]
+    assert store.starts_since(200.0) == [RecordedStart(lane, 210.0, (1.0, 0.0, 0.0, 0.0))]
 
 
 # -- lessons ------------------------------------------------------------------------------------------------------
@@ -1039,17 +1044,17 @@ def test_lessons_are_what_units_of_a_model_took_the_newest_job_first(store: Stor
 
     newest, oldest = (store.routes(job.id)[0].id for job in store.jobs())
     assert store.lessons("alpha", "m", 10) == [
-        Lesson(10, 1, 4, 5, 1, 0.5, newest),
-        Lesson(10, 1, 3, 5, 1, 0.5, oldest),
+        UsageSample(10, 1, 4, 5, 1, 0.5, newest),
+        UsageSample(10, 1, 3, 5, 1, 0.5, oldest),
     ]
-    assert store.lessons("alpha", "m", 10, [oldest]) == [Lesson(10, 1, 3, 5, 1, 0.5, oldest)]
+    assert store.lessons("alpha", "m", 10, [oldest]) == [UsageSample(10, 1, 3, 5, 1, 0.5, oldest)]
     assert store.lessons("alpha", "other", 10) == []
     assert store.lessons("beta", "m", 10) == []
 
 
 def test_units_and_lessons_have_their_family(store: Store) -> None:
     job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}", 10, 0, family=1 + n) for n in range(2)])
     told = [
         Family(route, 1, 77, True, 1),
@@ -1129,8 +1134,8 @@ def test_what_a_row_leaves_empty_is_empty_whatever_its_neighbours_have(
     store: Store, *, together: bool
 ) -> None:
     job, worker, lane = begun(store, 2)
-    full = Change("pending", 1, lane, "invalid", "no", 1.0, 2.0, None, 4, 5, 6, 0.5)
-    plain = Change("succeeded", 1, finished_utc=9.0)
+    full = UnitChange("pending", 1, lane, "invalid", "no", 1.0, 2.0, None, 4, 5, 6, 0.5)
+    plain = UnitChange("succeeded", 1, finished_utc=9.0)
     batch = Batch(job, worker)
     for index, change in ((0, full), (1, full), (0, plain)):
         batch.change(index, change)

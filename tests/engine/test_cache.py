@@ -14,10 +14,10 @@ from headway.engine import cache as lookup
 from headway.engine import plan as plans
 from headway.engine.cache import Lookup
 from headway.engine.engine import Engine
-from headway.engine.identity import CacheUse, Place
+from headway.engine.identity import CacheUse, ModelAddress
 from headway.providers.base import Answer, Request
-from headway.stores.cache import Unkeyed
-from headway.stores.records import NewJob, NewUnit, Route
+from headway.stores.cache import UnkeyedUnit
+from headway.stores.records import NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
@@ -25,7 +25,7 @@ from headway.stores.store import Store
 def engine_for(store: Store, adapter: Adapter, asked: list[int], name: str = "job") -> tuple[Engine, Watcher]:
     """A job that asks these things, in a run that uses the cache for all of them."""
     number = store.add_job(NewJob(name, "batch", "in.jsonl", "digest", "", 0.0))
-    route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
+    route = store.add_route(number, StoredRoute("alpha", "openai", "gpt-x"))
     units = [
         NewUnit(f"u{n}", route, "/v1/chat/completions", b'{"n":%d}' % what) for n, what in enumerate(asked)
     ]
@@ -41,10 +41,10 @@ def engine_again(store: Store, adapter: Adapter, name: str = "job") -> tuple[Eng
     plan = plans.Plan(
         job=job,
         lanes={"lane": plans.LanePlan(LaneSpec("lane", Limits(max_concurrency=4)), "alpha/gpt-x", adapter)},
-        routes={route.id: plans.Route("lane", None)},
+        routes={route.id: plans.UnitRoute("lane", None)},
         settings={},
         timeout_s=10.0,
-        cache=CacheUse("all", {route.id: Place("openai", "http://x/v1", "gpt-x")}),
+        cache=CacheUse("all", {route.id: ModelAddress("openai", "http://x/v1", "gpt-x")}),
     )
     watcher = Watcher()
     return Engine(lambda: store, plan, [watcher]), watcher
@@ -93,7 +93,7 @@ async def test_an_interruption_stops_the_lookup_and_nothing_is_sent(
     first, go_on = threading.Event(), threading.Event()
     unkeyed = store.cache.unkeyed
 
-    def slow(job: int, after: int, limit: int) -> list[Unkeyed]:
+    def slow(job: int, after: int, limit: int) -> list[UnkeyedUnit]:
         looked.append(after)
         if after == -1:
             first.set()
@@ -130,8 +130,8 @@ def test_keys_are_made_anew_where_the_server_or_the_mode_is_another() -> None:
         )
         return store.cache.keyed(job).basis
 
-    here = CacheUse("all", {route.id: Place("openai", "http://x/v1", "gpt-x")})
-    there = CacheUse("all", {route.id: Place("openai", "http://y/v1", "gpt-x")})
+    here = CacheUse("all", {route.id: ModelAddress("openai", "http://x/v1", "gpt-x")})
+    there = CacheUse("all", {route.id: ModelAddress("openai", "http://y/v1", "gpt-x")})
     bases = [look(here), look(there), look(msgspec.structs.replace(there, mode="deterministic"))]
     assert len(set(bases)) == 3
     assert store.cache.keyed(job).able == 0

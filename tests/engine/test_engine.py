@@ -16,7 +16,7 @@ from headway.engine.recording import LEARN_S
 from headway.errors import JobTaken, StoreError
 from headway.providers.base import Admitted, Answer, Request
 from headway.stores.batch import Batch
-from headway.stores.records import Event, Job, NewJob, NewUnit, Route, Unknown
+from headway.stores.records import Job, JobEvent, NewJob, NewUnit, StoredRoute, Unknown
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
@@ -63,7 +63,7 @@ class Watcher:
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         """Not of interest."""
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         self.noted_events.append(event.what)
 
     def ended(self, indexes: list[int]) -> None:
@@ -75,7 +75,7 @@ class Watcher:
 
 def job_of(store: Store, units: int) -> Job:
     number = store.add_job(NewJob("job", "batch", "in.jsonl", "digest", "", 0.0))
-    route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
+    route = store.add_route(number, StoredRoute("alpha", "openai", "gpt-x"))
     new = [
         NewUnit(f"u{n}", route, "/v1/chat/completions", b'{"n":%d}' % n, chars=10, max_tokens=5)
         for n in range(units)
@@ -96,7 +96,7 @@ def engine_of(
     plan = plans.Plan(
         job=job,
         lanes={"lane": plans.LanePlan(spec, "alpha/gpt-x", adapter)},
-        routes={route.id: plans.Route("lane", None)},
+        routes={route.id: plans.UnitRoute("lane", None)},
         settings={},
         timeout_s=10.0,
     )

@@ -10,7 +10,7 @@ from tests.engine.test_engine import job_of
 
 from headway.batch.output import Order, OutputFile
 from headway.stores.batch import Batch
-from headway.stores.records import Change, Job
+from headway.stores.records import Job, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
@@ -18,7 +18,7 @@ from headway.stores.store import Store
 def answer(store: Store, job: Job, *indexes: int) -> None:
     batch = Batch(job.id)
     for index in indexes:
-        batch.change(index, Change("succeeded", tries=1, finished_utc=1.0))
+        batch.change(index, UnitChange("succeeded", tries=1, finished_utc=1.0))
         batch.answers.append((index, 200, None, b'{"n":%d}' % index))
     store.commit(batch)
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.engine.test_engine import Adapter, Send, Watcher, ended, job_of, until
 
-from headway.core.model import Kind, LaneSpec, Limits, Outcome, Price, Purse, Usage
+from headway.core.model import Kind, LaneBudget, LaneSpec, Limits, Outcome, Price, Usage
 from headway.engine import plan as plans
 from headway.engine.engine import Engine
 from headway.providers.base import Answer, Request
@@ -47,17 +47,19 @@ def engine(
     *,
     price: Price | None = None,
     later: Callable[[int], plans.PriceList] | None = None,
-    purse: Purse | None = None,
+    lane_budget: LaneBudget | None = None,
     **more: object,
 ) -> tuple[Engine, Adapter, Watcher]:
     job = store.job("job") or job_of(store, units)
     [route] = store.routes(job.id)
     adapter, watcher = Adapter(send), Watcher()
-    spec = LaneSpec("lane", Limits(max_concurrency=1), purses=() if purse is None else (purse,))
+    spec = LaneSpec(
+        "lane", Limits(max_concurrency=1), lane_budgets=() if lane_budget is None else (lane_budget,)
+    )
     plan = plans.Plan(
         job=job,
         lanes={"lane": plans.LanePlan(spec, "alpha/gpt-x", adapter)},
-        routes={route.id: plans.Route("lane", price)},
+        routes={route.id: plans.UnitRoute("lane", price)},
         settings={},
         timeout_s=10.0,
         later_prices=None if later is None else later(route.id),
@@ -191,8 +193,8 @@ async def test_what_died_with_its_process_counts_against_the_caps() -> None:
     for index in (0, 1):
         batch.intend(index, lane)
     store.commit(batch)
-    purse = Purse("alpha", 2 * 57e-6 + 56e-6)
-    run, adapter, _ = engine(store, answered, price=PRICE, purse=purse)
+    lane_budget = LaneBudget("alpha", 2 * 57e-6 + 56e-6)
+    run, adapter, _ = engine(store, answered, price=PRICE, lane_budget=lane_budget)
     ending = await ended(run)
     assert (ending.state, len(adapter.sent)) == ("budget", 0)
     now = store.job("job")
@@ -208,8 +210,8 @@ async def test_what_died_with_its_process_counts_against_the_caps() -> None:
 async def test_a_lane_out_of_money_beside_a_failed_unit_ends_as_failed() -> None:
     store = Store(SqliteMemory())
     run, _, _ = engine(
-        store, failing_first(Kind.INVALID, USED), price=PRICE, purse=Purse("alpha", COST + 50e-6)
+        store, failing_first(Kind.INVALID, USED), price=PRICE, lane_budget=LaneBudget("alpha", COST + 50e-6)
     )
     assert (await ended(run)).state == "failed"
-    run, _, _ = engine(store, answered, price=PRICE, purse=Purse("alpha", COST + 50e-6, COST))
+    run, _, _ = engine(store, answered, price=PRICE, lane_budget=LaneBudget("alpha", COST + 50e-6, COST))
     assert (await ended(run)).state == "budget"

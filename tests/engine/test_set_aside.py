@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import Price
-from headway.engine.plan import Route
+from headway.engine.plan import UnitRoute
 from headway.engine.source import unit_of
 from headway.stores.records import Pending
 
 PRICE = Price(10.0, 20.0)
-ROUTE = Route("lane", PRICE, frozenset({2}))
+ROUTE = UnitRoute("lane", PRICE, frozenset({2}))
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_an_embedding_has_no_output_and_a_text_without_a_price_no_cost() -> None
     unit = unit_of(Pending(0, 400, -1, 0, 1, size=450), ROUTE)
     assert unit.estimate.cost_usd == pytest.approx(10.0 * 450 / 1e6)
     assert (unit.estimate.input_tokens, unit.output_usd, unit.input_most) == (100.0, 0.0, 450.0)
-    free = unit_of(Pending(0, 400, 5, 0, 1, size=450), Route("lane"))
+    free = unit_of(Pending(0, 400, 5, 0, 1, size=450), UnitRoute("lane"))
     assert (free.estimate.cost_usd, free.input_usd, free.input_most) == (0.0, 0.0, 0.0)

@@ -14,7 +14,7 @@ from headway.engine.engine import Engine
 from headway.engine.sharing import STALE_S
 from headway.providers.base import Admitted, Answer, Request
 from headway.stores.batch import Batch
-from headway.stores.records import Event, NewJob, NewUnit, Route
+from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 
@@ -54,7 +54,7 @@ class Shared(Watcher):
         super().__init__()
         self.told: list[str] = []
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         if event.what == "shared":
             self.told.append(event.text)
 
@@ -62,7 +62,7 @@ class Shared(Watcher):
 def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40) -> tuple[Engine, Shared]:
     with Store(SqliteFile(path)) as store:
         number = store.add_job(NewJob(name, "batch", "in.jsonl", name, "", 0.0))
-        route = store.add_route(number, Route("alpha", "openai", "gpt-x"))
+        route = store.add_route(number, StoredRoute("alpha", "openai", "gpt-x"))
         store.add_units(number, 0, [NewUnit(f"u{n}", route, "/v1", b"{}", chars=10) for n in range(units)])
         store.seal(number, units, {"": ("alpha", "openai", "gpt-x")}, name)
         job = store.job(name)
@@ -70,7 +70,7 @@ def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40)
     plan = plans.Plan(
         job=job,
         lanes={"lane": plans.LanePlan(LaneSpec("lane", Limits(max_concurrency=8)), "alpha/gpt-x", gate)},
-        routes={route: plans.Route("lane", None)},
+        routes={route: plans.UnitRoute("lane", None)},
         settings={},
         timeout_s=60.0,
         weight=weight,

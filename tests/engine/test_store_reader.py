@@ -12,7 +12,7 @@ from tests.engine.test_engine import Adapter, ended, engine_of, good, stuck, unt
 
 from headway.engine.engine import LISTEN_S
 from headway.engine.store_reader import StoreReader
-from headway.stores.records import Asked
+from headway.stores.records import ControlRequest
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
@@ -116,9 +116,9 @@ class Slow(Store):
         super().__init__(SqliteMemory())
         self.polls = 0
 
-    def asked(self, job: int) -> list[Asked]:
+    def asked(self, job: int) -> list[ControlRequest]:
         self.polls += 1
-        return [Asked(7, "resume", {})]
+        return [ControlRequest(7, "resume", {})]
 
 
 async def test_a_command_is_carried_out_once() -> None:

@@ -12,14 +12,14 @@ from headway.core.lanes.rate_finder import LEARNED
 from headway.core.model import Costs, Dimension, LaneSpec, Limits, Price
 from headway.core.scheduler import Scheduler
 from headway.forecast.account import account_of
-from headway.forecast.figures import Course, Forecast, Known, Way
+from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import ASSUMED, Habits, habits_of
 from headway.forecast.trial import _scheduler, choose
-from headway.stores.records import Lesson
+from headway.stores.records import UsageSample
 
 #: Every request: 100 tokens in, 50 out, half a second.
-SEEN = habits_of([Lesson(400, 0, 100, 50, 0, 0.5)] * 100)
+SEEN = habits_of([UsageSample(400, 0, 100, 50, 0, 0.5)] * 100)
 UTC = 1_000_000.0
 
 
@@ -31,17 +31,21 @@ def load(n: int, model: str = "m", max_tokens: int = 100, **row: Any) -> Load:
     return Load("alpha", model, n, 400 * n, max(0, max_tokens) * n, n * (not max_tokens), rows)
 
 
-def known(key: str = "lane", record: LaneRecord | None = None, starts: Any = (), **limits: Any) -> Known:
-    return Known(LaneSpec(key, Limits(**limits)), f"alpha/{key}", "openai", record, list(starts))
+def known(
+    key: str = "lane", record: LaneRecord | None = None, starts: Any = (), **limits: Any
+) -> LaneKnowledge:
+    return LaneKnowledge(LaneSpec(key, Limits(**limits)), f"alpha/{key}", "openai", record, list(starts))
 
 
 def record(*meters: MeterRecord, **more: Any) -> LaneRecord:
     return LaneRecord("lane", UTC, meters=meters, **more)
 
 
-def told(lane: Known, n: int, way: Way | None = None, habits: Habits = SEEN, **row: Any) -> Forecast:
-    course = Course(lane.spec.key, Price(2.0, 10.0), habits)
-    return forecast([load(n, **row)], [course], {lane.spec.key: lane}, way or Way(), utc=UTC)
+def told(
+    lane: LaneKnowledge, n: int, way: RunOptions | None = None, habits: Habits = SEEN, **row: Any
+) -> Forecast:
+    course = ForecastRoute(lane.spec.key, Price(2.0, 10.0), habits)
+    return forecast([load(n, **row)], [course], {lane.spec.key: lane}, way or RunOptions(), utc=UTC)
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
@@ -69,23 +73,23 @@ def test_a_window_makes_the_time() -> None:
 
 
 def test_one_at_a_time_with_a_delay() -> None:
-    [lane] = told(known(rpm=6000), 20, Way(serial=True, delay_s=1.0)).lanes
+    [lane] = told(known(rpm=6000), 20, RunOptions(serial=True, delay_s=1.0)).lanes
     assert lane.binding == "one at a time"
     assert lane.time_s.estimate == pytest.approx(19 * 1.0 + 0.5, rel=0.02), "from start to start"
 
 
 def test_a_cap_over_all_lanes() -> None:
     lanes = {key: known(key, rpm=60_000, burst_s=60.0) for key in ("a", "b")}
-    courses = [Course(key, None, SEEN) for key in lanes]
-    found = forecast([load(100), load(100)], courses, lanes, Way(concurrency=2), utc=UTC)
+    courses = [ForecastRoute(key, None, SEEN) for key in lanes]
+    found = forecast([load(100), load(100)], courses, lanes, RunOptions(concurrency=2), utc=UTC)
     assert found.time_s.estimate == pytest.approx(200 * 0.5 / 2, rel=0.05)
     assert [lane.binding for lane in found.lanes] == ["--concurrency", "--concurrency"]
 
 
 def test_lanes_do_not_delay_each_other() -> None:
     lanes = {"a": known("a", rpm=60, burst_s=1.0), "b": known("b", rpm=6000, burst_s=1.0)}
-    courses = [Course("a", None, SEEN), Course("b", None, SEEN)]
-    found = forecast([load(60), load(300)], courses, lanes, Way(), utc=UTC)
+    courses = [ForecastRoute("a", None, SEEN), ForecastRoute("b", None, SEEN)]
+    found = forecast([load(60), load(300)], courses, lanes, RunOptions(), utc=UTC)
     slow, quick = found.lanes
     assert slow.time_s.estimate == pytest.approx(59.5, rel=0.05)
     assert quick.time_s.estimate < 6.0
@@ -175,7 +179,7 @@ def test_tokens_and_cost_with_their_ranges() -> None:
 
 def test_a_price_that_is_missing_is_no_cost_of_nothing() -> None:
     lane = known(rpm=6000)
-    found = forecast([load(5)], [Course("lane", None, SEEN)], {"lane": lane}, Way(), utc=UTC)
+    found = forecast([load(5)], [ForecastRoute("lane", None, SEEN)], {"lane": lane}, RunOptions(), utc=UTC)
     assert found.cost_usd is None
     assert "price is not known" in found.notes[0]
 
@@ -184,15 +188,17 @@ def test_long_requests_are_priced_one_by_one() -> None:
     """A hundred tokens in are above fifty, and two hundred such requests are no request of twenty thousand."""
     lane = known(rpm=6000)
     dear = Price(1.0, 0.0, above=((50.0, Price(2.0, 0.0)), (10_000.0, Price(9.0, 0.0))))
-    [one] = forecast([load(200)], [Course("lane", dear, SEEN)], {"lane": lane}, Way(), utc=UTC).lanes
+    [one] = forecast(
+        [load(200)], [ForecastRoute("lane", dear, SEEN)], {"lane": lane}, RunOptions(), utc=UTC
+    ).lanes
     assert one.cost_usd is not None
     assert one.cost_usd.estimate == pytest.approx(200 * 100 * 2.0 / 1e6)
 
 
 def test_two_models_of_a_pool_share_its_limit() -> None:
     lane = known(rpm=600, burst_s=1.0)
-    courses = [Course("lane", Price(1.0, 0.0), SEEN), Course("lane", Price(3.0, 0.0), SEEN)]
-    found = forecast([load(100), load(100, "n")], courses, {"lane": lane}, Way(), utc=UTC)
+    courses = [ForecastRoute("lane", Price(1.0, 0.0), SEEN), ForecastRoute("lane", Price(3.0, 0.0), SEEN)]
+    found = forecast([load(100), load(100, "n")], courses, {"lane": lane}, RunOptions(), utc=UTC)
     [one] = found.lanes
     assert one.requests == 200
     assert one.time_s.estimate == pytest.approx(19.5, rel=0.05)
@@ -205,9 +211,9 @@ def test_two_models_of_a_pool_share_its_limit() -> None:
 
 @pytest.mark.parametrize("limits", [{"rpm": 3000}, {"rpm": 3000, "burst_s": 60.0}, {"max_concurrency": 20}])
 def test_a_sample_comes_to_the_same_as_the_whole(limits: dict[str, Any]) -> None:
-    lane, course = known(**limits), Course("lane", None, SEEN)
+    lane, course = known(**limits), ForecastRoute("lane", None, SEEN)
     whole, part = (
-        forecast([load(9_000)], [course], {"lane": lane}, Way(), utc=UTC, most=most)
+        forecast([load(9_000)], [course], {"lane": lane}, RunOptions(), utc=UTC, most=most)
         for most in (9_000, 1_500)
     )
     assert (whole.simulated, part.simulated) == (9_000, 1_500)
@@ -216,7 +222,7 @@ def test_a_sample_comes_to_the_same_as_the_whole(limits: dict[str, Any]) -> None
 
 
 def test_lanes_that_share_something_are_thinned_alike() -> None:
-    courses = [Course("a", None, SEEN), Course("b", None, SEEN)]
+    courses = [ForecastRoute("a", None, SEEN), ForecastRoute("b", None, SEEN)]
     loads = [load(1000), load(100)]
     assert [len(rows) for rows in choose(loads, courses, 200, together=False)] == [200, 100]
     assert [len(rows) for rows in choose(loads, courses, 200, together=True)] == [200, 20]
@@ -225,8 +231,8 @@ def test_lanes_that_share_something_are_thinned_alike() -> None:
 # -- the account -------------------------------------------------------------------------------------------------------
 
 
-def scheduler(lane: Known) -> Scheduler:
-    return _scheduler({"lane": lane}, Way(), "estimate", UTC)
+def scheduler(lane: LaneKnowledge) -> Scheduler:
+    return _scheduler({"lane": lane}, RunOptions(), "estimate", UTC)
 
 
 def test_the_virtual_account_has_just_what_is_known() -> None:
@@ -263,8 +269,11 @@ def test_a_limit_that_was_met_and_not_measured_makes_a_cautious_time() -> None:
 
 def test_a_total_without_some_prices_is_the_least_and_names_them() -> None:
     lanes = {"a": known("a", rpm=6000), "b": known("b", rpm=6000)}
-    courses = [Course("a", Price(2.0, 10.0), SEEN, "alpha/a"), Course("b", None, SEEN, "alpha/b")]
-    found = forecast([load(10), load(10)], courses, lanes, Way(), utc=UTC)
+    courses = [
+        ForecastRoute("a", Price(2.0, 10.0), SEEN, "alpha/a"),
+        ForecastRoute("b", None, SEEN, "alpha/b"),
+    ]
+    found = forecast([load(10), load(10)], courses, lanes, RunOptions(), utc=UTC)
     assert found.unpriced == ["alpha/b"]
     assert found.cost_usd == found.lanes[0].cost_usd
     [note] = [note for note in found.notes if "price" in note]

@@ -15,19 +15,19 @@ from headway.forecast.habits import (
     habits_of_other_rows,
     line_through,
 )
-from headway.stores.records import Lesson
+from headway.stores.records import UsageSample
 
 LIKELY = (1.0, 1.0, 1.0)
 
 
-def lessons(n: int, **fixed: int) -> list[Lesson]:
+def lessons(n: int, **fixed: int) -> list[UsageSample]:
     """Texts of four characters a token and three tokens more, answers half as long as texts, 0.2 s and 10 ms a token."""
     chance = Random(n)
     found = []
     for _ in range(n):
         chars = fixed.get("chars") or chance.randrange(40, 4000)
         output = fixed.get("output") or chars // 8
-        found.append(Lesson(chars, 0, 3 + chars // 4, output, chars // 8, 0.2 + 0.01 * output))
+        found.append(UsageSample(chars, 0, 3 + chars // 4, output, chars // 8, 0.2 + 0.01 * output))
     return found
 
 
@@ -73,7 +73,7 @@ def test_what_was_seen_is_expected_again() -> None:
 
 
 def test_the_mean_of_many_draws_is_the_mean_that_was_seen() -> None:
-    seen = [Lesson(100, 0, 25, length, 0, 0.1 + chance) for length, chance in zip(range(1, 101), (0.1, 0.4, 0.9, 0.2) * 25, strict=True)]  # fmt: skip
+    seen = [UsageSample(100, 0, 25, length, 0, 0.1 + chance) for length, chance in zip(range(1, 101), (0.1, 0.4, 0.9, 0.2) * 25, strict=True)]  # fmt: skip
     habits, chance = habits_of(seen), Random(3).random
     drawn = [habits.draw(100, 0, LIKELY, chance) for _ in range(4000)]
     assert sum(one.output_tokens for one in drawn) / 4000 == pytest.approx(50.5, rel=0.03)
@@ -89,9 +89,9 @@ def test_no_answer_is_longer_than_it_may_be() -> None:
 def test_doubt_shrinks_with_what_was_seen() -> None:
     def doubt(n: int) -> float:
         chance = Random(5)
-        return habits_of([Lesson(100, 0, 25, chance.randrange(1, 200), 0, 1.0) for _ in range(n)]).doubts[1][
-            1
-        ]
+        return habits_of(
+            [UsageSample(100, 0, 25, chance.randrange(1, 200), 0, 1.0) for _ in range(n)]
+        ).doubts[1][1]
 
     assert doubt(10) > doubt(100) > doubt(1000) > 1.02
 
@@ -111,7 +111,7 @@ def test_habits_are_plain_records() -> None:
 
 
 def test_another_prompt_tells_the_speed_of_a_model_and_not_the_length_of_answers() -> None:
-    essays = [Lesson(100, 0, 25, length, 0, 0.5 + 0.01 * length) for length in range(600, 1200)]
+    essays = [UsageSample(100, 0, 25, length, 0, 0.5 + 0.01 * length) for length in range(600, 1200)]
     new = habits_of_new(essays)
     assert (new.answers, new.others) == (0, 600)
     assert new.input.at(400) == pytest.approx(25.0), "the tokens of a text, as far as they were seen"
@@ -125,19 +125,19 @@ def test_another_prompt_tells_the_speed_of_a_model_and_not_the_length_of_answers
 
 
 def test_answers_of_one_length_say_nothing_about_the_time_of_longer_ones() -> None:
-    new = habits_of_new([Lesson(100, 0, 25, 1, 0, 0.3)] * 50)
+    new = habits_of_new([UsageSample(100, 0, 25, 1, 0, 0.3)] * 50)
     assert new.draw(100, 0, LIKELY, lambda: 0.5).took_s > 2.0
-    assert habits_of_new([Lesson(100, 0, 25, 1, 0, 0.3)] * 7) is ASSUMED
+    assert habits_of_new([UsageSample(100, 0, 25, 1, 0, 0.3)] * 7) is ASSUMED
 
 
 def test_doubt_counts_the_chance_of_what_is_planned() -> None:
-    seen = [Lesson(100, 0, 25, length, 0, 1.0) for length in (1, 400) * 500]
+    seen = [UsageSample(100, 0, 25, length, 0, 1.0) for length in (1, 400) * 500]
     doubts = [habits_of(seen, planned).doubts[1][1] for planned in (10, 1000, 0)]
     assert doubts[0] > doubts[1] > doubts[2]
 
 
 def test_the_mean_is_no_draw() -> None:
-    seen = [Lesson(100, 0, 25, length, 0, 1.0) for length in (1, 1, 1, 1, 1, 1, 1, 1, 1, 991)]
+    seen = [UsageSample(100, 0, 25, length, 0, 1.0) for length in (1, 1, 1, 1, 1, 1, 1, 1, 1, 991)]
     assert habits_of(seen).mean(100, 0, LIKELY).output_tokens == pytest.approx(100.0)
     assert habits_of(seen).mean(100, 50, LIKELY).output_tokens == 50.0
     assert habits_of(seen).mean(100, -1, LIKELY).output_tokens == 0.0
@@ -146,8 +146,8 @@ def test_the_mean_is_no_draw() -> None:
 # -- answers that were cut off ------------------------------------------------------------------------------------------
 
 
-def limited(n: int, max_tokens: int, output: int) -> list[Lesson]:
-    return [Lesson(80, max_tokens, 20, output, 0, 1.0) for _ in range(n)]
+def limited(n: int, max_tokens: int, output: int) -> list[UsageSample]:
+    return [UsageSample(80, max_tokens, 20, output, 0, 1.0) for _ in range(n)]
 
 
 def outputs(habits: Habits, max_tokens: int) -> tuple[float, float, float]:

@@ -103,8 +103,8 @@ class Books:
 
     def open_lane(self, spec: LaneSpec, now: float) -> None:
         self.lanes[spec.key] = LaneBook(spec, now)
-        for purse in spec.purses:
-            self.spent_of.setdefault(purse.name, purse.spent_usd)
+        for lane_budget in spec.lane_budgets:
+            self.spent_of.setdefault(lane_budget.name, lane_budget.spent_usd)
 
     def add(self, unit: Unit) -> None:
         self.units[unit.index] = unit
@@ -123,9 +123,9 @@ class Books:
 
     def _tell(self, event: events.Event, now: float) -> None:
         match event:
-            case events.Admitted() | events.Finished() | events.Cancelled():
+            case events.RequestAccepted() | events.Finished() | events.Cancelled():
                 self._tell_answer(event, now)
-            case events.Unfit():
+            case events.AnswerRejected():
                 self._tell_unfit(event, now)
             case events.CancelUnit(index):
                 self._tell_unwanted(index)
@@ -200,12 +200,14 @@ class Books:
         elif index not in self.ended:
             self.unwanted.add(index)
 
-    def _tell_answer(self, event: events.Admitted | events.Finished | events.Cancelled, now: float) -> None:
+    def _tell_answer(
+        self, event: events.RequestAccepted | events.Finished | events.Cancelled, now: float
+    ) -> None:
         flight = self.flights.get(event.index)
         if flight is None:
             return
         lane = self.lanes[flight.unit.lane]
-        if isinstance(event, events.Admitted):
+        if isinstance(event, events.RequestAccepted):
             lane.reported = lane.reported or bool(event.hint and event.hint.reports)
             lane.accept(flight, event.usage)
         elif isinstance(event, events.Finished):
@@ -232,7 +234,7 @@ class Books:
             self._spend_estimate(flight.unit)
         self.due[flight.unit.index] = self._judge_answer(flight, lane, outcome, now)
 
-    def _tell_unfit(self, event: events.Unfit, now: float) -> None:
+    def _tell_unfit(self, event: events.AnswerRejected, now: float) -> None:
         """To the lane it is a success; to the unit an attempt that did not bring it to its end."""
         flight = self.flights.get(event.index)
         if flight is None:
@@ -258,8 +260,8 @@ class Books:
 
     def _spend(self, unit: Unit, usd: float) -> None:
         self.spent_usd += usd
-        for purse in self.lanes[unit.lane].spec.purses:
-            self.spent_of[purse.name] += usd
+        for lane_budget in self.lanes[unit.lane].spec.lane_budgets:
+            self.spent_of[lane_budget.name] += usd
 
     # -- what must become of an answer ----------------------------------------------------------------------
 
@@ -285,7 +287,7 @@ class Books:
             return self._judge_throttled(fortune, lane, outcome, now)
         return self._judge_failed(fortune, lane, outcome, kind, now)
 
-    def _judge_unfit(self, flight: Flight, lane: LaneBook, event: events.Unfit, now: float) -> Due:
+    def _judge_unfit(self, flight: Flight, lane: LaneBook, event: events.AnswerRejected, now: float) -> Due:
         fortune = self.fortunes[event.index]
         fortune.spent += 1
         if flight.fate:
@@ -386,9 +388,13 @@ class Books:
     def _judge_notice(self, key: str, reason: NoticeReason) -> None:
         """A lane is not stopped for want of money while anything is out that may turn out cheaper."""
         if isinstance(reason, LaneBudgetSpent):
-            purses = [purse for purse in self.lanes[key].spec.purses if purse.name == reason.budget]
-            require(len(purses) == 1, "budget", f"lane {key} stopped: {reason}")
-            out = self._out_of(purses[0].name)
+            lane_budgets = [
+                lane_budget
+                for lane_budget in self.lanes[key].spec.lane_budgets
+                if lane_budget.name == reason.budget
+            ]
+            require(len(lane_budgets) == 1, "budget", f"lane {key} stopped: {reason}")
+            out = self._out_of(lane_budgets[0].name)
             require(not out, "budget", f"lane {key} stopped while ${out} of its budget is in flight")
 
     def _asked(self, unit: Unit) -> None:
@@ -544,29 +550,29 @@ class Books:
         return (
             (not most_usd or usd <= most_usd + ROUNDING)
             and (not most_tokens or tokens <= most_tokens + ROUNDING)
-            and self.fits_purses(unit)
+            and self.fits_lane_budgets(unit)
         )
 
-    def fits_purses(self, unit: Unit) -> bool:
+    def fits_lane_budgets(self, unit: Unit) -> bool:
         """Whether the budgets of its lane, which others may share, have room for it."""
         return all(
-            self.spent_of[purse.name] + self._out_of(purse.name) + unit.estimate.cost_usd
-            <= purse.max_cost_usd + ROUNDING
-            for purse in self.lanes[unit.lane].spec.purses
+            self.spent_of[lane_budget.name] + self._out_of(lane_budget.name) + unit.estimate.cost_usd
+            <= lane_budget.max_cost_usd + ROUNDING
+            for lane_budget in self.lanes[unit.lane].spec.lane_budgets
         )
 
-    def _out_of(self, purse: str) -> float:
+    def _out_of(self, lane_budget: str) -> float:
         """What is set aside of a lane's budget."""
         return sum(
             flight.unit.estimate.cost_usd
             for flight in self.flights.values()
-            if any(one.name == purse for one in self.lanes[flight.unit.lane].spec.purses)
+            if any(one.name == lane_budget for one in self.lanes[flight.unit.lane].spec.lane_budgets)
         )
 
     @property
     def capped(self) -> bool:
-        purses = any(lane.spec.purses for lane in self.lanes.values())
-        return bool(self.settings.max_cost_usd or self.settings.max_tokens or purses)
+        lane_budgets = any(lane.spec.lane_budgets for lane in self.lanes.values())
+        return bool(self.settings.max_cost_usd or self.settings.max_tokens or lane_budgets)
 
     def _judge_budget(self, unit: Unit) -> None:
         require(self.fits_budget(unit), "budget", f"unit {unit.index} started beyond it")

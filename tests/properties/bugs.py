@@ -181,7 +181,11 @@ def lanes_budget_not_minded(patch: Patch) -> None:
 
 @bug("budget")
 def lanes_budget_forgets_earlier_runs(patch: Patch) -> None:
-    patch.setattr(Budget, "of", classmethod(lambda cls, purse: cls(purse.max_cost_usd, name=purse.name)))
+    patch.setattr(
+        Budget,
+        "of",
+        classmethod(lambda cls, lane_budget: cls(lane_budget.max_cost_usd, name=lane_budget.name)),
+    )
 
 
 @bug("budget")
@@ -189,12 +193,12 @@ def lane_stopped_while_its_money_is_in_flight(patch: Patch) -> None:
     right = Spending._affordable
 
     def wrong(self: Spending, entry: Entry, lane: Lane) -> bool:
-        out = [purse.out for purse in lane.purses]
-        for purse in lane.purses:
-            purse.out = 0
+        out = [lane_budget.out for lane_budget in lane.lane_budgets]
+        for lane_budget in lane.lane_budgets:
+            lane_budget.out = 0
         answer = right(self, entry, lane)
-        for purse, was in zip(lane.purses, out, strict=True):
-            purse.out = was
+        for lane_budget, was in zip(lane.lane_budgets, out, strict=True):
+            lane_budget.out = was
         return answer
 
     patch.setattr(Spending, "_affordable", wrong)

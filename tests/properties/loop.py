@@ -14,7 +14,7 @@ from headway.core.commands import Command
 from headway.core.events import Event
 from headway.core.model import SUCCESS, LaneSpec, Outcome, Settings, Unit
 from headway.core.scheduler import Scheduler
-from headway.core.unit_source import Feeder, ListSource
+from headway.core.unit_source import FedScheduler, ListSource
 
 #: Far more calls than any run here needs: beyond it the scheduler spins.
 MOST_CALLS = 50_000
@@ -60,7 +60,7 @@ class Call:
 class Loop:
     """Drives a scheduler until nothing is awaited or the horizon is reached, and keeps every call."""
 
-    fed: Feeder
+    fed: FedScheduler
     script: Script
     now: float = 0.0
     calls: list[Call] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Loop:
         answer = self.script.of(unit.index, attempt)
         key = (unit.index, attempt)
         if answer.admitted_s is not None and answer.admitted_s < answer.latency_s:
-            admitted = events.Admitted(unit.index, answer.outcome.hint)
+            admitted = events.RequestAccepted(unit.index, answer.outcome.hint)
             heappush(self._heap, (self.now + answer.admitted_s, *key, 0, admitted))
         finished = events.Finished(unit.index, answer.outcome)
         heappush(self._heap, (self.now + answer.latency_s, *key, 1, finished))
@@ -118,7 +118,7 @@ def loop_of(
     specs: Sequence[LaneSpec], units: Iterable[Unit], script: Script, settings: Settings, start: float = 0.0
 ) -> Loop:
     """A fresh scheduler over these units, and a loop around it."""
-    return Loop(Feeder(Scheduler(specs, settings, start), ListSource(units)), script, start)
+    return Loop(FedScheduler(Scheduler(specs, settings, start), ListSource(units)), script, start)
 
 
 def story_of(loop: Loop, lane: str) -> list[tuple[float, Command]]:

@@ -246,12 +246,12 @@ class SchedulerMachine(RuleBasedStateMachine):
     @precondition(has_flights)
     @rule(number=numbers, usage=st.one_of(st.none(), make.usages), now=flush)
     def admit(self, number: int, usage: Usage | None, now: bool) -> None:
-        self.post(events.Admitted(self.chosen(number), None, usage), now)
+        self.post(events.RequestAccepted(self.chosen(number), None, usage), now)
 
     @precondition(has_flights)
     @rule(number=numbers, hint=make.hints(reporting=True), now=flush)
     def admit_with_reports(self, number: int, hint: Hint, now: bool) -> None:
-        self.post(events.Admitted(self.chosen(number), hint), now)
+        self.post(events.RequestAccepted(self.chosen(number), hint), now)
 
     @precondition(has_flights)
     @rule(number=numbers, usage=st.one_of(st.none(), make.usages), now=flush)
@@ -266,7 +266,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         unit = self.run.books.flights[index].unit
         more = msgspec.structs.replace(unit.estimate, input_tokens=unit.estimate.input_tokens + 1.0)
         again = msgspec.structs.replace(unit, estimate=more) if longer else None
-        self.post(events.Unfit(index, outcome, "it does not fit", again), now)
+        self.post(events.AnswerRejected(index, outcome, "it does not fit", again), now)
 
     @precondition(has_flights)
     @rule(number=numbers, outcome=make.outcomes(Kind.RATE, Kind.CONCURRENCY, Kind.HOLD), now=flush)
@@ -329,7 +329,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         index = (grounded or [-1])[number % max(1, len(grounded))]
         late: tuple[Event, ...] = (
             events.Finished(index, outcome),
-            events.Admitted(index, outcome.hint),
+            events.RequestAccepted(index, outcome.hint),
             events.Cancelled(index),
         )
         self.post(late[which], now)

@@ -19,10 +19,10 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
+    LaneBudget,
     LaneSpec,
     Limits,
     Outcome,
-    Purse,
     Ramp,
     Report,
     Retry,
@@ -102,12 +102,12 @@ ramps = st.builds(
 
 
 #: A budget that several lanes may name; some of it was spent in an earlier run.
-SHARED = Purse("shared", 1.5, 0.25)
+SHARED = LaneBudget("shared", 1.5, 0.25)
 
 
-def purses(key: str, *, shared: bool) -> st.SearchStrategy[tuple[Purse, ...]]:
+def lane_budgets(key: str, *, shared: bool) -> st.SearchStrategy[tuple[LaneBudget, ...]]:
     """Mostly none; one that the lane has to itself, one that others have too, or both."""
-    own = Purse(f"own {key}", 0.5)
+    own = LaneBudget(f"own {key}", 0.5)
     return pick([(), (), (), (own,), *([(SHARED,), (own, SHARED)] if shared else [])])
 
 
@@ -120,7 +120,7 @@ def specs(key: str, *, shared: bool = True) -> st.SearchStrategy[LaneSpec]:
         counting=countings,
         order=pick(("input", "longest")),
         ramp=st.one_of(st.none(), st.none(), ramps),
-        purses=purses(key, shared=shared),
+        lane_budgets=lane_budgets(key, shared=shared),
     )
 
 

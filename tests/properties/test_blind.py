@@ -18,7 +18,7 @@ from headway.core import commands, events
 from headway.core.invariants import check
 from headway.core.model import Costs, Estimate, Hint, Kind, LaneSpec, Outcome, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.unit_source import Feeder, ListSource
+from headway.core.unit_source import FedScheduler, ListSource
 from headway.core.unit_states import Status
 
 from . import strategies as make
@@ -65,7 +65,7 @@ class Hidden:
 class Provider(Loop):
     """A loop whose answers come from a hidden limit instead of a script."""
 
-    def __init__(self, hidden: Hidden, fed: Feeder) -> None:
+    def __init__(self, hidden: Hidden, fed: FedScheduler) -> None:
         super().__init__(fed, Script())
         self.hidden = hidden
         self.bucket = Bucket(hidden.place, hidden.per_minute, 60.0, hidden.deep_s, 0.0)
@@ -90,7 +90,7 @@ class Provider(Loop):
         self.busy += 1
         self.bucket.take(cost, self.now)
         if hidden.first_s is not None:
-            heappush(self._heap, (self.now + hidden.first_s, *key, 0, events.Admitted(unit.index)))
+            heappush(self._heap, (self.now + hidden.first_s, *key, 0, events.RequestAccepted(unit.index)))
         done = events.Finished(unit.index, Outcome(usage=Usage(hidden.tokens)))
         heappush(self._heap, (self.now + hidden.latency_s, *key, 1, done))
 
@@ -112,7 +112,7 @@ hiddens = st.builds(
 @given(hidden=hiddens)
 def test_a_blind_lane_lives_with_any_limit(hidden: Hidden) -> None:
     units = [Unit(index, "a", Estimate(input_tokens=hidden.tokens)) for index in range(UNITS)]
-    loop = Provider(hidden, Feeder(Scheduler([LaneSpec("a")]), ListSource(units)))
+    loop = Provider(hidden, FedScheduler(Scheduler([LaneSpec("a")]), ListSource(units)))
     loop.run(SLOW * hidden.bound_s + FINDING_S)
     ended = [
         command.status for call in loop.calls for command in call.told if isinstance(command, commands.Finish)

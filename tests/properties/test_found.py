@@ -32,7 +32,7 @@ from headway.core.reasons import WaitCode
 from headway.core.scheduler import Scheduler
 from headway.core.scheduling import run_end as run_end_module
 from headway.core.snapshot import snapshot
-from headway.core.unit_source import Feeder, ListSource, answer
+from headway.core.unit_source import FedScheduler, ListSource, answer
 
 
 def starts(told: list[Command]) -> list[int]:
@@ -43,9 +43,9 @@ def wakes(told: list[Command]) -> list[float]:
     return [command.at for command in told if isinstance(command, commands.Wake)]
 
 
-def _fed(lanes: Iterable[LaneSpec], units: Iterable[Unit], settings: Settings | None = None) -> Feeder:
+def _fed(lanes: Iterable[LaneSpec], units: Iterable[Unit], settings: Settings | None = None) -> FedScheduler:
     """A scheduler whose fetches are answered at once."""
-    return Feeder(Scheduler(lanes, settings), ListSource(units))
+    return FedScheduler(Scheduler(lanes, settings), ListSource(units))
 
 
 def ends(told: list[Command]) -> list[str]:
@@ -75,7 +75,7 @@ def test_blind_overflow() -> None:
     scheduler.handle([], 0.0)
     scheduler.handle([events.Finished(0, Outcome(Kind.RATE))], 1.0)
     assert starts(scheduler.handle([], 10.0)) == [0]
-    scheduler = Feeder(scheduler.scheduler, ListSource(units[1:]))
+    scheduler = FedScheduler(scheduler.scheduler, ListSource(units[1:]))
     long = Outcome(usage=Usage(input_tokens=10.0, output_tokens=100_000.0))
     told = scheduler.handle([events.Finished(0, long), events.MoreWork("a")], 20.0)
     assert starts(scheduler.handle([], wakes(told)[0])) == [1]
@@ -179,7 +179,7 @@ def test_expiry_double_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_end_module, "EXPIRY_BATCH", 2)
     units = [Unit(index, "a") for index in range(5)]
     scheduler, source = Scheduler([LaneSpec("a")], Settings(deadline_at=10.0)), ListSource(units)
-    Feeder(scheduler, source).handle([events.HoldLane("a", 100.0, "asked")], 0.0)
+    FedScheduler(scheduler, source).handle([events.HoldLane("a", 100.0, "asked")], 0.0)
     [fetch] = [command for command in scheduler.handle([], 10.0) if isinstance(command, commands.FetchRest)]
     scheduler.handle([events.CancelUnit(3), events.CancelUnit(3)], 10.0)
     assert ends(scheduler.handle([answer(source, fetch)], 10.0)) == ["deadline"]

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.contract.records import begun, the_job
 
-from headway.core.lanes.limit_usage import Share
+from headway.core.lanes.limit_usage import LimitUsage
 from headway.core.model import Kind
 from headway.core.reasons import (
     AccountRefused,
@@ -162,7 +162,10 @@ def test_how_a_lane_looked_is_read_whichever_version_wrote_it(
 
 
 def test_what_held_a_lane_back_as_data() -> None:
-    shares = (Share("concurrency", 8.0, 0.512345), Share("requests per minute", 60.0, 0.25, found=True))
+    shares = (
+        LimitUsage("concurrency", 8.0, 0.512345),
+        LimitUsage("requests per minute", 60.0, 0.25, found=True),
+    )
     reserve = Reserve(0.5, 99.6, False, 2, 1.23456, 0.9)
     lane = msgspec.structs.replace(
         SEEN, shares=shares, reserve=reserve, held_s=2.00049, holds=1, held_for="4pm"

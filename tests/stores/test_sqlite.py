@@ -17,7 +17,7 @@ import pytest
 
 from headway.errors import StoreError
 from headway.stores.batch import Batch
-from headway.stores.records import Change, Event, NewJob, NewUnit, Route
+from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite import file as sqlite_file
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.schema import migrations, statements
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 def fill(store: Store, n: int = 10, name: str = "job") -> int:
     """A running job with `n` units."""
     job = store.add_job(NewJob(name, "batch", "in", "d", "out", 1.0))
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}") for n in range(n)])
     store.seal(job, n, {}, "d")
     store.begin(job, {}, "out", 2.0)
@@ -47,7 +47,7 @@ def fill(store: Store, n: int = 10, name: str = "job") -> int:
 
 def ended(job: int, index: int, answer: bytes = b"{}") -> Batch:
     batch = Batch(job)
-    batch.change(index, Change("succeeded", 1, finished_utc=3.0))
+    batch.change(index, UnitChange("succeeded", 1, finished_utc=3.0))
     batch.answers.append((index, 200, None, answer))
     return batch
 
@@ -471,14 +471,14 @@ def test_a_write_that_fails_keeps_what_was_committed(tmp_path: Path) -> None:
 # -- readers and writers -------------------------------------------------------------------------------------
 
 
-class Peeking(list[Event]):
+class Peeking(list[JobEvent]):
     """Events that look through another connection at the moment when they are written."""
 
     def __init__(self, reader: Store, job: int) -> None:
-        super().__init__([Event(1.0, None, "note", "n")])
+        super().__init__([JobEvent(1.0, None, "note", "n")])
         self.reader, self.job, self.seen = reader, job, list[Any]()
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[JobEvent]:
         self.seen.append(
             (self.reader.results(self.job, -1, 99), self.reader.jobs(), self.reader.events(self.job))
         )
@@ -520,7 +520,7 @@ def test_a_reader_sees_whole_batches_while_a_writer_commits(path: Path) -> None:
                 for number in range(100):
                     batch = Batch(job)
                     for index in range(10):
-                        batch.change(index, Change("pending", 1, code=str(number)))
+                        batch.change(index, UnitChange("pending", 1, code=str(number)))
                     writer.commit(batch)
 
         thread = threading.Thread(target=write)
@@ -556,7 +556,7 @@ def converse(path: Path, *turns: tuple[dict[str, Any] | bytes, dict[str, Any] | 
     """A job of the given requests and answers."""
     with Store(SqliteFile(path)) as store:
         job = store.add_job(NewJob("talk", "batch", "in", "d", "out", 1.0))
-        route = store.add_route(job, Route("alpha", "openai", "m"))
+        route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
         bodies = [sent if isinstance(sent, bytes) else json.dumps(sent).encode() for sent, _ in turns]
         store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", body) for n, body in enumerate(bodies)])
         store.seal(job, len(turns), {}, "d")
@@ -647,7 +647,7 @@ def test_a_reader_reads_an_older_schema_and_changes_nothing(path: Path, version:
         assert store.cache.saved().units == 0
         assert store.per_lane(job.id) == {"alpha/m": {"pending": 1}}
         with pytest.raises(StoreError, match="may not be written"):
-            store.add_route(job.id, Route("beta", "openai", "m"))
+            store.add_route(job.id, StoredRoute("beta", "openai", "m"))
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 

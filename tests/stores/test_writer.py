@@ -11,7 +11,7 @@ import pytest
 
 from headway.errors import StoreError
 from headway.stores.batch import Batch
-from headway.stores.records import Event
+from headway.stores.records import JobEvent
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 from headway.stores.writer import Writer
@@ -61,7 +61,7 @@ class Desk:
         self.writer.kick()
 
     def note(self, text: str) -> None:
-        self.writer.batch.events.append(Event(0.0, None, "note", text))
+        self.writer.batch.events.append(JobEvent(0.0, None, "note", text))
 
     def begun(self) -> list[str]:
         """The commit that begins next."""

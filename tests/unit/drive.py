@@ -27,7 +27,7 @@ from headway.core.model import (
 )
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import LaneView, Snapshot, snapshot
-from headway.core.unit_source import FETCHES, Feeder, ListSource
+from headway.core.unit_source import FETCHES, FedScheduler, ListSource
 
 #: Backoff without jitter: 1 s, 2 s, 4 s, …
 STEADY: Final = Retry(jitter=0.0)
@@ -121,7 +121,7 @@ class Run:
     ) -> None:
         self.source = ListSource(work, serial=serial)
         self.scheduler = Scheduler(lanes or (lane_spec(),), settings)
-        self._fed = Feeder(self.scheduler, self.source)
+        self._fed = FedScheduler(self.scheduler, self.source)
         check(self.scheduler)
 
     def at(self, now: float, *events: Event) -> Step:

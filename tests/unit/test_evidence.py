@@ -7,7 +7,7 @@ import pytest
 from tests.unit.drive import Run, entry_of, lane_spec, ok, one_lane
 from tests.unit.test_lane import AS_IT_COMES, in_force, says, sent
 
-from headway.core.events import Admitted
+from headway.core.events import RequestAccepted
 from headway.core.lanes.evidence import FAR_BELOW
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
@@ -102,7 +102,7 @@ def test_units_of_a_run_go_on_after_a_limit_that_cannot_be() -> None:
     run = Run(work, lane_spec(limits=Limits(rpm=0, max_concurrency=1)))
     lie = Hint(tuple(Report(dimension, 1.0, 1.0) for dimension in (Dimension.TOKENS, Dimension.INPUT)))
     assert run.at(0.0).started == [0]
-    assert run.at(0.1, Admitted(0, lie)).finishes == []
+    assert run.at(0.1, RequestAccepted(0, lie)).finishes == []
     assert run.at(1.0, ok(0, hint=lie)).started == [1]
     assert run.at(2.0, ok(1, hint=lie)).started == [2]
     assert run.at(3.0, ok(2, hint=lie)).done == "complete"

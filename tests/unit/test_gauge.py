@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.lanes.latency_gauge import LONGEST_ROUND, SHORTEST_ROUND, SLOW, Gauge
+from headway.core.lanes.latency_gauge import LONGEST_ROUND, SHORTEST_ROUND, SLOW, LatencyGauge
 
 IDLE_S = 0.1
 
 
-def one_round(gauge: Gauge, waited_s: float, in_flight: int, size: int) -> int | None:
+def one_round(gauge: LatencyGauge, waited_s: float, in_flight: int, size: int) -> int | None:
     """Answers that all took so long, until a round is full or the longest would be."""
     for _ in range(LONGEST_ROUND):
         asked = gauge.observe(waited_s, in_flight, size)
@@ -18,16 +18,16 @@ def one_round(gauge: Gauge, waited_s: float, in_flight: int, size: int) -> int |
     return None
 
 
-def idle(in_flight: int = 10) -> Gauge:
+def idle(in_flight: int = 10) -> LatencyGauge:
     """A gauge that knows what an idle server takes."""
-    gauge = Gauge()
+    gauge = LatencyGauge()
     for _ in range(SHORTEST_ROUND):
         gauge.observe(IDLE_S, in_flight, in_flight)
     return gauge
 
 
 def test_the_lowest_rounds_average_is_what_an_idle_server_takes() -> None:
-    gauge = Gauge()
+    gauge = LatencyGauge()
     for waited_s in (0.1, 0.3) * (SHORTEST_ROUND // 2):
         gauge.observe(waited_s, 5, 5)
     assert gauge.idle_s == pytest.approx(0.2)
@@ -37,7 +37,7 @@ def test_the_lowest_rounds_average_is_what_an_idle_server_takes() -> None:
 
 
 def test_a_single_quick_word_is_no_idle_time() -> None:
-    gauge = Gauge()
+    gauge = LatencyGauge()
     for waited_s in (0.001, *[0.1] * (SHORTEST_ROUND - 1)):
         gauge.observe(waited_s, 5, 5)
     assert gauge.idle_s > 0.09

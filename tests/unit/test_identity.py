@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from headway.engine.identity import CacheUse, Place, deterministic
+from headway.engine.identity import CacheUse, ModelAddress, deterministic
 
 CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
 GEMINI, CONVERSE = "/v1beta/models/m:generateContent", "/model/m/converse"
-ALPHA = Place("openai", "https://api.example/v1", "m")
+ALPHA = ModelAddress("openai", "https://api.example/v1", "m")
 USE = CacheUse("deterministic", {1: ALPHA, 2: ALPHA})
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "temperature": 0}
 
@@ -50,11 +50,11 @@ def test_anything_else_does(other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("place", [
-    Place("anthropic", ALPHA.root, "m"),
-    Place("openai", "https://elsewhere.example/v1", "m"),
-    Place("openai", ALPHA.root, "n"),
+    ModelAddress("anthropic", ALPHA.root, "m"),
+    ModelAddress("openai", "https://elsewhere.example/v1", "m"),
+    ModelAddress("openai", ALPHA.root, "n"),
 ])  # fmt: skip
-def test_whoever_is_asked_matters(place: Place) -> None:
+def test_whoever_is_asked_matters(place: ModelAddress) -> None:
     elsewhere = CacheUse("deterministic", {1: place})
     assert key(BODY, elsewhere) != key(BODY)
     assert elsewhere.basis() != CacheUse("deterministic", {1: ALPHA}).basis()

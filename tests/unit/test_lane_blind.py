@@ -6,7 +6,7 @@ import pytest
 from tests.unit.blind import PLAIN
 from tests.unit.drive import Run, Step, entry_of, failed, lane_spec, ok, one_lane, units
 
-from headway.core.events import Admitted, SetLimits
+from headway.core.events import RequestAccepted, SetLimits
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import ALWAYS, NEVER, Entry
 from headway.core.lanes.rate_finder import FIRST_UNANSWERED
@@ -49,10 +49,10 @@ def one_beyond() -> tuple[Run, int]:
 def accept_all_beyond(run: Run, probe: int) -> Step:
     """Each one beyond is accepted, and the next goes."""
     now = 0.1 + QUIET_S
-    step = run.at(now, Admitted(probe))
+    step = run.at(now, RequestAccepted(probe))
     while not run.lane().window.open and now < 60.0:
         now += 0.5
-        step = run.at(now, *(Admitted(index) for index in step.started))
+        step = run.at(now, *(RequestAccepted(index) for index in step.started))
     return step
 
 

@@ -15,7 +15,7 @@ from genai_prices import Usage as ListUsage
 from genai_prices import calc_price
 
 from headway.config import price_list
-from headway.config.price_list import Question, edition, look_up
+from headway.config.price_list import PriceQuery, edition, look_up
 from headway.core.model import Price, Usage
 
 OPENAI = "https://api.openai.com"
@@ -27,7 +27,7 @@ LOCAL = "http://127.0.0.1:8900/v1"
 
 
 def price(base_url: str, model: str, kind: str = "openai", like: str = "") -> Price | None:
-    [found] = look_up([Question(base_url, kind, model, like)])
+    [found] = look_up([PriceQuery(base_url, kind, model, like)])
     return found
 
 
@@ -126,7 +126,7 @@ def test_an_embedding_has_an_input_only() -> None:
 
 def test_without_the_package_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(price_list, "edition", lambda: "")
-    assert look_up([Question(OPENAI, "openai", "gpt-4o")]) == [None]
+    assert look_up([PriceQuery(OPENAI, "openai", "gpt-4o")]) == [None]
 
 
 def test_which_list_there_is_can_be_told_without_loading_it() -> None:
@@ -139,7 +139,7 @@ def test_which_list_there_is_can_be_told_without_loading_it() -> None:
 
 
 def test_questions_and_prices_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    questions = [Question(OPENAI, "openai", "gpt-4o"), Question(OPENAI, "openai", "nonsense")]
+    questions = [PriceQuery(OPENAI, "openai", "gpt-4o"), PriceQuery(OPENAI, "openai", "nonsense")]
     out = io.BytesIO()
 
     class Stream:

@@ -18,7 +18,7 @@ from tests.unit.drive import (
 )
 
 from headway.core.commands import Start
-from headway.core.events import Admitted, Cancelled, CancelUnit, Finished
+from headway.core.events import Cancelled, CancelUnit, Finished, RequestAccepted
 from headway.core.lanes.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
 from headway.core.retry import backoff_s
@@ -251,7 +251,7 @@ def test_a_late_answer_of_a_finished_unit_changes_nothing() -> None:
     run.at(0.0)
     run.at(1.0, ok(0))
     before = run.seen(2.0)
-    late = run.at(2.0, ok(0), failed(0, Kind.AUTH), Admitted(0))
+    late = run.at(2.0, ok(0), failed(0, Kind.AUTH), RequestAccepted(0))
     assert late.finishes == []
     assert late.notices == []
     assert run.seen(2.0) == before
@@ -520,7 +520,7 @@ def test_a_provider_that_takes_requests_and_never_answers_opens_the_breaker() ->
     index = run.at(0.0).started[0]
     told: list[str] = []
     for second in range(1, 40):
-        run.at(float(second), Admitted(index))
+        run.at(float(second), RequestAccepted(index))
         step = run.at(second + 0.5, failed(index, Kind.TRANSIENT, "stream broke off"))
         told += step.told
         if not step.started:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
-from headway.core.events import Admitted, Event, HoldLane, ReopenLane
+from headway.core.events import Event, HoldLane, ReopenLane, RequestAccepted
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import Kind, Limits, Retry, Settings
 from headway.reason_text import notice_text
@@ -270,14 +270,15 @@ def _ahead(most: int = 4) -> Run:
 
 
 @pytest.mark.parametrize(
-    "news", [ok(0), Admitted(0), failed(0, Kind.INVALID, "no such file"), failed(0, Kind.CRASH, "segfault")]
+    "news",
+    [ok(0), RequestAccepted(0), failed(0, Kind.INVALID, "no such file"), failed(0, Kind.CRASH, "segfault")],
 )
 def test_one_goes_ahead_and_the_rest_once_it_has_met_no_limit(news: Event) -> None:
     run = _ahead()
     assert run.at(0.0).started == [0]
     assert run.at(1.0).started == []
     started = run.at(2.0, news).started
-    assert len(started) == (3 if isinstance(news, Admitted) else 4)
+    assert len(started) == (3 if isinstance(news, RequestAccepted) else 4)
 
 
 def test_after_a_refusal_one_goes_ahead_again_whatever_comes_late() -> None:

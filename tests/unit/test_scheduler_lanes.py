@@ -6,12 +6,12 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
 from headway.core.events import (
-    Admitted,
     Finished,
     InputClosed,
     MoreWork,
     OpenLane,
     ReopenLane,
+    RequestAccepted,
     SetLimits,
     StopLane,
 )
@@ -160,7 +160,7 @@ def test_a_unit_that_no_longer_fits_fails_with_the_new_numbers() -> None:
 def test_a_limit_first_reported_is_told_and_obeyed() -> None:
     run = Run(units(99), lane_spec(limits=Limits(burst_s=60.0)))
     since = run.at(0.0).started[1:]
-    step = run.at(0.1, Admitted(0, reported(60.0, 20.0)))
+    step = run.at(0.1, RequestAccepted(0, reported(60.0, 20.0)))
     assert step.told == ["limit"]
     assert "60 requests per minute" in notice_text(step.notices[0].reason)
     # Twenty were left when the first came; some were sent since, and one stays in reserve.
@@ -170,9 +170,9 @@ def test_a_limit_first_reported_is_told_and_obeyed() -> None:
 def test_a_limit_reported_again_is_not_told_again() -> None:
     run = Run(units(99), lane_spec(limits=Limits(burst_s=60.0)))
     run.at(0.0)
-    run.at(0.1, Admitted(0, reported(60.0, 10.0)))
-    assert run.at(0.2, Admitted(1, reported(60.0, 9.0))).told == []
-    assert run.at(30.0, Admitted(5, reported(90.0, 9.0))).told == ["limit"]
+    run.at(0.1, RequestAccepted(0, reported(60.0, 10.0)))
+    assert run.at(0.2, RequestAccepted(1, reported(60.0, 9.0))).told == []
+    assert run.at(30.0, RequestAccepted(5, reported(90.0, 9.0))).told == ["limit"]
 
 
 def test_headers_of_an_answer_without_an_early_word_count_too() -> None:

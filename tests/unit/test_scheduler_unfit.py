@@ -6,15 +6,17 @@ import msgspec
 import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, units
 
-from headway.core.events import Abort, Unfit
+from headway.core.events import Abort, AnswerRejected
 from headway.core.model import Estimate, Kind, Limits, Outcome, Retry, Settings, Unit, Usage
 
 ONE_AT_A_TIME = lane_spec(limits=ONE_BY_ONE)
 
 
-def unfit(unit: Unit, usage: Usage | None = None, *, again: bool = True) -> Unfit:
+def unfit(unit: Unit, usage: Usage | None = None, *, again: bool = True) -> AnswerRejected:
     longer = msgspec.structs.replace(unit, estimate=Estimate(input_tokens=50.0, cost_usd=0.5))
-    return Unfit(unit.index, Outcome(usage=usage), "answer.n: not a number (type)", longer if again else None)
+    return AnswerRejected(
+        unit.index, Outcome(usage=usage), "answer.n: not a number (type)", longer if again else None
+    )
 
 
 def test_it_is_asked_again_at_once_and_the_longer_unit_is_what_starts() -> None:

@@ -8,7 +8,7 @@ from tests.unit.drive import Run, failed, lane_spec, ok, play, units
 from headway.core.commands import Start
 from headway.core.events import Finished, HoldLane, Pause, Resume
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.limit_usage import CONCURRENCY, Share
+from headway.core.lanes.limit_usage import CONCURRENCY, LimitUsage
 from headway.core.model import (
     Counting,
     Dimension,
@@ -30,7 +30,7 @@ def quick(start: Start, now: float) -> tuple[float, Finished]:
     return 0.2, ok(start.unit.index)
 
 
-def top(run: Run, now: float = 1e4) -> Share:
+def top(run: Run, now: float = 1e4) -> LimitUsage:
     return run.view(now).shares[0]
 
 

@@ -10,12 +10,12 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play,
 from headway.core.commands import Start
 from headway.core.events import (
     Abort,
-    Admitted,
     CancelUnit,
     Event,
     Finished,
     HoldLane,
     Pause,
+    RequestAccepted,
     SetConcurrency,
     StopLane,
 )
@@ -145,7 +145,7 @@ def test_a_meter_shows_its_limit_and_what_is_left() -> None:
 def test_a_reported_limit_is_marked_as_such() -> None:
     run = Run(units(9), lane_spec(limits=Limits(burst_s=60.0)))
     run.at(0.0)
-    run.at(0.1, Admitted(0, Hint((Report(Dimension.REQUESTS, 60.0, 50.0),))))
+    run.at(0.1, RequestAccepted(0, Hint((Report(Dimension.REQUESTS, 60.0, 50.0),))))
     assert [(meter.limit, meter.reported) for meter in run.view(0.2).meters] == [(60.0, True)]
 
 

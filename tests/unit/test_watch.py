@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, failed, lane_spec, ok, one_lane, units
 
-from headway.core.events import Admitted, Event, Finished
+from headway.core.events import Event, Finished, RequestAccepted
 from headway.core.lanes.growth_cap import RAMP_CAP, RAMP_DROP
 from headway.core.lanes.meter import Meter
-from headway.core.lanes.other_clients import LOOK_S, WORTH_SAYING, Watch
+from headway.core.lanes.other_clients import LOOK_S, WORTH_SAYING, OtherClients
 from headway.core.model import (
     Dimension,
     Estimate,
@@ -34,14 +34,14 @@ def meter_with(foreign_s: float) -> Meter:
 
 
 def test_one_look_is_not_enough() -> None:
-    watch = Watch(0.0)
+    watch = OtherClients(0.0)
     assert watch.look([meter_with(0.0)], LOOK_S) == 0.0
     assert watch.look([meter_with(10.0)], 2 * LOOK_S) == 0.0
     assert watch.look([meter_with(20.0)], 3 * LOOK_S) == pytest.approx(10.0 / LOOK_S)
 
 
 def test_a_sum_that_is_taken_back_was_nobody() -> None:
-    watch = Watch(0.0)
+    watch = OtherClients(0.0)
     shares = [
         watch.look([meter_with(foreign_s)], LOOK_S * look) for look, foreign_s in enumerate((0, 10, 0, 10), 1)
     ]
@@ -49,7 +49,7 @@ def test_a_sum_that_is_taken_back_was_nobody() -> None:
 
 
 def test_a_little_is_not_worth_a_word() -> None:
-    watch = Watch(0.0)
+    watch = OtherClients(0.0)
     step_s = LOOK_S * WORTH_SAYING * 0.9
     assert not any(watch.look([meter_with(look * step_s)], LOOK_S * look) for look in range(1, 6))
 
@@ -70,7 +70,7 @@ def at_a_shared_key(own_share: float, tokens_off: float = 0.0) -> list[str]:
             used = max(0.0, used - (now - last) * per_s) + (100.0 + tokens_off) / own_share
             last = now
             hint = Hint((Report(Dimension.TOKENS, RPM * 100.0, RPM * 100.0 - used, used / per_s),))
-            events += [Admitted(index, hint), ok(index, Usage(100.0 + tokens_off, 0.0))]
+            events += [RequestAccepted(index, hint), ok(index, Usage(100.0 + tokens_off, 0.0))]
         step = run.at(now, *events)
     return told
 

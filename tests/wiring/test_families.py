@@ -10,7 +10,7 @@ from tests.contract.records import end
 
 from headway.batch.family import Families, kin_of
 from headway.config import Config, ProviderConfig
-from headway.stores.records import Family, NewJob, NewUnit, Route
+from headway.stores.records import Family, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 from headway.wiring.families import Teachings, open_inputs
@@ -37,7 +37,7 @@ def store() -> Iterator[Store]:
 
 def answered(store: Store, its: Family) -> int:
     job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
-    route = store.add_route(job, Route("alpha", "openai", "m"))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
     store.add_units(job, 0, [NewUnit(f"u{n}", route, "/p", b"{}", 80, family=1) for n in range(20)])
     store.add_families(job, [Family(route, 1, its.shape, its.firm, its.rows, its.words)])
     store.seal(job, 20, {}, "d")
@@ -66,7 +66,7 @@ def test_a_beginning_of_another_template_is_told_apart(store: Store) -> None:
 
 def test_a_run_with_a_cap_knows_which_families_bring_in_more_than_their_text(store: Store) -> None:
     job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
-    capped, free = (store.add_route(job, Route(name, "openai", "m")) for name in ("alpha", "beta"))
+    capped, free = (store.add_route(job, StoredRoute(name, "openai", "m")) for name in ("alpha", "beta"))
     for route in (capped, free):
         store.add_families(
             job, [Family(route, 1, 7, False, 5), Family(route, 2, 8, False, 5, open_input=True)]

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from headway.config import Config, ProviderConfig, RunConfig
-from headway.config.price_list import Question, look_up
+from headway.config.price_list import PriceQuery, look_up
 from headway.core.model import Price
 from headway.errors import ConfigError
 from headway.wiring import prices
@@ -36,11 +36,11 @@ def config(root: Path, **openai: Any) -> Config:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[PriceQuery]:
     """Every question that the list was asked in this process."""
-    seen: list[Question] = []
+    seen: list[PriceQuery] = []
 
-    def noting(questions: list[Question]) -> list[Price | None]:
+    def noting(questions: list[PriceQuery]) -> list[Price | None]:
         seen.extend(questions)
         return look_up(questions)
 
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
     return seen
 
 
-def test_the_files_own_prices_win(tmp_path: Path, asked: list[Question]) -> None:
+def test_the_files_own_prices_win(tmp_path: Path, asked: list[PriceQuery]) -> None:
     own = config(tmp_path, prices={"gpt-4o": Price(1.0, 2.0), "": Price(3.0)})
     assert prices_of(own, [OPENAI, ("openai", "gpt-5")]) == {
         OPENAI: Price(1.0, 2.0),
@@ -64,7 +64,7 @@ def test_a_models_like_wins_over_the_providers_price(tmp_path: Path) -> None:
     assert found["openai", "other"] == Price(3.0)
 
 
-def test_what_was_looked_up_is_kept_for_the_next_start(tmp_path: Path, asked: list[Question]) -> None:
+def test_what_was_looked_up_is_kept_for_the_next_start(tmp_path: Path, asked: list[PriceQuery]) -> None:
     first = prices_of(config(tmp_path), [OPENAI, ("openai", "nonsense"), LOCAL])
     assert first[OPENAI] is not None
     assert (first["openai", "nonsense"], first[LOCAL]) == (None, None)
@@ -76,7 +76,7 @@ def test_what_was_looked_up_is_kept_for_the_next_start(tmp_path: Path, asked: li
 
 @pytest.mark.parametrize("change", ["edition", "day", "damage", "nonsense"])
 def test_what_was_kept_is_forgotten_with_another_list_or_another_day(
-    tmp_path: Path, asked: list[Question], monkeypatch: pytest.MonkeyPatch, change: str
+    tmp_path: Path, asked: list[PriceQuery], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     first = prices_of(config(tmp_path), [OPENAI])
     if change == "edition":
@@ -92,7 +92,7 @@ def test_what_was_kept_is_forgotten_with_another_list_or_another_day(
 
 
 def test_a_place_that_cannot_be_written_costs_another_look_only(
-    tmp_path: Path, asked: list[Question]
+    tmp_path: Path, asked: list[PriceQuery]
 ) -> None:
     gone = msgspec.structs.replace(config(tmp_path), db=str(tmp_path / "no" / "such" / "headway.db"))
     assert prices_of(gone, [OPENAI])[OPENAI] is not None

@@ -9,7 +9,7 @@ from tests.contract.records import end
 
 from headway.config import Config, ProviderConfig
 from headway.core.model import Price
-from headway.stores.records import Family, Job, NewJob, NewUnit, Route
+from headway.stores.records import Family, Job, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 from headway.wiring.remaining import enough_usd
@@ -20,7 +20,7 @@ PRICE = Price(10.0, 10.0)
 def job_with_answers(store: Store, answers: int) -> Job:
     """Fifty requests with a file; each answer so far had 25,000 tokens of input."""
     number = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
-    route = store.add_route(number, Route("alpha", "openai", "m"))
+    route = store.add_route(number, StoredRoute("alpha", "openai", "m"))
     body = b'{"messages": [{"role": "user", "content": "What is on it?"}]}'
     store.add_units(number, 0, [NewUnit(f"u{n}", route, "/p", body, 4_014, 5, family=1) for n in range(50)])
     store.add_families(number, [Family(route, 1, 77, False, 50, (3, 5), True)])

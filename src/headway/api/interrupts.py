@@ -84,7 +84,7 @@ class Interrupts:
             raise stopped(self.results) from (error if isinstance(error, Exception) else None)
 
 
-class _Ears:
+class _SigintHandler:
     """The handler, while anybody listens."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class _Ears:
             before(number, frame)
 
 
-_ears: Final = _Ears()
+_ears: Final = _SigintHandler()
 remember(_ears.handler)
 
 

@@ -45,7 +45,7 @@ from headway.reason_text import notice_text
 from headway.safe_text import visible
 from headway.stores import records
 from headway.stores.batch import Batch
-from headway.stores.records import Attempt, Change, Job, NewJob, NewUnit, Route, State
+from headway.stores.records import Attempt, Job, NewJob, NewUnit, State, StoredRoute, UnitChange
 from headway.stores.store import Store
 from headway.stores.writer import Writer
 from headway.wiring.places import job_lock, store_at
@@ -71,7 +71,7 @@ class _Desk:
 
     __slots__ = ("ahead", "expected", "intended", "lane", "number", "record", "route", "wanted")
 
-    def __init__(self, known: records.Lane, route: int) -> None:
+    def __init__(self, known: records.StoredLane, route: int) -> None:
         self.number, self.route = known.id, route
         self.record = known.record
         #: The lane itself, once it is open.
@@ -309,7 +309,7 @@ class Ledger:
         """An attempt did not do it, and the unit waits."""
         outcome = flight.outcome
         kind = None if outcome is None or outcome.kind is None else str(outcome.kind)
-        change = Change(
+        change = UnitChange(
             Status.PENDING, code=kind, message=reason, not_before_utc=time.time() + max(0.0, not_before_s)
         )
         self._record(index, number, flight, change, worker)
@@ -333,9 +333,9 @@ class Ledger:
         batch = self._writer.batch
         if end is DONE or (flight.recorded != flight.attempts and self._has_run(index, flight, end)):
             if end is DONE:
-                change = Change(_SUCCEEDED, finished_utc=time.time())
+                change = UnitChange(_SUCCEEDED, finished_utc=time.time())
             else:
-                change = Change(
+                change = UnitChange(
                     str(end.status),
                     code=end.code or None,
                     message=end.message or None,
@@ -356,7 +356,7 @@ class Ledger:
         return flight.outcome is not None or (end.code == "deadline" and not waited)
 
     def _record(
-        self, index: int, number: int, flight: Flight, change: Change, worker: int | None = None
+        self, index: int, number: int, flight: Flight, change: UnitChange, worker: int | None = None
     ) -> None:
         desk, outcome, used = self._desk(flight.lane), flight.outcome, flight.usage
         kind = message = None
@@ -452,7 +452,7 @@ class Ledger:
         found = self._desks.get(name)
         if found is None:
             known = self._store.lane(f"{self._identity.kind}:{self.name}:{name}", name)
-            route = self._store.add_route(self._job.id, Route(name, "python", ""))
+            route = self._store.add_route(self._job.id, StoredRoute(name, "python", ""))
             found = self._desks[name] = self._by_number[known.id] = _Desk(known, route)
         return found
 
@@ -466,7 +466,7 @@ class Ledger:
     def note(self, notice: Notice) -> None:
         """Something about a lane that a person wants to know."""
         until_utc = None if notice.until is None else time.time() + notice.until - self._loop.time()
-        event = records.Event(time.time(), notice.lane, notice.what, notice_text(notice.reason), until_utc)
+        event = records.JobEvent(time.time(), notice.lane, notice.what, notice_text(notice.reason), until_utc)
         self._writer.batch.events.append(event)
         if notice.what in ("held", "stopped"):
             self._call_off_ahead(self._desk(notice.lane))

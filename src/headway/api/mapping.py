@@ -55,7 +55,7 @@ _RUNS_OWN: Final = frozenset({"deadline", "budget"})
 LEAST_ROOM: Final = 50
 
 
-class _Item:
+class _MapItem:
     """An item on its way, and what it takes to call for it."""
 
     __slots__ = ("index", "item", "run", "started")
@@ -153,7 +153,7 @@ class NotStarted(Exception):
         return "the run was interrupted just before it started"
 
 
-class _KeptItem(_Item):
+class _KeptItem(_MapItem):
     """One whose end is on record before anybody hears of it."""
 
     __slots__ = ("digest", "encoded", "kept", "ledger")
@@ -352,7 +352,7 @@ class Run(Generic[T, R]):
         index = self._next
         self._next += 1
         if self._ledger is None:
-            one = _Item(self, index, item)
+            one = _MapItem(self, index, item)
         else:
             kept = known.get(key) or self._ledger.add(key, lane)
             if kept.value is not None:

@@ -67,7 +67,7 @@ MOST_WAITING: Final = 1_000
 Callback = Callable[[Any, WorkerResult], object]
 
 
-class _Work:
+class _PoolUnit:
     """One unit on its way."""
 
     __slots__ = ("digest", "kept", "over", "placed", "prompt", "result", "slot", "unit", "view")
@@ -217,7 +217,7 @@ class WorkerPool:
             self._active += 1
             self._placed += 1
             self._offered = False
-        work = _Work(unit, view, prompt)
+        work = _PoolUnit(unit, view, prompt)
         self._background.soon(lambda: self._submit(work))
         return True
 
@@ -235,7 +235,7 @@ class WorkerPool:
     def _has_slot(self) -> bool:
         return self._placed < self._max_workers and self._active - self._placed < MOST_WAITING
 
-    def _place(self, work: _Work, placed: bool) -> None:
+    def _place(self, work: _PoolUnit, placed: bool) -> None:
         """A unit gets a worker, or gives up its own to wait."""
         if work.placed is not placed:
             with self._changed:
@@ -392,7 +392,7 @@ class WorkerPool:
                 self._ledger.set_worker(slot, "terminated")
             await self._ledger.close("interrupted" if self._interrupted else None)
 
-    def _submit(self, work: _Work) -> None:
+    def _submit(self, work: _PoolUnit) -> None:
         assert self._calls is not None
         try:
             if self._ledger is not None:
@@ -417,7 +417,7 @@ class WorkerPool:
         except BaseException as error:  # A unit's payload may raise anything when it is written down.
             self._over(work, Status.FAILED, WorkerResult(False, error=said(error)))
 
-    async def _try(self, work: _Work, flight: Flight) -> Outcome:
+    async def _try(self, work: _PoolUnit, flight: Flight) -> Outcome:
         """One attempt, and what it leaves for the records."""
         self._place(work, True)
         outcome = await self._attempt_and_look(work, flight)
@@ -425,7 +425,7 @@ class WorkerPool:
             flight.details = await recorded(details_of(work.prompt, work.result), self._scrub)
         return outcome
 
-    async def _attempt_and_look(self, work: _Work, flight: Flight) -> Outcome:
+    async def _attempt_and_look(self, work: _PoolUnit, flight: Flight) -> Outcome:
         """One attempt; where it failed, its logs and output files are searched for a rate limit."""
         marks = await self._detector.begin()
         began_utc = time.time()
@@ -439,7 +439,7 @@ class WorkerPool:
         outcome, flight.rate_limit = await asyncio.to_thread(self._detector.judge, outcome, evidence)
         return outcome
 
-    async def _attempt(self, work: _Work, flight: Flight) -> Outcome:
+    async def _attempt(self, work: _PoolUnit, flight: Flight) -> Outcome:
         flight.value, work.result = work, None
         slot = work.slot = self._slots.pop()
         if self._ledger is not None and work.kept is not None:
@@ -477,14 +477,14 @@ class WorkerPool:
                     work.result.execution_time = time.monotonic() - flight.started_at
             self._give_back(slot, abandoned=abandoned)
 
-    async def _execute(self, work: _Work) -> Any:
+    async def _execute(self, work: _PoolUnit) -> Any:
         execute, prompt, payload = self._worker.execute, work.prompt, work.view.payload
         if inspect.iscoroutinefunction(execute):
             return await execute(prompt, payload, self._timeout_s)
         value = await self._threads.run(lambda: execute(prompt, payload, self._timeout_s))
         return await value if inspect.isawaitable(value) else value
 
-    def _judged(self, work: _Work, flight: Flight, result: Any) -> Outcome:
+    def _judged(self, work: _PoolUnit, flight: Flight, result: Any) -> Outcome:
         """What a worker's own words mean: a failure that it reports is the unit's, and final, unless it is a rate limit."""
         refused = _refusal_in(result)
         if refused is not None:
@@ -512,7 +512,7 @@ class WorkerPool:
 
     def _requeued(self, flight: Flight, command: Requeue) -> None:
         work = flight.value
-        if not isinstance(work, _Work):
+        if not isinstance(work, _PoolUnit):
             return
         work.view.status = "pending"
         self._place(work, False)
@@ -521,7 +521,7 @@ class WorkerPool:
             number = work.kept.attempts + flight.attempts
             self._ledger.tried(work.kept.index, number, flight, wait_s, command.reason, work.slot)
 
-    def _ended(self, work: _Work, flight: Flight, end: End) -> None:
+    def _ended(self, work: _PoolUnit, flight: Flight, end: End) -> None:
         result, why = work.result, reason_of(flight, end)
         if result is None:
             result = WorkerResult(False, error=end.message or end.code)
@@ -538,7 +538,7 @@ class WorkerPool:
             work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
 
-    def _over(self, work: _Work, status: Status, result: WorkerResult) -> None:
+    def _over(self, work: _PoolUnit, status: Status, result: WorkerResult) -> None:
         """Everything about the unit is known, and on record: its worker is free, its callback is called."""
         if work.over:
             return
@@ -557,7 +557,7 @@ class WorkerPool:
             self._callbacks.add(task)  # A loop itself keeps no task alive.
             task.add_done_callback(self._callbacks.discard)
 
-    async def _call_back(self, callback: Callback, work: _Work, result: WorkerResult) -> None:
+    async def _call_back(self, callback: Callback, work: _PoolUnit, result: WorkerResult) -> None:
         self._insiders.enter()
         try:
             value = await self._threads.run(lambda: callback(work.unit, result))

@@ -56,7 +56,7 @@ def watching(run: Watched, items: Any, choice: bool | None) -> ExitStack | None:
         watch.callback(Waits(run.calls).close)
     if seen or choice:
         total = length_of(items)
-        watch.callback(Watch(run, total, 0.0 if choice else PATIENCE_S).close)
+        watch.callback(ProgressWatch(run, total, 0.0 if choice else PATIENCE_S).close)
     return watch
 
 
@@ -83,7 +83,7 @@ def in_a_notebook() -> bool:
     return "ipykernel" in sys.modules and "IPython" in sys.modules
 
 
-class Watch:
+class ProgressWatch:
     """Looks at a run now and then, until it is closed. A fault of the screen ends the watching, never the run."""
 
     def __init__(self, run: Watched, total: int | None, patience_s: float) -> None:

@@ -30,7 +30,7 @@ from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
 from headway.config import Config, identity_of
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, JobBusy, UsageError
-from headway.stores.records import Family, Job, NewJob, NewUnit, Route
+from headway.stores.records import Family, Job, NewJob, NewUnit, StoredRoute
 from headway.stores.store import Store, chunks, free_name
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
@@ -224,33 +224,33 @@ def ingest(
     skip_bad: bool = False,
     progress: Progress,
     check: Check = lambda provider, model: None,
-    elders: Sequence[Job] = (),
+    earlier_jobs: Sequence[Job] = (),
 ) -> tuple[Job, int]:
     """Take every row in; returns the job and how many bad rows were left out. The caller has the job's lock, and
     removes the job if this fails.
 
-    `check` is asked once for each model that rows go to, and raises where they could not be sent. What `elders` have
+    `check` is asked once for each model that rows go to, and raises where they could not be sent. What `earlier_jobs` have
     answered is taken over.
     """
     intake = Intake(store, config, source, new.id, check, skip_bad=skip_bad, progress=progress)
-    left_out = intake.run(lambda: _take_over(store, new.id, elders))
+    left_out = intake.run(lambda: _take_over(store, new.id, earlier_jobs))
     job = store.job(new.name)
     assert job is not None
     return job, left_out
 
 
-def _take_over(store: Store, job: int, elders: Sequence[Job]) -> None:
+def _take_over(store: Store, job: int, earlier_jobs: Sequence[Job]) -> None:
     """Answers of the same rows, before the job may run: none of them is paid for twice."""
-    for elder in elders:
+    for earlier in earlier_jobs:
         after = -1
-        while page := store.cache.adopt(job, elder.id, after, CHUNK, time.time()):
+        while page := store.cache.adopt(job, earlier.id, after, CHUNK, time.time()):
             after = page[-1]
 
 
 class Sink(Protocol):
     """As much of a store as takes units in."""
 
-    def add_route(self, job: int, route: Route) -> int: ...
+    def add_route(self, job: int, route: StoredRoute) -> int: ...
 
     def add_units(self, job: int, first: int, units: Sequence[NewUnit]) -> None: ...
 
@@ -327,7 +327,7 @@ class Intake:
         if route is None:
             self._check(row.provider, row.model)
             kind = self._kinds[row.provider]
-            route = self._store.add_route(self._job, Route(row.provider, kind, row.model))
+            route = self._store.add_route(self._job, StoredRoute(row.provider, kind, row.model))
             self._routes[row.provider, row.model] = route
         if row.raw_model not in self._models:
             self._models[row.raw_model] = (row.provider, self._identities[row.provider], row.model)

@@ -28,7 +28,7 @@ from headway.reason_text import unit_error
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.files import Replacement
-from headway.stores.records import LIVE, Event, Job
+from headway.stores.records import LIVE, Job, JobEvent
 from headway.stores.store import Store
 
 PAGE: Final = 1_000
@@ -228,7 +228,7 @@ def must_be_writable_table(path: Path) -> None:
 def note_written(store: Store, job: Job, path: Path) -> None:
     """For the record: the job writes a table there. It is noted before it is done, so that no crash leaves a table of nobody."""
     batch = Batch(job.id)
-    batch.events.append(Event(time.time(), None, WROTE, str(path)))
+    batch.events.append(JobEvent(time.time(), None, WROTE, str(path)))
     store.commit(batch)
 
 
@@ -302,14 +302,14 @@ def reasons(store: Store, job: Job) -> Reasons:
     }
 
 
-def _until_open(rows: Iterable[records.Result]) -> Iterator[records.Result]:
+def _until_open(rows: Iterable[records.UnitResult]) -> Iterator[records.UnitResult]:
     for row in rows:
         if row.status in _OPEN:
             return
         yield row
 
 
-def _result(job: str, row: records.Result, why: Reasons | None = None) -> Result:
+def _result(job: str, row: records.UnitResult, why: Reasons | None = None) -> Result:
     code, message = row.code, row.message
     if row.status in _OPEN:
         code, message = (why or {}).get((row.provider, row.model), _LEFT)

@@ -17,7 +17,7 @@ from headway.batch.route import Router
 from headway.batch.rows import Row
 from headway.config import Config
 from headway.errors import DuplicateId
-from headway.stores.records import Family, NewUnit, Route
+from headway.stores.records import Family, NewUnit, StoredRoute
 
 #: Rows that are kept of a route: what of a longer file is looked at closely (docs/decisions/0014).
 KEPT: Final = 20_000
@@ -88,13 +88,13 @@ class _Tally:
         self._done = done
         self.total = 0
         self.loads: list[Load] = []
-        self._routes: list[Route] = []
+        self._routes: list[StoredRoute] = []
         self._by_family: dict[tuple[int, int], Load] = {}
         self._skip: list[int] = []
         self._ids = [array("q") for _ in range(_HEAPS)]
         self._random = Random(0).random
 
-    def add_route(self, job: int, route: Route) -> int:
+    def add_route(self, job: int, route: StoredRoute) -> int:
         self._routes.append(route)
         self._skip.append(self._done.get((route.provider, route.model), 0))
         return len(self._routes) - 1

@@ -14,7 +14,7 @@ from headway.cli.options import json_option, where_options
 from headway.display.terminal import echo
 
 if TYPE_CHECKING:
-    from headway.stores.cache import Shelf
+    from headway.stores.cache import CachedModel
 
 
 @click.group(
@@ -109,7 +109,7 @@ def _seconds(text: str) -> float:
         raise UsageError(f"--older-than: {error}") from None
 
 
-def _ask(shelves: list[Shelf]) -> None:
+def _ask(shelves: list[CachedModel]) -> None:
     """Whoever cannot be asked has to say so in the command."""
     from headway.errors import UsageError
 

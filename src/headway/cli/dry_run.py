@@ -16,7 +16,7 @@ from headway.cli.session import print_json, say
 from headway.config import Config
 from headway.display.terminal import echo
 from headway.errors import InputError, UsageError
-from headway.forecast.figures import Way
+from headway.forecast.figures import RunOptions
 from headway.stores.store import Store
 from headway.wiring.forecasts import Ahead, look_ahead
 from headway.wiring.places import records_of
@@ -43,7 +43,7 @@ def dry_run(
 
 
 def _ahead(config: Config, store: Store, source: Input, flags: RunFlags, taking: Taking) -> Ahead:
-    way = Way(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s)
+    way = RunOptions(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s)
     try:
         return look_ahead(
             config, store, source, way, os.environ, fresh=taking.fresh, only_failed=flags.only_failed,

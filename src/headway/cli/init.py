@@ -14,7 +14,7 @@ from headway.display.terminal import echo
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
-    from headway.config.starter import Found
+    from headway.config.starter import DetectedAccount
 
 #: Before the umask: a config that every user may write is refused.
 MODE: Final = 0o644
@@ -58,7 +58,7 @@ def command(force: bool, as_json: bool) -> None:
         echo(f"{'next:' if number == 0 else 'then:'} {step}")
 
 
-def next_steps(found: list[Found]) -> list[str]:
+def next_steps(found: list[DetectedAccount]) -> list[str]:
     """What to type from here."""
     from headway.config.starter import LOCAL_KEY
 
@@ -70,7 +70,7 @@ def next_steps(found: list[Found]) -> list[str]:
     return ["headway doctor", f"echo '{row}' > one.jsonl && headway run one.jsonl"]
 
 
-def _about(found: list[Found]) -> str:
+def _about(found: list[DetectedAccount]) -> str:
     if found:
         return f" with {len(found)} provider{'s' if len(found) > 1 else ''}:"
     return (

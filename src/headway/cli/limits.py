@@ -14,7 +14,7 @@ from headway.errors import UsageError
 
 if TYPE_CHECKING:
     from headway.config import Config
-    from headway.stores.records import Lane
+    from headway.stores.records import StoredLane
     from headway.stores.store import Store
 
 #: flag → what it limits, as help calls it.
@@ -85,7 +85,7 @@ class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"job {self.job} was asked to {' and to '.join(filter(None, (keep, again)))}"
 
 
-class Reopened(msgspec.Struct, frozen=True):
+class ReopenedLane(msgspec.Struct, frozen=True):
     """A lane that no job uses now, and the hold that was on record for it."""
 
     lane: str
@@ -100,7 +100,7 @@ class Reopened(msgspec.Struct, frozen=True):
 
 def ask_jobs(
     config: Config, limits: dict[str, dict[str, float]], reopen: Sequence[str]
-) -> list[Wish | Reopened]:
+) -> list[Wish | ReopenedLane]:
     """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
     from headway.cli import session
     from headway.wiring.places import store_of
@@ -127,20 +127,20 @@ def ask_jobs(
         return [*wishes, *(_reopen(store, lane) for lane in meant)]
 
 
-def _reopen(store: Store, lane: Lane) -> Reopened:
+def _reopen(store: Store, lane: StoredLane) -> ReopenedLane:
     """Clear the hold that is on record for a lane, and what it was seen to wait for."""
     from headway.core.lanes.lane_memory import LaneRecord, reopened
 
     if lane.record is None or lane.view is None:
-        return Reopened(lane.name, None, "")
+        return ReopenedLane(lane.name, None, "")
     record = msgspec.json.decode(lane.record, type=LaneRecord)
     view = {**msgspec.json.decode(lane.view), "wait": None}
     store.keep_lane(lane.id, msgspec.json.encode(reopened(record)), msgspec.json.encode(view), time.time())
-    return Reopened(lane.name, record.held_until_utc, record.hold_reason)
+    return ReopenedLane(lane.name, record.held_until_utc, record.hold_reason)
 
 
 def _must_be_known(
-    in_use: list[tuple[str, str]], unused: list[Lane], limits: Iterable[str], reopen: Sequence[str]
+    in_use: list[tuple[str, str]], unused: list[StoredLane], limits: Iterable[str], reopen: Sequence[str]
 ) -> None:
     """A limit is for a lane that a running job uses; any lane can be reopened."""
     running = sorted({lane for _, lane in in_use})

@@ -75,12 +75,12 @@ def _ahead(
     """The forecast, from the records as they are."""
     from headway.cli.running import delay_of, tell_bad_rows
     from headway.errors import InputError
-    from headway.forecast.figures import Way
+    from headway.forecast.figures import RunOptions
     from headway.wiring.forecasts import look_ahead
     from headway.wiring.places import records_of
 
     delay_s = delay_of(flags["delay"])
-    way = Way(config.run.concurrency, flags["serial"] or delay_s > 0.0, delay_s)
+    way = RunOptions(config.run.concurrency, flags["serial"] or delay_s > 0.0, delay_s)
     with records_of(config) as store:
         try:
             return look_ahead(

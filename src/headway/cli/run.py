@@ -158,33 +158,33 @@ def _run_new(call: _Call, store: Store, new: Job) -> int | None:
     if not is_ingesting(store, new):
         return None
     config, flags, quiet = call.config, call.flags, call.shown["quiet"]
-    elders = [] if call.taking.fresh else relatives(store, config, call.source)
-    if not (quiet or elders or call.taking.fresh):
+    earlier_jobs = [] if call.taking.fresh else relatives(store, config, call.source)
+    if not (quiet or earlier_jobs or call.taking.fresh):
         _say_why_new(session.say, store, call.source.path)
     with ExitStack() as stack:
         try:
             stack.enter_context(owned(flags.out, new.name, force=flags.force, store=store))
-            job, left_out = _taken_in(call, store, new, elders)
+            job, left_out = _taken_in(call, store, new, earlier_jobs)
         except BaseException:
             store.forget(new.id)
             raise
         if left_out and not quiet:
             session.say("1 bad row was left out" if left_out == 1 else f"{left_out:,} bad rows were left out")
-        if elders and not quiet:
-            session.say(_about_elder(job, elders[0]))
+        if earlier_jobs and not quiet:
+            session.say(_about_earlier(job, earlier_jobs[0]))
         return running.run_job(config, store, job, flags, **call.shown)
 
 
-def _about_elder(job: Job, elder: Job) -> str:
+def _about_earlier(job: Job, earlier: Job) -> str:
     """What a job has from another of the same rows."""
     n = job.counts["cached"]
     took = (
         f"{n:,} of {job.total:,} answers are taken over and not sent again" if n else "it has no answers yet"
     )
-    return f"these rows were run before with another --limit, as job {elder.name}: {took}"
+    return f"these rows were run before with another --limit, as job {earlier.name}: {took}"
 
 
-def _taken_in(call: _Call, store: Store, new: Job, elders: list[Job]) -> tuple[Job, int]:
+def _taken_in(call: _Call, store: Store, new: Job, earlier_jobs: list[Job]) -> tuple[Job, int]:
     """The new job, and how many bad rows were left out of it."""
     from headway.batch.jobs import ingest
     from headway.cli.running import tell_bad_rows
@@ -195,7 +195,7 @@ def _taken_in(call: _Call, store: Store, new: Job, elders: list[Job]) -> tuple[J
     check = check_route(config, os.environ)
     try:
         return ingest(
-            store, config, call.source, new, skip_bad=taking.skip_bad, progress=taking.progress, check=check, elders=elders
+            store, config, call.source, new, skip_bad=taking.skip_bad, progress=taking.progress, check=check, earlier_jobs=earlier_jobs
         )  # fmt: skip
     except InputError as error:
         tell_bad_rows(error)

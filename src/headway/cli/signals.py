@@ -33,7 +33,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ears = _Ears()
+    ears = _StopHandler()
     before = {number: signal.signal(number, ears.heard) for number in stop_signals()}
     try:
         yield
@@ -43,7 +43,7 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class _Ears:
+class _StopHandler:
     """The handler of these signals, and the one that waits for a module."""
 
     def __init__(self) -> None:

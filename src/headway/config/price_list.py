@@ -41,7 +41,7 @@ _RATES: Final = {
 }
 
 
-class Question(msgspec.Struct, frozen=True):
+class PriceQuery(msgspec.Struct, frozen=True):
     """Which price is wanted. `like` names the model of the list that is meant, `gpt-4o` or `azure/gpt-4o`."""
 
     base_url: str
@@ -68,7 +68,7 @@ def edition() -> str:
     return f"{seen.st_size}-{seen.st_mtime_ns}"
 
 
-def look_up(questions: Sequence[Question]) -> list[Price | None]:
+def look_up(questions: Sequence[PriceQuery]) -> list[Price | None]:
     """The prices of today; None for what the list does not know. Loads the list."""
     if not edition():
         return [None] * len(questions)
@@ -78,7 +78,7 @@ def look_up(questions: Sequence[Question]) -> list[Price | None]:
     return [None if asked.pointless else _find(snapshot, asked, now) for asked in questions]
 
 
-def _find(snapshot: Any, asked: Question, now: datetime) -> Price | None:
+def _find(snapshot: Any, asked: PriceQuery, now: datetime) -> Price | None:
     for vendor, model in _candidates(snapshot, asked):
         try:
             _, found = snapshot.find_provider_model(model, vendor, None, None)
@@ -88,7 +88,7 @@ def _find(snapshot: Any, asked: Question, now: datetime) -> Price | None:
     return None
 
 
-def _candidates(snapshot: Any, asked: Question) -> list[tuple[Any, str]]:
+def _candidates(snapshot: Any, asked: PriceQuery) -> list[tuple[Any, str]]:
     """Providers of the list, and what they may call the model; the likeliest first."""
     wanted = asked.like or asked.model
     name, slash, rest = wanted.partition("/")
@@ -131,7 +131,7 @@ def _priced(rates: dict[str, Any], start: int) -> Price:
 
 def main() -> None:
     """Questions on standard input, their prices on standard output."""
-    questions = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Question])
+    questions = msgspec.json.decode(sys.stdin.buffer.read(), type=list[PriceQuery])
     sys.stdout.buffer.write(msgspec.json.encode(look_up(questions)))
 
 

@@ -20,7 +20,7 @@ from headway.config.vendors import ALIASES, BY_NAME, REGION, VENDORS, Vendor
 from headway.errors import ConfigError
 
 
-class Found(msgspec.Struct, frozen=True):
+class DetectedAccount(msgspec.Struct, frozen=True):
     """An account whose key is there. `where`: "environment" or ".env"; "" for one to try things out with."""
 
     provider: str
@@ -42,7 +42,7 @@ LOCAL_URL: Final = "http://127.0.0.1:8900/v1"
 LOCAL_KEY: Final = "LOCAL_KEY"
 
 
-def accounts(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[Found]:
+def accounts(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[DetectedAccount]:
     """Every account whose usual variable is set, in the environment or in `.env`, and whose address is known."""
     found = []
     for host in HOSTS:
@@ -56,7 +56,9 @@ def accounts(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[Foun
         where = "environment" if source is environ else ".env"
         address = address.replace(REGION, region)
         region = region if host.kind == "bedrock" else ""
-        found.append(Found(host.name, host.title, host.kind, variable, where, address, host.model, region))
+        found.append(
+            DetectedAccount(host.name, host.title, host.kind, variable, where, address, host.model, region)
+        )
     return found
 
 
@@ -114,7 +116,7 @@ def _region(environ: Mapping[str, str], source: Mapping[str, str]) -> str:
     return ""
 
 
-def starter(found: Sequence[Found]) -> str:
+def starter(found: Sequence[DetectedAccount]) -> str:
     """The text of the file. Without an account: a server on this machine."""
     first, *others = found or (_LOCAL,)
     parts = [_HEAD, _provider(first, full=True)]
@@ -123,7 +125,9 @@ def starter(found: Sequence[Found]) -> str:
     return "\n".join(parts)
 
 
-_LOCAL: Final = Found("local", "A server on this machine", "openai", LOCAL_KEY, "", LOCAL_URL, "echo")
+_LOCAL: Final = DetectedAccount(
+    "local", "A server on this machine", "openai", LOCAL_KEY, "", LOCAL_URL, "echo"
+)
 
 _HEAD: Final = """\
 # headway.toml, written by 'headway init' and yours to change. 'headway doctor' checks it.
@@ -176,7 +180,7 @@ _LIMITS: Final = """\
 """
 
 
-def _provider(account: Found, *, full: bool) -> str:
+def _provider(account: DetectedAccount, *, full: bool) -> str:
     """One account's table; all that can be said about one where `full`."""
     lines = [f"# {account.title}. {_about_key(account)}", f"[providers.{account.provider}]"]
     lines += [_setting(*line) for line in _settings(account, full=full)]
@@ -186,7 +190,7 @@ def _provider(account: Found, *, full: bool) -> str:
     return text + "\n" + _LIMITS.format(name=account.provider, model=account.model or "MODEL")
 
 
-def _about_key(account: Found) -> str:
+def _about_key(account: DetectedAccount) -> str:
     if account.where:
         return f"The key is in {account.variable} ({account.where})."
     return (
@@ -195,7 +199,7 @@ def _about_key(account: Found) -> str:
     )
 
 
-def _settings(account: Found, *, full: bool) -> Iterator[tuple[str, str]]:
+def _settings(account: DetectedAccount, *, full: bool) -> Iterator[tuple[str, str]]:
     """Lines, each with what it says."""
     yield f'kind = "{account.kind}"', f"which API it speaks: {', '.join(KINDS)}"
     known = account.provider in BY_NAME and account.provider != account.kind

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import msgspec
 
-from headway.core.model import Estimate, Purse, Usage
+from headway.core.model import Estimate, LaneBudget, Usage
 from headway.core.reasons import LaneBudgetSpent
 
 #: Sums of cents carry rounding; a start that fits to within this does fit.
@@ -43,10 +43,10 @@ class Budget:
         self.spent_tokens = self.reserved_tokens = 0.0
 
     @classmethod
-    def of(cls, purse: Purse) -> Self:
+    def of(cls, lane_budget: LaneBudget) -> Self:
         """A lane's, with what earlier runs have taken of it."""
-        budget = cls(purse.max_cost_usd, name=purse.name)
-        budget.spent_usd = purse.spent_usd
+        budget = cls(lane_budget.max_cost_usd, name=lane_budget.name)
+        budget.spent_usd = lane_budget.spent_usd
         return budget
 
     @property
@@ -141,7 +141,7 @@ class Shortage:
         return self.guesses >= few and worst_usd > room_usd
 
 
-class Costliest:
+class HighestCost:
     """What a start is taken to cost where nobody knows before it ends: the most that a call of its lane has cost so far.
 
     While nothing is known of a lane its starts are free, but none fits a cap that is reached.

@@ -11,7 +11,7 @@ from headway.core.lanes.job_share import Grant
 from headway.core.model import Hint, LaneSpec, Limits, Outcome, Unit, Usage
 
 
-class Admitted(msgspec.Struct, frozen=True, gc=False):
+class RequestAccepted(msgspec.Struct, frozen=True, gc=False):
     """The provider took the request: its first headers are here, the answer is not yet.
 
     `usage` is there where a stream opens with the input that was counted (Anthropic's message_start does).
@@ -29,7 +29,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome
 
 
-class Unfit(msgspec.Struct, frozen=True, gc=False):
+class AnswerRejected(msgspec.Struct, frozen=True, gc=False):
     """The provider answered well, and its answer is not what was asked for: the lane did its part, the unit is not done.
 
     `outcome` is the lane's, without a kind. `again` is the unit as it goes on, longer by what is said to the model about
@@ -150,9 +150,9 @@ class Abort(msgspec.Struct, frozen=True, gc=False):
 
 
 Event = (
-    Admitted
+    RequestAccepted
     | Finished
-    | Unfit
+    | AnswerRejected
     | Cancelled
     | HoldLane
     | StopLane

@@ -69,8 +69,10 @@ def _check_fetches(scheduler: Scheduler) -> None:
 def _check_budget(scheduler: Scheduler) -> None:
     if scheduler.budget.capped:
         _check_reserved(scheduler.budget, scheduler.out.values())
-    for purse in scheduler.purses.values():
-        _check_reserved(purse, (entry for entry in scheduler.out.values() if purse in entry.lane.purses))
+    for lane_budget in scheduler.lane_budgets.values():
+        _check_reserved(
+            lane_budget, (entry for entry in scheduler.out.values() if lane_budget in entry.lane.lane_budgets)
+        )
 
 
 def _check_reserved(budget: Budget, entries: Iterable[Entry]) -> None:

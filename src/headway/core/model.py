@@ -292,7 +292,7 @@ class Ramp(msgspec.Struct, frozen=True, gc=False):
         return float(self.free_per_minute * self.growth**periods)
 
 
-class Purse(msgspec.Struct, frozen=True):
+class LaneBudget(msgspec.Struct, frozen=True):
     """A cap on the money of one lane, or of several that name it. `spent_usd` is what earlier runs have taken of it."""
 
     name: str
@@ -310,7 +310,7 @@ class LaneSpec(msgspec.Struct, frozen=True):
     order: Literal["input", "longest"] = "input"
     ramp: Ramp | None = None
     #: Caps on its money, beside the run's own.
-    purses: tuple[Purse, ...] = ()
+    lane_budgets: tuple[LaneBudget, ...] = ()
     #: One unit goes ahead, at the start and after every refusal; the rest start once it has met no limit.
     one_ahead: bool = False
     #: What breaks off or times out says something of its unit (a function's own exception) and nothing of the lane: only

@@ -44,9 +44,9 @@ class Scheduler(RunState):
         self._end = RunEnd(self, moves)
         attempts = Attempts(self, control, moves, spending)
         self._react: dict[type, Callable[[Any, float], None]] = {
-            events.Admitted: attempts.admitted,
+            events.RequestAccepted: attempts.admitted,
             events.Finished: attempts.finished,
-            events.Unfit: attempts.unfit,
+            events.AnswerRejected: attempts.unfit,
             events.Cancelled: attempts.cancelled,
             events.HoldLane: control.hold_lane,
             events.StopLane: control.stop_lane,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from headway.core.lanes.lane import Lane
-from headway.core.lanes.limit_usage import BINDING, Share, share_of_cap, shares
+from headway.core.lanes.limit_usage import BINDING, LimitUsage, share_of_cap, shares
 from headway.core.lanes.queue import NEVER
 from headway.core.model import DAY_S
 from headway.core.outlook import lane_eta_s, pace, run_eta_s
@@ -75,13 +75,13 @@ class LaneView(msgspec.Struct, frozen=True):
     wait: Wait | None
     eta_s: float | None
     #: How much of each limit was used so far, the most used first, and how long the lane was held.
-    shares: tuple[Share, ...] = ()
+    shares: tuple[LimitUsage, ...] = ()
     held_s: float = 0.0
     #: How often that was, and what the provider said the last time.
     holds: int = 0
     held_for: str = ""
     #: How much was used of the cap on what all lanes have in flight, where there is one.
-    cap: Share | None = None
+    cap: LimitUsage | None = None
     #: The money that a start would have had to have, where one had to wait for it.
     reserve: Reserve | None = None
 
@@ -102,7 +102,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     eta_s: float | None
     max_cost_usd: float = 0.0
     #: The cap on what all lanes have in flight, where there is one.
-    cap: Share | None = None
+    cap: LimitUsage | None = None
 
 
 def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) -> Snapshot:
@@ -131,7 +131,9 @@ def snapshot(scheduler: Scheduler, now: float, unfetched: Callable[[str], int]) 
     )
 
 
-def _lane_view(scheduler: Scheduler, lane: Lane, now: float, cap: Share | None, unfetched: int) -> LaneView:
+def _lane_view(
+    scheduler: Scheduler, lane: Lane, now: float, cap: LimitUsage | None, unfetched: int
+) -> LaneView:
     queued, delayed = lane.queue.counts()
     remaining = queued + delayed + unfetched
     binding, used = _binding(lane, now)
@@ -225,7 +227,7 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return Wait(WaitCode.RETRY_AFTER, lane.hold.paused_until)
     if scheduler.next_start_at > now:
         return Wait(WaitCode.START_DELAY, scheduler.next_start_at)
-    if not all(budget.fits(entry.estimate) for budget in (scheduler.budget, *lane.purses)):
+    if not all(budget.fits(entry.estimate) for budget in (scheduler.budget, *lane.lane_budgets)):
         return Wait(WaitCode.BUDGET)
     meter = lane.binding(entry)
     if meter is not None:

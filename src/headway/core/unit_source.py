@@ -2,7 +2,7 @@
 
 One cursor a lane, so that no lane's rows stand in front of another's. The scheduler itself knows no source: it asks with
 a command and receives an event. Who has the units in memory answers at once: `answer` is the answer to one fetch, and a
-`Feeder` is a scheduler whose fetches are all answered so.
+`FedScheduler` is a scheduler whose fetches are all answered so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headway.core.model import Unit
 from headway.core.scheduler import Scheduler
 
 
-class Source(Protocol):
+class UnitSource(Protocol):
     """The contract of what holds the units that have not been handed out yet."""
 
     def take(self, lane: str, n: int) -> Sequence[Unit]:
@@ -71,7 +71,7 @@ class ListSource:
         return len(self._lanes.get(lane, ())) + sum(unit.lane == lane for unit in self._serial)
 
 
-def answer(source: Source, fetch: AnyFetch) -> Event:
+def answer(source: UnitSource, fetch: AnyFetch) -> Event:
     """The event that answers a fetch."""
     if isinstance(fetch, Fetch):
         units = source.take(fetch.lane, fetch.n)
@@ -81,10 +81,10 @@ def answer(source: Source, fetch: AnyFetch) -> Event:
     return RestUnits(source.drain(fetch.n))
 
 
-class Feeder:
+class FedScheduler:
     """A scheduler over units in memory: `handle` answers every fetch before it returns."""
 
-    def __init__(self, scheduler: Scheduler, source: Source) -> None:
+    def __init__(self, scheduler: Scheduler, source: UnitSource) -> None:
         self.scheduler = scheduler
         self.source = source
 

@@ -12,7 +12,7 @@ from headway.engine.observer import View
 from headway.reports.progress import progress_of
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped
-from headway.stores.records import Event, Job, Unknown
+from headway.stores.records import Job, JobEvent, Unknown
 
 
 class JsonDisplay:
@@ -41,7 +41,7 @@ class JsonDisplay:
             saved=saved_report(job),
         )
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         self._write("noted", what=event.what, lane=event.lane, text=event.text, at_utc=event.at_utc, until_utc=event.until_utc)  # fmt: skip
 
     def ended(self, indexes: list[int]) -> None:

@@ -24,7 +24,7 @@ from headway.display.words import clock, duration, money, short
 from headway.engine.observer import View
 from headway.reason_text import wait_text
 from headway.safe_text import one_line, without_breaks
-from headway.stores.records import Event, Job, Unknown
+from headway.stores.records import Job, JobEvent, Unknown
 
 #: Lanes that have a line of their own; the rest share one.
 MOST_LANES: Final = 12
@@ -59,7 +59,7 @@ class LiveDisplay:
         self._live.start()
         self._began = True
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         self.say(noted_line(event))
 
     def ended(self, indexes: list[int]) -> None:

@@ -19,7 +19,7 @@ from headway.errors import HeadwayError, UsageError
 from headway.reports.progress import progress_of
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped, visible
-from headway.stores.records import Event, Job, Unknown
+from headway.stores.records import Job, JobEvent, Unknown
 
 INTERVAL_S: Final = 10.0
 #: Of a text that somebody else wrote, so much is kept in a text line.
@@ -70,7 +70,7 @@ class LogFile:
             saved=saved_report(job),
         )
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         until = None if event.until_utc is None else iso(event.until_utc)
         self._write(
             "noted", noted_line(event, iso), event.at_utc, what=event.what, lane=event.lane, text=event.text, until=until

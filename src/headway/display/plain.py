@@ -12,7 +12,7 @@ from headway.display.usage_text import saved
 from headway.display.words import clock, duration, money, short, units
 from headway.engine.observer import View
 from headway.reason_text import wait_text
-from headway.stores.records import Event, Job, Unknown
+from headway.stores.records import Job, JobEvent, Unknown
 
 #: On a terminal, and where somebody reads it later.
 TERMINAL_S: Final = 2.0
@@ -41,7 +41,7 @@ class PlainDisplay:
         for line in began_lines(job, unknown):
             self.say(line)
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         self.say(noted_line(event))
 
     def ended(self, indexes: list[int]) -> None:
@@ -92,7 +92,7 @@ def began_lines(job: Job, unknown: list[Unknown]) -> list[str]:
     return [text, f"{lost}; sent again, they may be paid for twice: {_at_stake(unknown)}"]
 
 
-def noted_line(event: Event, at: Clock = clock) -> str:
+def noted_line(event: JobEvent, at: Clock = clock) -> str:
     """An event in one line."""
     until = f" until {at(event.until_utc)}" if event.until_utc is not None else ""
     who = f"{event.lane}: " if event.lane else ""

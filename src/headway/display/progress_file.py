@@ -10,7 +10,7 @@ from headway.engine.observer import View
 from headway.reports.progress import VERSION, progress_of
 from headway.stores.files import write_own
 from headway.stores.lock import JOB_LEVELS
-from headway.stores.records import Event, Job, Unknown
+from headway.stores.records import Job, JobEvent, Unknown
 
 
 class ProgressFile:
@@ -22,7 +22,7 @@ class ProgressFile:
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         """The first moment shows it."""
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         """The next moment shows it."""
 
     def ended(self, indexes: list[int]) -> None:

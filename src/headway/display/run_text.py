@@ -15,7 +15,7 @@ from headway.display.words import duration
 from headway.engine.endings import Ending
 from headway.reports.jobs import JobReport
 from headway.reports.usage import UseReport
-from headway.stores.cache import Saved
+from headway.stores.cache import CallsSaved
 
 _ENDS: Final = {
     "complete": "done",
@@ -37,7 +37,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     stops: Sequence[str]
     lane_budgets_spent: bool
     uses: Mapping[str, UseReport]
-    cached: Saved
+    cached: CallsSaved
     examples: Sequence[str]
     out: Path
     next_step: str

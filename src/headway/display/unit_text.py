@@ -10,7 +10,7 @@ import msgspec
 
 from headway.display.words import clock
 from headway.reports.units import UnitReport
-from headway.stores.records import Told
+from headway.stores.records import AttemptView
 
 #: Names for people of the record's fields.
 _NAMES: Final = {"session_id": "session", "messages": "conversation"}
@@ -26,7 +26,7 @@ def unit_lines(report: UnitReport, status: str, where: str) -> list[str]:
     return lines
 
 
-def _attempt_line(attempt: Told) -> str:
+def _attempt_line(attempt: AttemptView) -> str:
     how = attempt.outcome + (f" ({attempt.kind}: {attempt.message})" if attempt.kind else "")
     began = "–" if attempt.started_utc is None else clock(attempt.started_utc)
     took = ""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from headway.core.budget import ROUNDING
-from headway.core.lanes.limit_usage import CONCURRENCY, Share
+from headway.core.lanes.limit_usage import CONCURRENCY, LimitUsage
 from headway.core.lanes.rate_finder import LEARNED
 from headway.core.snapshot import LaneView, Reserve
 from headway.display.words import count, duration, money, short, tokens
 from headway.engine.observer import View
 from headway.reports.prediction import Comparison
 from headway.reports.usage import UseReport
-from headway.stores.cache import Saved
+from headway.stores.cache import CallsSaved
 from headway.stores.records import Job
 
 #: Lanes that have a line of their own at the end of a run.
@@ -33,14 +33,14 @@ def saved(job: Job) -> str:
     return f"{text}: {' and '.join(spared)} not spent again" if spared else text
 
 
-def cached_lines(saved: Saved) -> list[str]:
+def cached_lines(saved: CallsSaved) -> list[str]:
     """What was answered from the cache, and what that saved."""
     if not saved.units:
         return []
     return [f"{saved.units:,} answered without a call: {saved_words(saved)} not spent"]
 
 
-def saved_words(saved: Saved) -> str:
+def saved_words(saved: CallsSaved) -> str:
     """Tokens, and money as far as prices are known."""
     cost = f", {money(saved.cost_usd)}" if saved.cost_usd else ""
     return f"{count(saved.input_tokens, 'token')} in, {saved.output_tokens:,} out{cost}"
@@ -158,7 +158,7 @@ def budget_line(view: View) -> str:
     return f"{money(left)} of {money(snapshot.max_cost_usd)} is left, and the next request may cost more: {aside(least)}"
 
 
-def _unmeasured(lane: LaneView, top: Share | None) -> bool:
+def _unmeasured(lane: LaneView, top: LimitUsage | None) -> bool:
     """Whether it was refused by a limit that it has not found yet; a window that was really full is one that it has."""
     searching = any(meter.name == LEARNED for meter in lane.meters) and not any(
         share.found for share in lane.shares
@@ -166,7 +166,7 @@ def _unmeasured(lane: LaneView, top: Share | None) -> bool:
     return searching and lane.refused > 0 and (top is None or top.used < FULL)
 
 
-def _limit(share: Share) -> str:
+def _limit(share: LimitUsage) -> str:
     if share.name == CONCURRENCY:
         return f"{share.limit:,.0f} at once"
     if share.found:

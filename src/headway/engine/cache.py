@@ -20,7 +20,7 @@ from headway.stores.store import Store
 PAGE: Final = 2_000
 
 
-class Found(msgspec.Struct, frozen=True):
+class CacheHits(msgspec.Struct, frozen=True):
     """What the cache was good for."""
 
     hits: int
@@ -57,7 +57,7 @@ class Lookup:
             self._make_keys(cache)
             hits = self._serve(cache)
             if not self._stopping():
-                self._say(Found(hits, cache.group(self._job, self._only)).told())
+                self._say(CacheHits(hits, cache.group(self._job, self._only)).told())
 
     def _make_keys(self, cache: Cache) -> None:
         basis = self._use.basis()

@@ -183,7 +183,7 @@ class Calls(Turns):
 
     def admitted(self, flight: Flight, hint: Hint | None, usage: Usage | None) -> None:
         """The provider took the attempt: its first headers are here, the answer is not yet."""
-        self.tell(events.Admitted(flight.index, hint, usage))
+        self.tell(events.RequestAccepted(flight.index, hint, usage))
 
     def reopen(self, lane: str, *, force: bool = False) -> None:
         """Let a lane that was stopped try again; one that is parked on a hold only after it, or if forced."""

@@ -13,7 +13,7 @@ import msgspec
 from headway.core import commands
 from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, RunInterrupted, StopReason
 from headway.engine.observer import View
-from headway.engine.plan import Route
+from headway.engine.plan import UnitRoute
 from headway.stores.records import Job, State
 
 _STATES: Final[dict[str, State]] = {
@@ -63,7 +63,7 @@ class Stops:
         elif notice.what == "reopened":
             self._reasons.pop(notice.lane, None)
 
-    def unfinished(self, reason: str, routes: Mapping[int, Route]) -> dict[str, EndReason]:
+    def unfinished(self, reason: str, routes: Mapping[int, UnitRoute]) -> dict[str, EndReason]:
         """Why the units that are left could not finish, by route."""
         general = _GENERAL.get(reason, _INTERRUPTED)
         return {str(number): self._reasons.get(route.lane, general) for number, route in routes.items()}

@@ -51,7 +51,7 @@ from headway.providers.messages import said
 from headway.reason_text import notice_text
 from headway.stores import records
 from headway.stores.batch import Batch
-from headway.stores.records import Change, State
+from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
 from headway.stores.writer import Writer
 
@@ -167,9 +167,9 @@ class Engine(Turns):
         self._inform(lambda observer: observer.ended(indexes))
 
     def _say(self, what: str, text: str) -> None:
-        self._note(records.Event(time.time(), None, what, text))
+        self._note(records.JobEvent(time.time(), None, what, text))
 
-    def _note(self, event: records.Event) -> None:
+    def _note(self, event: records.JobEvent) -> None:
         self._writer.batch.events.append(event)
         self._inform(lambda observer: observer.noted(event))
 
@@ -204,7 +204,7 @@ class Engine(Turns):
         told = [msgspec.structs.replace(unit, most_usd=self._most_usd(unit)) for unit in unknown]
         for unit in told:
             batch.use(unit.route).untold(unit.most_usd)
-            for budget in (self._scheduler.budget, *self._lane_of(unit.route).purses):
+            for budget in (self._scheduler.budget, *self._lane_of(unit.route).lane_budgets):
                 budget.spent_usd += unit.most_usd or 0.0
         return told
 
@@ -374,7 +374,7 @@ class Engine(Turns):
         index = flight.index
 
         def admitted(hint: Hint | None, usage: Usage | None) -> None:
-            self.tell(events.Admitted(index, hint, usage))
+            self.tell(events.RequestAccepted(index, hint, usage))
 
         flight.sent = True
         try:
@@ -415,12 +415,13 @@ class Engine(Turns):
         flight = self._flights.pop(index)
         kind = None if command.kind is None else str(command.kind)
         self._record(
-            flight, Change(Status.PENDING, code=kind, message=command.reason, not_before_utc=not_before_utc)
+            flight,
+            UnitChange(Status.PENDING, code=kind, message=command.reason, not_before_utc=not_before_utc),
         )
 
     def _finish(self, command: commands.Finish) -> None:
         index = command.unit.index
-        change = Change(
+        change = UnitChange(
             str(command.status),
             code=command.code or None,
             message=command.message or None,
@@ -435,7 +436,7 @@ class Engine(Turns):
         else:
             self._record(flight, change)
 
-    def _record(self, flight: Flight, change: Change) -> None:
+    def _record(self, flight: Flight, change: UnitChange) -> None:
         """An attempt has ended: its record, its answer and where its unit stands now, in one batch."""
         batch, answer, index = self._writer.batch, flight.answer, flight.index
         if flight.task is None:  # It was called off before it was sent.
@@ -454,7 +455,7 @@ class Engine(Turns):
         desk = self._desks[command.lane]
         until_utc = None if command.until is None else self._utc(command.until)
         self._stops.heard(command)
-        event = records.Event(time.time(), desk.name, command.what, notice_text(command.reason), until_utc)
+        event = records.JobEvent(time.time(), desk.name, command.what, notice_text(command.reason), until_utc)
         self._writer.batch.events.append(event)
         if command.what in ("held", "stopped", "breaker_opened"):
             self._intents.call_off(self._waiting, [desk])
@@ -501,11 +502,11 @@ class Engine(Turns):
             self._polling = True
             self._reader.read(self._poll, self._polled)
 
-    def _poll(self, store: Store) -> tuple[list[records.Asked], list[records.Claimed]]:
+    def _poll(self, store: Store) -> tuple[list[records.ControlRequest], list[records.StoredClaim]]:
         """In the reader's thread."""
         return store.asked(self._plan.job.id), self._sharing.claims(store, time.time())
 
-    def _polled(self, polled: tuple[list[records.Asked], list[records.Claimed]]) -> None:
+    def _polled(self, polled: tuple[list[records.ControlRequest], list[records.StoredClaim]]) -> None:
         """Carry out what other terminals ask for. A command stays open in the store until its batch is committed."""
         self._polling = False
         if self._done.done():
@@ -519,14 +520,14 @@ class Engine(Turns):
         self.tell(*self._share(claims))
         self._commit()
 
-    def _share(self, claims: list[records.Claimed]) -> list[events.Share]:
+    def _share(self, claims: list[records.StoredClaim]) -> list[events.Share]:
         """What is new of what other jobs leave of the lanes that they work on, too."""
         news, told = self._sharing.look(claims, self._writer.batch, self._scheduler, self._now(), time.time())
         for event in told:
             self._note(event)
         return news
 
-    def _obey(self, asked: records.Asked) -> None:
+    def _obey(self, asked: records.ControlRequest) -> None:
         """Whatever it says: a wish that cannot be understood is told of, and disturbs nothing."""
         try:
             text = self._carry_out(asked)
@@ -534,7 +535,7 @@ class Engine(Turns):
             text = f"'{asked.what}' was not understood: {error}"
         self._say("command", text)
 
-    def _carry_out(self, asked: records.Asked) -> str:
+    def _carry_out(self, asked: records.ControlRequest) -> str:
         if asked.what == "pause":
             self.tell(events.Pause())
             self._intents.call_off(self._waiting)

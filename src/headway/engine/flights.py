@@ -38,7 +38,7 @@ class Desk:
 
     __slots__ = ("ahead", "id", "key", "name", "record", "send")
 
-    def __init__(self, key: str, plan: LanePlan, known: records.Lane) -> None:
+    def __init__(self, key: str, plan: LanePlan, known: records.StoredLane) -> None:
         self.key = key
         self.id = known.id
         self.record = known.record

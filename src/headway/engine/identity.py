@@ -30,7 +30,7 @@ _NESTED: Final = {
 Mode = Literal["deterministic", "all"]
 
 
-class Place(msgspec.Struct, frozen=True):
+class ModelAddress(msgspec.Struct, frozen=True):
     """Who is asked: the kind of API, the server's address and the model."""
 
     kind: str
@@ -42,7 +42,7 @@ class CacheUse(msgspec.Struct, frozen=True):
     """How a run uses the cache. `places` has each of the job's routes by its number in the store."""
 
     mode: Mode
-    places: dict[int, Place]
+    places: dict[int, ModelAddress]
 
     def basis(self) -> str:
         """What a job's keys depend on beside its requests."""

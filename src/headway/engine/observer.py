@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from headway.core.snapshot import Snapshot
-from headway.stores.records import Event, Job, Unknown
+from headway.stores.records import Job, JobEvent, Unknown
 
 
 class View(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Observer(Protocol):
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         """The run begins; `unknown` units may have been sent by a process that died."""
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         """Something about a lane or the job."""
 
     def ended(self, indexes: list[int]) -> None:

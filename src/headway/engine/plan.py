@@ -25,7 +25,7 @@ class LanePlan(msgspec.Struct, frozen=True):
 PriceList = Callable[[], Awaitable[tuple[dict[int, Price], str]]]
 
 
-class Route(msgspec.Struct, frozen=True):
+class UnitRoute(msgspec.Struct, frozen=True):
     """Where a unit goes in this run: its lane's key, and what its tokens cost, where that is known. Of its families, the numbers
     of those whose input is more than their text."""
 
@@ -39,7 +39,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     job: Job
     lanes: dict[str, LanePlan]
-    routes: dict[int, Route]
+    routes: dict[int, UnitRoute]
     settings: dict[str, Any]
     out: str = ""
     concurrency: int = 0

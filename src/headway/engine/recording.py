@@ -19,7 +19,7 @@ from headway.core.snapshot import LaneView
 from headway.core.unit_states import Status
 from headway.stores import records
 from headway.stores.batch import Batch
-from headway.stores.records import Attempt, Change
+from headway.stores.records import Attempt, UnitChange
 from headway.stores.store import Store
 
 #: Intents are recorded ahead for what is due within this time.
@@ -57,7 +57,7 @@ def tokens_of(usage: Usage | None) -> Tokens:
     return int(usage.input_tokens), int(usage.output_tokens), int(usage.cached_input_tokens)
 
 
-def keep_attempt(batch: Batch, route: int, attempt: Attempt, change: Change) -> None:
+def keep_attempt(batch: Batch, route: int, attempt: Attempt, change: UnitChange) -> None:
     """An attempt has ended: its record, what it came to, and where its unit stands now, in one batch.
 
     `change` says where that is; what the attempt adds to it is filled in here.

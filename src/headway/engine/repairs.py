@@ -50,7 +50,7 @@ class Repairs:
             batch.repairs.append(Repair(index, 0))
 
 
-def unfit(unit: Unit, answer: Answer, complaint: Complaint, price: Price | None) -> events.Unfit:
+def unfit(unit: Unit, answer: Answer, complaint: Complaint, price: Price | None) -> events.AnswerRejected:
     """What the scheduler is told, with the unit as it goes on: longer, and perhaps dearer."""
     again = None
     if complaint.again is not None:
@@ -64,4 +64,4 @@ def unfit(unit: Unit, answer: Answer, complaint: Complaint, price: Price | None)
             estimate=estimate,
             input_most=unit.input_most + more if unit.input_usd else 0.0,
         )
-    return events.Unfit(unit.index, answer.outcome, complaint.message, again)
+    return events.AnswerRejected(unit.index, answer.outcome, complaint.message, again)

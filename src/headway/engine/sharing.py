@@ -17,7 +17,7 @@ from headway.core.lanes.job_share import TURN_S, WHOLE, Claim, Grant, claim_of, 
 from headway.core.scheduler import Scheduler
 from headway.engine.flights import Desk
 from headway.stores.batch import Batch
-from headway.stores.records import Claimed, Event
+from headway.stores.records import JobEvent, StoredClaim
 from headway.stores.store import Store
 
 #: How often a claim that has not changed is renewed, and how long it counts without that.
@@ -41,19 +41,19 @@ class Sharing:
         self._claimed: dict[str, tuple[Claim, float]] = {}
         self._company: dict[str, tuple[str, ...]] = dict.fromkeys(desks, ())
 
-    def claims(self, store: Store, utc: float) -> list[Claimed]:
+    def claims(self, store: Store, utc: float) -> list[StoredClaim]:
         """What other jobs want of lanes now. May be called from another thread."""
         return store.claims(self._job, utc - STALE_S, utc + STALE_S)
 
     def look(
-        self, claims_of_others: list[Claimed], batch: Batch, scheduler: Scheduler, now: float, utc: float
-    ) -> tuple[list[Share], list[Event]]:
+        self, claims_of_others: list[StoredClaim], batch: Batch, scheduler: Scheduler, now: float, utc: float
+    ) -> tuple[list[Share], list[JobEvent]]:
         """Renew what is claimed here, and see what the others leave: what is new of that, and of who they are."""
-        theirs: dict[int, list[Claimed]] = {}
+        theirs: dict[int, list[StoredClaim]] = {}
         for claimed in claims_of_others:
             theirs.setdefault(claimed.lane, []).append(claimed)
         news: list[Share] = []
-        told: list[Event] = []
+        told: list[JobEvent] = []
         for key, desk in self._desks.items():
             lane = scheduler.lanes[key]
             mine = claim_of(scheduler, lane, self._job, self._weight, now)
@@ -67,7 +67,7 @@ class Sharing:
             here = tuple(name for name, claim in others if claim.hungry or claim.use >= WORTH_SAYING)
             if here != self._company[key]:
                 self._company[key] = here
-                told.append(Event(utc, desk.name, "shared", _told(here, grant)))
+                told.append(JobEvent(utc, desk.name, "shared", _told(here, grant)))
         return news, told
 
     def announce(self, batch: Batch, scheduler: Scheduler, now: float, utc: float) -> None:

@@ -20,7 +20,7 @@ from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.lanes.estimate import FIRST_RATIO
 from headway.core.lanes.lane import MOST_TOKENS
 from headway.core.model import Estimate, Price, Unit
-from headway.engine.plan import Route
+from headway.engine.plan import UnitRoute
 from headway.stores.cache import Cache
 from headway.stores.records import Pending, Unknown
 from headway.stores.store import Store
@@ -73,7 +73,7 @@ class StoreSource:
         self,
         store: Store,
         job: int,
-        routes: Mapping[int, Route],
+        routes: Mapping[int, UnitRoute],
         *,
         serial: bool = False,
         has_serial: bool = False,
@@ -194,7 +194,7 @@ class StoreSource:
         return unit_of(row, self._routes[row.route])
 
 
-def unit_of(row: Pending, route: Route) -> Unit:
+def unit_of(row: Pending, route: UnitRoute) -> Unit:
     """A waiting unit as the scheduler wants it. Its lane says what to set aside where nothing limits its answer, and how
     much less its input takes than it could."""
     price, family = route.price, family_name(row.route, row.family)

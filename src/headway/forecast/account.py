@@ -18,7 +18,7 @@ from headway.core.lanes.meter import FIRST_DEPTH_S, MINIMUM_GAP, NEARLY, Meter
 from headway.core.lanes.rate_finder import LEARNED
 from headway.core.lanes.window import OPEN
 from headway.core.model import DAY_S, Dimension
-from headway.forecast.figures import Known
+from headway.forecast.figures import LaneKnowledge
 from headway.sim.bucket import Bucket
 from headway.sim.provider import VirtualProvider
 from headway.sim.scenario import Provider
@@ -37,7 +37,7 @@ def blind(lane: Lane) -> bool:
     return lane.finder is not None and not lane.finder.found and not lane.window.learned
 
 
-def glimpsed(lane: Lane, known: Known, mind: str) -> float | None:
+def glimpsed(lane: Lane, known: LaneKnowledge, mind: str) -> float | None:
     """Requests a second that a provider is taken to allow whose limit was met and not measured."""
     if known.record is None or known.record.glimpsed is None or lane.finder is None or lane.finder.found:
         return None
@@ -45,7 +45,9 @@ def glimpsed(lane: Lane, known: Known, mind: str) -> float | None:
     return {"low": most, "estimate": sqrt(least * most), "high": least}[mind] or None
 
 
-def account_of(lane: Lane, known: Known, mind: str, now: float) -> tuple[Provider, dict[Dimension, Bucket]]:
+def account_of(
+    lane: Lane, known: LaneKnowledge, mind: str, now: float
+) -> tuple[Provider, dict[Dimension, Bucket]]:
     """The provider of one lane, and its buckets."""
     buckets: dict[Dimension, Bucket] = {}
     for meter in lane.meters:

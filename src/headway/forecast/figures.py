@@ -59,7 +59,7 @@ class Forecast(msgspec.Struct, frozen=True):
     unpriced: list[str] = []
 
 
-class Course(msgspec.Struct, frozen=True):
+class ForecastRoute(msgspec.Struct, frozen=True):
     """A route of the job: whom its rows go to, in which lane, at what price, and what answers there are like."""
 
     lane: str
@@ -75,7 +75,7 @@ class Course(msgspec.Struct, frozen=True):
         return f'[providers.{provider}.models."{model}".prices]'
 
 
-class Known(msgspec.Struct, frozen=True):
+class LaneKnowledge(msgspec.Struct, frozen=True):
     """What is known of a lane before it runs: its settings, its record, and what was started lately `(seconds ago, costs)`."""
 
     spec: LaneSpec
@@ -85,7 +85,7 @@ class Known(msgspec.Struct, frozen=True):
     starts: list[tuple[float, Costs]] = []
 
 
-class Way(msgspec.Struct, frozen=True):
+class RunOptions(msgspec.Struct, frozen=True):
     """How the run would go about it: flags and settings that matter for the time."""
 
     concurrency: int = 0

@@ -11,9 +11,9 @@ from headway.batch.survey import KEPT, Load
 from headway.core.lanes.lane import Lane
 from headway.core.model import MINUTE_S, Price, Usage
 from headway.forecast.account import WINDOWS, account_of, glimpsed, in_flight
-from headway.forecast.figures import Course, Forecast, Known, LaneForecast, Range, Way
-from headway.forecast.habits import LEAST_DOUBT, Drawn
-from headway.forecast.trial import Trial, Tried, choose, try_out
+from headway.forecast.figures import Forecast, ForecastRoute, LaneForecast, LaneKnowledge, Range, RunOptions
+from headway.forecast.habits import LEAST_DOUBT, DrawnUsage
+from headway.forecast.trial import Trial, TrialUnit, choose, try_out
 from headway.sim.world import LaneLog
 
 #: What the engine itself takes of one core for a request (bench/RESULTS.md, overhead): no run is faster.
@@ -45,9 +45,9 @@ class _Part(msgspec.Struct, frozen=True):
 
 def forecast(
     loads: Sequence[Load],
-    courses: Sequence[Course],
-    lanes: dict[str, Known],
-    way: Way,
+    courses: Sequence[ForecastRoute],
+    lanes: dict[str, LaneKnowledge],
+    way: RunOptions,
     *,
     utc: float,
     most: int = KEPT,
@@ -59,7 +59,7 @@ def forecast(
     for mind in MINDS:
         trial = try_out(chosen, courses, lanes, way, mind, utc)
         for key in lanes:
-            parts[key][mind] = _part(_Told(key, mind, loads, courses, way), lanes[key], trial)
+            parts[key][mind] = _part(_LaneTrial(key, mind, loads, courses, way), lanes[key], trial)
     figures = [_lane(lanes[key], parts[key], *_of_lane(key, loads, courses)) for key in lanes]
     notes = [note for key in lanes for note in _notes(key, lanes[key], courses, parts[key]["estimate"])]
     costs = [lane.cost_usd for lane in figures if lane.cost_usd is not None]
@@ -84,7 +84,9 @@ def _longest(ranges: list[Range]) -> Range:
     return Range(*(max((getattr(one, name) for one in ranges), default=0.0) for name in MINDS))
 
 
-def _lane(known: Known, parts: dict[str, _Part], loads: list[Load], courses: list[Course]) -> LaneForecast:
+def _lane(
+    known: LaneKnowledge, parts: dict[str, _Part], loads: list[Load], courses: list[ForecastRoute]
+) -> LaneForecast:
     estimate = parts["estimate"]
     costs = [parts[mind].cost_usd for mind in MINDS]
     known_costs = [cost for cost in costs if cost is not None]
@@ -108,7 +110,9 @@ def _time(estimate: float, low: float, high: float) -> Range:
     return Range.of(estimate, low * (1.0 - LEAST_DOUBT), high * (1.0 + LEAST_DOUBT) + AROUND_S)
 
 
-def _of_lane(key: str, loads: Sequence[Load], courses: Sequence[Course]) -> tuple[list[Load], list[Course]]:
+def _of_lane(
+    key: str, loads: Sequence[Load], courses: Sequence[ForecastRoute]
+) -> tuple[list[Load], list[ForecastRoute]]:
     own = [place for place, course in enumerate(courses) if course.lane == key]
     return [loads[place] for place in own], [courses[place] for place in own]
 
@@ -116,14 +120,14 @@ def _of_lane(key: str, loads: Sequence[Load], courses: Sequence[Course]) -> tupl
 # -- one lane in one trial --------------------------------------------------------------------------------------------
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _LaneTrial(msgspec.Struct, frozen=True):
     """Which lane of which trial it is about."""
 
     key: str
     mind: str
     loads: Sequence[Load]
-    courses: Sequence[Course]
-    way: Way
+    courses: Sequence[ForecastRoute]
+    way: RunOptions
 
     @property
     def own(self) -> list[int]:
@@ -131,7 +135,7 @@ class _Told(msgspec.Struct, frozen=True):
         return [place for place, course in enumerate(self.courses) if course.lane == self.key]
 
 
-def _part(told: _Told, known: Known, trial: Trial) -> _Part:
+def _part(told: _LaneTrial, known: LaneKnowledge, trial: Trial) -> _Part:
     requests = sum(told.loads[place].requests for place in told.own)
     work = _Work(told, known, trial.tried)
     bounds = _bounds(told, known, trial.fresh.lanes[told.key], work, requests)
@@ -168,21 +172,21 @@ def _time_s(log: LaneLog, requests: int) -> float:
 class _Work:
     """All that a lane's units take together, reckoned from its sample."""
 
-    def __init__(self, told: _Told, known: Known, tried: list[Tried]) -> None:
+    def __init__(self, told: _LaneTrial, known: LaneKnowledge, tried: list[TrialUnit]) -> None:
         self.tried = 0
         self.input_tokens = self.output_tokens = self.took_s = self.longest_s = 0.0
         self.cost_usd: float | None = 0.0
         self.shortest_s = float("inf")
         #: Requests, tokens, input tokens, output tokens as the lane's limits count them.
         self.costs = [0.0, 0.0, 0.0, 0.0]
-        samples: dict[int, list[Tried]] = {place: [] for place in told.own}
+        samples: dict[int, list[TrialUnit]] = {place: [] for place in told.own}
         for one in tried:
             if one.load in samples:
                 samples[one.load].append(one)
         for place, sample in samples.items():
             self._add(told, known, place, sample)
 
-    def _add(self, told: _Told, known: Known, place: int, sample: list[Tried]) -> None:
+    def _add(self, told: _LaneTrial, known: LaneKnowledge, place: int, sample: list[TrialUnit]) -> None:
         load, course = told.loads[place], told.courses[place]
         share = load.requests / len(sample)
         tokens_in = course.habits.input_tokens(load.requests, load.chars, course.habits.minds[told.mind])
@@ -207,7 +211,7 @@ class _Work:
             self.cost_usd = None
 
 
-def _cost(price: Price, whole: Usage, sample: list[Drawn], share: float) -> float:
+def _cost(price: Price, whole: Usage, sample: list[DrawnUsage], share: float) -> float:
     """What everything costs; where long requests have a price of their own, each by itself."""
     if not price.above:
         return price.cost(whole)
@@ -216,7 +220,7 @@ def _cost(price: Price, whole: Usage, sample: list[Drawn], share: float) -> floa
 
 
 def _bounds(
-    told: _Told, known: Known, lane: Lane, work: _Work, requests: int, *, full: bool = True
+    told: _LaneTrial, known: LaneKnowledge, lane: Lane, work: _Work, requests: int, *, full: bool = True
 ) -> dict[str, float]:
     """What each limit makes the shortest time, by its name; with what its bucket holds, or as if that were nothing."""
     way = told.way
@@ -247,7 +251,7 @@ def _bounds(
 # -- what has to be said ------------------------------------------------------------------------------------------------
 
 
-def _notes(key: str, known: Known, courses: Sequence[Course], part: _Part) -> list[str]:
+def _notes(key: str, known: LaneKnowledge, courses: Sequence[ForecastRoute], part: _Part) -> list[str]:
     """What a lane's figures rest on, where that is not what was seen; and what will go wrong."""
     own = [course for course in courses if course.lane == key]
     notes = []
@@ -294,7 +298,7 @@ def _notes(key: str, known: Known, courses: Sequence[Course], part: _Part) -> li
     return notes
 
 
-def _unlimited(known: Known) -> bool:
+def _unlimited(known: LaneKnowledge) -> bool:
     """Whether neither the settings nor what was learned limit this lane."""
     record = known.record
     learned = record is not None and bool(record.meters or record.found or record.window)

@@ -16,7 +16,7 @@ import msgspec
 
 from headway.core.lanes.estimate import ENOUGH, FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
 from headway.core.model import Usage
-from headway.stores.records import Lesson
+from headway.stores.records import UsageSample
 
 #: A slope that explains less than this share of the variance is chance.
 EXPLAINS: Final = 0.1
@@ -80,7 +80,7 @@ def line_through(xs: Sequence[float], ys: Sequence[float]) -> Line:
     return Line(base, slope, left)
 
 
-class Drawn(msgspec.Struct, frozen=True, gc=False):
+class DrawnUsage(msgspec.Struct, frozen=True, gc=False):
     """What one unit will take, as chance has it."""
 
     input_tokens: float
@@ -119,7 +119,7 @@ class Habits(msgspec.Struct, frozen=True):
         """Of so many requests with so many characters in all."""
         return (self.input.base * requests + self.input.slope * chars) * mind[0]
 
-    def draw(self, chars: int, max_tokens: int, mind: Mind, chance: Callable[[], float]) -> Drawn:
+    def draw(self, chars: int, max_tokens: int, mind: Mind, chance: Callable[[], float]) -> DrawnUsage:
         """One unit; `max_tokens` is 0 where nothing limits its answer, and below 0 where it has none."""
         tokens_in = max(1.0, self.input.at(chars) * mind[0])
         tokens_out = 0.0
@@ -127,7 +127,7 @@ class Habits(msgspec.Struct, frozen=True):
             tokens_out = self._output(chars, max_tokens, chance()) * mind[1]
             tokens_out = max(1.0, min(tokens_out, max_tokens or tokens_out))
         took_s = max(SHORTEST_S, self.took.drawn(tokens_out, chance()) * mind[2])
-        return Drawn(tokens_in, tokens_out, tokens_in * self.cached, took_s)
+        return DrawnUsage(tokens_in, tokens_out, tokens_in * self.cached, took_s)
 
     def mean(self, chars: int, max_tokens: int, mind: Mind) -> Usage:
         """What units of this length take on average."""
@@ -148,7 +148,7 @@ ASSUMED: Final = Habits(
 )
 
 
-def habits_of(lessons: Sequence[Lesson], planned: int = 0, limit: int | None = None) -> Habits:
+def habits_of(lessons: Sequence[UsageSample], planned: int = 0, limit: int | None = None) -> Habits:
     """What earlier units taught, for so many more (0: any number). `limit` is what theirs is now, 0 where there is none, and
     None where it is the same as ever.
     """
@@ -169,12 +169,12 @@ def habits_of(lessons: Sequence[Lesson], planned: int = 0, limit: int | None = N
     return habits if limit is None else _with_more_room(habits, lessons, limit)
 
 
-def _cut_below(lesson: Lesson, limit: int) -> bool:
+def _cut_below(lesson: UsageSample, limit: int) -> bool:
     """Whether an answer ended at a limit below this one."""
     return 0 < lesson.max_tokens <= lesson.output_tokens and (not limit or lesson.max_tokens < limit)
 
 
-def _with_more_room(habits: Habits, lessons: Sequence[Lesson], limit: int) -> Habits:
+def _with_more_room(habits: Habits, lessons: Sequence[UsageSample], limit: int) -> Habits:
     """Answers that were cut off may be anything between the old limit and the new one."""
     cut = [one.max_tokens for one in lessons if _cut_below(one, limit)]
     if not cut:
@@ -190,7 +190,7 @@ def _with_more_room(habits: Habits, lessons: Sequence[Lesson], limit: int) -> Ha
     return msgspec.structs.replace(habits, output=longer, doubts=doubts, cut_off=share)
 
 
-def habits_of_other_rows(lessons: Sequence[Lesson], planned: int = 0) -> Habits:
+def habits_of_other_rows(lessons: Sequence[UsageSample], planned: int = 0) -> Habits:
     """What the beginning of a file teaches about a rest that asks something else: the length of its answers is open."""
     habits = habits_of(lessons, planned)
     if not habits.answers:
@@ -199,7 +199,7 @@ def habits_of_other_rows(lessons: Sequence[Lesson], planned: int = 0) -> Habits:
     return msgspec.structs.replace(habits, doubts=doubts, other_rows=True)
 
 
-def habits_of_new(lessons: Sequence[Lesson]) -> Habits:
+def habits_of_new(lessons: Sequence[UsageSample]) -> Habits:
     """What answers to other requests teach about requests of a kind that nobody has sent yet: how many tokens a text has and
     how quick the model is, but not how long its answers will be.
     """

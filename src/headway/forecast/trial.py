@@ -17,12 +17,12 @@ from headway.batch.survey import Load, Sampled
 from headway.core.lanes.lane_memory import import_lane, rebuild_levels
 from headway.core.model import Limits, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.unit_source import Feeder, ListSource
-from headway.engine.plan import Route
+from headway.core.unit_source import FedScheduler, ListSource
+from headway.engine.plan import UnitRoute
 from headway.engine.source import unit_of
 from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimpsed
-from headway.forecast.figures import Course, Known, Way
-from headway.forecast.habits import Drawn
+from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
+from headway.forecast.habits import DrawnUsage
 from headway.sim.scenario import Scenario, SimLane, Work
 from headway.sim.workload import Truth, Workload
 from headway.sim.world import LaneLog, World
@@ -34,24 +34,24 @@ LONGEST_S: Final = 365 * 86_400.0
 NETWORK_S: Final = 0.0005
 
 
-class Tried(msgspec.Struct, frozen=True, gc=False):
+class TrialUnit(msgspec.Struct, frozen=True, gc=False):
     """A row of the sample, the load that it is of, and what it takes in this trial."""
 
     row: Sampled
     load: int
-    drawn: Drawn
+    drawn: DrawnUsage
 
 
 class Trial(msgspec.Struct, frozen=True):
     """What came of a trial: the scheduler as it was before it began, and every lane's log."""
 
     fresh: Scheduler
-    tried: list[Tried]
+    tried: list[TrialUnit]
     logs: dict[str, LaneLog]
 
 
 def choose(
-    loads: Sequence[Load], courses: Sequence[Course], most: int, *, together: bool
+    loads: Sequence[Load], courses: Sequence[ForecastRoute], most: int, *, together: bool
 ) -> list[list[Sampled]]:
     """The rows to try of each load: at the most so many of a lane, of each of its loads the same share.
 
@@ -75,9 +75,9 @@ def choose(
 
 def try_out(
     chosen: Sequence[list[Sampled]],
-    courses: Sequence[Course],
-    lanes: dict[str, Known],
-    way: Way,
+    courses: Sequence[ForecastRoute],
+    lanes: dict[str, LaneKnowledge],
+    way: RunOptions,
     mind: str,
     utc: float,
 ) -> Trial:
@@ -94,18 +94,19 @@ def try_out(
     world = World(scenario, Workload(units, truths), seed=1)
     for key, (_, buckets) in accounts.items():
         furnish(world.providers[key], buckets)
-    world.run(Feeder(scheduler, source), LONGEST_S)
+    world.run(FedScheduler(scheduler, source), LONGEST_S)
     return Trial(fresh, tried, world.logs)
 
 
-def _drawn(chosen: Sequence[list[Sampled]], courses: Sequence[Course], mind: str) -> list[Tried]:
+def _drawn(chosen: Sequence[list[Sampled]], courses: Sequence[ForecastRoute], mind: str) -> list[TrialUnit]:
     """The sample in the order of the file, each row with what it takes; of one mind it is always the same."""
     tried = []
     for load, (rows, course) in enumerate(zip(chosen, courses, strict=True)):
         chance = evenly(len(rows), load)
         factors = course.habits.minds[mind]
         tried += [
-            Tried(row, load, course.habits.draw(row.chars, row.max_tokens, factors, chance)) for row in rows
+            TrialUnit(row, load, course.habits.draw(row.chars, row.max_tokens, factors, chance))
+            for row in rows
         ]
     tried.sort(key=lambda one: one.row.index)
     return tried
@@ -122,14 +123,14 @@ def evenly(n: int, seed: int) -> Callable[[], float]:
     return chain.from_iterable(draws).__next__
 
 
-def _unit(place: int, one: Tried, courses: Sequence[Course]) -> Unit:
+def _unit(place: int, one: TrialUnit, courses: Sequence[ForecastRoute]) -> Unit:
     """As the engine's source makes it. Its family is nobody's: a new job's routes have new numbers."""
     row = one.row
     pending = Pending(place, row.chars, row.max_tokens, row.priority, -1 - one.load)
-    return unit_of(pending, Route(courses[one.load].lane))
+    return unit_of(pending, UnitRoute(courses[one.load].lane))
 
 
-def _truth(one: Tried) -> Truth:
+def _truth(one: TrialUnit) -> Truth:
     drawn = one.drawn
     service_s = max(0.0, drawn.took_s - 2.0 * NETWORK_S)
     usage = Usage(drawn.input_tokens, drawn.output_tokens, drawn.cached_tokens)
@@ -137,7 +138,7 @@ def _truth(one: Tried) -> Truth:
     return Truth(usage, float(most), NETWORK_S, NETWORK_S, service_s, service_s)
 
 
-def _scheduler(lanes: dict[str, Known], way: Way, mind: str, utc: float) -> Scheduler:
+def _scheduler(lanes: dict[str, LaneKnowledge], way: RunOptions, mind: str, utc: float) -> Scheduler:
     """The scheduler as the engine would have it at this moment."""
     settings = Settings(concurrency=way.concurrency, delay_s=way.delay_s)
     scheduler = Scheduler([known.spec for known in lanes.values()], settings, 0.0)

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from headway.stores.records import Event, Job
+from headway.stores.records import Job, JobEvent
 from headway.stores.store import Store
 
 
@@ -42,7 +42,7 @@ class HoldHistory(msgspec.Struct):
     since_utc: float | None = None
     until_utc: float | None = None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: JobEvent) -> None:
         """Count the next event of the lane."""
         if event.what == "released":
             self.until_utc = (

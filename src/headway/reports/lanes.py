@@ -9,7 +9,7 @@ from headway.core.reasons import Wait
 from headway.core.snapshot import LaneView
 from headway.reports.usage import UseReport, use_report
 from headway.stores.older_reasons import lane_wait
-from headway.stores.records import Lane, Use
+from headway.stores.records import StoredLane, UsageTotals
 from headway.stores.store import Store
 
 
@@ -38,10 +38,10 @@ class _StoredView(msgspec.Struct):
 def lane_reports(store: Store) -> list[LaneReport]:
     """Every lane that was ever used."""
     uses = store.use_by_lane()
-    return [_report(lane, uses.get(lane.id) or Use()) for lane in store.lanes()]
+    return [_report(lane, uses.get(lane.id) or UsageTotals()) for lane in store.lanes()]
 
 
-def _report(lane: Lane, use: Use) -> LaneReport:
+def _report(lane: StoredLane, use: UsageTotals) -> LaneReport:
     return LaneReport(
         lane=lane.name,
         key=lane.key,

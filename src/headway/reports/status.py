@@ -13,7 +13,7 @@ from headway.reports.jobs import JobReport, job_report, state_of
 from headway.reports.progress import Progress, read_progress
 from headway.reports.stops import stops_left, stops_now
 from headway.reports.usage import cached_units
-from headway.stores.cache import Saved
+from headway.stores.cache import CallsSaved
 from headway.stores.records import LIVE, Job
 from headway.stores.store import Store
 
@@ -34,7 +34,7 @@ class StatusReport(msgspec.Struct, frozen=True):
     per_lane: dict[str, dict[str, int]]
     progress: Progress | None
     unknown: Sequence[str]
-    cached: Saved
+    cached: CallsSaved
     examples: Sequence[str]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from headway.batch.output import lines_of
-from headway.stores.cache import Source
-from headway.stores.records import Job, Told
+from headway.stores.cache import AnswerSource
+from headway.stores.records import AttemptView, Job
 from headway.stores.store import Store
 
 
@@ -39,10 +39,10 @@ class UnitReport(msgspec.Struct, frozen=True):
     model: str
     request: UnitRequest
     result: msgspec.Raw
-    attempts: Sequence[Told]
+    attempts: Sequence[AttemptView]
     notes: Mapping[int, Mapping[str, object]]
     repairs: Sequence[UnitRepair]
-    answer_of: Source | None
+    answer_of: AnswerSource | None
 
 
 def unit_report(store: Store, job: Job, index: int) -> UnitReport:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.stores.cache import Saved
-from headway.stores.records import Job, Use
+from headway.stores.cache import CallsSaved
+from headway.stores.records import Job, UsageTotals
 from headway.stores.store import Store
 
 
@@ -58,7 +58,7 @@ class CacheSavings(msgspec.Struct, frozen=True):
     cost_usd: float
 
 
-def use_report(use: Job | Use) -> UseReport:
+def use_report(use: Job | UsageTotals) -> UseReport:
     """What a job or some of its attempts came to."""
     known_usd = use.known_usd
     return UseReport(
@@ -80,9 +80,9 @@ def saved_report(job: Job) -> SavedReport:
     return SavedReport(job.good, None if job.known_usd is None else job.saved_usd, job.saved_tokens)
 
 
-def cached_units(store: Store, job: Job) -> Saved:
+def cached_units(store: Store, job: Job) -> CallsSaved:
     """The units of a job that were answered from the cache, and what that saved."""
-    return store.cache.saved(job.id) if job.counts["cached"] else Saved()
+    return store.cache.saved(job.id) if job.counts["cached"] else CallsSaved()
 
 
 def uses_by_name(store: Store, job: Job) -> dict[str, UseReport]:
@@ -94,8 +94,8 @@ def uses_by_name(store: Store, job: Job) -> dict[str, UseReport]:
 def uses_by_key(store: Store, job: Job) -> dict[str, UseReport]:
     """The same by the lane's key: several models may share one."""
     keys = {lane.id: lane.key for lane in store.lanes()}
-    totals: dict[str, Use] = {}
+    totals: dict[str, UsageTotals] = {}
     for use in store.use_by_route(job.id).values():
         if use.lane in keys:
-            totals.setdefault(keys[use.lane], Use()).add(use)
+            totals.setdefault(keys[use.lane], UsageTotals()).add(use)
     return {key: use_report(use) for key, use in totals.items()}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from headway.core.commands import Command, Done, Wake
-from headway.core.events import Admitted, Cancelled, Event, Finished, Share
+from headway.core.events import Cancelled, Event, Finished, RequestAccepted, Share
 from headway.core.lanes.job_share import TURN_S, Grant, claim_of, grant_of
 from headway.core.model import Unit
-from headway.core.unit_source import Feeder
+from headway.core.unit_source import FedScheduler
 from headway.sim.world import Policy
 
 #: How often jobs of one store look what the others want.
@@ -29,7 +29,7 @@ class Crowd:
         """The scheduler's contract: each event to its client, the first wake-up of all."""
         told: list[list[Event]] = [[] for _ in self.clients]
         for event in happened:
-            if isinstance(event, Admitted | Finished | Cancelled):
+            if isinstance(event, RequestAccepted | Finished | Cancelled):
                 told[self.owner[event.index]].append(event)
         commands: list[Command] = []
         for place, client in enumerate(self.clients):
@@ -55,7 +55,9 @@ class Crowd:
 class Jobs(Crowd):
     """Clients that tell each other what they want of a lane, as the jobs of one store do, and share it by their weights."""
 
-    def __init__(self, clients: Sequence[Feeder], weights: Sequence[float], units: Sequence[Unit]) -> None:
+    def __init__(
+        self, clients: Sequence[FedScheduler], weights: Sequence[float], units: Sequence[Unit]
+    ) -> None:
         super().__init__(clients, units)
         self.schedulers = [client.scheduler for client in clients]
         self.weights = weights

@@ -10,7 +10,7 @@ import msgspec
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
 from headway.core.model import LaneSpec, Settings, Unit
 from headway.core.scheduler import Scheduler
-from headway.core.unit_source import Feeder, ListSource
+from headway.core.unit_source import FedScheduler, ListSource
 from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share
@@ -67,7 +67,7 @@ class Report(msgspec.Struct, frozen=True):
     policies: dict[str, PolicyResult]
 
 
-def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord] = ()) -> Feeder:
+def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord] = ()) -> FedScheduler:
     specs = [
         LaneSpec(name, lane.limits, counting=lane.provider.core_counting, order=scenario.order)
         for name, lane in scenario.lanes.items()
@@ -75,10 +75,10 @@ def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord
     scheduler = Scheduler(specs, Settings(concurrency=scenario.concurrency))
     for record in records:
         import_lane(scheduler.lanes[record.lane], record, 0.0, record.recorded_utc)
-    return Feeder(scheduler, ListSource(units))
+    return FedScheduler(scheduler, ListSource(units))
 
 
-def _warmed(scenario: Scenario, units: list[Unit]) -> Feeder:
+def _warmed(scenario: Scenario, units: list[Unit]) -> FedScheduler:
     """The scheduler with what an earlier run over other work of the same kind taught it."""
     earlier = draw(scenario, WARMING_SEED)
     teacher = _headway(scenario, earlier.units)

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, Wake
-from headway.core.events import Admitted, Cancelled, Event, Finished
+from headway.core.events import Cancelled, Event, Finished, RequestAccepted
 from headway.core.model import Hint, Kind, Outcome, Unit, Usage
 from headway.core.unit_states import GOOD
 from headway.sim.provider import OUTPUT_STEPS, VirtualProvider
@@ -141,7 +141,7 @@ class World:
         """First headers, and with Anthropic's the count of the input."""
         usage = self._truth(unit).usage
         early = self.providers[unit.lane].spec.counting == "used"
-        return Admitted(
+        return RequestAccepted(
             unit.index, hint, Usage(usage.input_tokens, 0.0, usage.cached_input_tokens) if early else None
         )
 

@@ -6,7 +6,7 @@ A batch belongs to one job, and to one thread until it is handed over. It has th
 from __future__ import annotations
 
 from headway.errors import JobTaken, StoreError
-from headway.stores.records import USED, Attempt, Change, Event, NewUnit, Repair, State, Use
+from headway.stores.records import USED, Attempt, JobEvent, NewUnit, Repair, State, UnitChange, UsageTotals
 
 
 class Batch:
@@ -34,7 +34,7 @@ class Batch:
         self.released: list[int] = []
         #: index → what the unit is run with now, None: as before. Applied before all else but `added`.
         self.reopened: dict[int, bytes | None] = {}
-        self.units: list[tuple[int, Change]] = []
+        self.units: list[tuple[int, UnitChange]] = []
         self.attempts: list[Attempt] = []
         #: (index, status code, request id, body)
         self.answers: list[tuple[int, int | None, str | None, bytes]] = []
@@ -44,8 +44,8 @@ class Batch:
         self.notes: list[tuple[int, int, bytes]] = []
         self.counts: dict[str, float] = {}
         #: route → the totals of its attempts.
-        self.uses: dict[int, Use] = {}
-        self.events: list[Event] = []
+        self.uses: dict[int, UsageTotals] = {}
+        self.events: list[JobEvent] = []
         #: lane → (record, view, when)
         self.lanes: dict[int, tuple[bytes, bytes, float]] = {}
         #: lane → (what the job wants of it, JSON; when)
@@ -74,11 +74,11 @@ class Batch:
         """The unit runs again after an end other than success; the job no longer counts that end."""
         self.reopened[index] = request
 
-    def use(self, route: int) -> Use:
+    def use(self, route: int) -> UsageTotals:
         """The totals of a route, to add an attempt to."""
         found = self.uses.get(route)
         if found is None:
-            found = self.uses[route] = Use()
+            found = self.uses[route] = UsageTotals()
         return found
 
     def totals(self) -> dict[str, float]:
@@ -93,7 +93,7 @@ class Batch:
         """Add to one of the job's counters."""
         self.counts[what] = self.counts.get(what, 0) + amount
 
-    def change(self, index: int, change: Change) -> None:
+    def change(self, index: int, change: UnitChange) -> None:
         """The unit's state changes; this replaces the intent and the start of its present attempt."""
         self.running.pop(index, None)
         self.intents.pop(index, None)
@@ -101,7 +101,7 @@ class Batch:
         if change.finished_utc is not None:
             self.count(change.status)
 
-    def follow(self, index: int, change: Change) -> None:
+    def follow(self, index: int, change: UnitChange) -> None:
         """A unit ended with the one that it follows."""
         self.followed.append(index)
         self.count(change.status)

@@ -16,14 +16,14 @@ import msgspec
 from headway.core.unit_states import Status
 from headway.stores.batch import Batch
 from headway.stores.database import Database
-from headway.stores.records import USED, Attempt, Change, Pending
+from headway.stores.records import USED, Attempt, Pending, UnitChange
 from headway.stores.rows import LOWER, SHIFT, json_of, span, uid
 
 #: Later than anything that is recorded.
 _EVER: Final = 1e18
 
 
-class Keyed(msgspec.Struct, frozen=True):
+class KeyProgress(msgspec.Struct, frozen=True):
     """How far a job's keys are made, on what basis, and how many units have one."""
 
     basis: str = ""
@@ -31,7 +31,7 @@ class Keyed(msgspec.Struct, frozen=True):
     able: int = 0
 
 
-class Unkeyed(msgspec.Struct, frozen=True, gc=False):
+class UnkeyedUnit(msgspec.Struct, frozen=True, gc=False):
     """A unit's request, to make its key from."""
 
     index: int
@@ -40,7 +40,7 @@ class Unkeyed(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Saved(msgspec.Struct, frozen=True):
+class CallsSaved(msgspec.Struct, frozen=True):
     """Units that were answered without a call, and what the calls would have cost."""
 
     units: int = 0
@@ -50,7 +50,7 @@ class Saved(msgspec.Struct, frozen=True):
     cost_usd: float = 0.0
 
 
-class Source(msgspec.Struct, frozen=True):
+class AnswerSource(msgspec.Struct, frozen=True):
     """The unit whose answer another one has. `job` and `custom_id` are None once that job is gone."""
 
     job: str | None
@@ -58,7 +58,7 @@ class Source(msgspec.Struct, frozen=True):
     custom_id: str | None
 
 
-class Shelf(msgspec.Struct, frozen=True):
+class CachedModel(msgspec.Struct, frozen=True):
     """The entries of one model."""
 
     provider: str
@@ -77,10 +77,10 @@ class Cache:
 
     # -- before a run ------------------------------------------------------------------------------------------
 
-    def keyed(self, job: int) -> Keyed:
+    def keyed(self, job: int) -> KeyProgress:
         """How far the job's keys are made."""
         rows = self._db.execute("keyed", (job,))
-        return Keyed(*rows[0]) if rows else Keyed()
+        return KeyProgress(*rows[0]) if rows else KeyProgress()
 
     def rekey(self, job: int, basis: str) -> None:
         """Remove the job's keys: they are made again, on this basis."""
@@ -88,10 +88,10 @@ class Cache:
             self._db.execute("forget_keys", span(job))
             self._db.execute("set_keyed", (job, basis))
 
-    def unkeyed(self, job: int, after: int, limit: int) -> list[Unkeyed]:
+    def unkeyed(self, job: int, after: int, limit: int) -> list[UnkeyedUnit]:
         """Units without an answer and with an index above `after`, by index."""
         first, last = span(job)
-        return [Unkeyed(*row) for row in self._db.execute("unkeyed", (first + after, last, limit))]
+        return [UnkeyedUnit(*row) for row in self._db.execute("unkeyed", (first + after, last, limit))]
 
     def add_keys(self, job: int, keys: list[tuple[int, bytes]], upto: int) -> None:
         """Add keys of units. All units up to the index `upto` have been looked at."""
@@ -109,12 +109,12 @@ class Cache:
             hits = [(*hit, utc) for hit in self._db.execute("find_hits", wanted)]
             return self._answered(job, hits)
 
-    def adopt(self, job: int, elder: int, after: int, limit: int, utc: float) -> list[int]:
-        """Give up to `limit` waiting units above `after` the answers that the job `elder` has at the same index, where its request
+    def adopt(self, job: int, earlier: int, after: int, limit: int, utc: float) -> list[int]:
+        """Give up to `limit` waiting units above `after` the answers that the job `earlier` has at the same index, where its request
         and id are the same; their indices. No key is needed, and no entry is made.
         """
         first, last = span(job)
-        apart = (elder - job) << SHIFT
+        apart = (earlier - job) << SHIFT
         wanted = {"after": first + after, "last": last, "limit": limit, "apart": apart}
         with self._db.transaction():
             hits = [(*hit, utc) for hit in self._db.execute("find_same", wanted)]
@@ -157,19 +157,19 @@ class Cache:
 
     # -- looking -------------------------------------------------------------------------------------------------
 
-    def saved(self, job: int | None = None) -> Saved:
+    def saved(self, job: int | None = None) -> CallsSaved:
         """What the cache saved a job, or all of them."""
         first, last = (0, (1 << 63) - 1) if job is None else span(job)
-        return Saved(*self._db.execute("saved", (first, last))[0])
+        return CallsSaved(*self._db.execute("saved", (first, last))[0])
 
-    def source(self, job: int, index: int) -> Source | None:
+    def source(self, job: int, index: int) -> AnswerSource | None:
         """The unit whose answer this unit has, where it is not its own."""
         rows = self._db.execute("source_of", (uid(job, index),))
-        return Source(*rows[0]) if rows else None
+        return AnswerSource(*rows[0]) if rows else None
 
-    def shelves(self, before_utc: float | None = None, model: str | None = None) -> list[Shelf]:
+    def shelves(self, before_utc: float | None = None, model: str | None = None) -> list[CachedModel]:
         """The entries by model; only those older than an instant, or only of a model (or PROVIDER/MODEL)."""
-        return [Shelf(*row) for row in self._db.execute("shelves", _which(before_utc, model))]
+        return [CachedModel(*row) for row in self._db.execute("shelves", _which(before_utc, model))]
 
     def clear(self, before_utc: float | None = None, model: str | None = None) -> int:
         """Remove those entries; how many. Units keep the answers that they have."""
@@ -226,7 +226,7 @@ def _which(before_utc: float | None, model: str | None) -> tuple[float, str | No
     return _EVER if before_utc is None else before_utc, model
 
 
-def follower_end(leader: int, change: Change) -> Change | None:
+def follower_end(leader: int, change: UnitChange) -> UnitChange | None:
     """How a unit ends when the one that it follows does: with the same answer or the same failure.
 
     None where the leader was skipped or cancelled: its followers stay pending for the next run.
@@ -238,4 +238,4 @@ def follower_end(leader: int, change: Change) -> Change | None:
     if change.status not in (Status.FAILED, Status.TIMED_OUT):
         return None
     message = f"unit {leader} asked the same: {change.message or change.code}"
-    return Change(change.status, code=change.code, message=message, finished_utc=change.finished_utc)
+    return UnitChange(change.status, code=change.code, message=message, finished_utc=change.finished_utc)

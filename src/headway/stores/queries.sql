@@ -434,14 +434,14 @@ WHERE units.uid > :after AND units.uid <= :last AND status = 'pending'
 ORDER BY units.uid LIMIT :limit;
 
 -- name: find_same
-SELECT units.uid, coalesce(hits.source, elder.uid), elder.input_tokens, elder.output_tokens, elder.cached_tokens,
-    coalesce(elder.cost_usd, hits.saved_usd, 0)
+SELECT units.uid, coalesce(hits.source, earlier.uid), earlier.input_tokens, earlier.output_tokens, earlier.cached_tokens,
+    coalesce(earlier.cost_usd, hits.saved_usd, 0)
 FROM units
-CROSS JOIN units AS elder ON elder.uid = units.uid + :apart AND elder.custom_id = units.custom_id
+CROSS JOIN units AS earlier ON earlier.uid = units.uid + :apart AND earlier.custom_id = units.custom_id
 CROSS JOIN requests AS asked ON asked.uid = units.uid
-CROSS JOIN requests AS before ON before.uid = elder.uid AND before.path = asked.path AND before.body = asked.body
-LEFT JOIN hits ON hits.uid = elder.uid
-WHERE units.uid > :after AND units.uid <= :last AND units.status = 'pending' AND elder.status IN ('succeeded', 'cached')
+CROSS JOIN requests AS before ON before.uid = earlier.uid AND before.path = asked.path AND before.body = asked.body
+LEFT JOIN hits ON hits.uid = earlier.uid
+WHERE units.uid > :after AND units.uid <= :last AND units.status = 'pending' AND earlier.status IN ('succeeded', 'cached')
 ORDER BY units.uid LIMIT :limit;
 
 -- name: hit_unit

@@ -35,7 +35,7 @@ COUNTED: Final = (
 )
 
 
-class Route(msgspec.Struct, frozen=True):
+class StoredRoute(msgspec.Struct, frozen=True):
     """Where a unit is to be sent; `id` is the store's."""
 
     provider: str
@@ -120,7 +120,7 @@ class Job(msgspec.Struct, frozen=True):
     started_utc: float | None = None
     finished_utc: float | None = None
     form: dict[str, Any] = {}
-    #: As `Use` has them.
+    #: As `UsageTotals` has them.
     unpriced: int = 0
     repeated: int = 0
     repeated_usd: float = 0.0
@@ -186,7 +186,7 @@ class Unknown(msgspec.Struct, frozen=True):
     most_usd: float | None = None
 
 
-class Result(msgspec.Struct, frozen=True, gc=False):
+class UnitResult(msgspec.Struct, frozen=True, gc=False):
     """Everything about a unit that its output row shows."""
 
     index: int
@@ -247,7 +247,7 @@ class Repair(msgspec.Struct, frozen=True, gc=False):
     more_chars: int = 0
 
 
-class Told(msgspec.Struct, frozen=True):
+class AttemptView(msgspec.Struct, frozen=True):
     """An attempt as it is shown."""
 
     number: int
@@ -267,7 +267,7 @@ class Told(msgspec.Struct, frozen=True):
     rate_limit: dict[str, Any] | None
 
 
-class Change(msgspec.Struct, gc=False):
+class UnitChange(msgspec.Struct, gc=False):
     """A change of a unit's state. `tries` is how many attempts it counts (0 or 1)."""
 
     status: str
@@ -285,7 +285,7 @@ class Change(msgspec.Struct, gc=False):
     cost_usd: float | None = None
 
 
-class Use(msgspec.Struct, gc=False):
+class UsageTotals(msgspec.Struct, gc=False):
     """Totals of attempts. `cost_usd` is the known cost: `unpriced` attempts have usage and no price.
 
     `repeated` ones were paid for and gave no answer. The cost of `unsure` ones is not known: the answer did not come, or does not
@@ -311,7 +311,7 @@ class Use(msgspec.Struct, gc=False):
         """What is known to have been spent; None where no price is."""
         return None if self.unpriced and not self.cost_usd else self.cost_usd
 
-    def add(self, more: Use) -> None:
+    def add(self, more: UsageTotals) -> None:
         """Sum up."""
         for name in USED:
             setattr(self, name, getattr(self, name) + getattr(more, name))
@@ -340,10 +340,10 @@ class Use(msgspec.Struct, gc=False):
 
 
 #: What a job sums up of all its routes.
-USED: Final = tuple(name for name in Use.__struct_fields__ if name != "lane")
+USED: Final = tuple(name for name in UsageTotals.__struct_fields__ if name != "lane")
 
 
-class Event(msgspec.Struct, frozen=True):
+class JobEvent(msgspec.Struct, frozen=True):
     """Something about a job or one of its lanes that a person may want to know."""
 
     at_utc: float
@@ -354,7 +354,7 @@ class Event(msgspec.Struct, frozen=True):
     id: int = 0
 
 
-class Lane(msgspec.Struct, frozen=True):
+class StoredLane(msgspec.Struct, frozen=True):
     """What is known of a lane: `record` is what it learned, `view` how it looked last (both JSON)."""
 
     id: int
@@ -365,7 +365,7 @@ class Lane(msgspec.Struct, frozen=True):
     updated_utc: float | None
 
 
-class Lesson(msgspec.Struct, frozen=True, gc=False):
+class UsageSample(msgspec.Struct, frozen=True, gc=False):
     """What one unit that succeeded took. Predictions are made from these."""
 
     chars: int
@@ -379,7 +379,7 @@ class Lesson(msgspec.Struct, frozen=True, gc=False):
     family: int = 0
 
 
-class Start(msgspec.Struct, frozen=True, gc=False):
+class RecordedStart(msgspec.Struct, frozen=True, gc=False):
     """A recorded start, to restore a meter's level from."""
 
     lane: int
@@ -387,7 +387,7 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     costs: Costs
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class StoredClaim(msgspec.Struct, frozen=True):
     """What another job that runs now wants of a lane: JSON."""
 
     lane: int
@@ -395,7 +395,7 @@ class Claimed(msgspec.Struct, frozen=True):
     claim: bytes
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ControlRequest(msgspec.Struct, frozen=True):
     """What another terminal wants of a running job."""
 
     id: int

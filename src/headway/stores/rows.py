@@ -11,7 +11,7 @@ import msgspec
 
 from headway.core.reasons import EndReason
 from headway.stores.older_reasons import end_reason
-from headway.stores.records import COUNTED, Attempt, Family, Job, Lane, Told
+from headway.stores.records import COUNTED, Attempt, AttemptView, Family, Job, StoredLane
 
 #: The shift of a job's number in a unit's key.
 SHIFT: Final = 32
@@ -61,16 +61,16 @@ def family_of(row: tuple[Any, ...]) -> Family:
     return Family(route, number, shape, bool(flags & 1), rows, decoded, bool(flags & 2))
 
 
-def lane_of(row: tuple[Any, ...]) -> Lane:
+def lane_of(row: tuple[Any, ...]) -> StoredLane:
     """A lane from its row."""
     number, key, name, record, view, updated_utc = row
-    return Lane(number, key, name, _bytes(record), _bytes(view), updated_utc)
+    return StoredLane(number, key, name, _bytes(record), _bytes(view), updated_utc)
 
 
-def attempt_of(row: tuple[Any, ...]) -> Told:
+def attempt_of(row: tuple[Any, ...]) -> AttemptView:
     """An attempt from its row."""
     rate_limit = None if row[-1] is None else msgspec.json.decode(row[-1])
-    return Told(*(*row[:-1], rate_limit))
+    return AttemptView(*(*row[:-1], rate_limit))
 
 
 def attempt_row(base: int, worker: int | None, attempt: Attempt) -> tuple[Any, ...]:

@@ -23,24 +23,24 @@ from headway.stores.commit import add_units, check_owner, record
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
 from headway.stores.records import (
     COUNTED,
-    Asked,
-    Claimed,
-    Event,
+    AttemptView,
+    ControlRequest,
     Family,
     Job,
-    Lane,
-    Lesson,
+    JobEvent,
     NewJob,
     NewUnit,
     Pending,
+    RecordedStart,
     Repair,
-    Result,
-    Route,
-    Start,
     State,
-    Told,
+    StoredClaim,
+    StoredLane,
+    StoredRoute,
+    UnitResult,
     Unknown,
-    Use,
+    UsageSample,
+    UsageTotals,
 )
 from headway.stores.rows import attempt_of, family_of, family_row, job_of, json_of, lane_of, span, uid
 
@@ -124,7 +124,7 @@ class Store:
         assert added is not None
         return added, True
 
-    def add_route(self, job: int, route: Route) -> int:
+    def add_route(self, job: int, route: StoredRoute) -> int:
         """A provider and model that units of the job are sent to; its number, the same when it is added again."""
         with self._db.transaction():
             self._db.execute("add_route", (job, route.provider, route.kind, route.model))
@@ -181,10 +181,10 @@ class Store:
         rows = self._db.execute("job_named", (name,))
         return job_of(rows[0]) if rows else None
 
-    def routes(self, job: int) -> list[Route]:
+    def routes(self, job: int) -> list[StoredRoute]:
         """Where the job's units are sent to."""
         return [
-            Route(provider, kind, model, number, tuple(msgspec.json.decode(priorities)))
+            StoredRoute(provider, kind, model, number, tuple(msgspec.json.decode(priorities)))
             for number, provider, kind, model, priorities in self._db.execute("routes", (job,))
         ]
 
@@ -193,21 +193,21 @@ class Store:
         rows = self._db.execute("index_of", (job, custom_id))
         return rows[0][0] if rows else None
 
-    def found(self, job: int, custom_ids: list[str]) -> list[Result]:
+    def found(self, job: int, custom_ids: list[str]) -> list[UnitResult]:
         """The units with these ids, in no order; an unknown id is left out."""
-        return [Result(*row) for row in self._db.execute("found", (job, json_of(custom_ids)))]
+        return [UnitResult(*row) for row in self._db.execute("found", (job, json_of(custom_ids)))]
 
-    def results(self, job: int, after: int, limit: int) -> list[Result]:
+    def results(self, job: int, after: int, limit: int) -> list[UnitResult]:
         """Units with an index above `after` (-1: from the first), by index."""
         first, last = span(job)
-        return [Result(*row) for row in self._db.execute("results", (first + after, last, limit))]
+        return [UnitResult(*row) for row in self._db.execute("results", (first + after, last, limit))]
 
     def first_unended(self, job: int) -> int | None:
         """The lowest index of a unit that has not ended."""
         index: int | None = self._db.execute("first_unended", span(job))[0][0]
         return index
 
-    def attempts(self, job: int, index: int) -> list[Told]:
+    def attempts(self, job: int, index: int) -> list[AttemptView]:
         """Every attempt at a unit."""
         return [attempt_of(row) for row in self._db.execute("attempts_of", (uid(job, index),))]
 
@@ -241,26 +241,26 @@ class Store:
             found.setdefault(names[route], {})[status] = count
         return found
 
-    def use_by_route(self, job: int) -> dict[int, Use]:
+    def use_by_route(self, job: int) -> dict[int, UsageTotals]:
         """The totals of the job's attempts, by the route's number."""
-        return {number: Use(*sums) for number, *sums in self._db.execute("use_by_route", (job,))}
+        return {number: UsageTotals(*sums) for number, *sums in self._db.execute("use_by_route", (job,))}
 
-    def use_by_lane(self) -> dict[int, Use]:
+    def use_by_lane(self) -> dict[int, UsageTotals]:
         """The totals of all jobs' attempts, by the number of the lane that their route used last."""
-        return {number: Use(*sums) for number, *sums in self._db.execute("use_by_lane")}
+        return {number: UsageTotals(*sums) for number, *sums in self._db.execute("use_by_lane")}
 
     def failed(self, job: int) -> list[int]:
         """The indices of the units that failed or timed out."""
         return [index for (index,) in self._db.execute("failed", span(job))]
 
-    def events(self, job: int, after: int = 0) -> list[Event]:
+    def events(self, job: int, after: int = 0) -> list[JobEvent]:
         """The events of a job with an id above `after`, oldest first."""
         return [
-            Event(at_utc, lane, what, text, until_utc, number)
+            JobEvent(at_utc, lane, what, text, until_utc, number)
             for number, at_utc, lane, what, text, until_utc in self._db.execute("events", (job, after))
         ]
 
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[StoredLane]:
         """Every lane that any job ever used."""
         return [lane_of(row) for row in self._db.execute("lanes")]
 
@@ -271,14 +271,16 @@ class Store:
 
     def lessons(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None
-    ) -> list[Lesson]:
+    ) -> list[UsageSample]:
         """What units of any job that went there took, those of the newest job first, up to `most`. `routes` restricts it to
         some of the routes there.
         """
-        found: list[Lesson] = []
+        found: list[UsageSample] = []
         for (route,) in self._db.execute("routes_taken", (provider, model)):
             if routes is None or route in routes:
-                found += (Lesson(*row) for row in self._db.execute("lessons", (route, most - len(found))))
+                found += (
+                    UsageSample(*row) for row in self._db.execute("lessons", (route, most - len(found)))
+                )
         return found
 
     def workers(self, job: int) -> list[dict[str, Any]]:
@@ -353,7 +355,7 @@ class Store:
         first, last = span(job)
         return [Pending(*row) for row in self._db.execute("next_serial", (first + after, last, every, limit))]
 
-    def lane(self, key: str, name: str) -> Lane:
+    def lane(self, key: str, name: str) -> StoredLane:
         """The lane with this key; a new one is added."""
         with self._db.transaction():
             return lane_of(self._db.execute("add_lane", (key, name))[0])
@@ -363,19 +365,19 @@ class Store:
         with self._db.transaction():
             self._db.execute("set_lane", (record.decode(), view.decode(), utc, lane))
 
-    def starts_since(self, utc: float) -> list[Start]:
+    def starts_since(self, utc: float) -> list[RecordedStart]:
         """What was sent since then, oldest first.
 
         Read backwards from the latest attempt: an attempt that ended before `utc` also began before it.
         """
-        found: list[Start] = []
+        found: list[RecordedStart] = []
         last = self._number("last_attempt", ())
         while last > 0:
             rows = self._db.execute("latest_starts", (last, STARTS_STEP))
             for lane, started_utc, tokens, tokens_in, tokens_out, *_ in rows:
                 if started_utc is not None and started_utc >= utc and lane is not None:
                     costs = (1.0, tokens or 0.0, tokens_in or 0.0, tokens_out or 0.0)
-                    found.append(Start(lane, started_utc, costs))
+                    found.append(RecordedStart(lane, started_utc, costs))
             if not rows or all((row[5] or row[1] or utc) < utc for row in rows):
                 break
             last = rows[-1][6] - 1
@@ -404,10 +406,10 @@ class Store:
             self._db.execute("set_worker", ("terminated", utc, worker))
             self._db.execute("forget_claims", (job,))
 
-    def claims(self, job: int, since_utc: float, until_utc: float) -> list[Claimed]:
+    def claims(self, job: int, since_utc: float, until_utc: float) -> list[StoredClaim]:
         """What other jobs want of lanes, as claimed within that time."""
         rows = self._db.execute("claims", (job, since_utc, until_utc))
-        return [Claimed(lane, name, claim.encode()) for lane, name, claim in rows]
+        return [StoredClaim(lane, name, claim.encode()) for lane, name, claim in rows]
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -416,10 +418,10 @@ class Store:
         with self._db.transaction():
             return self._number("add_command", (job, utc, what, json_of(args)))
 
-    def asked(self, job: int) -> list[Asked]:
+    def asked(self, job: int) -> list[ControlRequest]:
         """Commands that have not been carried out."""
         rows = self._db.execute("open_commands", (job,))
-        return [Asked(number, what, msgspec.json.decode(args)) for number, what, args in rows]
+        return [ControlRequest(number, what, msgspec.json.decode(args)) for number, what, args in rows]
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:

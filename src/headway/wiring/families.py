@@ -15,7 +15,7 @@ from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
 from headway.display.words import count, money
 from headway.engine.source import at_the_most, family_name
-from headway.stores.records import Family, Job, Lesson, Pending, Route
+from headway.stores.records import Family, Job, Pending, StoredRoute, UsageSample
 from headway.stores.store import Store
 
 #: Units that are read of what a model answered.
@@ -30,15 +30,15 @@ class Teachings:
     def __init__(self, store: Store, provider: str, model: str) -> None:
         self._store, self._provider, self._model = store, provider, model
         self._families = store.families(provider, model)
-        self._all: list[Lesson] | None = None
+        self._all: list[UsageSample] | None = None
 
-    def all(self) -> list[Lesson]:
+    def all(self) -> list[UsageSample]:
         """Of whatever was asked there."""
         if self._all is None:
             self._all = self._store.lessons(self._provider, self._model, READ)
         return self._all
 
-    def like(self, family: Family | None, jobs: Collection[int] = ()) -> list[Lesson]:
+    def like(self, family: Family | None, jobs: Collection[int] = ()) -> list[UsageSample]:
         """Of units like these, the newest job's first. `jobs` are those of the same rows: there the shape is enough, unless the
         rows that were answered have a template of their own."""
         if family is None:
@@ -49,13 +49,13 @@ class Teachings:
             if alike(family, one) or (job in jobs and one.shape == family.shape and not has_template(one))
         )
 
-    def of_same_rows(self, family: Family | None, jobs: Collection[int]) -> list[Lesson]:
+    def of_same_rows(self, family: Family | None, jobs: Collection[int]) -> list[UsageSample]:
         """Of these jobs, which are of the same rows: they may ask something else than the rest does."""
         if family is None:
             return []
         return self._of(one for job, one in self._families if job in jobs and one.shape == family.shape)
 
-    def _of(self, families: Iterable[Family]) -> list[Lesson]:
+    def _of(self, families: Iterable[Family]) -> list[UsageSample]:
         same = {(one.route, one.number) for one in families}
         routes = {route for route, _ in same}
         if not routes:
@@ -108,7 +108,7 @@ def open_inputs(config: Config, store: Store, job: Job) -> dict[int, frozenset[i
     return found
 
 
-def _capped(config: Config, route: Route) -> bool:
+def _capped(config: Config, route: StoredRoute) -> bool:
     provider = config.providers[route.provider]
     caps = (config.run.max_cost_usd, provider.max_cost_usd, provider.max_costs.get(route.model))
     return any(caps) and not kind_of(provider).reports_cost
@@ -124,7 +124,7 @@ def _seen(teachings: Teachings, job: int, units: list[Pending]) -> dict[str, lis
     return found
 
 
-def _line(route: Route, price: Price, units: list[Pending], seen: Mapping[str, list[float]]) -> str:
+def _line(route: StoredRoute, price: Price, units: list[Pending], seen: Mapping[str, list[float]]) -> str:
     """What is set aside for answers that nothing limits."""
     estimator = Estimator()
     for family, outputs in seen.items():
@@ -143,7 +143,7 @@ def _line(route: Route, price: Price, units: list[Pending], seen: Mapping[str, l
     )
 
 
-def open_output(lessons: list[Lesson]) -> float:
+def open_output(lessons: list[UsageSample]) -> float:
     """The output tokens that are set aside for an answer that nothing limits, by what was seen."""
     estimator = Estimator()
     estimator.saw("", [float(one.output_tokens) for one in reversed(lessons[:KEPT])])

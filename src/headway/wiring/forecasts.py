@@ -15,11 +15,11 @@ from headway.core.lanes.estimate import ENOUGH
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Limits
 from headway.errors import ConfigError
-from headway.forecast.figures import Course, Forecast, Known, Way
+from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import Habits, habits_of, habits_of_new, habits_of_other_rows
 from headway.reports.prediction import Prediction
-from headway.stores.records import Job, Lane, Lesson
+from headway.stores.records import Job, StoredLane, UsageSample
 from headway.stores.store import Store
 from headway.wiring.families import Teachings
 from headway.wiring.prices import must_be_known, prices_of, required_price
@@ -61,7 +61,7 @@ def look_ahead(
     config: Config,
     store: Store,
     source: Input,
-    way: Way,
+    way: RunOptions,
     environ: Mapping[str, str],
     *,
     what_if: WhatIf | None = None,
@@ -80,22 +80,22 @@ def look_ahead(
         if must_be_known(config, provider, model):
             required_price(config, provider, model)
 
-    elder = None if fresh or job is not None else next(iter(relatives(store, config, source)), None)
-    begun = job or elder
+    earlier = None if fresh or job is not None else next(iter(relatives(store, config, source)), None)
+    begun = job or earlier
     done = {} if begun is None else _done(store, begun, only_failed=only_failed)
     seen = survey(config, source, skip_bad=skip_bad, progress=progress, check=check, done=done)
     same = [] if begun is None else [begun.id]
     told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way, same)
-    return Ahead(seen, _with_elder(_with_caps(config, told), seen, elder), job)
+    return Ahead(seen, _with_elder(_with_caps(config, told), seen, earlier), job)
 
 
-def _with_elder(told: Forecast, seen: Survey, elder: Job | None) -> Forecast:
+def _with_elder(told: Forecast, seen: Survey, earlier: Job | None) -> Forecast:
     """The same, with a word about answers that need not be asked for."""
     there = seen.rows - told.requests
-    if elder is None or not there:
+    if earlier is None or not there:
         return told
     answers = "1 answer is" if there == 1 else f"{there:,} answers are"
-    note = f"{answers} there already: job {elder.name} is of the same rows, with another --limit"
+    note = f"{answers} there already: job {earlier.name} is of the same rows, with another --limit"
     return msgspec.structs.replace(told, notes=[note, *told.notes])
 
 
@@ -157,9 +157,9 @@ class _Lanes:
         self._utc = time.time()
         self._starts = store.starts_since(self._utc - _memory_s(config)) if self._recorded else []
 
-    def forecast(self, loads: list[Load], way: Way, same: list[int]) -> Forecast:
+    def forecast(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
         """`same` are the jobs of the same rows."""
-        lanes: dict[str, Known] = {}
+        lanes: dict[str, LaneKnowledge] = {}
         courses = []
         prices = prices_of(self._config, [(load.provider, load.model) for load in loads])
         for load in loads:
@@ -168,7 +168,7 @@ class _Lanes:
             lanes.setdefault(known.spec.key, known)
             habits = self._habits(load, same)
             price = prices[load.provider, load.model]
-            courses.append(Course(known.spec.key, price, habits, f"{load.provider}/{load.model}"))
+            courses.append(ForecastRoute(known.spec.key, price, habits, f"{load.provider}/{load.model}"))
         return forecast(loads, courses, lanes, way, utc=self._utc)
 
     def _habits(self, load: Load, same: list[int]) -> Habits:
@@ -184,7 +184,7 @@ class _Lanes:
             return habits_of_other_rows(_thinned(begun), load.requests)
         return habits_of_new(_thinned(self._teachings[to].all()))
 
-    def _known(self, provider: ProviderConfig, model: str) -> Known:
+    def _known(self, provider: ProviderConfig, model: str) -> LaneKnowledge:
         key = self._keys.of(provider.name)
         spec, name = lane_for(self._config, provider, model, key or "", self._salt)
         lane = self._lane(spec.key if key is not None else None, name)
@@ -195,9 +195,9 @@ class _Lanes:
             )
         number = None if lane is None else lane.id
         starts = [(max(0.0, self._utc - one.at_utc), one.costs) for one in self._starts if one.lane == number]
-        return Known(spec, name, provider.kind, record, starts)
+        return LaneKnowledge(spec, name, provider.kind, record, starts)
 
-    def _lane(self, key: str | None, name: str) -> Lane | None:
+    def _lane(self, key: str | None, name: str) -> StoredLane | None:
         """The lane by its key; where there is no key to know it by, the latest of its name."""
         if key is not None:
             return next((lane for lane in self._recorded if lane.key == key), None)
@@ -216,7 +216,7 @@ def _memory_s(config: Config) -> float:
     return DAY_S if any(one.rpd or one.tpd for one in limits) else MINUTE_S
 
 
-def _thinned(lessons: list[Lesson]) -> list[Lesson]:
+def _thinned(lessons: list[UsageSample]) -> list[UsageSample]:
     """Some of them, evenly."""
     return lessons[:: -(-len(lessons) // LESSONS) or 1]
 

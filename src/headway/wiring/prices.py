@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from headway.config import Config, kind_of
-from headway.config.price_list import Question, edition, look_up
+from headway.config.price_list import PriceQuery, edition, look_up
 from headway.core.model import Price
 from headway.errors import ConfigError
 from headway.stores.files import write_own
@@ -54,13 +54,13 @@ def prices_of(config: Config, models: Iterable[Model]) -> dict[Model, Price | No
 
 def ready_prices(
     config: Config, models: Iterable[Model]
-) -> tuple[dict[Model, Price | None], dict[Model, Question]]:
+) -> tuple[dict[Model, Price | None], dict[Model, PriceQuery]]:
     """The prices that are known without a look at the list, and what the list is to be asked for the others."""
     known: dict[Model, Price | None] = {}
-    open_ones: dict[Model, Question] = {}
+    open_ones: dict[Model, PriceQuery] = {}
     for name, model in models:
         provider = config.providers[name]
-        asked = Question(provider.base_url, provider.kind, model, provider.like(model))
+        asked = PriceQuery(provider.base_url, provider.kind, model, provider.like(model))
         price = provider.price_of(model)
         if price is not None or asked.pointless or kind_of(provider).reports_cost or not edition():
             known[name, model] = price
@@ -71,7 +71,7 @@ def ready_prices(
     return known, {each: asked for each, asked in open_ones.items() if each not in known}
 
 
-async def prices_later(config: Config, asked: Mapping[Model, Question]) -> dict[Model, Price | None]:
+async def prices_later(config: Config, asked: Mapping[Model, PriceQuery]) -> dict[Model, Price | None]:
     """The same answers from a process of its own, so that a run does not stand still while the list is read."""
     told = await _ask(msgspec.json.encode(list(asked.values())))
     if told is None:
@@ -144,7 +144,7 @@ def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:
         for (name, model), price in prices.items()
         if price is None
         and not kind_of(config.providers[name]).reports_cost
-        and not Question(
+        and not PriceQuery(
             config.providers[name].base_url, "", model, config.providers[name].like(model)
         ).pointless
     ]
@@ -162,7 +162,7 @@ def _place(config: Config) -> Path:
     return home_of(config) / "prices.json"
 
 
-def _key(asked: Question) -> str:
+def _key(asked: PriceQuery) -> str:
     return " ".join(msgspec.structs.astuple(asked))
 
 
@@ -179,7 +179,7 @@ def _kept(config: Config) -> _Kept:
     return kept if fresh else _Kept(edition(), _today(), {})
 
 
-def _keep(config: Config, asked: Mapping[Model, Question], found: Mapping[Model, Price | None]) -> None:
+def _keep(config: Config, asked: Mapping[Model, PriceQuery], found: Mapping[Model, Price | None]) -> None:
     """For the next start. Where that cannot be written, it is looked up again."""
     kept = _kept(config)
     kept.prices.update({_key(asked[each]): price for each, price in found.items()})

@@ -19,21 +19,21 @@ from headway.batch.recipe import is_table
 from headway.batch.sheet import SheetFile, output_for
 from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, kind_of, lane_key
 from headway.core.lanes.lane_memory import LaneRecord
-from headway.core.model import LaneSpec, Price, Purse
+from headway.core.model import LaneBudget, LaneSpec, Price
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
 from headway.engine.endings import Ending
 from headway.engine.engine import Engine
-from headway.engine.identity import CacheUse, Place
+from headway.engine.identity import CacheUse, ModelAddress
 from headway.engine.observer import Observer, View
-from headway.engine.plan import LanePlan, Plan, PriceList, Route
+from headway.engine.plan import LanePlan, Plan, PriceList, UnitRoute
 from headway.errors import ConfigError, HeadwayError, JobTaken
 from headway.providers.addresses import root_of
 from headway.providers.base import Adapter
 from headway.providers.profiles import profile_for
 from headway.providers.secrecy import secrets_of
 from headway.reports.prediction import Prediction
-from headway.stores.records import Event, Job, Unknown
+from headway.stores.records import Job, JobEvent, Unknown
 from headway.stores.store import Store
 from headway.wiring.families import open_inputs, reserves
 from headway.wiring.kinds import Check, builder_of
@@ -143,7 +143,7 @@ def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
         if not kind_of(provider).cacheable:
             continue
         root = root_of(provider.base_url) if provider.base_url else provider.region or ""
-        places[route.id] = Place(provider.kind, root, route.model)
+        places[route.id] = ModelAddress(provider.kind, root, route.model)
     return CacheUse(mode, places)
 
 
@@ -189,12 +189,12 @@ def _lanes(
     job: Job,
     environ: Mapping[str, str],
     prices: Mapping[Model, Price | None],
-) -> tuple[dict[str, LanePlan], dict[int, Route], tuple[Check, ...]]:
+) -> tuple[dict[str, LanePlan], dict[int, UnitRoute], tuple[Check, ...]]:
     """A lane for each real rate-limit scope: routes that share a pool share a lane. And what is asked before a run."""
     dotenv, salt = dotenv_of(config), store.salt()
     spent = _spent(store, job)
     lanes: dict[str, LanePlan] = {}
-    routes: dict[int, Route] = {}
+    routes: dict[int, UnitRoute] = {}
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
     validator = _validator(job)
@@ -214,12 +214,12 @@ def _lanes(
             if built.check is not None and _may_start(store, job, lane, name):
                 checks.append(built.check)
             adapters[provider.name] = _judged(built.adapter, provider.kind, validator)
-        routes[route.id] = Route(lane, prices.get((provider.name, route.model)))
-        purses = _purses(provider, route.model, spent)
+        routes[route.id] = UnitRoute(lane, prices.get((provider.name, route.model)))
+        lane_budgets = _lane_budgets(provider, route.model, spent)
         if lane in lanes:
-            lanes[lane] = _with_purses(lanes[lane], purses)
+            lanes[lane] = _with_lane_budgets(lanes[lane], lane_budgets)
         else:
-            spec = msgspec.structs.replace(spec, purses=purses)
+            spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets)
             lanes[lane] = LanePlan(spec, name, adapters[provider.name])
     return lanes, routes, tuple(checks)
 
@@ -296,18 +296,18 @@ def _spent(store: Store, job: Job) -> dict[str, float]:
     return spent
 
 
-def _purses(provider: ProviderConfig, model: str, spent: Mapping[str, float]) -> tuple[Purse, ...]:
+def _lane_budgets(provider: ProviderConfig, model: str, spent: Mapping[str, float]) -> tuple[LaneBudget, ...]:
     """The budgets that a lane has beside the run's: its provider's, which all its lanes share, and its model's."""
     caps = {provider.name: provider.max_cost_usd, f"{provider.name}/{model}": provider.max_costs.get(model)}
-    return tuple(Purse(name, most, spent.get(name, 0.0)) for name, most in caps.items() if most)
+    return tuple(LaneBudget(name, most, spent.get(name, 0.0)) for name, most in caps.items() if most)
 
 
-def _with_purses(lane: LanePlan, purses: tuple[Purse, ...]) -> LanePlan:
+def _with_lane_budgets(lane: LanePlan, lane_budgets: tuple[LaneBudget, ...]) -> LanePlan:
     """Two providers of one account share a lane: it then minds the budgets of both."""
-    more = tuple(purse for purse in purses if purse not in lane.spec.purses)
+    more = tuple(lane_budget for lane_budget in lane_budgets if lane_budget not in lane.spec.lane_budgets)
     if not more:
         return lane
-    spec = msgspec.structs.replace(lane.spec, purses=(*lane.spec.purses, *more))
+    spec = msgspec.structs.replace(lane.spec, lane_budgets=(*lane.spec.lane_budgets, *more))
     return msgspec.structs.replace(lane, spec=spec)
 
 
@@ -345,7 +345,7 @@ class _Output:
         self._guarded(self._output.look)
         self._later(self._output.open)
 
-    def noted(self, event: Event) -> None:
+    def noted(self, event: JobEvent) -> None:
         """Not the file's business."""
 
     def ended(self, indexes: list[int]) -> None:

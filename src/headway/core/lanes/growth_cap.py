@@ -19,7 +19,7 @@ _INPUT: Final = DIMENSIONS.index(Dimension.INPUT)
 _NEVER: Final = float("inf")
 
 
-class Growth:
+class GrowthCap:
     """A ramp, and the meter that keeps to it."""
 
     __slots__ = ("_since", "meter", "ramp")
@@ -37,10 +37,10 @@ class Growth:
         meter.set_limit(self.ramp.limit(now - min(now, self._since)), now)
 
 
-def slowed(known: Ramp | None, rate: float, costs: Costs, now: float) -> Growth | None:
+def slowed(known: Ramp | None, rate: float, costs: Costs, now: float) -> GrowthCap | None:
     """The use has grown too fast: go on somewhat below the present pace, and grow slowly from there."""
     known = known or Ramp(Dimension.INPUT if costs[_INPUT] else Dimension.REQUESTS, 0.0)
     pace = rate * costs[DIMENSIONS.index(known.dimension)] * MINUTE_S
     if pace <= 0.0:
         return None
-    return Growth(structs.replace(known, free_per_minute=pace * RAMP_DROP), now, since=now)
+    return GrowthCap(structs.replace(known, free_per_minute=pace * RAMP_DROP), now, since=now)

@@ -27,9 +27,9 @@ from headway.core.lanes.estimate import ENOUGH, Estimator
 from headway.core.lanes.evidence import Evidence
 from headway.core.lanes.hold import Hold
 from headway.core.lanes.job_share import WHOLE, Grant, Parts
-from headway.core.lanes.latency_gauge import Gauge
+from headway.core.lanes.latency_gauge import LatencyGauge
 from headway.core.lanes.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter, meters_of
-from headway.core.lanes.other_clients import Watch
+from headway.core.lanes.other_clients import OtherClients
 from headway.core.lanes.probing import Probing
 from headway.core.lanes.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.lanes.rate_finder import LEARNED, Finder
@@ -73,8 +73,8 @@ class Lane:
     __slots__ = (
         "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "disbelieved", "estimator",
         "evidence",
-        "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key",
-        "last_start_at", "limits", "limits_announced", "meters", "others", "parked", "part", "places", "probing", "purses", "queue",
+        "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets",
+        "last_start_at", "limits", "limits_announced", "meters", "others", "parked", "part", "places", "probing", "queue",
         "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
         "tokens_in", "tokens_out", "unanswered", "wake_at", "window", "work_time",
     )  # fmt: skip
@@ -93,7 +93,7 @@ class Lane:
         self.parked = False
         #: Whether it is stopped for want of money alone.
         self.broke = False
-        self.purses: tuple[Budget, ...] = ()
+        self.lane_budgets: tuple[Budget, ...] = ()
         self.shortage = Shortage()
         self.breaker = Breaker()
         self.caution = CALM
@@ -122,12 +122,12 @@ class Lane:
         #: How many may be in flight, where that is given out among jobs.
         self.places: int | None = None
         self._parts = Parts()
-        self._growth = None if spec.ramp is None else growth_cap.Growth(spec.ramp, now)
+        self._growth = None if spec.ramp is None else growth_cap.GrowthCap(spec.ramp, now)
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
         #: The share of a limit that somebody else on this key uses, where reports show it.
         self.others = 0.0
-        self._watched = Watch(now)
-        self.gauge = Gauge()
+        self._watched = OtherClients(now)
+        self.gauge = LatencyGauge()
         self.estimator = Estimator()
         self.evidence = Evidence()
         #: Whether a notice said that its provider reports what cannot be.
@@ -212,7 +212,7 @@ class Lane:
                 self.finder.follow(grant.pace, grant.part, now)
             else:
                 self.finder.lead(now)
-        self.others, self._watched = 0.0, Watch(now)
+        self.others, self._watched = 0.0, OtherClients(now)
         self.select()
 
     def _allowed(self) -> int | None:

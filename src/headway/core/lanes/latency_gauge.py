@@ -21,7 +21,7 @@ SHORTEST_ROUND: Final = 10
 LONGEST_ROUND: Final = 200
 
 
-class Gauge:
+class LatencyGauge:
     """Averages first words over rounds and says which window they ask for."""
 
     __slots__ = ("_count", "_round", "_sum_s", "idle_s", "queueing")

@@ -29,7 +29,7 @@ CONCURRENCY: Final = "concurrency"
 BINDING: Final = 0.5
 
 
-class Share(msgspec.Struct, frozen=True):
+class LimitUsage(msgspec.Struct, frozen=True):
     """One limit, and the share of it that was used: 1 is all of it. `found`: the lane found it by itself."""
 
     name: str
@@ -46,7 +46,7 @@ class Share(msgspec.Struct, frozen=True):
         return self.used >= BINDING
 
 
-def shares(lane: Lane) -> tuple[Share, ...]:
+def shares(lane: Lane) -> tuple[LimitUsage, ...]:
     """Every limit of a lane that it was measured by, the most used first."""
     work = lane.work_time
     searching = lane.finder is not None and not lane.finder.found
@@ -58,18 +58,18 @@ def shares(lane: Lane) -> tuple[Share, ...]:
     if work.windowed_s > BINDING * work.total_s:
         size = work.window_s / work.windowed_s
         flight_s = lane.flight_s * work.windowed_s / work.total_s
-        found.append(Share(CONCURRENCY, round(size), _capped(flight_s, work.window_s)))
+        found.append(LimitUsage(CONCURRENCY, round(size), _capped(flight_s, work.window_s)))
     return tuple(sorted(found, key=lambda share: -share.used))
 
 
-def _of_meter(meter: Meter, worked_s: float, part: float) -> Share:
+def _of_meter(meter: Meter, worked_s: float, part: float) -> LimitUsage:
     in_bucket_s = max(0.0, meter.depth_s - max(0.0, meter.debt_s))
     used = _capped(meter.used_s, worked_s - meter.since_s + in_bucket_s)
     limit = MINUTE_S / meter.limit if meter.name.startswith(MINIMUM_GAP) else meter.limit
-    return Share(meter.name, limit, used, str(meter.dimension), meter.name == LEARNED, round(part, 6))
+    return LimitUsage(meter.name, limit, used, str(meter.dimension), meter.name == LEARNED, round(part, 6))
 
 
-def share_of_cap(scheduler: Scheduler) -> Share | None:
+def share_of_cap(scheduler: Scheduler) -> LimitUsage | None:
     """The same for what all lanes together may have in flight; None where there is no such cap."""
     started = [lane for lane in scheduler.lanes.values() if lane.started]
     if not scheduler.concurrency or not started:
@@ -77,7 +77,7 @@ def share_of_cap(scheduler: Scheduler) -> Share | None:
     first, last = min(lane.first_start_at for lane in started), max(lane.last_start_at for lane in started)
     flight_s = sum(lane.flight_s for lane in started)
     used = _capped(flight_s, scheduler.concurrency * (last - first))
-    return Share(CONCURRENCY, scheduler.concurrency, used)
+    return LimitUsage(CONCURRENCY, scheduler.concurrency, used)
 
 
 def _capped(used: float, could: float) -> float:

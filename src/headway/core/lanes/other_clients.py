@@ -18,7 +18,7 @@ LOOK_S: Final = 15.0
 WORTH_SAYING: Final = 0.2
 
 
-class Watch:
+class OtherClients:
     """Compares, look by look, what reports say was used with what was sent."""
 
     __slots__ = ("_before", "_last", "_since", "until")

@@ -42,7 +42,7 @@ class Attempts:
     def __init__(self, run: RunState, control: LaneControl, moves: UnitMoves, spending: Spending) -> None:
         self._run, self._control, self._moves, self._spending = run, control, moves, spending
 
-    def admitted(self, event: events.Admitted, now: float) -> None:
+    def admitted(self, event: events.RequestAccepted, now: float) -> None:
         entry = self._run.out.get(event.index)
         if entry is None:
             return
@@ -75,7 +75,7 @@ class Attempts:
         else:
             self._failed(entry, believed(outcome), outcome.kind, now)
 
-    def unfit(self, event: events.Unfit, now: float) -> None:
+    def unfit(self, event: events.AnswerRejected, now: float) -> None:
         """An answer that does not fit is the model's fault, never the lane's: the unit alone pays, with an attempt."""
         entry = self._run.out.pop(event.index, None)
         if entry is None:

@@ -6,7 +6,7 @@ from headway.core import events
 from headway.core.budget import Budget
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import ALWAYS
-from headway.core.model import Purse, Usage
+from headway.core.model import LaneBudget, Usage
 from headway.core.reasons import (
     HoldTooLong,
     LaneBudgetSpent,
@@ -53,16 +53,16 @@ class LaneControl:
         lane = self._run.lanes.get(event.spec.key)
         if lane is None:
             lane = self._run.lanes[event.spec.key] = Lane(event.spec, now, self._run.out)
-            lane.purses = tuple(map(self._purse, event.spec.purses))
+            lane.lane_budgets = tuple(map(self._lane_budget, event.spec.lane_budgets))
         else:
             lane.configure(event.spec.limits, now)
         self._run.dirty[lane.key] = lane
 
-    def _purse(self, purse: Purse) -> Budget:
+    def _lane_budget(self, lane_budget: LaneBudget) -> Budget:
         """The budget of that name: the first lane that names it says how much it holds."""
-        if purse.name not in self._run.purses:
-            self._run.purses[purse.name] = Budget.of(purse)
-        return self._run.purses[purse.name]
+        if lane_budget.name not in self._run.lane_budgets:
+            self._run.lane_budgets[lane_budget.name] = Budget.of(lane_budget)
+        return self._run.lane_budgets[lane_budget.name]
 
     def hold_lane(self, event: events.HoldLane, now: float) -> None:
         lane = self._run.lanes[event.lane]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from headway.core import commands
-from headway.core.budget import Budget, Costliest
+from headway.core.budget import Budget, HighestCost
 from headway.core.commands import Command, NoticeKind
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import ALWAYS, Entry
@@ -29,9 +29,9 @@ class RunState:
         self.waiting = Dependencies()
         self.budget = Budget(settings.max_cost_usd, settings.max_tokens)
         #: Where costs are told late: what they have been.
-        self.costliest = Costliest() if settings.costs_told_late else None
+        self.costliest = HighestCost() if settings.costs_told_late else None
         #: The budgets of lanes, by name: several lanes may share one.
-        self.purses: dict[str, Budget] = {}
+        self.lane_budgets: dict[str, Budget] = {}
         self.concurrency = settings.concurrency
         self.mode: Literal["run", "aborted", "deadline", "budget"] = "run"
         self.paused = False

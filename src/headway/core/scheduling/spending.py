@@ -1,12 +1,12 @@
 """Money and tokens of attempts: set aside before a start, spent and given back at its end.
 
-The run has a budget, and so may lanes have (their purses). A start that does not fit waits, because what is in flight may turn
+The run has a budget, and so may lanes have (their lane_budgets). A start that does not fit waits, because what is in flight may turn
 out cheaper than it was thought.
 """
 
 from __future__ import annotations
 
-from headway.core.budget import FEW_GUESSES, Costliest
+from headway.core.budget import FEW_GUESSES, HighestCost
 from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import Entry
@@ -31,8 +31,8 @@ class Spending:
             lane.shortage.begins(entry.estimate, open_tokens, lane.in_flight, now)
             return False
         budget.reserve(entry.estimate)
-        for purse in lane.purses:
-            purse.reserve(entry.estimate)
+        for lane_budget in lane.lane_budgets:
+            lane_budget.reserve(entry.estimate)
         lane.shortage.guesses += entry.guess
         lane.shortage.ends(now)
         return True
@@ -64,43 +64,45 @@ class Spending:
         if unit.open_input and known.inputs_seen(unit.family) < ENOUGH:
             unknown_usd += unit.input_usd * known.input_reserve(unit.family, unit.input_most, exact=False)
             few = few if known.inputs_seen(unit.family) else 1
-        room_usd = min(budget.room_usd for budget in (self._run.budget, *lane.purses))
+        room_usd = min(budget.room_usd for budget in (self._run.budget, *lane.lane_budgets))
         return lane.shortage.too_many_guesses(unknown_usd, room_usd, few)
 
     def _affordable(self, entry: Entry, lane: Lane) -> bool:
         """Whether the lane's own budgets allow this start. A lane that only more money could move is stopped here."""
-        for purse in lane.purses:
-            if not purse.fits(entry.estimate):
-                if not purse.out and not any(purse.fits(other.estimate) for other in lane.queue.waiting()):
-                    self._control.stop(lane, purse.used_up(entry.estimate))
+        for lane_budget in lane.lane_budgets:
+            if not lane_budget.fits(entry.estimate):
+                if not lane_budget.out and not any(
+                    lane_budget.fits(other.estimate) for other in lane.queue.waiting()
+                ):
+                    self._control.stop(lane, lane_budget.used_up(entry.estimate))
                 return False
         return True
 
     def settle(self, entry: Entry, outcome: Outcome) -> None:
         """The attempt has ended: count what it cost, and give back what was set aside for it."""
         run, lane = self._run, entry.lane
-        budget, purses = run.budget, lane.purses
+        budget, lane_budgets = run.budget, lane.lane_budgets
         if run.costliest is not None:
             if run.costliest.saw(lane.key, outcome.usage):
                 self._reprice(lane, run.costliest)
             budget.spend(entry.unit.estimate, outcome.usage)
         elif not unpaid(outcome):
             budget.spend(entry.estimate, outcome.usage)
-            for purse in purses:
-                purse.spend(entry.estimate, outcome.usage)
-        if budget.capped or purses:
+            for lane_budget in lane_budgets:
+                lane_budget.spend(entry.estimate, outcome.usage)
+        if budget.capped or lane_budgets:
             self._give_back(entry)
 
     def _give_back(self, entry: Entry) -> None:
         run, lane = self._run, entry.lane
         run.budget.release(entry.estimate)
-        for purse in lane.purses:
-            purse.release(entry.estimate)
+        for lane_budget in lane.lane_budgets:
+            lane_budget.release(entry.estimate)
         lane.shortage.guesses -= entry.guess
         run.dirty.update(run.broke)
         run.broke.clear()
 
-    def _reprice(self, lane: Lane, costliest: Costliest) -> None:
+    def _reprice(self, lane: Lane, costliest: HighestCost) -> None:
         """What is in flight may cost as much as the dearest call so far: set that aside for it, too."""
         for entry in self._run.out.values():
             if entry.lane is lane:

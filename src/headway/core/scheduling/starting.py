@@ -135,7 +135,7 @@ class Starting:
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
         """Take all permits together and charge everything, or nothing."""
         run = self._run
-        if (run.budget.capped or lane.purses) and not self._spending.reserve(entry, lane, now):
+        if (run.budget.capped or lane.lane_budgets) and not self._spending.reserve(entry, lane, now):
             return self._sleep(lane, NEVER if lane.stopped else lane.queue.next_at())
         if run.settings.delay_s:
             run.next_start_at = now + run.settings.delay_s

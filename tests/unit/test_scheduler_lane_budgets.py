@@ -6,15 +6,15 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, play, units
 
 from headway.core.events import ReopenLane
-from headway.core.model import Estimate, Kind, LaneSpec, Limits, Purse, Settings, Unit, Usage
+from headway.core.model import Estimate, Kind, LaneBudget, LaneSpec, Limits, Settings, Unit, Usage
 from headway.reason_text import notice_text, wait_text
 
 DOLLAR = Estimate(cost_usd=1.0)
 
 
-def with_purses(key: str, *purses: Purse, limits: Limits | None = None) -> LaneSpec:
+def with_lane_budgets(key: str, *lane_budgets: LaneBudget, limits: Limits | None = None) -> LaneSpec:
     spec = lane_spec(key) if limits is None else lane_spec(key, limits)
-    return LaneSpec(spec.key, spec.limits, spec.retry, spec.counting, purses=purses)
+    return LaneSpec(spec.key, spec.limits, spec.retry, spec.counting, lane_budgets=lane_budgets)
 
 
 def spending(usd: float) -> Usage:
@@ -22,14 +22,14 @@ def spending(usd: float) -> Usage:
 
 
 def test_no_more_starts_than_the_lanes_money_may_pay_for() -> None:
-    run = Run(units(10, estimate=DOLLAR), with_purses("a", Purse("a", 3.5)))
+    run = Run(units(10, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("a", 3.5)))
     step = run.at(0.0)
     assert step.started == [0, 1, 2]
     assert step.told == [], "what is in flight may turn out cheaper"
 
 
 def test_what_turns_out_cheaper_makes_room_for_more() -> None:
-    run = Run(units(10, estimate=DOLLAR), with_purses("a", Purse("a", 3.0)))
+    run = Run(units(10, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("a", 3.0)))
     run.at(0.0)
     assert run.at(1.0, ok(0, spending(0.1))).started == []
     assert run.at(2.0, ok(1, spending(0.1))).started == [3]
@@ -38,8 +38,8 @@ def test_what_turns_out_cheaper_makes_room_for_more() -> None:
 def test_a_lane_out_of_money_stops_with_the_numbers_and_others_go_on() -> None:
     run = Run(
         [*units(3, "a", estimate=DOLLAR), *units(3, "b", first=3, estimate=DOLLAR)],
-        with_purses("a", Purse("alpha", 1.0)),
-        with_purses("b", limits=ONE_BY_ONE),
+        with_lane_budgets("a", LaneBudget("alpha", 1.0)),
+        with_lane_budgets("b", limits=ONE_BY_ONE),
     )
     assert run.at(0.0).started == [0, 3]
     step = run.at(1.0, ok(0, spending(0.9)))
@@ -53,11 +53,11 @@ def test_a_lane_out_of_money_stops_with_the_numbers_and_others_go_on() -> None:
 
 
 def test_lanes_that_name_the_same_budget_share_it() -> None:
-    shared = Purse("alpha", 2.0)
+    shared = LaneBudget("alpha", 2.0)
     run = Run(
         [*units(3, "a", estimate=DOLLAR), *units(3, "b", first=3, estimate=DOLLAR)],
-        with_purses("a", shared, limits=ONE_BY_ONE),
-        with_purses("b", shared, limits=ONE_BY_ONE),
+        with_lane_budgets("a", shared, limits=ONE_BY_ONE),
+        with_lane_budgets("b", shared, limits=ONE_BY_ONE),
     )
     assert run.at(0.0).started == [0, 3]
     step = run.at(1.0, ok(0, spending(1.0)))
@@ -70,11 +70,11 @@ def test_lanes_that_name_the_same_budget_share_it() -> None:
 
 
 def test_every_budget_of_a_lane_must_allow_a_start() -> None:
-    spec = with_purses("a", Purse("alpha", 9.0), Purse("alpha/x", 2.0))
+    spec = with_lane_budgets("a", LaneBudget("alpha", 9.0), LaneBudget("alpha/x", 2.0))
     assert Run(units(9, estimate=DOLLAR), spec).at(0.0).started == [0, 1]
-    spec = with_purses("a", Purse("alpha", 1.0), Purse("alpha/x", 2.0))
+    spec = with_lane_budgets("a", LaneBudget("alpha", 1.0), LaneBudget("alpha/x", 2.0))
     assert Run(units(9, estimate=DOLLAR), spec).at(0.0).started == [0]
-    spec = with_purses("a", Purse("alpha", 9.0))
+    spec = with_lane_budgets("a", LaneBudget("alpha", 9.0))
     assert Run(units(9, estimate=DOLLAR), spec, settings=Settings(max_cost_usd=3.0)).at(0.0).started == [
         0,
         1,
@@ -83,23 +83,23 @@ def test_every_budget_of_a_lane_must_allow_a_start() -> None:
 
 
 def test_what_earlier_runs_took_counts() -> None:
-    run = Run(units(9, estimate=DOLLAR), with_purses("a", Purse("alpha", 4.0, 2.5)))
+    run = Run(units(9, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("alpha", 4.0, 2.5)))
     assert run.at(0.0).started == [0]
 
 
 def test_a_lane_without_a_cent_left_ends_at_once_and_can_go_on_with_more() -> None:
-    run = Run(units(2, estimate=DOLLAR), with_purses("a", Purse("alpha", 4.0, 4.0)))
+    run = Run(units(2, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("alpha", 4.0, 4.0)))
     step = run.at(0.0)
     assert (step.started, step.told, step.done) == ([], ["stopped"], "budget")
-    run.scheduler.purses["alpha"].max_cost_usd = 6.0
+    run.scheduler.lane_budgets["alpha"].max_cost_usd = 6.0
     assert run.at(1.0, ReopenLane("a")).started == [0, 1]
 
 
 def test_money_and_another_reason_to_stop_end_as_stopped() -> None:
     run = Run(
         [*units(2, "a", estimate=DOLLAR), *units(2, "b", first=2)],
-        with_purses("a", Purse("alpha", 1.0)),
-        with_purses("b", limits=ONE_BY_ONE),
+        with_lane_budgets("a", LaneBudget("alpha", 1.0)),
+        with_lane_budgets("b", limits=ONE_BY_ONE),
     )
     run.at(0.0)
     run.at(1.0, ok(0, spending(1.0)))
@@ -110,7 +110,7 @@ def test_a_cheaper_unit_that_waits_for_its_next_try_keeps_the_lane_open() -> Non
     cheap = Unit(0, "a", Estimate(cost_usd=0.1), priority=1)
     run = Run(
         [cheap, *units(2, "a", first=1, estimate=DOLLAR)],
-        with_purses("a", Purse("alpha", 1.5), limits=ONE_BY_ONE),
+        with_lane_budgets("a", LaneBudget("alpha", 1.5), limits=ONE_BY_ONE),
     )
     assert run.at(0.0).started == [0]
     assert run.at(1.0, failed(0, Kind.TRANSIENT, usage=spending(0.1))).started == [1]
@@ -122,7 +122,7 @@ def test_a_cheaper_unit_that_waits_for_its_next_try_keeps_the_lane_open() -> Non
 
 @pytest.mark.parametrize("actual", [0.1, 0.5, 1.0])
 def test_spent_and_in_flight_together_never_pass_the_cap(actual: float) -> None:
-    run = Run(units(100, estimate=DOLLAR), with_purses("a", Purse("alpha", 10.0)))
+    run = Run(units(100, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("alpha", 10.0)))
     steps = play(
         run, lambda start, now: (1.0 + start.unit.index / 100.0, ok(start.unit.index, spending(actual)))
     )
@@ -136,7 +136,7 @@ def test_spent_and_in_flight_together_never_pass_the_cap(actual: float) -> None:
 
 
 def test_a_view_says_that_a_lane_waits_for_money() -> None:
-    run = Run(units(3, estimate=DOLLAR), with_purses("a", Purse("alpha", 1.0)))
+    run = Run(units(3, estimate=DOLLAR), with_lane_budgets("a", LaneBudget("alpha", 1.0)))
     run.at(0.0)
     wait = run.view(0.0).wait
     assert wait is not None
