@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import calls, deaths, lanes, overhead, plans, real, results, sdk, speed, templates, workers
+from bench import calls, deaths, lanes, overhead, plans, real, results, sdk, short, speed, templates, workers
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -444,6 +444,7 @@ def _seed(missed: list[str]) -> Iterator[str]:
 
 SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "lanes": _virtual,
+    "short": short.section,
     "speed": _speed,
     "real": _real,
     "sdk": _sdk,

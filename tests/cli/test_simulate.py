@@ -43,7 +43,7 @@ def test_json_for_programs(small: str, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["simulate", small, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["scenario"] == "small"
-    assert set(result["policies"]) == {"headway", "known-rate", "halving", "pool-128", "pool-32"}
+    assert set(result["policies"]) == {"headway", "oracle", "known-rate", "halving", "pool-128", "pool-32"}
     headway = result["policies"]["headway"]
     for figures in (headway, *headway["lanes"].values()):
         assert figures["ratio"] == pytest.approx(figures["makespan_s"] / figures["bound_s"])

@@ -105,3 +105,11 @@ def test_granted_is_the_inverse_of_the_bound() -> None:
     last_admission_s = lane_bound_s(provider, units) - 1.0
     assert granted_s(provider, last_admission_s) == pytest.approx(120)
     assert used_share(provider, units, last_admission_s, last_admission_s + 1) == pytest.approx(1.0)
+
+
+def test_windows_of_the_clock_give_their_allowance_at_their_boundaries() -> None:
+    units = [truth() for _ in range(120)]
+    at_boundary = Provider(rpm=60, depth_s=60, fixed_windows=True)
+    assert lane_bound_s(at_boundary, units) == pytest.approx(60 + 1)
+    within = Provider(rpm=60, depth_s=60, fixed_windows=True, window_offset_s=50)
+    assert lane_bound_s(within, units) == pytest.approx(10 + 1)

@@ -139,3 +139,21 @@ def test_limits_change_when_the_scenario_says() -> None:
     bucket = provider.buckets[Dimension.REQUESTS]
     assert bucket.rate == pytest.approx(0.5)
     assert bucket.capacity == pytest.approx(30)
+
+
+def test_a_failure_may_come_back_before_any_answer() -> None:
+    provider = VirtualProvider(Provider(errors=1.0, error_after_s=0.02), "seed")
+    assert admitted(provider.arrive(truth(), 0.0)).fails_after_s == 0.02
+
+
+def test_windows_follow_the_clock_and_a_run_begins_within_one() -> None:
+    spec = Provider(
+        rpm=2, depth_s=60, fixed_windows=True, window_offset_s=37, headers="openai", retry_after="exact"
+    )
+    provider = VirtualProvider(spec, "seed")
+    for at in (0.0, 1.0):
+        admitted(provider.arrive(truth(), at))
+    refusal = refused(provider.arrive(truth(), 3.0))
+    assert refusal.hint is not None
+    assert refusal.hint.retry_after_s == pytest.approx(20)
+    admitted(provider.arrive(truth(), 23.0))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from headway.sim.scenario import Provider
 from headway.sim.workload import Truth, settled_costs
@@ -38,8 +39,8 @@ def lane_bounds(provider: Provider, truths: Sequence[Truth]) -> dict[str, float]
     bounds = {"latency": max(truth.duration_s for truth in truths)}
     for name, limit in _limits(provider).items():
         if limit:
-            admitted_s = meter_bound_s((cost[name] for cost in costs), limit / 60.0, provider.depth_s)
-            bounds[f"{name.replace('_', ' ')}/min"] = _stretched_s(admitted_s, provider) + shortest_s
+            work_s = sum(cost[name] for cost in costs) / (limit / 60.0)
+            bounds[f"{name.replace('_', ' ')}/min"] = _admitted_s(work_s, provider) + shortest_s
     if provider.rpd:
         bounds["requests/day"] = (len(truths) - 1) // provider.rpd * provider.day_s + shortest_s
     if provider.max_concurrency:
@@ -86,6 +87,19 @@ def _limits(provider: Provider) -> dict[str, float]:
         "input_tokens": provider.input_tpm,
         "output_tokens": provider.output_tpm,
     }
+
+
+def _admitted_s(work_s: float, provider: Provider) -> float:
+    """When the last of so many seconds' worth of work can be admitted.
+
+    Windows that begin while the run is under way give more than a bucket which is full at its start and then refills.
+    """
+    needed_s = max(0.0, work_s - provider.depth_s)
+    if provider.fixed_windows:
+        last_window = ceil(work_s / provider.depth_s) - 1
+        offset_s = provider.window_offset_s % provider.depth_s
+        needed_s = min(needed_s, max(0.0, last_window * provider.depth_s - offset_s))
+    return _stretched_s(needed_s, provider)
 
 
 def _stretched_s(needed_s: float, provider: Provider) -> float:

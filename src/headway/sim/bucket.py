@@ -55,14 +55,16 @@ class Bucket:
 class FixedWindow(Bucket):
     """A whole allowance at the start of every window of `depth_s` seconds, and nothing in between."""
 
-    __slots__ = ("length_s",)
+    __slots__ = ("length_s", "offset_s")
 
-    def __init__(self, rate: float, depth_s: float, now: float = 0.0) -> None:
+    def __init__(self, rate: float, depth_s: float, now: float = 0.0, offset_s: float = 0.0) -> None:
         super().__init__(rate, depth_s, now)
         self.length_s = depth_s
+        #: How far into a window the clock's 0 is.
+        self.offset_s = offset_s % depth_s
 
     def refill(self, now: float) -> None:
-        if now // self.length_s > self.updated_at // self.length_s:
+        if self._window(now) > self._window(self.updated_at):
             self.level = self.capacity
         self.updated_at = max(now, self.updated_at)
 
@@ -70,4 +72,12 @@ class FixedWindow(Bucket):
         return self.full_in_s() if self.short_by(cost, now) > 0.0 else 0.0
 
     def full_in_s(self) -> float:
-        return self.length_s - self.updated_at % self.length_s
+        return self.length_s - (self.updated_at + self.offset_s) % self.length_s
+
+    def _window(self, at: float) -> float:
+        return (at + self.offset_s) // self.length_s
+
+
+def true_bucket(rate: float, depth_s: float, *, fixed: bool, offset_s: float) -> Bucket:
+    """A bucket of the kind that a provider has."""
+    return FixedWindow(rate, depth_s, offset_s=offset_s) if fixed else Bucket(rate, depth_s)

@@ -14,7 +14,7 @@ import msgspec
 
 from headway.core.model import Dimension, Hint, Kind, Outcome, Report
 from headway.providers import Seen, profile_for, understand
-from headway.sim.bucket import Bucket, FixedWindow
+from headway.sim.bucket import Bucket, true_bucket
 from headway.sim.scenario import Provider, Span
 from headway.sim.workload import Truth
 
@@ -32,10 +32,14 @@ _LIMITS = (
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
-    """The provider took the request: what its headers say, and how it will end."""
+    """The provider took the request: what its headers say, and how it will end.
+
+    `fails_after_s`: it ends so long after its arrival, without a first token.
+    """
 
     hint: Hint | None
     outcome: Outcome
+    fails_after_s: float | None = None
 
 
 class VirtualProvider:
@@ -54,9 +58,11 @@ class VirtualProvider:
         self._rates = {
             dimension: getattr(spec, name) / 60.0 for dimension, name in _LIMITS if getattr(spec, name)
         }
-        kind = FixedWindow if spec.fixed_windows else Bucket
-        self.buckets: dict[Dimension, Bucket] = {
-            dimension: kind(rate, spec.depth_s) for dimension, rate in self._rates.items()
+        self.buckets = {
+            dimension: true_bucket(
+                rate, spec.depth_s, fixed=spec.fixed_windows, offset_s=spec.window_offset_s
+            )
+            for dimension, rate in self._rates.items()
         }
         self._shadows = self.buckets
         if spec.headers_say_minute:
@@ -74,8 +80,10 @@ class VirtualProvider:
         self.admitted += 1
         self._charge(self._reservation(truth), now)
         broken = self.spec.errors and self._random.random() < self.spec.errors
-        outcome = Outcome(kind=Kind.TRANSIENT, message="500") if broken else Outcome(usage=truth.usage)
-        return Admission(self._headers(now), outcome)
+        if broken:
+            failure = Outcome(kind=Kind.TRANSIENT, message="500")
+            return Admission(self._headers(now), failure, self.spec.error_after_s)
+        return Admission(self._headers(now), Outcome(usage=truth.usage))
 
     def first_token(self, truth: Truth, now: float) -> None:
         """The input has been read: what was found in the cache is given back."""

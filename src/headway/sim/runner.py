@@ -15,6 +15,7 @@ from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share
 from headway.sim.crowd import Crowd, Jobs
+from headway.sim.oracle import Oracle
 from headway.sim.scenario import Provider, Scenario
 from headway.sim.workload import Workload, draw
 from headway.sim.world import Policy, World
@@ -25,6 +26,7 @@ STUCK: Final = 30.0
 STALL_S: Final = 3.0
 
 HEADWAY: Final = "headway"
+ORACLE: Final = "oracle"
 #: The seed of the run that teaches a warm start.
 WARMING_SEED: Final = 1000
 
@@ -88,7 +90,8 @@ def _warmed(scenario: Scenario, units: list[Unit]) -> FedScheduler:
     return _headway(scenario, units, records)
 
 
-def _clients(scenario: Scenario, units: list[Unit]) -> Policy:
+def _clients(scenario: Scenario, workload: Workload) -> Policy:
+    units = workload.units
     make = _warmed if scenario.warm_start else _headway
     weights = scenario.weights
     several = len(weights) or scenario.clients
@@ -98,12 +101,13 @@ def _clients(scenario: Scenario, units: list[Unit]) -> Policy:
     return Jobs(clients, weights, units) if weights else Crowd(clients, units)
 
 
-POLICIES: Final[Mapping[str, Callable[[Scenario, list[Unit]], Policy]]] = {
+POLICIES: Final[Mapping[str, Callable[[Scenario, Workload], Policy]]] = {
     HEADWAY: _clients,
-    "known-rate": lambda scenario, units: KnownRate(units, scenario),
-    "halving": lambda scenario, units: HalvingWindows(units, scenario.lanes),
-    "pool-128": lambda scenario, units: GlobalPool(units, 128),
-    "pool-32": lambda scenario, units: GlobalPool(units, 32),
+    ORACLE: Oracle,
+    "known-rate": lambda scenario, workload: KnownRate(workload.units, scenario),
+    "halving": lambda scenario, workload: HalvingWindows(workload.units, scenario.lanes),
+    "pool-128": lambda scenario, workload: GlobalPool(workload.units, 128),
+    "pool-32": lambda scenario, workload: GlobalPool(workload.units, 32),
 }
 
 
@@ -132,7 +136,7 @@ def run_once(scenario: Scenario, workload: Workload, policy: str, seed: int) -> 
         raise UsageError(f"there is no policy '{policy}'", hint=f"one of {', '.join(POLICIES)}")
     world = World(scenario, workload, seed)
     longest_s = max(bounds(scenario, workload).values())
-    world.run(POLICIES[policy](scenario, workload.units), most_s=STUCK * longest_s)
+    world.run(POLICIES[policy](scenario, workload), most_s=STUCK * longest_s)
     return world
 
 

@@ -50,6 +50,8 @@ class Latency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     per_token_s: Amount = 0.02
     network_s: Amount = 0.03
     jitter_s: Amount = 0.03
+    #: A request that finds no idle connection opens one: half to one and a half times this long, by chance.
+    connect_s: Amount = 0.0
 
 
 class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -89,6 +91,8 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     depth_s: Positive = 60.0
     #: Whether the whole allowance of `depth_s` seconds comes at once, at the start of each such window.
     fixed_windows: bool = False
+    #: How far into a window the run begins: gateways count by the clock's minutes, and jobs begin at any second.
+    window_offset_s: Amount = 0.0
     counting: Literal["reserved", "used"] = "reserved"
     #: "levels" tells limits and what is left of them, and not when they are full again (Mistral, xAI, Fireworks).
     headers: Literal["none", "openai", "anthropic", "levels"] = "none"
@@ -100,6 +104,8 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     latency: Latency = Latency()
     #: The share of admitted requests that end in a 500.
     errors: Share = 0.0
+    #: How long after its arrival such a 500 is sent; left out: as late as the answer would have been.
+    error_after_s: Amount | None = None
     storms: tuple[Span, ...] = ()
     outages: tuple[Span, ...] = ()
     holds: tuple[Span, ...] = ()

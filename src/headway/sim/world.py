@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from random import Random
 from typing import Protocol
 
 from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, Wake
@@ -49,6 +50,9 @@ class World:
             name: VirtualProvider(lane.provider, f"{seed}/{name}") for name, lane in scenario.lanes.items()
         }
         self.logs = {name: LaneLog() for name in scenario.lanes}
+        #: Open connections that carry no request.
+        self._idle = dict.fromkeys(scenario.lanes, 0)
+        self._chance = Random(f"{seed}/connections")
         self._agenda: list[tuple[float, int, str, Unit, object]] = []
         self._seq = 0
         self._out: dict[int, int] = {}
@@ -100,7 +104,18 @@ class World:
         assert unit.index not in self._out, f"unit {unit.index} was started while it is out"
         self._out[unit.index] = self._seq
         self.logs[unit.lane].started.append(now)
-        self._later(now + self._truth(unit).to_server_s, "arrive", unit, self._seq)
+        at = now + self._connected_in_s(unit.lane) + self._truth(unit).to_server_s
+        self._later(at, "arrive", unit, self._seq)
+
+    def _connected_in_s(self, lane: str) -> float:
+        """How long a request waits for its connection: not at all where one is idle."""
+        connect_s = self.providers[lane].spec.latency.connect_s
+        if not connect_s:
+            return 0.0
+        if self._idle[lane]:
+            self._idle[lane] -= 1
+            return 0.0
+        return connect_s * self._chance.uniform(0.5, 1.5)
 
     def _truth(self, unit: Unit) -> Truth:
         return self.workload.truths[unit.index]
@@ -148,6 +163,7 @@ class World:
     def _answer(self, unit: Unit, outcome: Outcome, now: float) -> Event | None:
         if self._out.pop(unit.index, None) is None:
             return None
+        self._idle[unit.lane] += 1
         self.logs[unit.lane].answered.append(now)
         if outcome.kind in (Kind.RATE, Kind.CONCURRENCY):
             self.logs[unit.lane].refused.append(now)
@@ -163,6 +179,11 @@ class World:
             self._later(now + back_s, "answer", unit, answer)
             return
         self.logs[unit.lane].admitted.append((now, unit.index))
+        if answer.fails_after_s is not None:
+            end_at = now + answer.fails_after_s
+            self._later(end_at, "leave", unit)
+            self._later(end_at + back_s, "answer", unit, answer.outcome)
+            return
         first_at, end_at = now + truth.first_token_s, now + truth.service_s
         self._later(first_at, "first_token", unit)
         self._later(first_at + back_s, "headers", unit, answer.hint)

@@ -1,0 +1,98 @@
+"""A policy that is told the truth: each limit, its depth, and what each request will be charged.
+
+The best that a client can do, near enough, in input order. Short jobs are measured against it: the bound of DESIGN §8 does
+not know that one large request waits for a full bucket, nor that a shallow bucket loses what is in it to the jitter of the
+network. It is written apart from `headway.core`, so that the two share no mistake.
+
+Every start is charged for the instant of its arrival. Two requests may arrive closer together than they were sent by the
+jitter of the network and of opening connections, so that much of each bucket stays unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from headway.core.commands import Command
+from headway.core.events import Admitted, Event
+from headway.core.model import Unit
+from headway.sim.baselines import LaneBaseline
+from headway.sim.bucket import Bucket, FixedWindow, true_bucket
+from headway.sim.scenario import Provider, Scenario
+from headway.sim.workload import Truth, Workload
+
+_NAMES: Final = ("requests", "tokens", "input_tokens", "output_tokens")
+_CACHED_BACK: Final = ("tokens", "input_tokens")
+
+
+class _Account:
+    """One provider's buckets as they really are, by the name of what each counts."""
+
+    def __init__(self, real: Provider) -> None:
+        latency = real.latency
+        self.real = real
+        self.way_s = latency.network_s
+        self.blur_s = latency.jitter_s + latency.connect_s
+        limits = (real.rpm, real.tpm, real.input_tpm, real.output_tpm)
+        depth_s = real.depth_s if real.fixed_windows else max(0.1 * real.depth_s, real.depth_s - self.blur_s)
+        self.buckets: dict[str, Bucket] = {
+            name: true_bucket(limit / 60.0, depth_s, fixed=real.fixed_windows, offset_s=real.window_offset_s)
+            for name, limit in zip(_NAMES, limits, strict=True)
+            if limit
+        }
+
+    def costs(self, truth: Truth) -> dict[str, float]:
+        """What the provider charges for a request in the end, what it gives back for its cache apart."""
+        usage = truth.usage
+        output = truth.max_tokens if self.real.counting == "reserved" else usage.output_tokens
+        tokens_in = usage.input_tokens
+        amounts = (1.0, tokens_in + output, tokens_in, usage.output_tokens)
+        return dict(zip(_NAMES, amounts, strict=True))
+
+    def open_at(self, truth: Truth, now: float) -> float:
+        """When a request may be sent so that it is admitted on arrival."""
+        arrival = now + self.way_s
+        costs = self.costs(truth)
+        wait_s = 0.0
+        for name, bucket in self.buckets.items():
+            wait_s = max(wait_s, bucket.wait_s(costs[name], arrival))
+            if isinstance(bucket, FixedWindow) and bucket.full_in_s() < self.blur_s:
+                wait_s = max(wait_s, bucket.full_in_s())  # It might arrive in either window.
+        return now + wait_s
+
+    def charge(self, truth: Truth, now: float) -> None:
+        """It is sent."""
+        costs = self.costs(truth)
+        for name, bucket in self.buckets.items():
+            bucket.charge(costs[name], now + self.way_s)
+
+    def give_back(self, truth: Truth, now: float) -> None:
+        """Its first token is here: what was found in the cache is in the buckets again."""
+        if self.real.counting == "used":
+            for name in _CACHED_BACK:
+                if name in self.buckets:
+                    self.buckets[name].charge(-truth.usage.cached_input_tokens, now)
+
+
+class Oracle(LaneBaseline):
+    """Sends each unit as soon as its lane will admit it."""
+
+    def __init__(self, scenario: Scenario, workload: Workload) -> None:
+        providers = {name: lane.provider for name, lane in scenario.lanes.items()}
+        slots = {name: real.max_concurrency or 1 << 20 for name, real in providers.items()}
+        super().__init__(workload.units, slots)
+        self.truths = workload.truths
+        self.accounts = {name: _Account(real) for name, real in providers.items()}
+
+    def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
+        """The scheduler's contract; first tokens are news here, too."""
+        for event in happened:
+            if isinstance(event, Admitted):
+                self.accounts[self.units[event.index].lane].give_back(self.truths[event.index], now)
+        return super().handle(happened, now)
+
+    def open_at(self, name: str, unit: Unit, now: float) -> float:
+        return self.accounts[name].open_at(self.truths[unit.index], now)
+
+    def charge(self, unit: Unit, now: float) -> None:
+        self.accounts[unit.lane].charge(self.truths[unit.index], now)

@@ -1,0 +1,30 @@
+"""The measuring of the first minute: what a case varies, and what counts as a miss."""
+
+from __future__ import annotations
+
+from bench import short
+from bench.short import Case, Result
+
+
+def test_a_case_varies_size_depth_and_the_beginning_of_windows() -> None:
+    case = Case("clock-minutes", 1.05, 0, 0.01, units=30, depth_s=20)
+    lane = short.varied(case.scenario, case, offset_s=13.0).lanes["A"]
+    assert (lane.work.units, lane.provider.depth_s, lane.provider.window_offset_s) == (30, 20, 13.0)
+    assert short.varied("short-headers", case, offset_s=13.0).lanes["A"].provider.window_offset_s == 0.0
+
+
+def test_the_oracle_measured_against_itself_misses_nothing() -> None:
+    case = Case("short-known", 1.0, 0, 0.0, units=50, depth_s=10)
+    assert short.misses(case, short.measure(case, seeds=(1,), policy="oracle")) == []
+
+
+def test_every_kind_of_miss_is_named() -> None:
+    case = Case("short-known", 1.3, 5, 0.01, units=100, depth_s=10)
+    bad = Result("A", 100, ratio=1.31, refused=6, oracle_s=10.0, to_blind=1.5, unfinished=2)
+    assert short.misses(case, [bad]) == [
+        "short-known, 100 units, 10 s A: 1.31 of the oracle, the bar is 1.3",
+        "short-known, 100 units, 10 s A: 6 429s, the bar is 5",
+        "short-known, 100 units, 10 s A: 1.50 times as long as blind",
+        "short-known, 100 units, 10 s A: 2 units did not end",
+    ]
+    assert case.most_refused(1_000) == 10
