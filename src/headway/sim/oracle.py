@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from headway.core.commands import Command
-from headway.core.events import Admitted, Event
+from headway.core.events import Event, RequestAccepted
 from headway.core.model import Unit
 from headway.sim.baselines import LaneBaseline
 from headway.sim.bucket import Bucket, FixedWindow, true_bucket
@@ -87,7 +87,7 @@ class Oracle(LaneBaseline):
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
         """The scheduler's contract; first tokens are news here, too."""
         for event in happened:
-            if isinstance(event, Admitted):
+            if isinstance(event, RequestAccepted):
                 self.accounts[self.units[event.index].lane].give_back(self.truths[event.index], now)
         return super().handle(happened, now)
 
