@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # The same examples each time: a change is judged by what it does, not by what chance finds beside it. To look further:
 # `pytest --hypothesis-profile=hunt --hypothesis-seed=N`.
@@ -18,3 +19,6 @@ settings.register_profile(
     "hunt", suppress_health_check=list(HealthCheck), deadline=None, max_examples=3000, database=None
 )
 settings.load_profile("house")
+# Hypothesis also draws constants that it finds in the modules that are loaded. Which those are depends on the tests that ran
+# before in the same process, and so would the examples.
+providers._get_local_constants = lambda: providers._local_constants

@@ -21,6 +21,7 @@ from headway.core.commands import Start
 from headway.core.events import Cancelled, CancelUnit, Finished, RequestAccepted
 from headway.core.lanes.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
 from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
+from headway.core.reasons import Wait, WaitCode
 from headway.core.retry import backoff_s
 from headway.reason_text import notice_text, wait_text
 
@@ -230,6 +231,10 @@ def test_suspects_go_one_after_another() -> None:
         step = run.at(at, *(ok(index) for index in run.out))
         order += [start.unit.index for start in step.starts]
         assert len(run.out) <= 1
+        if len(order) in (1, 2):
+            assert run.view(at).wait == Wait(
+                WaitCode.CRASHED_TWICE
+            )  # The next one waits for this one to end.
     assert sorted(order) == [0, 1, 2]
 
 

@@ -247,6 +247,8 @@ def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
             return Wait(WaitCode.CRASHED_TWICE, due_at)
         unreached = lane.breaker.said if not lane.breaker.heard else ""
         return Wait(WaitCode.BACKOFF, due_at, unreached or lane.queue.delayed[0][2].why)
+    if any(True for _ in lane.queue.waiting()):  # Another suspect runs alone now.
+        return Wait(WaitCode.CRASHED_TWICE)
     if scheduler.serial_phase and not lane.stock.exhausted:
         return Wait(WaitCode.SERIAL_FIRST)
     if not lane.stock.exhausted and scheduler.concurrency and len(scheduler.out) >= scheduler.concurrency:
