@@ -1,4 +1,4 @@
-"""Draws docs/reference/hints.md from the profiles in headway.providers.profiles and the tables in headway.providers.codes.
+"""Draws docs/reference/hints.md from the profiles in headway.providers.limits.profiles and the tables in headway.providers.limits.error_kinds.
 
 python tools/draw_hints.py           writes the page
 python tools/draw_hints.py --check   exits 1 where the page is not what it would write
@@ -13,8 +13,8 @@ from pages import ROOT, write_or_check
 
 from headway.core.model import DAY_S, MINUTE_S, Counting, Kind
 from headway.providers import PROFILES, Gauge, Profile
-from headway.providers.codes import CODES, NO_STATUS, PHRASES, SOFT_CODES, STATUSES, Phrase
-from headway.providers.durations import HOUR_S, MONTH_S
+from headway.providers.limits.durations import HOUR_S, MONTH_S
+from headway.providers.limits.error_kinds import CODES, NO_STATUS, PHRASES, SOFT_CODES, STATUSES, Phrase
 
 PAGE = ROOT / "docs" / "reference" / "hints.md"
 COMMAND = "python tools/draw_hints.py"
@@ -30,7 +30,7 @@ _PERIODS = {
 HEAD = f"""\
 # What providers say
 
-Drawn from the profiles in `src/headway/providers/profiles.py` by `{COMMAND}`; a test fails when this page is stale.
+Drawn from the profiles in `src/headway/providers/limits/profiles.py` by `{COMMAND}`; a test fails when this page is stale.
 
 `understand(seen, profile, now_utc=…)` turns what came back into facts: a kind of the closed list, a hint (limits, levels,
 a wait, the dimension that was met), a message without secrets and the provider's own code. It is pure and total:

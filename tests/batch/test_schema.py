@@ -15,7 +15,7 @@ from headway.batch.schema import MOST_TOLD, Validator, read_schema
 from headway.batch.spread import fields_of
 from headway.core.model import Kind, Outcome
 from headway.errors import HeadwayError
-from headway.providers.base import Admitted, Answer, Request
+from headway.providers.adapter import Admitted, Answer, Request
 
 PERSON = {
     "type": "object",

@@ -20,7 +20,7 @@ from headway.config.schema import TABLES
 from headway.config.starter import ADDRESS_VARIABLES, HOSTS, DetectedAccount, accounts, starter
 from headway.config.vendors import PROFILES as VENDOR_PROFILES
 from headway.config.vendors import REGION
-from headway.providers.profiles import PROFILES, profile_for
+from headway.providers.limits.profiles import PROFILES, profile_for
 
 SECRET = "sk-init-0c9d8e7f6a5b4c3d"
 

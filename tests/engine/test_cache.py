@@ -15,7 +15,7 @@ from headway.engine import plan as plans
 from headway.engine.cache import Lookup
 from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, ModelAddress
-from headway.providers.base import Answer, Request
+from headway.providers.adapter import Answer, Request
 from headway.stores.cache import UnkeyedUnit
 from headway.stores.records import NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory

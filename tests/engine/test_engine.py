@@ -14,7 +14,7 @@ from headway.engine.engine import Engine
 from headway.engine.observer import View
 from headway.engine.recording import LEARN_S
 from headway.errors import JobTaken, StoreError
-from headway.providers.base import Admitted, Answer, Request
+from headway.providers.adapter import Admitted, Answer, Request
 from headway.stores.batch import Batch
 from headway.stores.records import Job, JobEvent, NewJob, NewUnit, StoredRoute, Unknown
 from headway.stores.sqlite.memory import SqliteMemory

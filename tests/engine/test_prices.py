@@ -12,7 +12,7 @@ from tests.engine.test_engine import Adapter, Send, Watcher, ended, job_of, unti
 from headway.core.model import Kind, LaneBudget, LaneSpec, Limits, Outcome, Price, Usage
 from headway.engine import plan as plans
 from headway.engine.engine import Engine
-from headway.providers.base import Answer, Request
+from headway.providers.adapter import Answer, Request
 from headway.reason_text import unit_error
 from headway.stores.batch import Batch
 from headway.stores.sqlite.memory import SqliteMemory

@@ -7,7 +7,7 @@ import asyncio
 from tests.engine.test_engine import Adapter, ended, engine_of, until
 
 from headway.core.model import Outcome, Usage
-from headway.providers.base import Answer, Complaint, Request
+from headway.providers.adapter import Answer, Complaint, Request
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 

@@ -12,7 +12,7 @@ from headway.core.model import LaneSpec, Limits, Outcome
 from headway.engine import plan as plans
 from headway.engine.engine import Engine
 from headway.engine.sharing import STALE_S
-from headway.providers.base import Admitted, Answer, Request
+from headway.providers.adapter import Admitted, Answer, Request
 from headway.stores.batch import Batch
 from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.file import SqliteFile

@@ -9,7 +9,7 @@ from tests.engine.test_engine import Send, ended, until
 from tests.engine.test_prices import PRICE, USED, answered, engine
 
 from headway.core.model import Kind, Outcome, Usage
-from headway.providers.base import Answer, Request, mark_unsent
+from headway.providers.adapter import Answer, Request, mark_unsent
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 

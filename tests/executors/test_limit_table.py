@@ -27,11 +27,11 @@ import headway
 from headway.core.model import Kind, Outcome
 from headway.executors import worker_entry
 from headway.executors.limit_evidence import in_preflight
-from headway.providers.codes import NO_STATUS
-from headway.providers.exception_outcome import outcome_of
-from headway.providers.limit_detection import LIMITS, in_result, in_text
-from headway.providers.limit_pruning import TELLTALES
-from headway.providers.profiles import PROFILES
+from headway.providers.limits.error_kinds import NO_STATUS
+from headway.providers.limits.exception_outcome import outcome_of
+from headway.providers.limits.false_positives import TELLTALES
+from headway.providers.limits.limit_detection import LIMITS, in_result, in_text
+from headway.providers.limits.profiles import PROFILES
 
 #: The longest that a time of day is away: once a year a day has an hour more.
 DAY_S = 25 * 3600

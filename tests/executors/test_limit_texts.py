@@ -8,9 +8,9 @@ import pytest
 from tests.executors.limit_texts import LIMIT_TEXTS, OTHER_TEXTS
 
 from headway.executors.limit_evidence import in_preflight
-from headway.providers.limit_detection import in_result
-from headway.providers.limit_words import limit_in_message, limit_in_output, limit_in_statement
-from headway.providers.seen import Facts
+from headway.providers.limits.hints import Facts
+from headway.providers.limits.limit_detection import in_result
+from headway.providers.limits.limit_text import limit_in_message, limit_in_output, limit_in_statement
 
 NOW_UTC = 1_770_000_000.0
 Reader = Callable[[str], Facts | None]

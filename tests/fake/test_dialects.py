@@ -14,7 +14,7 @@ from headway.fake.plan import SECRET, Vendor
 from headway.fake.server import FakeServer
 from headway.fake.sigv4 import fault_in
 from headway.fake.vendors import VENDORS
-from headway.providers.sigv4 import Credentials, signature_headers
+from headway.providers.dialects.sigv4 import Credentials, signature_headers
 
 GEMINI = "/v1beta/models/gemini-x:generateContent"
 CONVERSE = "/model/claude-x%3A0/converse"

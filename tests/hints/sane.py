@@ -7,8 +7,8 @@ from math import isfinite
 from headway.core.lanes.meter import SANE_RESET
 from headway.core.model import Dimension, Hint, Kind, Report
 from headway.providers import Facts
-from headway.providers.durations import LARGEST, LONGEST_S
-from headway.providers.messages import LONGEST as LONGEST_MESSAGE
+from headway.providers.error_messages import LONGEST as LONGEST_MESSAGE
+from headway.providers.limits.durations import LARGEST, LONGEST_S
 
 
 def check(facts: Facts) -> None:

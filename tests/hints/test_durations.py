@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import DAY_S
-from headway.providers.durations import LONGEST_S, Span, duration, leading_duration, number
+from headway.providers.limits.durations import LONGEST_S, Span, duration, leading_duration, number
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import Kind
-from headway.providers.hints import understand
-from headway.providers.profiles import profile_for
-from headway.providers.seen import Seen
+from headway.providers.limits.hints import Seen, understand
+from headway.providers.limits.profiles import profile_for
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from tests.hints.row import NOW, http
 
 from headway.core.model import Counting, Dimension, Kind
 from headway.providers import GENERIC, PROFILES, Profile, profile_for, understand
-from headway.providers.kinds import folded
-from headway.providers.messages import LONGEST, shown
+from headway.providers.error_messages import LONGEST, shown
+from headway.providers.limits.error_kinds import folded
 
 NAMES = (
     "openai anthropic azure bedrock gemini vertex groq mistral together openrouter cohere deepseek vllm xai fireworks "

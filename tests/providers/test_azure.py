@@ -6,7 +6,7 @@ import pytest
 from tests.providers.wire import KEY, Call, asked, completion, http, request
 
 from headway.errors import ConfigError
-from headway.providers.azure import Azure, deployment_path
+from headway.providers.dialects.azure import Azure, deployment_path
 
 CHAT = deployment_path("gpt-x", "/chat/completions")
 

@@ -22,9 +22,9 @@ from headway.config import ProviderConfig, key_of, lane_key
 from headway.config.kinds.bedrock import AWS_CHAIN
 from headway.core.model import Kind, Usage
 from headway.errors import ConfigError
-from headway.providers.base import Request
-from headway.providers.bedrock import Bedrock, signer
-from headway.providers.sigv4 import Credentials, signature_headers
+from headway.providers.adapter import Request
+from headway.providers.dialects.bedrock import Bedrock, signer
+from headway.providers.dialects.sigv4 import Credentials, signature_headers
 
 CONVERSE = "/model/eu.claude-x%3A0/converse"
 ACCESS, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

@@ -30,10 +30,10 @@ from tests.providers.wire import (
 )
 
 from headway.core.model import Kind
-from headway.providers import sse
-from headway.providers.base import Answer
-from headway.providers.part_counter import MOST_FIELDS, MOST_PARTS
-from headway.providers.reading import LONGEST_FAILURE, STREAM_FACTOR
+from headway.providers.adapter import Answer
+from headway.providers.dialects import sse
+from headway.providers.dialects.part_counter import MOST_FIELDS, MOST_PARTS
+from headway.providers.http.body_reader import LONGEST_FAILURE, STREAM_FACTOR
 
 MOST = 1_000_000
 #: What a server would send at most. Nobody reads that far, so it is only a bound for a test that fails.

@@ -29,7 +29,7 @@ from tests.api.scripted import scripted
 import headway
 from headway.core.model import Dimension, Kind, Usage
 from headway.fake.process import FakeProcess, fake_process
-from headway.providers.exception_outcome import outcome_of
+from headway.providers.limits.exception_outcome import outcome_of
 
 HELLO = [{"role": "user", "content": "hello"}]
 CHAT: dict[str, Any] = {"model": "m", "messages": HELLO, "max_tokens": 16}
@@ -394,7 +394,7 @@ def test_map_tries_again_what_an_sdk_could_not_do(fake: FakeProcess) -> None:
 
 def test_nothing_is_imported_for_it() -> None:
     code = (
-        "import sys, headway.providers.exception_outcome as f; f.outcome_of(ValueError('x'));"
+        "import sys, headway.providers.limits.exception_outcome as f; f.outcome_of(ValueError('x'));"
         "print(*({'openai','anthropic','httpx','httpx2','aiohttp','requests','google','botocore'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,9 +13,9 @@ from tests.providers.test_openai import TEXTS, fed
 from tests.providers.wire import KEY, LAST, Call, asked, chunk, event, http, stream_head
 
 from headway.core.model import Kind, Usage
-from headway.providers.base import Request
-from headway.providers.gemini import ContentDraft, Gemini
-from headway.providers.sse import Refused
+from headway.providers.adapter import Request
+from headway.providers.dialects.gemini import ContentDraft, Gemini
+from headway.providers.dialects.sse import Refused
 
 PATH = "/v1beta/models/gemini-x:generateContent"
 CONTENT = Gemini().endpoint(PATH)

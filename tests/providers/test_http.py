@@ -39,13 +39,13 @@ from tests.providers.wire import (
 from headway import config
 from headway.core.model import Dimension, Kind, Usage
 from headway.errors import ConfigError
-from headway.providers.addresses import root_of
-from headway.providers.base import Adapter, Answer, unsent
-from headway.providers.dialect import KINDS, dialect_of
-from headway.providers.http import HttpAdapter, Settings, adapter_for
-from headway.providers.reading import LONGEST_FAILURE
-from headway.providers.secrecy import Secret
-from headway.providers.trouble import duration
+from headway.providers.adapter import Adapter, Answer, unsent
+from headway.providers.dialects.addresses import root_of
+from headway.providers.dialects.dialect import KINDS, dialect_of
+from headway.providers.http.adapter import HttpAdapter, Settings, adapter_for
+from headway.providers.http.body_reader import LONGEST_FAILURE
+from headway.providers.http.error_text import duration
+from headway.providers.scrubber import Secret
 
 GOOD = json.dumps(completion()).encode()
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.providers.growth import LINEAR, growth
 
-from headway.providers.anthropic import MessageDraft
-from headway.providers.gemini import ContentDraft
-from headway.providers.openai import ChatDraft
-from headway.providers.sse import Draft, Event
+from headway.providers.dialects.anthropic import MessageDraft
+from headway.providers.dialects.gemini import ContentDraft
+from headway.providers.dialects.openai import ChatDraft
+from headway.providers.dialects.sse import Draft, Event
 
 LETTERS = "x" * 500
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.providers.growth import LINEAR, growth
 
-from headway.providers.sse import (
+from headway.providers.dialects.sse import (
     Broken,
     Event,
     Parser,

@@ -20,7 +20,7 @@ from tests.providers.wire import (
 )
 
 from headway.core.model import Usage
-from headway.providers.base import Answer, Request
+from headway.providers.adapter import Answer, Request
 from headway.providers.usage_check import MOST_INPUT, MOST_OUTPUT, checked_usage
 
 HUGE = 10**12

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 from headway.core.model import Hint, Usage
-from headway.providers.base import Answer, Request
-from headway.providers.http import HttpAdapter, adapter_for
+from headway.providers.adapter import Answer, Request
+from headway.providers.http.adapter import HttpAdapter, adapter_for
 
 CHAT = "/v1/chat/completions"
 KEY = "sk-loopback-0123456789abcdef"

@@ -12,7 +12,7 @@ from tests.providers.test_ceilings import CHUNKED, Attack
 from tests.providers.wire import LAST, Call, chunk, completion, event, http, serving, stream_head
 
 import headway
-from headway.providers.reading import LONGEST_FAILURE
+from headway.providers.http.body_reader import LONGEST_FAILURE
 from headway.sdk import response_reader as heard
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}

@@ -11,7 +11,7 @@ from headway.config import Config, ProviderConfig, ProviderKind, checks
 from headway.config.kinds.base import TableError
 from headway.core.model import Limits
 from headway.errors import ConfigError
-from headway.providers.base import Admitted, Answer, Request
+from headway.providers.adapter import Admitted, Answer, Request
 from headway.wiring.kinds import Built, ProviderBuilder
 
 

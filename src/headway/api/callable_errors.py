@@ -11,7 +11,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from headway.providers.messages import said
+from headway.providers.error_messages import said
 from headway.runtime.signals import from_signal
 
 #: They steer generators, coroutines and tasks: raised again from one of those they would be taken for that.

@@ -36,11 +36,11 @@ from headway.errors import UnitError, UsageError
 from headway.executors.details import Details, recorded
 from headway.executors.limit_evidence import Evidence
 from headway.providers.call_reports import current, succeeded
-from headway.providers.exception_outcome import exit_codes_in, outcome_of
-from headway.providers.limit import Limit
-from headway.providers.limit_detection import LIMITS, in_result
-from headway.providers.messages import plain, said
-from headway.providers.secrecy import Scrubber
+from headway.providers.error_messages import plain, said
+from headway.providers.http.timeout import Limit
+from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
+from headway.providers.limits.limit_detection import LIMITS, in_result
+from headway.providers.scrubber import Scrubber
 from headway.runtime.loops import called_off, uncut
 from headway.stores.records import State
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from headway.api.progress import in_a_notebook
 from headway.errors import UsageError
 from headway.executors.processes import main_script
-from headway.providers.messages import said
+from headway.providers.error_messages import said
 
 #: What to do about a place, and about a thing that has none (a lock, an open file).
 MOVE: Final = 'define it at the top of a module file and import it from there, or use isolation="thread"'

@@ -48,12 +48,12 @@ from headway.errors import UsageError
 from headway.executors.details import recorded
 from headway.executors.limit_evidence import Evidence
 from headway.providers.call_reports import current
-from headway.providers.exception_outcome import exit_codes_in, outcome_of
-from headway.providers.limit import Limit
-from headway.providers.limit_detection import LIMITS, in_report, in_result
-from headway.providers.messages import said, shown
-from headway.providers.secrecy import Scrubber
-from headway.providers.seen import Facts
+from headway.providers.error_messages import said, shown
+from headway.providers.http.timeout import Limit
+from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
+from headway.providers.limits.hints import Facts
+from headway.providers.limits.limit_detection import LIMITS, in_report, in_result
+from headway.providers.scrubber import Scrubber
 from headway.runtime.loops import Background
 from headway.runtime.signals import wait_condition, wait_thread
 from headway.safe_text import visible

@@ -9,7 +9,7 @@ from headway.api.value_codec import ValueCodec
 from headway.api.work_units import WorkerResult
 from headway.executors import json_floats
 from headway.executors.details import Details, text_of
-from headway.providers.secrecy import Scrubber
+from headway.providers.scrubber import Scrubber
 from headway.safe_text import visible
 
 

@@ -18,8 +18,8 @@ from headway.executors.limit_evidence import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work, entry_name
 from headway.executors.ran import Ran
 from headway.executors.worker_entry import RetryOn, serve_calls
-from headway.providers.messages import said
-from headway.providers.secrecy import Scrubber
+from headway.providers.error_messages import said
+from headway.providers.scrubber import Scrubber
 
 
 class Isolated:

@@ -17,7 +17,7 @@ import msgspec
 
 from headway.executors.json_floats import is_no_json_float, json_floats
 from headway.executors.pydantic_models import dumped, loaded
-from headway.providers.secrecy import OPEN, Scrubber
+from headway.providers.scrubber import OPEN, Scrubber
 from headway.safe_text import has_halves, without_halves
 
 #: How a wrapped value begins. One that begins so by itself is wrapped too.

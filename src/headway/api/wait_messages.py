@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from headway.core.reasons import WaitCode
-from headway.providers.messages import shown
+from headway.providers.error_messages import shown
 from headway.reason_text import wait_text
 from headway.safe_text import visible
 

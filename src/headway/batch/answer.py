@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.providers.structured import TOOL
+from headway.providers.dialects.structured_output import TOOL
 
 _decode: Final = msgspec.json.Decoder().decode
 

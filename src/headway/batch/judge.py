@@ -14,9 +14,9 @@ from msgspec import structs
 
 from headway.batch.answer import cut_short, decoded, refusal_of, text_of
 from headway.batch.schema import MOST_TOLD, Mismatch, Validator
-from headway.providers.base import Adapter, Admitted, Answer, Complaint, Request
-from headway.providers.messages import shown
-from headway.providers.structured import again, dialect_for
+from headway.providers.adapter import Adapter, Admitted, Answer, Complaint, Request
+from headway.providers.dialects.structured_output import again, dialect_for
+from headway.providers.error_messages import shown
 
 MOST_REPAIRS: Final = 1
 #: Characters of an answer that a model sees again: it is paid for as input, and the question is there to answer it anew.

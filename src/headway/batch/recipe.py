@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import UsageError
-from headway.providers.structured import Asking
+from headway.providers.dialects.structured_output import Asking
 
 DIGEST_BYTES: Final = 32
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}

@@ -23,7 +23,7 @@ from headway.batch.recipe import Recipe
 from headway.batch.route import Router, Target
 from headway.config import KINDS, Config
 from headway.errors import UsageError
-from headway.providers.structured import Asking, dialect_for
+from headway.providers.dialects.structured_output import Asking, dialect_for
 
 #: Anthropic demands a limit; this is what every model of theirs allows.
 ANTHROPIC_MAX_TOKENS: Final = 4096

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import ConfigError, UsageError
-from headway.providers.structured import placed
+from headway.providers.dialects.structured_output import placed
 
 FLAG: Final = "--schema"
 #: A schema goes into every request.

@@ -24,9 +24,9 @@ from headway.core.snapshot import Snapshot, snapshot
 from headway.core.unit_source import ListSource, answer
 from headway.core.unit_states import Status
 from headway.engine.turns import Turns
-from headway.providers.base import RateLimit
-from headway.providers.messages import said
-from headway.providers.secrecy import OPEN, Scrubber
+from headway.providers.adapter import RateLimit
+from headway.providers.error_messages import said
+from headway.providers.scrubber import OPEN, Scrubber
 from headway.reason_text import unit_error
 
 #: Makes a lane the first time that its name is met.

@@ -46,8 +46,8 @@ from headway.engine.sharing import Sharing
 from headway.engine.source import Fetched, StoreSource, at_the_most, family_name, route_of
 from headway.engine.store_reader import StoreReader
 from headway.engine.turns import Turns
-from headway.providers.base import Answer, Request, unsent
-from headway.providers.messages import said
+from headway.providers.adapter import Answer, Request, unsent
+from headway.providers.error_messages import said
 from headway.reason_text import notice_text
 from headway.stores import records
 from headway.stores.batch import Batch

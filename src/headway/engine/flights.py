@@ -17,7 +17,7 @@ from headway.core.retry import unpaid
 from headway.engine.plan import LanePlan
 from headway.engine.recording import outcome_of, tokens_of
 from headway.engine.source import roughly_the_most
-from headway.providers.base import Answer, Request
+from headway.providers.adapter import Answer, Request
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.records import Attempt

@@ -20,7 +20,7 @@ from headway.engine.flights import Desk
 from headway.engine.recording import due_soon
 from headway.engine.repairs import Repairs
 from headway.engine.store_reader import StoreReader
-from headway.providers.base import Request
+from headway.providers.adapter import Request
 from headway.stores.store import Store
 from headway.stores.writer import Writer
 

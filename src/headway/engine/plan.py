@@ -9,7 +9,7 @@ import msgspec
 
 from headway.core.model import LaneSpec, Price
 from headway.engine.identity import CacheUse
-from headway.providers.base import Adapter
+from headway.providers.adapter import Adapter
 from headway.stores.records import Job
 
 

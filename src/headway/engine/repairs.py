@@ -1,6 +1,6 @@
 """Units whose answer came well and did not fit: what they send instead of their own request, until they end.
 
-Whether an answer fits is for whoever made the adapter to say (`providers.base.Complaint`). Here is only what follows
+Whether an answer fits is for whoever made the adapter to say (`providers.adapter.Complaint`). Here is only what follows
 from it for a run: the next request goes into the batch that has the attempt's record, so that a crash between the two
 loses neither, and the unit that goes on is as much longer as what it sends.
 """
@@ -14,7 +14,7 @@ from headway.core.lanes.lane import MOST_TOKENS
 from headway.core.model import Price, Unit
 from headway.core.unit_states import GOOD, Status
 from headway.engine.source import StoreSource
-from headway.providers.base import Answer, Complaint, Request
+from headway.providers.adapter import Answer, Complaint, Request
 from headway.stores.batch import Batch
 from headway.stores.records import Repair
 from headway.stores.store import Store

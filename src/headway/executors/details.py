@@ -15,8 +15,8 @@ import msgspec
 
 from headway.executors.json_floats import json_floats
 from headway.executors.ran import Ran
-from headway.providers.messages import may_have_secrets, without_secrets
-from headway.providers.secrecy import OPEN, Scrubber
+from headway.providers.error_messages import may_have_secrets, without_secrets
+from headway.providers.scrubber import OPEN, Scrubber
 from headway.safe_text import without_halves
 
 #: How much of each stream is kept, in bytes, from its end.

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final
 
-from headway.providers.secrecy import is_secret_variable
+from headway.providers.scrubber import is_secret_variable
 
 #: The variable that every worker has in its environment, and whatever it starts inherits. A worker's own workers have the
 #: marks of both, so that the outer pool finds them too.

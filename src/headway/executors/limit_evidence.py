@@ -21,11 +21,11 @@ from headway.core.retry import believed
 from headway.executors.log_marks import NO_MARKS, LogMarker, Marks, is_regular, unread_from
 from headway.executors.ran import Ran
 from headway.executors.regular_files import open_regular
-from headway.providers import agents
-from headway.providers.base import RateLimit
-from headway.providers.limit_detection import LOG_TAIL, encoded, in_result, local_zone
-from headway.providers.limit_words import LIMITS, limit_in_output, limit_in_statement
-from headway.providers.seen import Facts
+from headway.providers.adapter import RateLimit
+from headway.providers.limits import agent_events
+from headway.providers.limits.hints import Facts
+from headway.providers.limits.limit_detection import LOG_TAIL, encoded, in_result, local_zone
+from headway.providers.limits.limit_text import LIMITS, limit_in_output, limit_in_statement
 
 #: File systems have coarser clocks than ours.
 _COARSE_S: Final = 0.05
@@ -134,7 +134,7 @@ def in_preflight(stdout: bytes, stderr: bytes, exit_code: int | None) -> Facts |
     """
     now_utc, zone = time.time(), local_zone()
     facts = limit_in_output(stdout, b"", now_utc, zone)
-    if facts is not None or (exit_code == 0 and agents.read(stdout).ok):
+    if facts is not None or (exit_code == 0 and agent_events.read(stdout).ok):
         return facts
     answer, remarks = (each.decode("utf-8", errors="replace").strip() for each in (stdout, stderr))
     if exit_code != 0 or not answer:

@@ -21,7 +21,7 @@ from headway.core.model import Outcome
 from headway.executors.kin import environment
 from headway.executors.limit_evidence import LimitDetector, in_preflight
 from headway.executors.ran import Ran
-from headway.providers.limit_detection import LIMITS
+from headway.providers.limits.limit_detection import LIMITS
 
 #: A limit shows at once. A canary that is still at work after this long has met none, and the rest may go.
 CANARY_S: Final = 10.0

@@ -32,7 +32,7 @@ from headway.executors.limit_evidence import LimitDetector
 from headway.executors.log_marks import NO_MARKS, Marks
 from headway.executors.ran import Death, Ran, crashed, last_words, timed_out, with_evidence
 from headway.executors.workers import STOPPED, Worker
-from headway.providers.base import RateLimit
+from headway.providers.adapter import RateLimit
 
 #: A worker that imports its program takes seconds at the worst; one that hangs in it is ended.
 START_S: Final = 120.0

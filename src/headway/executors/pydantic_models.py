@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from headway.providers.messages import said
+from headway.providers.error_messages import said
 
 #: Values that an encoder knows itself, but for a dictionary's keys.
 _NO_KEYS: Final = (tuple, list, dict, set, frozenset)

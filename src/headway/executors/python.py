@@ -22,9 +22,9 @@ from headway.executors.limit_evidence import LimitDetector
 from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, entry_name, ran_of
 from headway.executors.ran import Ran
-from headway.providers.base import Admitted, Answer, Request
-from headway.providers.messages import said, shown
-from headway.providers.secrecy import OPEN, Scrubber
+from headway.providers.adapter import Admitted, Answer, Request
+from headway.providers.error_messages import said, shown
+from headway.providers.scrubber import OPEN, Scrubber
 
 #: What the database takes of one answer, in bytes: SQLite stores no value of more than 10⁹.
 MOST_STORED: Final = 900_000_000

@@ -9,8 +9,8 @@ import msgspec
 
 from headway.core.model import SUCCESS, Kind, Outcome, Usage
 from headway.executors import dumps
-from headway.providers.base import RateLimit
-from headway.providers.messages import shown
+from headway.providers.adapter import RateLimit
+from headway.providers.error_messages import shown
 
 #: How much of what a worker said last is quoted.
 QUOTED: Final = 240

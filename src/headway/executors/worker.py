@@ -44,7 +44,7 @@ from headway.executors.frames import (
 )
 from headway.executors.kin import end_kin, own_mark
 from headway.executors.process_state import ProcessState
-from headway.providers.messages import said
+from headway.providers.error_messages import said
 
 #: What serves a unit: its payload → its value, and a note where there is more to say.
 Serve = Callable[[bytes], tuple[bytes, Note | None]]

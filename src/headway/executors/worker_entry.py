@@ -28,9 +28,9 @@ from headway.executors.frames import Note
 from headway.executors.pydantic_models import dumped
 from headway.executors.worker import fault, running, spent
 from headway.providers.call_reports import RateLimited, current, usage
-from headway.providers.exception_outcome import exit_codes_in, outcome_of
-from headway.providers.limit_detection import LIMITS, in_result
-from headway.providers.messages import said
+from headway.providers.error_messages import said
+from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
+from headway.providers.limits.limit_detection import LIMITS, in_result
 from headway.runtime.loops import completed
 
 Reply = tuple[bytes, Note | None]

@@ -1,13 +1,20 @@
-"""Providers: what they say, and what it means. `understand` turns an answer into facts; profiles are the data behind it.
+"""Providers: how each one is called, and what its responses mean for the lanes.
 
-Only `http` talks to the network; the dialects beside it say how each API is asked.
+limits/         headers, bodies, error texts and exceptions → facts about limits; pure, with the profiles as its data
+dialects/       one API each: requests, responses, streams; pure
+http/           one attempt over a connection
+adapter         the contract of everything that carries one attempt to a provider and back
+call_reports    what a callable reports while it runs: a rate limit, its usage
+usage_check     usage that cannot be true
+scrubber        keys: kept from being shown, and removed from whatever is recorded
+json_escapes    secrets that are written in JSON escapes
+error_messages  an error's message as people see it
 """
 
 from __future__ import annotations
 
-from headway.providers.hints import understand
-from headway.providers.profile import Gauge, Profile, Session
-from headway.providers.profiles import GENERIC, PROFILES, profile_for
-from headway.providers.seen import Facts, Seen
+from headway.providers.limits.hints import Facts, Seen, understand
+from headway.providers.limits.profile import Gauge, Profile, Session
+from headway.providers.limits.profiles import GENERIC, PROFILES, profile_for
 
 __all__ = ["GENERIC", "PROFILES", "Facts", "Gauge", "Profile", "Seen", "Session", "profile_for", "understand"]

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from headway.core.model import SUCCESS, Hint, Kind, Outcome, Usage
 from headway.errors import HeadwayError, UsageError
-from headway.providers.messages import shown
-from headway.providers.resets import wait_of
+from headway.providers.error_messages import shown
+from headway.providers.limits.instants import wait_of
 
 #: A rate limit without a wait: the lane backs off.
 _NO_HINT: Final = Hint()

@@ -1,7 +1,7 @@
 r"""Secrets that are written in JSON escapes: to every reader of JSON `\u0073k-…` is `sk-…`, and `a\/b` is `a/b`.
 
 Pure functions on bytes, in linear time. An escape may have several backslashes: JSON that is quoted in JSON doubles them.
-`secrecy` decides what is a secret, and when this is worth a look.
+`scrubber` decides what is a secret, and when this is worth a look.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from headway.core.model import Kind, Outcome
 from headway.core.unit_states import Status
 from headway.engine.calls import End
 from headway.errors import UnitError
-from headway.providers.exception_outcome import outcome_of
-from headway.providers.secrecy import Scrubber
+from headway.providers.limits.exception_outcome import outcome_of
+from headway.providers.scrubber import Scrubber
 from headway.sdk.client_settings import ClientSettings
 from headway.sdk.lane_registry import LaneUser, SharedLane
 from headway.sdk.origins import secrets_of

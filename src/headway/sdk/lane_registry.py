@@ -25,7 +25,7 @@ from headway.core.commands import Notice
 from headway.core.model import Counting, LaneSpec, Settings
 from headway.engine.calls import Calls
 from headway.errors import UsageError
-from headway.providers.secrecy import Scrubber
+from headway.providers.scrubber import Scrubber
 from headway.reason_text import notice_text
 from headway.runtime import loops
 from headway.runtime.loops import Background

@@ -13,7 +13,7 @@ from urllib.parse import unquote, unquote_plus
 from headway.config.settings import is_loopback, is_plain_http
 from headway.core.model import Kind
 from headway.errors import ConfigError, UnitError
-from headway.providers.secrecy import SHORTEST_VALUE, Scrubber, is_secret_name
+from headway.providers.scrubber import SHORTEST_VALUE, Scrubber, is_secret_name
 
 #: The extension of a request that holds its first origin.
 MARK: Final = "headway.home"

@@ -13,13 +13,12 @@ import msgspec
 from headway.config.call_settings import Limits
 from headway.core.model import Estimate, Hint, Outcome, Usage
 from headway.errors import UnitError, UsageError
-from headway.providers import anthropic, openai
 from headway.providers.call_reports import current
-from headway.providers.exception_outcome import outcome_of
-from headway.providers.hints import understand
-from headway.providers.profiles import profile_for
-from headway.providers.seen import Seen
-from headway.providers.sse import counts
+from headway.providers.dialects import anthropic, openai
+from headway.providers.dialects.sse import counts
+from headway.providers.limits.exception_outcome import outcome_of
+from headway.providers.limits.hints import Seen, understand
+from headway.providers.limits.profiles import profile_for
 from headway.providers.usage_check import checked_usage
 from headway.runtime.loops import in_a_loop
 from headway.sdk.lane_registry import LaneTerms, LaneUser

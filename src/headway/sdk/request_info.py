@@ -12,11 +12,11 @@ import msgspec
 
 from headway.batch import chars
 from headway.core.model import NO_ESTIMATE, Estimate
-from headway.providers.anthropic import Anthropic
-from headway.providers.openai import OpenAI
-from headway.providers.profile import Profile
-from headway.providers.profiles import profile_for
-from headway.providers.sse import Draft
+from headway.providers.dialects.anthropic import Anthropic
+from headway.providers.dialects.openai import OpenAI
+from headway.providers.dialects.sse import Draft
+from headway.providers.limits.profile import Profile
+from headway.providers.limits.profiles import profile_for
 
 #: Lane names are never stored, so a salt for this process is enough.
 _SALT: Final = os.urandom(16)

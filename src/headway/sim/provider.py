@@ -1,6 +1,6 @@
 """A virtual provider: takes a request or refuses it, exactly as its scenario says, and tells what a real one would.
 
-It knows nothing of policies. It answers with the facts that `providers/hints.py` will one day read from real
+It knows nothing of policies. It answers with the facts that `providers/limits/hints.py` will one day read from real
 headers and bodies: a kind, a hint, the usage.
 """
 

@@ -28,10 +28,10 @@ from headway.engine.identity import CacheUse, ModelAddress
 from headway.engine.observer import Observer, View
 from headway.engine.plan import LanePlan, Plan, PriceList, UnitRoute
 from headway.errors import ConfigError, HeadwayError, JobTaken
-from headway.providers.addresses import root_of
-from headway.providers.base import Adapter
-from headway.providers.profiles import profile_for
-from headway.providers.secrecy import secrets_of
+from headway.providers.adapter import Adapter
+from headway.providers.dialects.addresses import root_of
+from headway.providers.limits.profiles import profile_for
+from headway.providers.scrubber import secrets_of
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, JobEvent, Unknown
 from headway.stores.store import Store

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 
 from headway.config import Config, ProviderConfig
-from headway.providers.base import Adapter
+from headway.providers.adapter import Adapter
 
 #: Called before a run that will send something. Raises where the provider cannot be used.
 Check = Callable[[], Awaitable[None]]

@@ -14,7 +14,7 @@ class HttpBuilder(ProviderBuilder):
 
     def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
         """What asks a server. What is wrong with its address or its credentials names the provider."""
-        from headway.providers.http import adapter_for
+        from headway.providers.http.adapter import adapter_for
 
         try:
             adapter = adapter_for(

@@ -14,7 +14,7 @@ from pathlib import Path
 from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.config.kinds.python import size_of, workers_of
 from headway.errors import ConfigError
-from headway.providers.secrecy import Scrubber
+from headway.providers.scrubber import Scrubber
 from headway.wiring.kinds.base import Built, ProviderBuilder
 
 

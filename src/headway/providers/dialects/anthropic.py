@@ -1,0 +1,282 @@
+"""Anthropic's dialect: messages.
+
+Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the
+unstreamed call gives. The transport is `http.adapter`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from headway.core.model import Usage
+from headway.providers.dialects.addresses import Versioned
+from headway.providers.dialects.part_counter import PartCounter
+from headway.providers.dialects.sse import (
+    Broken,
+    Draft,
+    Event,
+    Refused,
+    counts,
+    decoded,
+    encoded,
+    event_object,
+    index_of,
+    mapping,
+    objects,
+)
+
+#: The version of the API that this file speaks.
+VERSION: Final = "2023-06-01"
+
+Count = Annotated[float, msgspec.Meta(ge=0)]
+Message = dict[str, Any]
+
+
+# -- what an answer looks like ------------------------------------------------------------------------------------
+
+
+class _Object(msgspec.Struct, gc=False):
+    """Any object: nothing of it is looked at."""
+
+
+class _Counts(msgspec.Struct, gc=False):
+    """Anthropic counts what was read from the cache, and written to it, apart from the rest of the input."""
+
+    input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+    def counted(self) -> Usage | None:
+        """What the call took; None where nothing is counted. A count that is missing is not 0."""
+        told = (self.input_tokens, self.output_tokens)
+        if (*told, self.cache_creation_input_tokens, self.cache_read_input_tokens) == (None,) * 4:
+            return None
+        cached = self.cache_read_input_tokens or 0.0
+        written = self.cache_creation_input_tokens or 0.0
+        fresh = (self.input_tokens or 0.0) + written
+        return Usage(
+            fresh + cached,
+            self.output_tokens or 0.0,
+            cached,
+            cache_write_tokens=written,
+            partial=None in told,
+        )
+
+
+class Shape(msgspec.Struct, gc=False, kw_only=True):
+    """What every answer has in common."""
+
+    error: _Object | None = None
+    usage: _Counts | None = None
+
+    def counted(self) -> Usage | None:
+        """What the call took."""
+        return None if self.usage is None else self.usage.counted()
+
+
+class _Content(Shape, gc=False):
+    content: list[_Object]
+
+
+# -- messages -----------------------------------------------------------------------------------------------------
+
+
+class _Block:
+    """One block of a streamed message: it begins nearly empty, and its deltas add texts, citations and JSON."""
+
+    def __init__(self, start: dict[str, Any], counter: PartCounter) -> None:
+        self._counter = counter
+        self._fields = start
+        self._texts: dict[str, list[str]] = {}
+        self._citations: list[Any] = []
+
+    def add(self, delta: dict[str, Any]) -> None:
+        before = len(self._fields) + len(self._texts)
+        for name, value in delta.items():
+            if name == "citation":
+                self._citations.append(value)
+            elif isinstance(value, str) and name != "type":
+                self._texts.setdefault(name, []).append(value)
+            elif name != "type" and value is not None:
+                self._fields[name] = value
+        self._counter.add_fields(len(self._fields) + len(self._texts) - before)
+
+    def built(self) -> dict[str, Any]:
+        built = dict(self._fields)
+        if self._citations:
+            built["citations"] = [*(built.get("citations") or ()), *self._citations]
+        for name, pieces in self._texts.items():
+            text = "".join(pieces)
+            if name == "partial_json":
+                built["input"] = _input(text, built.get("input"))
+            else:
+                begun = built.get(name)
+                built[name] = begun + text if isinstance(begun, str) else text
+        return built
+
+
+def _input(text: str, begun: Any) -> Any:
+    """A tool's input. What max_tokens cut off is kept the way that Anthropic recommends."""
+    if not text.strip():
+        return begun
+    try:
+        return decoded(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return {"INVALID_JSON": text}
+
+
+class MessageDraft:
+    """A message from its events."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: dict[int, _Block] = {}
+        self._counter = PartCounter()
+        self.ended = False
+
+    @property
+    def begun(self) -> bool:
+        """The first event has the input's usage."""
+        return bool(self._message)
+
+    @property
+    def whole(self) -> bool:
+        """The last but one event has the reason to stop."""
+        return self.begun and (self.ended or self._message.get("stop_reason") is not None)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The input's from the first event, the output's so far from the last."""
+        return msgspec.convert(counts(self._usage), _Counts).counted() if self._usage else None
+
+    def add(self, event: Event) -> None:
+        """Take an event."""
+        told = event_object(event)
+        match told.get("type") or event.name.decode("utf-8", "replace"):
+            case "message_start":
+                self._start(mapping(told.get("message")))
+            case "content_block_start":
+                self._begin(index_of(told), mapping(told.get("content_block")))
+            case "content_block_delta":
+                self._grow(told)
+            case "message_delta":
+                self._change(told)
+            case "message_stop":
+                self.ended = True
+            case "error":
+                raise Refused(event.data)
+            case _ if told.get("error"):
+                raise Refused(event.data)
+
+    def _start(self, message: dict[str, Any]) -> None:
+        if not message:
+            raise Broken("the first event of the stream has no message in it")
+        self._message = dict(message)
+        self._count(message.get("usage"))
+        for index, block in enumerate(objects(message.get("content"))):
+            self._begin(index, block)
+
+    def _begin(self, index: int, block: dict[str, Any]) -> None:
+        self._counter.add_part("blocks")
+        self._counter.add_fields(len(block))
+        self._blocks[index] = _Block(dict(block), self._counter)
+
+    def _grow(self, told: dict[str, Any]) -> None:
+        block = self._blocks.get(index_of(told))
+        if block is None:
+            raise Broken("the stream adds to a block that never began")
+        block.add(mapping(told.get("delta")))
+
+    def _change(self, told: dict[str, Any]) -> None:
+        """Why it stopped, and whatever else is known only at the end."""
+        self._count(told.get("usage"))
+        later = {name: value for name, value in told.items() if name not in ("type", "delta", "usage")}
+        self._counter.update(self._message, later | mapping(told.get("delta")))
+
+    def _count(self, usage: Any) -> None:
+        told = mapping(usage)
+        later = {name: told[name] for name in told if told[name] is not None or name not in self._usage}
+        self._counter.update(self._usage, later)
+
+    def body(self) -> bytes:
+        """The message."""
+        built = self._message | {"content": [self._blocks[index].built() for index in sorted(self._blocks)]}
+        return encoded(built | {"usage": self._usage} if self._usage else built)
+
+
+class Messages:
+    """Messages."""
+
+    name = "message"
+    shape: type[Shape] = _Content
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """The same request as a stream."""
+        try:
+            fields = msgspec.json.decode(request, type=dict[str, msgspec.Raw])
+        except ValueError:
+            return None
+        if bytes(fields.get("stream", b"")) == b"false":
+            return None
+        fields["stream"] = msgspec.Raw(b"true")
+        return msgspec.json.encode(fields)
+
+    def draft(self, request: bytes) -> Draft | None:
+        """What its stream is assembled in."""
+        return MessageDraft()
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """The system prompt, the messages and the answer; tool calls and results are blocks of their content."""
+        asked, told = mapping(request), mapping(answer)
+        begun = [{"role": "system", "content": asked["system"]}] if asked.get("system") else []
+        ended = (
+            [{"role": told.get("role", "assistant"), "content": told["content"]}] if "content" in told else []
+        )
+        return [*begun, *objects(asked.get("messages")), *ended]
+
+
+class Other:
+    """Any other path: an object comes back, in one piece."""
+
+    name = "JSON object"
+    shape: type[Shape] = Shape
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """Never."""
+        return None
+
+    def draft(self, request: bytes) -> Draft | None:
+        """There is no stream that could be assembled."""
+        return None
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """What was asked. The answer is no message."""
+        return objects(mapping(request).get("messages"))
+
+
+_MESSAGES: Final = Messages()
+_OTHER: Final = Other()
+
+
+class Anthropic(Versioned):
+    """How Anthropic is asked."""
+
+    kind = "anthropic"
+    root = "https://api.anthropic.com/v1"
+    request_id = "request-id"
+
+    def headers(self, key: str) -> Iterator[tuple[str, str]]:
+        """Who asks, and in which version."""
+        yield "anthropic-version", VERSION
+        if key:
+            yield "x-api-key", key
+
+    def endpoint(self, path: str) -> Messages | Other:
+        """What is behind a path."""
+        path = "/" + path.partition("?")[0].strip("/")
+        return _MESSAGES if path.endswith("/messages") else _OTHER

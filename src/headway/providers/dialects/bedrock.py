@@ -1,0 +1,229 @@
+"""Bedrock's dialect: Converse for every model, Invoke where a row brings a model's own body; and who signs.
+
+Requests go over our own connection. A Bedrock API key is a bearer token; AWS credentials sign each request (`sigv4`).
+AWS's library is asked for credentials only, where the environment has none, so that nothing of it could retry.
+Streams are not used: they come in a binary format of AWS's, and no header of theirs tells more, or earlier.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Final, Protocol
+
+import msgspec
+from yarl import URL
+
+from headway.config.kinds.bedrock import AWS_CHAIN
+from headway.core.model import Usage
+from headway.errors import ConfigError
+from headway.providers.dialects.addresses import address_of
+from headway.providers.dialects.sigv4 import Credentials, signature_headers
+from headway.providers.dialects.sse import Draft, mapping, objects
+
+SERVICE: Final = "bedrock"
+
+Count = Annotated[float, msgspec.Meta(ge=0)]
+Message = dict[str, Any]
+#: A request's URL and body → the headers that sign it.
+Sign = Callable[[URL, bytes], dict[str, str]]
+
+
+# -- what an answer looks like ------------------------------------------------------------------------------------
+
+
+class _Object(msgspec.Struct, gc=False):
+    """Any object: nothing of it is looked at."""
+
+
+class _Counts(msgspec.Struct, gc=False):
+    """Converse's words, Anthropic's, and OpenAI's. Only OpenAI's input has the cached tokens in it."""
+
+    inputTokens: Count | None = None
+    outputTokens: Count | None = None
+    cacheReadInputTokens: Count | None = None
+    cacheWriteInputTokens: Count | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+
+    def counted(self) -> Usage | None:
+        cached = self.cacheReadInputTokens or self.cache_read_input_tokens or 0.0
+        written = self.cacheWriteInputTokens or self.cache_creation_input_tokens or 0.0
+        fresh = _first(self.inputTokens, self.input_tokens, self.prompt_tokens)
+        output = _first(self.outputTokens, self.output_tokens, self.completion_tokens)
+        return _usage(fresh, output, cached, written)
+
+
+def _first(*told: float | None) -> float | None:
+    return next((count for count in told if count is not None), None)
+
+
+def _usage(
+    fresh: float | None, output: float | None, cached: float = 0.0, written: float = 0.0
+) -> Usage | None:
+    """None where nothing is counted. A count that is missing is not 0."""
+    if fresh is None and output is None and not cached + written:
+        return None
+    tokens_in = (fresh or 0.0) + cached + written
+    partial = fresh is None or output is None
+    return Usage(tokens_in, output or 0.0, cached, cache_write_tokens=written, partial=partial)
+
+
+class Shape(msgspec.Struct, gc=False, kw_only=True):
+    """What every answer has in common; Llama's counts stand beside its text."""
+
+    error: _Object | None = None
+    usage: _Counts | None = None
+    prompt_token_count: Count | None = None
+    generation_token_count: Count | None = None
+
+    def counted(self) -> Usage | None:
+        """What the call took."""
+        if self.usage is not None:
+            return self.usage.counted()
+        return _usage(self.prompt_token_count, self.generation_token_count)
+
+
+class _Output(msgspec.Struct, gc=False):
+    message: _Object
+
+
+class _Conversed(Shape, gc=False):
+    output: _Output
+
+
+class Converse:
+    """A turn of a conversation, in the same words for every model."""
+
+    name = "turn of a conversation"
+    shape: type[Shape] = _Conversed
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """Never."""
+        return None
+
+    def draft(self, request: bytes) -> Draft | None:
+        """There is no stream that could be assembled."""
+        return None
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """The system prompt, the messages and the answer; tools are blocks of their content."""
+        asked = mapping(request)
+        told = [{"role": "system", "content": asked["system"]}] if asked.get("system") else []
+        said = mapping(mapping(mapping(answer).get("output")).get("message"))
+        return [*told, *objects(asked.get("messages")), *([said] if said else [])]
+
+
+class Invoke(Converse):
+    """A model in its own words: an object comes back, in one piece."""
+
+    name = "JSON object"
+    shape: type[Shape] = Shape
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """What was asked, where it is messages. The answer is the model's own."""
+        return objects(mapping(request).get("messages"))
+
+
+_CONVERSE: Final = Converse()
+_INVOKE: Final = Invoke()
+
+
+class Bedrock:
+    """How Bedrock is asked. A key with a colon in it is no bearer token: its requests are signed instead."""
+
+    kind = "bedrock"
+    root = ""
+    request_id = "x-amzn-requestid"
+
+    def headers(self, key: str) -> Iterator[tuple[str, str]]:
+        """Who asks, where that is all."""
+        if key and ":" not in key:
+            yield "Authorization", f"Bearer {key}"
+
+    def address(self, base_url: str) -> str:
+        """The address itself."""
+        return address_of(base_url)
+
+    def url(self, root: str, path: str) -> URL:
+        """Where a model is asked. A name's colon stays as it was encoded: it is part of the signature."""
+        return URL(root + path, encoded=True)
+
+    def stream_url(self, root: str, path: str) -> URL:
+        """There are no streams."""
+        return self.url(root, path)
+
+    def endpoint(self, path: str) -> Converse:
+        """What is behind a path."""
+        return _CONVERSE if path.endswith("/converse") else _INVOKE
+
+    def named_in(self, body: bytes) -> str:
+        """A header names every answer."""
+        return ""
+
+
+# -- who signs ----------------------------------------------------------------------------------------------------
+
+
+class Source(Protocol):
+    """Where credentials come from; they may change while a job runs."""
+
+    def __call__(self) -> Credentials:
+        """Those of the moment."""
+
+
+def signer(key: str, region: str) -> tuple[Sign | None, list[str]]:
+    """What signs requests with this key, and what must never be seen of it. None: the key is a bearer token."""
+    if ":" not in key:
+        return None, [key]
+    source: Source
+    if key.startswith(AWS_CHAIN):
+        source, secrets = _chain(key.removeprefix(AWS_CHAIN)), []
+    else:
+        access, secret, *token = key.split(":", 2)
+        fixed = Credentials(access, secret, token[0] if token else "")
+        source, secrets = (lambda: fixed), [secret, fixed.token]
+
+    def sign(url: URL, body: bytes) -> dict[str, str]:
+        host = url.host_port_subcomponent or ""  # As it will stand in the Host header.
+        return signature_headers(source(), region, SERVICE, host, url.raw_path, body, time.time())
+
+    return sign, secrets
+
+
+def _chain(profile: str) -> Source:
+    """Whatever AWS's own library finds: a profile, SSO, the role of a machine. It renews them itself."""
+    try:
+        from botocore.exceptions import BotoCoreError
+        from botocore.session import Session
+    except ImportError:
+        raise ConfigError(
+            "AWS credentials are not in the environment", hint="pip install 'headway[bedrock]'"
+        ) from None
+    try:
+        found = Session(profile=None if profile == "default" else profile).get_credentials()
+    except BotoCoreError as error:
+        raise ConfigError(f"AWS credentials: {error}", hint="check AWS_PROFILE and ~/.aws/config") from None
+    if found is None:
+        raise ConfigError(
+            "AWS credentials are neither in the environment nor in ~/.aws, and this machine has no role",
+            hint="export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK",
+        )
+
+    frozen = found.get_frozen_credentials()
+    last = Credentials(frozen.access_key, frozen.secret_key, frozen.token or "")
+
+    def source() -> Credentials:
+        nonlocal last
+        try:
+            now = found.get_frozen_credentials()
+        except BotoCoreError:  # They cannot be renewed: AWS will say of the old ones that they have expired.
+            return last
+        last = Credentials(now.access_key, now.secret_key, now.token or "")
+        return last
+
+    return source

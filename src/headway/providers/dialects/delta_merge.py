@@ -1,0 +1,130 @@
+"""OpenAI's objects that come in pieces: deltas → the object that the unstreamed call gives. In linear time; knows no events."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from headway.providers.dialects.part_counter import PartCounter
+from headway.providers.dialects.sse import index_of, objects
+
+#: Said once, or again and again, but never in pieces.
+_NAMES: Final = frozenset({"role", "id", "type", "name", "format"})
+
+
+class Growing:
+    """An object from its deltas: texts are joined, lists appended, objects grow, anything else is the last that was."""
+
+    def __init__(self, counter: PartCounter) -> None:
+        self._counter = counter
+        self._fields: dict[str, Any] = {}
+        self._texts: dict[str, list[str]] = {}
+        self._name_chars = 0
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Take one more piece. Raises `TooMany`."""
+        self._counter.check_room(len(delta))
+        before = len(self._fields)
+        for name, value in delta.items():
+            if value is None:
+                self._fields.setdefault(name, None)
+            elif isinstance(value, str):
+                self._text(name, value)
+            elif isinstance(value, dict):
+                self._grown(name, Growing).add(value)
+            elif isinstance(value, list):
+                self._grown(name, _Calls if name == "tool_calls" else _List).add(value)
+            else:
+                self._texts.pop(name, None)
+                self._fields[name] = value
+        if len(self._fields) > before:
+            self._counter.add_fields(len(self._fields) - before)
+
+    def _text(self, name: str, value: str) -> None:
+        pieces = self._texts.get(name)
+        if pieces is None:
+            self._fields[name] = self._texts[name] = [value]
+            self._name_chars = len(value) if name == "name" else self._name_chars
+        elif name not in _NAMES:
+            pieces.append(value)
+        elif name == "name" and value:
+            self._more_of_name(pieces, value)
+        elif not pieces[0]:  # An id, a role or a type is told once.
+            pieces[0] = value
+
+    def _more_of_name(self, pieces: list[str], value: str) -> None:
+        """A name repeated is the same name; a tool's that differs is its next piece. Joined only to be compared."""
+        if len(value) != self._name_chars or "".join(pieces) != value:
+            pieces.append(value)
+            self._name_chars += len(value)
+
+    def _grown(self, name: str, kind: Any) -> Any:
+        held = self._fields.get(name)
+        if not isinstance(held, kind):
+            self._texts.pop(name, None)
+            held = self._fields[name] = kind(self._counter)
+        return held
+
+    def get(self, name: str) -> Any:
+        """One field as it is so far."""
+        return _built(self._fields.get(name))
+
+    def built(self) -> dict[str, Any]:
+        """The object."""
+        return {name: _built(value) for name, value in self._fields.items()}
+
+
+class _List:
+    def __init__(self, _counter: PartCounter) -> None:
+        self._items: list[Any] = []
+
+    def add(self, items: list[Any]) -> None:
+        self._items += items
+
+    def built(self) -> list[Any]:
+        return self._items
+
+
+class _Calls:
+    """Tool calls by their numbers. Some servers give every call the same number, or none: a new id is a new call."""
+
+    def __init__(self, counter: PartCounter) -> None:
+        self._counter = counter
+        self._calls: list[tuple[int, Growing]] = []
+        #: The last call of each number, and whether it has an id already.
+        self._last: dict[int, tuple[Growing, bool]] = {}
+        self._by_id: dict[tuple[int, str], Growing] = {}
+
+    def add(self, items: list[Any]) -> None:
+        for item in objects(items):
+            self._call(item).add({name: value for name, value in item.items() if name != "index"})
+
+    def _call(self, item: dict[str, Any]) -> Growing:
+        if type(item.get("index")) is int:
+            number = index_of(item)
+        else:
+            number = self._calls[-1][0] if self._calls else 0
+        told = item.get("id")
+        last, named = self._last.get(number, (None, True))
+        if not told and last is not None:
+            return last
+        key = (number, told if isinstance(told, str) else repr(told))
+        call = self._by_id.get(key) if told else None
+        if call is not None:
+            return call
+        if last is None or named:
+            self._counter.add_part("tool calls")
+            last = Growing(self._counter)
+            self._calls.append((number, last))
+        self._last[number] = last, bool(told)
+        if told:
+            self._by_id[key] = last
+        return last
+
+    def built(self) -> list[Any]:
+        return [call.built() for _, call in sorted(self._calls, key=lambda numbered: numbered[0])]
+
+
+def _built(value: Any) -> Any:
+    if isinstance(value, Growing | _List | _Calls):
+        return value.built()
+    return "".join(value) if isinstance(value, list) else value

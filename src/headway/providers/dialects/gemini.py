@@ -1,0 +1,272 @@
+"""Gemini's dialect: generateContent, and streamGenerateContent where streams are wanted.
+
+Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the unstreamed
+call gives. The key goes into a header, never into the address. The transport is `http.adapter`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+from yarl import URL
+
+from headway.core.model import Usage
+from headway.providers.dialects.addresses import address_of
+from headway.providers.dialects.part_counter import PartCounter
+from headway.providers.dialects.sse import (
+    Draft,
+    Event,
+    Refused,
+    counts,
+    encoded,
+    event_object,
+    index_of,
+    mapping,
+    objects,
+)
+
+#: The version of the API that rows are written for; an address that ends with another one is asked in that.
+VERSION: Final = "v1beta"
+_VERSIONS: Final = ("/v1beta", "/v1alpha", "/v1")
+_PLAIN: Final = ":generateContent"
+_STREAMED: Final = ":streamGenerateContent?alt=sse"
+
+Count = Annotated[float, msgspec.Meta(ge=0)]
+Message = dict[str, Any]
+
+
+# -- what an answer looks like ------------------------------------------------------------------------------------
+
+
+class _Object(msgspec.Struct, gc=False):
+    """Any object: nothing of it is looked at."""
+
+
+class _Counts(msgspec.Struct, gc=False, rename="camel"):
+    """Thoughts are output, and what tools brought is input; what was cached is part of the prompt."""
+
+    prompt_token_count: Count | None = None
+    tool_use_prompt_token_count: Count | None = None
+    cached_content_token_count: Count | None = None
+    candidates_token_count: Count | None = None
+    thoughts_token_count: Count | None = None
+    total_token_count: Count | None = None
+
+    def counted(self) -> Usage | None:
+        """What the call took; None where nothing is counted. Zeros are left out, but no prompt has none, and without an output the
+        total is the input.
+        """
+        told_in = (self.prompt_token_count, self.tool_use_prompt_token_count)
+        told_out = (self.candidates_token_count, self.thoughts_token_count)
+        if (*told_in, *told_out) == (None,) * 4:
+            return None
+        tokens_in = (self.prompt_token_count or 0.0) + (self.tool_use_prompt_token_count or 0.0)
+        tokens_out = (self.candidates_token_count or 0.0) + (self.thoughts_token_count or 0.0)
+        cached = min(self.cached_content_token_count or 0.0, tokens_in)
+        hidden_output = told_out == (None, None) and (self.total_token_count or 0.0) > tokens_in
+        return Usage(tokens_in, tokens_out, cached, partial=self.prompt_token_count is None or hidden_output)
+
+
+class _Feedback(msgspec.Struct, gc=False, rename="camel"):
+    block_reason: str | None = None
+
+
+class Shape(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
+    """An answer has candidates, or says why it has none."""
+
+    candidates: list[_Object] = []
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: _Counts | None = None
+    failure: _Object | None = msgspec.field(default=None, name="error")
+
+    def __post_init__(self) -> None:
+        if not self.candidates and self.error is None:
+            raise ValueError("neither candidates nor a reason why there are none")
+
+    @property
+    def error(self) -> object | None:
+        """The error that it is, or that its prompt was blocked."""
+        if self.failure is not None:
+            return self.failure
+        blocked = self.prompt_feedback is not None and self.prompt_feedback.block_reason
+        return self.prompt_feedback if blocked and not self.candidates else None
+
+    def counted(self) -> Usage | None:
+        """What the call took."""
+        return None if self.usage_metadata is None else self.usage_metadata.counted()
+
+
+# -- streams ------------------------------------------------------------------------------------------------------
+
+
+class _Candidate:
+    """One candidate: its texts are joined where one goes on with the other, other parts are kept as they come."""
+
+    def __init__(self, counter: PartCounter) -> None:
+        self._counter = counter
+        self._fields: dict[str, Any] = {}
+        self._role = "model"
+        self._parts: list[dict[str, Any]] = []
+        #: The texts that make the last part, where it is one of text.
+        self._texts: list[str] = []
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._fields.get("finishReason"))
+
+    def add(self, piece: dict[str, Any]) -> None:
+        content = mapping(piece.get("content"))
+        self._role = content.get("role") or self._role
+        for part in objects(content.get("parts")):
+            self._part(part)
+        self._counter.update(
+            self._fields, {name: value for name, value in piece.items() if name != "content"}
+        )
+
+    def _part(self, part: dict[str, Any]) -> None:
+        last = self._parts[-1] if self._parts else {}
+        joined = part.keys() <= {"text", "thought"} and last.keys() <= {"text", "thought"} and last
+        if joined and part.get("thought") == last.get("thought"):
+            self._texts.append(str(part.get("text", "")))
+        else:
+            self._join()
+            self._counter.add_fields(1, "parts")
+            self._parts.append(dict(part))
+
+    def _join(self) -> None:
+        """Add to the last part the texts that went on with it."""
+        if self._texts:
+            last = self._parts[-1]
+            last["text"] = "".join((str(last.get("text", "")), *self._texts))
+            self._texts = []
+
+    def built(self) -> dict[str, Any]:
+        self._join()
+        return {"content": {"parts": self._parts, "role": self._role}, **self._fields}
+
+
+class ContentDraft:
+    """An answer from its chunks, each of which looks like a small answer."""
+
+    begun = True
+    ended = False  # There is no last word but the end.
+
+    def __init__(self) -> None:
+        self._top: dict[str, Any] = {}
+        self._candidates: dict[int, _Candidate] = {}
+        self._counter = PartCounter()
+
+    @property
+    def whole(self) -> bool:
+        """Every candidate has its reason to finish."""
+        return bool(self._candidates) and all(c.finished for c in self._candidates.values())
+
+    @property
+    def usage(self) -> Usage | None:
+        """The last chunk's."""
+        usage = counts(self._top.get("usageMetadata"))
+        return msgspec.convert(usage, _Counts).counted() if usage else None
+
+    def add(self, event: Event) -> None:
+        """Take a chunk."""
+        chunk = event_object(event)
+        candidates = objects(chunk.get("candidates"))
+        blocked = mapping(chunk.get("promptFeedback")).get("blockReason")
+        if chunk.get("error") or (blocked and not candidates and not self._candidates):
+            raise Refused(event.data)
+        self._counter.update(
+            self._top, {name: value for name, value in chunk.items() if name != "candidates"}
+        )
+        for candidate in candidates:
+            self._candidate(index_of(candidate)).add(candidate)
+
+    def _candidate(self, index: int) -> _Candidate:
+        candidate = self._candidates.get(index)
+        if candidate is None:
+            self._counter.add_part("candidates")
+            candidate = self._candidates[index] = _Candidate(self._counter)
+        return candidate
+
+    def body(self) -> bytes:
+        """The answer."""
+        candidates = [self._candidates[index].built() for index in sorted(self._candidates)]
+        return encoded({"candidates": candidates, **self._top})
+
+
+# -- endpoints ----------------------------------------------------------------------------------------------------
+
+
+class GenerateContent:
+    """Content."""
+
+    name = "generated content"
+    shape: type[Shape] = Shape
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """The same request: what makes it a stream is its address."""
+        return request
+
+    def draft(self, request: bytes) -> Draft | None:
+        """What its stream is assembled in."""
+        return ContentDraft()
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """The instruction, the contents and the first candidate, each with its parts."""
+        asked = mapping(request)
+        system = mapping(asked.get("systemInstruction") or asked.get("system_instruction"))
+        told = [{"role": "system", "content": system["parts"]}] if system.get("parts") else []
+        told += [_message(content) for content in objects(asked.get("contents"))]
+        candidates = objects(mapping(answer).get("candidates"))[:1]
+        return [*told, *(_message(mapping(candidate.get("content"))) for candidate in candidates)]
+
+
+def _message(content: dict[str, Any]) -> Message:
+    role = content.get("role", "user")
+    return {"role": "assistant" if role == "model" else role, "content": content.get("parts")}
+
+
+class _Named(msgspec.Struct, gc=False, rename="camel"):
+    response_id: str = ""
+
+
+_CONTENT: Final = GenerateContent()
+_named: Final = msgspec.json.Decoder(_Named).decode
+
+
+class Gemini:
+    """How Gemini is asked."""
+
+    kind = "gemini"
+    root = "https://generativelanguage.googleapis.com"
+    request_id = "x-goog-request-id"
+
+    def headers(self, key: str) -> Iterator[tuple[str, str]]:
+        """Who asks."""
+        if key:
+            yield "x-goog-api-key", key
+
+    def address(self, base_url: str) -> str:
+        """The address with its version."""
+        address = address_of(base_url)
+        return address if address.endswith(_VERSIONS) else f"{address}/{VERSION}"
+
+    def url(self, root: str, path: str) -> URL:
+        """Where a model is asked."""
+        return URL(root + path.removeprefix(f"/{VERSION}"), encoded=True)
+
+    def stream_url(self, root: str, path: str) -> URL:
+        """Where it answers with a stream of events."""
+        return self.url(root, path.removesuffix(_PLAIN) + _STREAMED)
+
+    def endpoint(self, path: str) -> GenerateContent:
+        """There is one."""
+        return _CONTENT
+
+    def named_in(self, body: bytes) -> str:
+        """No header names an answer; it has an id of its own."""
+        try:
+            return _named(body).response_id
+        except ValueError:
+            return ""

@@ -1,0 +1,427 @@
+"""OpenAI's dialect: chat completions, responses, embeddings and the rest, as OpenAI and its many imitators speak it.
+
+Pure: what a request looks like, where an answer says its usage, how streamed pieces make the body that the
+unstreamed call gives. The transport is `http.adapter`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from headway.core.model import Usage
+from headway.providers.dialects.addresses import Versioned
+from headway.providers.dialects.delta_merge import Growing
+from headway.providers.dialects.part_counter import PartCounter
+from headway.providers.dialects.sse import (
+    DONE,
+    Broken,
+    Draft,
+    Event,
+    Refused,
+    counts,
+    decoded,
+    encoded,
+    event_object,
+    index_of,
+    mapping,
+    objects,
+)
+
+Count = Annotated[float, msgspec.Meta(ge=0)]
+Message = dict[str, Any]
+
+
+# -- what an answer looks like ------------------------------------------------------------------------------------
+
+
+class _Object(msgspec.Struct, gc=False):
+    """Any object: nothing of it is looked at."""
+
+
+class _Cached(msgspec.Struct, gc=False):
+    cached_tokens: Count | None = None
+
+
+class _Counts(msgspec.Struct, gc=False):
+    """The usage of any endpoint: the older ones say prompt and completion, the newer ones input and output."""
+
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    prompt_tokens_details: _Cached | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    input_tokens_details: _Cached | None = None
+
+    def counted(self, *, has_output: bool = True) -> Usage | None:
+        """What the call took; None where neither count is there. One without the other is a part of it: a missing count is
+        not 0, and may have to be paid for.
+        """
+        tokens_in = self.prompt_tokens if self.prompt_tokens is not None else self.input_tokens
+        tokens_out = self.completion_tokens if self.completion_tokens is not None else self.output_tokens
+        if tokens_in is None and tokens_out is None:
+            return None
+        details = self.prompt_tokens_details or self.input_tokens_details
+        cached = (details.cached_tokens or 0.0) if details is not None else 0.0
+        return Usage(
+            tokens_in or 0.0,
+            tokens_out or 0.0,
+            min(cached, tokens_in or 0.0),
+            partial=tokens_in is None or (tokens_out is None and has_output),
+        )
+
+
+class Shape(msgspec.Struct, gc=False, kw_only=True):
+    """What every answer has in common."""
+
+    error: _Object | None = None
+    usage: _Counts | None = None
+
+    def counted(self) -> Usage | None:
+        """What the call took."""
+        return None if self.usage is None else self.usage.counted()
+
+
+class _Choices(Shape, gc=False):
+    choices: list[_Object]
+
+
+class _Output(Shape, gc=False):
+    output: list[_Object]
+
+
+class _Data(Shape, gc=False):
+    data: list[_Object]
+
+    def counted(self) -> Usage | None:
+        """Embeddings have no output."""
+        return None if self.usage is None else self.usage.counted(has_output=False)
+
+
+def _counted(usage: dict[str, Any] | None) -> Usage | None:
+    """The usage of an object in a stream."""
+    return None if usage is None else msgspec.convert(counts(usage), _Counts).counted()
+
+
+# -- chat completions, and the older completions ------------------------------------------------------------------
+
+
+class _Choice:
+    """One choice of a streamed completion."""
+
+    def __init__(self, index: int, counter: PartCounter) -> None:
+        self._index = index
+        self._counter = counter
+        self._message = Growing(counter)
+        self._spoken = False
+        self._pieces = Growing(counter)  # logprobs, and the text of the older completions
+        self._others: dict[str, Any] = {"finish_reason": None}
+
+    @property
+    def finished(self) -> bool:
+        return self._others["finish_reason"] is not None
+
+    def add(self, choice: dict[str, Any]) -> None:
+        before = len(self._others)
+        for name, value in choice.items():
+            if name == "delta":
+                self._spoken = True
+                self._message.add(mapping(value))
+            elif name in ("logprobs", "text"):
+                self._pieces.add({name: value})
+            elif name != "index" and (value is not None or name not in self._others):
+                self._others[name] = value
+        if len(self._others) > before:
+            self._counter.add_fields(len(self._others) - before)
+
+    def built(self) -> dict[str, Any]:
+        built: dict[str, Any] = {"index": self._index}
+        if self._spoken:
+            built["message"] = {"role": "assistant", "content": None, **self._message.built()}
+        return self._others | self._pieces.built() | built
+
+
+class ChatDraft:
+    """A chat completion, or one of the older kind, from its chunks."""
+
+    begun = True
+
+    def __init__(self, wanted: int = 1) -> None:
+        self._wanted = wanted
+        self._top: dict[str, Any] = {}
+        self._choices: dict[int, _Choice] = {}
+        self._counter = PartCounter()
+        self._usage: dict[str, Any] | None = None
+        self.ended = False
+
+    @property
+    def whole(self) -> bool:
+        """Every choice that was asked for has its reason to finish; or the server says itself that this is all."""
+        if self.ended:
+            return bool(self._choices)
+        return len(self._choices) >= self._wanted and all(c.finished for c in self._choices.values())
+
+    @property
+    def usage(self) -> Usage | None:
+        """The last chunk's."""
+        return _counted(self._usage)
+
+    def add(self, event: Event) -> None:
+        """Take a chunk."""
+        if event.data.strip() == DONE:
+            self.ended = True
+            return
+        chunk = event_object(event)
+        if chunk.get("error") or event.name == b"error":
+            raise Refused(event.data)
+        self._keep(chunk)
+        for choice in objects(chunk.get("choices")):
+            self._choice(index_of(choice)).add(choice)
+
+    def _choice(self, index: int) -> _Choice:
+        choice = self._choices.get(index)
+        if choice is None:
+            self._counter.add_part("choices")
+            choice = self._choices[index] = _Choice(index, self._counter)
+        return choice
+
+    def _keep(self, chunk: dict[str, Any]) -> None:
+        """The fields beside the choices: of the three that identify the answer the first, of others the last."""
+        self._usage = mapping(chunk.get("usage")) or self._usage
+        before = len(self._top)
+        for name, value in chunk.items():
+            # Obfuscation pads the chunks of a stream, and is no part of the answer.
+            if name in ("choices", "usage", "obfuscation"):
+                continue
+            first = name in ("id", "created", "model") and self._top.get(name)
+            if not first and (value is not None or name not in self._top):
+                self._top[name] = value
+        if len(self._top) > before:
+            self._counter.add_fields(len(self._top) - before)
+
+    def body(self) -> bytes:
+        """The completion."""
+        built: dict[str, Any] = {name: self._top.get(name) for name in ("id", "object", "created", "model")}
+        built = {name: value for name, value in built.items() if name in self._top}
+        if isinstance(built.get("object"), str):
+            built["object"] = built["object"].removesuffix(".chunk")
+        built["choices"] = [self._choices[index].built() for index in sorted(self._choices)]
+        if self._usage is not None:
+            built["usage"] = self._usage
+        return encoded(built | {name: value for name, value in self._top.items() if name not in built})
+
+
+class _Wanted(msgspec.Struct, gc=False):
+    n: int | None = None
+
+
+def _choices_wanted(request: bytes) -> int:
+    try:
+        return msgspec.json.decode(request, type=_Wanted).n or 1
+    except ValueError:
+        return 1
+
+
+def fields_of(request: bytes) -> dict[str, msgspec.Raw] | None:
+    """A request's fields, each as it was written; None where it is no object."""
+    try:
+        return msgspec.json.decode(request, type=dict[str, msgspec.Raw])
+    except ValueError:
+        return None
+
+
+def says(fields: dict[str, msgspec.Raw], name: str, literal: bytes) -> bool:
+    """Whether a field is written as this literal."""
+    value = fields.get(name)
+    return value is not None and bytes(value) == literal
+
+
+def _speaks(fields: dict[str, msgspec.Raw]) -> bool:
+    return b'"audio"' in bytes(fields.get("modalities", b""))
+
+
+class Completions:
+    """The older completions: streamed only where the request says so itself."""
+
+    name = "completion"
+    shape: type[Shape] = _Choices
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """None: it stays as it is."""
+        return None
+
+    def draft(self, request: bytes) -> Draft | None:
+        """What its stream is assembled in."""
+        return ChatDraft(_choices_wanted(request))
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """The prompt and what completes it."""
+        asked = mapping(request).get("prompt")
+        told = [
+            {"role": "assistant", "content": c.get("text")} for c in objects(mapping(answer).get("choices"))
+        ]
+        return [*([] if asked is None else [{"role": "user", "content": asked}]), *told]
+
+
+class Chat(Completions):
+    """Chat completions."""
+
+    name = "chat completion"
+
+    def __init__(self, *, asks_usage: bool = True) -> None:
+        self._asks_usage = asks_usage
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """The same request as a stream that ends with its usage: where it must be asked for, it is. Speech comes in
+        another format when it streams.
+        """
+        fields = fields_of(request)
+        if fields is None or says(fields, "stream", b"false") or _speaks(fields):
+            return None
+        fields["stream"] = msgspec.Raw(b"true")
+        if not self._asks_usage:
+            return msgspec.json.encode(fields)
+        options = mapping(decoded(bytes(fields.get("stream_options", b"null"))))
+        fields["stream_options"] = msgspec.Raw(encoded(options | {"include_usage": True}))
+        return msgspec.json.encode(fields)
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """The messages, and those of the choices."""
+        choices = objects(mapping(answer).get("choices"))
+        return [*objects(mapping(request).get("messages")), *(mapping(c.get("message")) for c in choices)]
+
+
+# -- responses ----------------------------------------------------------------------------------------------------
+
+_WHOLE: Final = ("response.completed", "response.incomplete")
+_FAILED: Final = ("response.failed", "error")
+_TOLD: Final = frozenset(name.encode() for name in _WHOLE + _FAILED)
+
+
+class ResponseDraft:
+    """A response: its last event has all of it, and nothing else is looked at."""
+
+    begun = True
+
+    def __init__(self) -> None:
+        self._body = b""
+        self.usage: Usage | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the last event is here."""
+        return bool(self._body)
+
+    ended = whole
+
+    def add(self, event: Event) -> None:
+        """Take an event."""
+        if (event.name and event.name not in _TOLD) or event.data.strip() == DONE:
+            return
+        told = event_object(event)
+        kind = told.get("type") or event.name.decode("utf-8", "replace")
+        if kind in _FAILED or told.get("error"):
+            raise Refused(event.data)
+        if kind in _WHOLE:
+            self._finish(mapping(told.get("response")))
+
+    def _finish(self, response: dict[str, Any]) -> None:
+        if not isinstance(response.get("output"), list):
+            raise Broken("the last event of the stream has no response in it")
+        self._body = encoded(response)
+        self.usage = _counted(mapping(response.get("usage")) or None)
+
+    def body(self) -> bytes:
+        """The response."""
+        return self._body
+
+
+class Responses:
+    """The Responses API."""
+
+    name = "response"
+    shape: type[Shape] = _Output
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """The same request as a stream. What runs in the background is only accepted."""
+        fields = fields_of(request)
+        if fields is None or says(fields, "stream", b"false") or says(fields, "background", b"true"):
+            return None
+        fields["stream"] = msgspec.Raw(b"true")
+        return msgspec.json.encode(fields)
+
+    def draft(self, request: bytes) -> Draft | None:
+        """What its stream is assembled in."""
+        return ResponseDraft()
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """Instructions, input and output. What has no role keeps its form as the only part of a message."""
+        asked = mapping(request)
+        told = [{"role": "system", "content": asked["instructions"]}] if asked.get("instructions") else []
+        if isinstance(asked.get("input"), str):
+            told.append({"role": "user", "content": asked["input"]})
+        items = (*objects(asked.get("input")), *objects(mapping(answer).get("output")))
+        return [*told, *map(_message, items)]
+
+
+def _message(item: dict[str, Any]) -> Message:
+    if "role" in item:
+        return {"role": item["role"], "content": item.get("content")}
+    result = str(item.get("type", "")).endswith("_output")
+    return {"role": "tool" if result else "assistant", "content": [item]}
+
+
+# -- everything else ----------------------------------------------------------------------------------------------
+
+
+class Other:
+    """Any other path: an object comes back, in one piece."""
+
+    def __init__(self, name: str = "JSON object", shape: type[Shape] = Shape) -> None:
+        self.name = name
+        self.shape = shape
+
+    def streamed(self, request: bytes) -> bytes | None:
+        """Never."""
+        return None
+
+    def draft(self, request: bytes) -> Draft | None:
+        """There is no stream that could be assembled."""
+        return None
+
+    def conversation(self, request: Any, answer: Any) -> list[Message]:
+        """What was asked. The answer is no message."""
+        asked = mapping(request).get("input")
+        return [] if asked is None else [{"role": "user", "content": asked}]
+
+
+_OTHER: Final = Other()
+_CHAT: Final = "/chat/completions"
+_ENDPOINTS: Final[tuple[tuple[str, Chat | Completions | Responses | Other], ...]] = (
+    ("/completions", Completions()),
+    ("/responses", Responses()),
+    ("/embeddings", Other("list of embeddings", _Data)),
+)
+
+
+class OpenAI(Versioned):
+    """How OpenAI is asked, and whoever speaks as it does. `asks_usage`: whether a stream must be asked for its usage."""
+
+    kind = "openai"
+    root = "https://api.openai.com/v1"
+    request_id = "x-request-id"
+
+    def __init__(self, *, asks_usage: bool = True) -> None:
+        self._endpoints = ((_CHAT, Chat(asks_usage=asks_usage)), *_ENDPOINTS)
+
+    def headers(self, key: str) -> Iterator[tuple[str, str]]:
+        """Who asks."""
+        if key:
+            yield "Authorization", f"Bearer {key}"
+
+    def endpoint(self, path: str) -> Chat | Completions | Responses | Other:
+        """What is behind a path."""
+        path = "/" + path.partition("?")[0].strip("/")
+        return next((endpoint for end, endpoint in self._endpoints if path.endswith(end)), _OTHER)

@@ -1,0 +1,568 @@
+"""HTTP: one attempt carried to a provider and back, over aiohttp.
+
+Owns connections, the attempt's timeout, keys (never in what leaves this file), and turning
+whatever a server or a network does into an `Answer`. What a provider's requests and answers look like is its
+dialect's; what its refusals mean is `understand`'s. Nothing here retries, follows a redirect or paces.
+
+The plain success is the hot path: one post, one read, one typed decode that looks at nothing but the usage. All
+that is odd is found out afterwards, by whoever has time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from multidict import CIMultiDict
+from yarl import URL
+
+import headway
+from headway.config.settings import MAX_ANSWER_BYTES
+from headway.core.model import Hint, Kind, Usage
+from headway.errors import ConfigError
+from headway.providers.adapter import Admitted, Answer, RateLimit, Request, unsent
+from headway.providers.dialects.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
+from headway.providers.dialects.sse import (
+    Broken,
+    Draft,
+    Refused,
+    TooLong,
+    TooMany,
+    body_of,
+    check_objects,
+    counts,
+    decoded,
+    encoded,
+    mapping,
+)
+from headway.providers.error_messages import shown
+from headway.providers.http.body_reader import LONGEST_FAILURE, Incoming, ceiling, fill
+from headway.providers.http.connections import Reply, Wire, head_of, lines_of
+from headway.providers.http.error_text import (
+    FAULTS,
+    REDIRECTS,
+    WITHOUT_ANSWER,
+    duration,
+    is_unusual,
+    trouble,
+    unusual_status,
+)
+from headway.providers.http.timeout import Limit
+from headway.providers.limits.hints import Facts, Seen, understand
+from headway.providers.limits.profiles import profile_for
+from headway.providers.scrubber import Scrubber, Secret, secrets_in
+from headway.providers.usage_check import checked_outcome, early_usage
+
+if TYPE_CHECKING:
+    from headway.providers.dialects.bedrock import Sign
+
+#: Paths come from input rows; there are few, and a file of nonsense must not fill the memory.
+MOST_ROUTES: Final = 256
+LONGEST_REQUEST_ID: Final = 200
+
+_LIMITED: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
+#: Compression makes a server collect events before it sends them.
+_UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
+#: Counts that stand beside the answer: Llama's on Bedrock.
+_TOP_COUNTS: Final = ("prompt_token_count", "generation_token_count")
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Where and as whom to ask. `stream` None: wherever it tells more, earlier, and is known to work."""
+
+    base_url: str = ""
+    key: Secret = Secret("")
+    stream: bool | None = None
+    #: Further headers, such as an organization's; they win over the usual ones.
+    headers: Mapping[str, str] = _NO_HEADERS
+    #: Whose headers and words it has, where neither its address nor its kind says so.
+    profile: str = ""
+    region: str = ""
+    #: The most that is taken of an answer; 0 is no ceiling.
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    #: What else is blotted out of answers, besides the key: the keys of other providers.
+    secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Settings(key={self.key!r}, stream={self.stream})"
+
+
+def adapter_for(
+    kind: str,
+    base_url: str = "",
+    key: str = "",
+    *,
+    stream: bool | None = None,
+    headers: Mapping[str, str] | None = None,
+    profile: str = "",
+    api_version: str = "",
+    region: str = "",
+    max_answer_bytes: int = MAX_ANSWER_BYTES,
+    secrets: Iterable[str] = (),
+) -> HttpAdapter:
+    """The adapter of a configured provider."""
+    if kind not in KINDS:
+        raise ConfigError(
+            f"there is no HTTP provider of kind {kind!r}", hint=f"known kinds: {', '.join(KINDS)}"
+        )
+    asks_usage = profile_for(profile, base_url, kind).stream_usage
+    dialect = dialect_of(kind, api_version=api_version, asks_usage=asks_usage)
+    settings = Settings(
+        base_url,
+        Secret(key),
+        stream,
+        headers or _NO_HEADERS,
+        profile,
+        region,
+        max_answer_bytes,
+        tuple(secrets),
+    )
+    return HttpAdapter(dialect, settings)
+
+
+def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
+    """What signs requests, where they are signed, and what must never be seen of the key."""
+    if kind != "bedrock":
+        return None, [key]
+    from headway.providers.dialects.bedrock import signer
+
+    return signer(key, region)
+
+
+# -- connections --------------------------------------------------------------------------------------------------
+
+
+class Route(msgspec.Struct):
+    """Everything about a path that does not change from request to request."""
+
+    url: URL
+    stream_url: URL
+    endpoint: Endpoint
+    decode: Callable[[bytes], Shape]
+    #: Whether requests are turned into streams.
+    streams: bool
+    #: How a request begins, and how one begins that wants a stream.
+    head: bytes
+    stream_head: bytes
+
+
+class _Own(msgspec.Struct, gc=False):
+    stream: bool | None = None
+
+
+def _own_stream(request: bytes) -> bool:
+    """Whether a request says itself that it wants a stream."""
+    if b'"stream"' not in request:
+        return False
+    try:
+        return msgspec.json.decode(request, type=_Own).stream is True
+    except ValueError:
+        return False
+
+
+# -- the adapter --------------------------------------------------------------------------------------------------
+
+
+class HttpAdapter:
+    """One provider over HTTP."""
+
+    def __init__(self, dialect: Dialect, settings: Settings) -> None:
+        self._dialect = dialect
+        base_url = settings.base_url or dialect.root
+        self._root = dialect.address(base_url)
+        self._host = URL(self._root).host_port_subcomponent or ""
+        self._profile = profile_for(settings.profile, base_url, dialect.kind)
+        self._named_by = self._profile.request_id or dialect.request_id
+        #: Whether requests are turned into streams. A host is known by its address, not by its kind: imitators
+        #: stream in their own ways.
+        self.streams = profile_for(base_url).name in STREAMED if settings.stream is None else settings.stream
+        key = settings.key.reveal()
+        self._sign, secrets = _signer(dialect.kind, key, settings.region)
+        self._headers = _headers(dialect.headers(key), settings.headers)
+        self._named = {name.lower() for name in self._headers}
+        self._scrub = Scrubber([*secrets, *secrets_in(settings.headers), *settings.secrets])
+        self._most = ceiling(settings.max_answer_bytes)
+        self._routes: dict[str, Route] = {}
+        self._wire: Wire | None = None
+
+    def __repr__(self) -> str:
+        return f"<HttpAdapter {self._dialect.kind} at {self._root}>"
+
+    async def open(self) -> None:
+        """Get ready to send."""
+        self._wire = Wire(URL(self._root))
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.close()
+
+    async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
+        """Send once, and wait."""
+        route = self._routes.get(request.path) or self._route(request.path)
+        body = request.body
+        if route.streams or b'"stream"' in body:
+            streamed = route.endpoint.streamed(body) if route.streams else None
+            draft = route.endpoint.draft(body) if streamed is not None or _own_stream(body) else None
+            if draft is not None:
+                exchange = _Exchange(route, draft, streamed is not None)
+                return await self._send_streamed(exchange, streamed or body, timeout_s, admitted)
+        response: Reply | None = None
+        limit = Limit(timeout_s)
+        try:
+            response = await self._post(route.head, body, route.url)
+            got = await response.read(self._most)
+        except TooLong as long:
+            return self._too_long(response, long)
+        except (*FAULTS, asyncio.CancelledError) as fault:
+            limit.judge(fault)
+            return self._lost(fault, response, limit)
+        finally:
+            limit.end()
+        return self._answer(route, response, got)
+
+    async def _post(self, head: bytes, body: bytes, url: URL) -> Reply:
+        if self._wire is None:
+            raise RuntimeError("the adapter is not open")
+        if self._sign is not None:
+            signed = self._sign(url, body)
+            head += lines_of({name: signed[name] for name in signed if name.lower() not in self._named})
+        return await self._wire.post(head, body)
+
+    def _route(self, path: str) -> Route:
+        if len(self._routes) >= MOST_ROUTES:
+            self._routes.clear()
+        dialect, root = self._dialect, self._root
+        endpoint = dialect.endpoint(path)
+        decode = msgspec.json.Decoder(endpoint.shape).decode
+        url, stream_url = dialect.url(root, path), dialect.stream_url(root, path)
+        head, stream_head = head_of(url, self._headers), head_of(stream_url, self._headers | _UNCOMPRESSED)
+        route = Route(url, stream_url, endpoint, decode, self.streams, head, stream_head)
+        self._routes[path] = route
+        return route
+
+    # -- an answer in one piece -----------------------------------------------------------------------------------
+
+    def _answer(self, route: Route, response: Reply, body: bytes) -> Answer:
+        if response.refused:
+            return self._refusal(response, body)
+        try:
+            check_objects(body)
+            shape = route.decode(body)
+            if not body.isascii():
+                body.decode()
+        except TooMany as many:
+            return self._too_long(response, many)
+        except (ValueError, RecursionError):
+            return self._odd(route, response, body)
+        if shape.error is not None:
+            return self._error(response, body, shape.counted())
+        return self._success(response, body.strip(), shape.counted())
+
+    def _success(self, response: Reply, body: bytes, usage: Usage | None) -> Answer:
+        return Answer(
+            checked_outcome(None, usage, self._hint(response)),
+            response.status,
+            self._request_id(response, body),
+            self._scrub.body(body),
+        )
+
+    def _hint(self, response: Reply) -> Hint | None:
+        seen = Seen(response.status, response.headers)
+        hint = understand(seen, self._profile, now_utc=time.time()).hint
+        return hint if hint.reports else None
+
+    def _request_id(self, response: Reply, body: bytes = b"") -> str:
+        named = response.headers.get(self._named_by) or self._dialect.named_in(body)
+        return self._scrub.text(named)[:LONGEST_REQUEST_ID] if named else ""
+
+    def _odd(self, route: Route, response: Reply, body: bytes) -> Answer:
+        """A 2xx that is not what was expected: a good answer with odd numbers, an error, a stream, or no answer."""
+        try:
+            value = decoded(body)
+        except TooMany as many:
+            return self._too_long(response, many)
+        except ValueError:
+            return self._no_json(route, response, body)
+        if not isinstance(value, dict):
+            return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
+        if value.get("error"):
+            return self._error(response, body)
+        try:
+            sound = value | {"usage": counts(value.get("usage")) or None, "error": None}
+            sound["usageMetadata"] = counts(value.get("usageMetadata")) or None  # Gemini's
+            sound |= {name: counts(value).get(name) for name in _TOP_COUNTS}
+            usage = msgspec.convert(sound, route.endpoint.shape).counted()
+        except (ValueError, RecursionError):
+            return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
+        return self._success(response, _valid(body, value), usage)
+
+    def _no_json(self, route: Route, response: Reply, body: bytes) -> Answer:
+        draft = route.endpoint.draft(b"")
+        if draft is not None and body.lstrip().startswith((b"data:", b"event:", b":")):
+            try:
+                fill(draft, body, self._most)
+            except Refused as refused:
+                return self._error(response, refused.body)
+            except TooLong as long:
+                return self._too_long(response, long, _so_far(draft))
+            except Broken as broken:
+                return self._transient(response, body, str(broken))
+            if draft.whole:
+                return self._assembled(response, draft)
+        return self._no_answer(response, body, _what_is(body, response.headers.get("Content-Type", "")))
+
+    def _no_answer(self, response: Reply, body: bytes, what: str) -> Answer:
+        """A 2xx whose body is whole and no answer."""
+        if response.status not in WITHOUT_ANSWER:
+            return self._transient(response, body, what)
+        failed = self._failed(Kind.INVALID, unusual_status(response.status), response, body)
+        return msgspec.structs.replace(failed, outcome=msgspec.structs.replace(failed.outcome, worked=True))
+
+    # -- a stream -------------------------------------------------------------------------------------------------
+
+    async def _send_streamed(
+        self, exchange: _Exchange, body: bytes, timeout_s: float, admitted: Admitted
+    ) -> Answer:
+        limit = Limit(timeout_s)
+        try:
+            route = exchange.route
+            exchange.response = await self._post(route.stream_head, body, route.stream_url)
+            return await self._hear(exchange, exchange.response, admitted)
+        except (*FAULTS, asyncio.CancelledError) as fault:
+            limit.judge(fault)
+            return self._broken_off(exchange, fault, limit)
+        finally:
+            limit.end()
+            if exchange.response is not None:
+                exchange.response.close()
+
+    def _broken_off(self, exchange: _Exchange, fault: BaseException, limit: Limit) -> Answer:
+        response, draft = exchange.response, exchange.draft
+        if response is not None and draft.whole:
+            return self._assembled(response, draft)
+        return self._lost(fault, response, limit, _so_far(draft))
+
+    async def _hear(self, exchange: _Exchange, response: Reply, admitted: Admitted) -> Answer:
+        draft = exchange.draft
+        try:
+            got = await self._listen(draft, response, admitted)
+        except Refused as refused:
+            return self._error(response, refused.body, _so_far(draft))
+        except TooLong as long:
+            return self._too_long(response, long, _so_far(draft))
+        except Broken as broken:
+            return self._transient(response, b"", str(broken), _so_far(draft))
+        if got is not None:
+            if exchange.switched and response.status == 400 and _streaming_refused(got):
+                return self._unstreamable(exchange.route, response, got)
+            return self._answer(exchange.route, response, got)
+        if not draft.whole:
+            return self._transient(response, b"", "the stream ended before the answer did", _so_far(draft))
+        return self._assembled(response, draft)
+
+    def _assembled(self, response: Reply, draft: Draft) -> Answer:
+        """A stream that is whole."""
+        try:
+            return self._success(response, body_of(draft, self._most), draft.usage)
+        except TooLong as long:
+            return self._too_long(response, long, draft.usage)
+        except Broken as broken:
+            return self._transient(response, b"", str(broken), draft.usage)
+
+    async def _listen(self, draft: Draft, response: Reply, admitted: Admitted) -> bytes | None:
+        """Read the stream into the draft; or give back the body where it is in one piece after all."""
+        if response.refused:
+            return await response.read(self._most)
+        incoming = Incoming(response.content, draft, self._most)
+        told = draft.begun and response.content_type == "text/event-stream"
+        if told:
+            admitted(self._hint(response), early_usage(draft.usage))
+        chunk = await incoming.first()
+        if chunk[:1] in (b"", b"{", b"[", b"<"):
+            return await incoming.whole(chunk)
+        try:
+            while chunk:
+                incoming.take(chunk)
+                if not told and draft.begun:
+                    told = True
+                    admitted(self._hint(response), early_usage(draft.usage))
+                if draft.ended:
+                    break
+                chunk = await incoming.more()
+            await incoming.finish()
+        except (Refused, Broken):
+            if not draft.whole:
+                raise
+        return None
+
+    def _unstreamable(self, route: Route, response: Reply, body: bytes) -> Answer:
+        """An account or a model may not be allowed to stream: that is no fault of the request as it was given."""
+        route.streams = False
+        return self._transient(response, body, "streaming is not allowed here: from now on without")
+
+    # -- failures -------------------------------------------------------------------------------------------------
+
+    def _refusal(self, response: Reply, body: bytes) -> Answer:
+        """Not a 2xx."""
+        if response.status in REDIRECTS:
+            return self._redirect(response, body)
+        body = self._scrub.beginning(body, LONGEST_FAILURE)
+        return self._failure(Seen(response.status, response.headers, body), body, response)
+
+    def _error(self, response: Reply, body: bytes, usage: Usage | None = None) -> Answer:
+        """A 2xx that carries an error."""
+        body = self._scrub.beginning(body, LONGEST_FAILURE)
+        return self._failure(Seen(None, response.headers, body, origin="exception"), body, response, usage)
+
+    def _failure(self, seen: Seen, body: bytes, response: Reply, usage: Usage | None = None) -> Answer:
+        now_utc = time.time()
+        facts = understand(seen, self._profile, now_utc=now_utc)
+        message = self._scrub.message(facts.message)
+        if message == f"HTTP {seen.status}" and is_unusual(response.status):
+            message = unusual_status(response.status)
+        message = message or f"HTTP {response.status} with an error that says nothing"
+        rate_limit: RateLimit | None = None
+        if facts.kind in _LIMITED:
+            bare = understand(
+                Seen(seen.status, seen.headers, origin=seen.origin), self._profile, now_utc=now_utc
+            )
+            rate_limit = RateLimit(_source(facts, bare), facts.hint.retry_after_s, message, now_utc)
+        return Answer(
+            checked_outcome(facts.kind, usage, facts.hint, message, wrong_path=facts.wrong_path),
+            response.status,
+            self._request_id(response),
+            body,
+            rate_limit,
+        )
+
+    def _redirect(self, response: Reply, body: bytes) -> Answer:
+        place = response.headers.get("Location", "").partition("?")[0]
+        target = shown(self._scrub.text(place), otherwise="another address")
+        message = f"HTTP {response.status}: redirected to {target}, which is not followed: check base_url"
+        return self._failed(Kind.INVALID, message, response, body)
+
+    def _transient(self, response: Reply, body: bytes, what: str, usage: Usage | None = None) -> Answer:
+        return self._failed(Kind.TRANSIENT, f"HTTP {response.status}, but {what}", response, body, usage)
+
+    def _too_long(self, response: Reply | None, long: TooLong, usage: Usage | None = None) -> Answer:
+        """More than is taken into memory: it was made, so asking again would only be paid for again."""
+        assert response is not None
+        message = f"HTTP {response.status}, but {long}: {long.remedy}"
+        outcome = checked_outcome(Kind.INVALID, usage, self._hint(response), message, worked=True)
+        return Answer(outcome, response.status, self._request_id(response))
+
+    def _failed(
+        self,
+        kind: Kind,
+        message: str,
+        response: Reply | None = None,
+        body: bytes = b"",
+        usage: Usage | None = None,
+    ) -> Answer:
+        outcome = checked_outcome(kind, usage, None, self._scrub.message(message))
+        if response is None:
+            return Answer(outcome)
+        kept = self._scrub.beginning(body, LONGEST_FAILURE)
+        return Answer(outcome, response.status, self._request_id(response), kept)
+
+    def _lost(
+        self,
+        fault: BaseException,
+        response: Reply | None,
+        limit: Limit,
+        usage: Usage | None = None,
+    ) -> Answer:
+        """Nothing came back, or not all of it. A refusal is one without its words too."""
+        if response is not None and response.status >= 300:
+            return self._refusal(response, b"")
+        if limit.expired:
+            what = "no answer" if response is None else "no whole answer"
+            late = self._failed(
+                Kind.TIMEOUT, f"{what} within {duration(limit.seconds)}", response, usage=usage
+            )
+            return Answer(msgspec.structs.replace(late.outcome, sent=False)) if unsent(fault) else late
+        answer = self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
+        if response is not None:
+            return answer
+        return Answer(msgspec.structs.replace(answer.outcome, reached=False, sent=not unsent(fault)))
+
+
+class _Exchange(msgspec.Struct):
+    """A streamed attempt while it runs."""
+
+    route: Route
+    draft: Draft
+    #: Whether it was made a stream here.
+    switched: bool
+    response: Reply | None = None
+
+
+def _so_far(draft: Draft) -> Usage | None:
+    """What a stream that broke off has told of its usage: there may be more to it."""
+    return None if draft.usage is None else msgspec.structs.replace(draft.usage, partial=True)
+
+
+# -- words --------------------------------------------------------------------------------------------------------
+
+
+def _headers(own: Iterable[tuple[str, str]], further: Mapping[str, str]) -> dict[str, str]:
+    headers = CIMultiDict(
+        {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+            "User-Agent": f"headway/{headway.__version__}",
+        }
+    )
+    for name, value in (*own, *further.items()):
+        if not (name.isascii() and name.isprintable() and name and value.isprintable()):
+            raise ConfigError(f"the header {name!r} has a name or value that cannot be sent")
+        headers[name] = value
+    return dict(headers)
+
+
+def _valid(body: bytes, value: Any) -> bytes:
+    """The body where every reader can read it; otherwise what could be read of it."""
+    try:
+        body.decode()
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (ValueError, RecursionError):
+        return encoded(value)
+    return body.strip()
+
+
+def _source(facts: Facts, bare: Facts) -> str:
+    """Where a limit was told: `bare` is what is known without the body."""
+    if facts.kind is bare.kind and bare.hint.retry_after_s is not None:
+        return "headers"
+    told = facts.code or facts.kind is not bare.kind or facts.hint.retry_after_s is not None
+    return "body" if told else "status"
+
+
+def _streaming_refused(body: bytes) -> bool:
+    """OpenAI: {"error": {"param": "stream", "code": "unsupported_value", …}} for an organization not verified."""
+    try:
+        error = mapping(mapping(decoded(body)).get("error"))
+    except ValueError:
+        return False
+    return str(error.get("param")).startswith("stream")
+
+
+def _what_is(body: bytes, content_type: str) -> str:
+    """What a body that is no JSON is instead."""
+    start = body.strip()[:200]
+    if not start:
+        return "the body is empty"
+    if start[:1] in (b"{", b"["):
+        return f"the body is cut off or broken JSON ({len(body)} bytes)"
+    return f"the body is no JSON ({shown(content_type, otherwise='no content type')[:80]})"

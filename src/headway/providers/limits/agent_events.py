@@ -1,0 +1,138 @@
+"""The structured output of agent CLIs → how the run ended. The model's own words are never looked at.
+
+Three dialects, told apart by the keys they use: Claude Code's `result` and `rate_limit_event`, Codex's `turn.*`
+events, Gemini CLI's `response` and `error`. One JSON document or one a line; the last event that decides, decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from headway.providers.limits import error_texts
+from headway.providers.limits.error_bodies import Said, collect, parse, written
+
+#: What decides stands at the end; a long conversation is not read again.
+LONGEST_TAIL: Final = 262_144
+MOST_EVENTS: Final = 400
+#: Codex announces its own retries as errors. They decide nothing.
+_INTERIM: Final = "Reconnecting"
+
+
+class Ending(msgspec.Struct):
+    """How a run ended: `ok` is None where nothing said so."""
+
+    ok: bool | None = None
+    said: Said | None = None
+    #: When a subscription's window opens again, as it was written; empty where none was rejected.
+    rejected: bool = False
+    resets_at: str = ""
+
+
+def read(output: bytes | str | None) -> Ending:
+    """Read a program's standard output."""
+    ending = Ending()
+    for event in _events(_tail(output)):
+        kind = event.get("type")
+        if kind == "rate_limit_event":
+            _take_window(event.get("rate_limit_info"), ending)
+        else:
+            _take_end(event, kind, ending)
+    return ending
+
+
+def _tail(output: bytes | str | None) -> str:
+    if output is None:
+        return ""
+    tail = output[-LONGEST_TAIL:]
+    return tail if isinstance(tail, str) else bytes(tail).decode("utf-8", errors="replace")
+
+
+def _events(text: str) -> Iterator[dict[str, Any]]:
+    whole = parse(text.strip())
+    if isinstance(whole, dict):
+        yield whole
+        return
+    # Not `splitlines`: a JSON text may hold other characters that end a line there, such as U+2028.
+    lines = whole if isinstance(whole, list) else map(parse, text.split("\n")[-MOST_EVENTS:])
+    for event in lines:
+        if isinstance(event, dict):
+            yield event
+
+
+def _take_window(info: Any, ending: Ending) -> None:
+    """Only a rejection counts; a window may be rejected while paid overage goes on."""
+    if not isinstance(info, dict):
+        return
+    ending.rejected = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
+    ending.resets_at = written(info.get("resetsAt")) if ending.rejected else ""
+
+
+def _take_end(event: dict[str, Any], kind: Any, ending: Ending) -> None:
+    if kind == "result":
+        _take_result(event, ending)
+    elif kind == "turn.completed":
+        ending.ok = True
+    elif kind in ("turn.failed", "error"):
+        _take_error(event, ending)
+    elif kind == "system" and event.get("subtype") == "api_retry":
+        _fail(ending, _said(event, str(event.get("error") or "")))
+    elif kind == "assistant" and isinstance(event.get("error"), str):
+        _fail(ending, Said(codes=[event["error"][:80]]))
+    elif kind is None and "session_id" in event:
+        _take_document(event, ending)
+
+
+def _take_result(event: dict[str, Any], ending: Ending) -> None:
+    """Claude's result has `is_error`, whatever its subtype claims; Gemini's has a status."""
+    subtype = event.get("subtype")
+    failed = event.get("is_error") is True or event.get("status") == "error"
+    if isinstance(subtype, str) and subtype.startswith("error"):
+        failed = True
+    if not failed:
+        ending.ok = True
+        return
+    text = event.get("result")
+    said = _said(event, text if isinstance(text, str) else "")
+    if isinstance(subtype, str) and subtype != "success":
+        said.codes.append(subtype)
+    _fail(ending, said)
+
+
+def _take_document(event: dict[str, Any], ending: Ending) -> None:
+    """Gemini's one document."""
+    if isinstance(event.get("error"), dict):
+        _take_error(event, ending)
+    elif isinstance(event.get("response"), str):
+        ending.ok = True
+
+
+def _take_error(event: dict[str, Any], ending: Ending) -> None:
+    said = _said(event, "")
+    if not said.message.startswith(_INTERIM) and event.get("severity") != "warning":
+        _fail(ending, said)
+
+
+def _fail(ending: Ending, said: Said) -> None:
+    """A later failure says more only where it says something."""
+    if ending.said is None or said.message or said.status is not None:
+        ending.said = said
+    ending.ok = False
+
+
+def _said(event: dict[str, Any], text: str) -> Said:
+    """The event's error, or the text that reports it; messages of agents wrap what the provider said."""
+    said = Said()
+    inner = {key: event.get(key) for key in ("error", "message") if not isinstance(event.get(key), list)}
+    collect(inner, said)
+    told = error_texts.read(text or said.message)
+    told.codes = [*told.codes, *(code for code in said.codes if code not in told.codes)]
+    status = event.get("api_error_status") or event.get("error_status")
+    if type(status) is int and 400 <= status < 600:
+        told.status = status
+    told.status = told.status if told.status is not None else said.status
+    told.waits += said.waits
+    told.quotas += said.quotas
+    return told

@@ -1,0 +1,272 @@
+"""What statuses, error codes and sentences mean at most providers: the tables that profiles depart from.
+
+Three tables and their order. A *code* is the provider's own word for one thing and decides. A *sentence* tells two
+things apart that share a code. The *status* decides what is left, and *soft codes*, which are often used loosely
+("invalid_request_error" for an empty account), speak only where there is no status or a plain 400. Codes are compared
+whole and sentences only with the message of an error: a `500` or a `429` somewhere in a text means nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from headway.core.model import Kind
+from headway.providers.limits.message_limits import LONGEST_MESSAGE
+
+if TYPE_CHECKING:
+    from headway.providers.limits.error_bodies import Said
+    from headway.providers.limits.profile import Profile
+
+#: Stands for "there is no status" in a phrase's statuses: an exception, an agent's error text, an error mid-stream.
+NO_STATUS: Final = 0
+
+
+class Phrase(msgspec.Struct, frozen=True):
+    """A sentence that means a kind, where the status is one of these (none given: any error)."""
+
+    pattern: re.Pattern[str]
+    kind: Kind
+    code: str = ""
+    statuses: frozenset[int] = frozenset()
+
+
+def phrase(pattern: str, kind: Kind, *statuses: int, code: str = "") -> Phrase:
+    """Make one; case does not matter."""
+    return Phrase(re.compile(pattern, re.IGNORECASE), kind, code, frozenset(statuses))
+
+
+def _table(words: dict[Kind, str]) -> dict[str, Kind]:
+    return dict(_pairs(words))
+
+
+def _pairs(words: dict[Kind, str]) -> Iterator[tuple[str, Kind]]:
+    for kind, codes in words.items():
+        for code in codes.split():
+            yield code, kind
+
+
+STATUSES: Final[dict[int, Kind]] = {
+    401: Kind.AUTH,
+    402: Kind.QUOTA,
+    403: Kind.AUTH,
+    404: Kind.AUTH,
+    408: Kind.TRANSIENT,
+    409: Kind.TRANSIENT,
+    410: Kind.AUTH,
+    413: Kind.TOO_LARGE,
+    421: Kind.TRANSIENT,
+    424: Kind.TRANSIENT,
+    425: Kind.TRANSIENT,
+    429: Kind.RATE,
+    499: Kind.TRANSIENT,
+    501: Kind.INVALID,
+    503: Kind.OVERLOAD,
+    505: Kind.INVALID,
+    529: Kind.OVERLOAD,
+}
+
+CODES: Final = _table(
+    {
+        Kind.QUOTA: (
+            "insufficient_quota credit_balance_exhausted organization_spend_limit_exceeded "
+            "project_spend_limit_exceeded organization_usage_limit_exceeded billing_hard_limit_reached "
+            "billing_not_active enforced_spend_limit_reached access_terminated insufficient_credits "
+            "insufficient_balance billing_error payment_required exceeded_current_quota_error"
+        ),
+        Kind.CONCURRENCY: (
+            "concurrency_limit_exceeded concurrent_limit_exceeded concurrency_limit_reached "
+            "too_many_concurrent_requests concurrent_requests_limit_exceeded"
+        ),
+        Kind.HOLD: "usage_limit_reached daily_limit_exceeded",
+        Kind.OVERLOAD: (
+            "overloaded_error overloaded server_overloaded server_is_overloaded engine_overloaded "
+            "engine_overloaded_error model_overloaded model_capacity_exhausted model_capacity_exceeded "
+            "modelnotreadyexception serviceunavailableexception service_tier_capacity_exceeded capacity_exceeded"
+        ),
+        Kind.TOO_LARGE: (
+            "context_length_exceeded context_window_exceeded request_too_large payload_too_large "
+            "string_above_max_length exceed_context_size_error tokens_limit_reached prompt_too_long"
+        ),
+        Kind.AUTH: (
+            "invalid_api_key incorrect_api_key authentication_error authentication_failed unauthenticated "
+            "unauthorized api_key_invalid account_deactivated organization_deactivated model_not_found "
+            "model_not_available model_not_supported invalid_model not_found_error deploymentnotfound "
+            "unsupported_country_region_territory accessdeniedexception unrecognizedclientexception "
+            "expiredtokenexception invalidsignatureexception missingauthenticationtokenexception "
+            "resourcenotfoundexception usage_not_included token_expired consumer_suspended service_disabled"
+        ),
+        Kind.INVALID: (
+            "content_filter content_policy_violation responsibleaipolicyviolation invalid_prompt bio_policy "
+            "cyber_policy misalignment_policy_violation prompt_blocked"
+        ),
+    }
+)
+
+#: The names of exception types stand here too: often they are all there is.
+SOFT_CODES: Final = _table(
+    {
+        Kind.RATE: (
+            "rate_limit_exceeded rate_limit_error rate_limited rate_limit ratelimited ratelimiterror "
+            "ratelimitexceeded ratelimitexceedederror too_many_requests toomanyrequests toomanyrequestsexception "
+            "toomanyrequestserror throttlingexception throttling throttled throttling_error requestlimitexceeded "
+            "resource_exhausted resourceexhausted slow_down dynamic_request_limited dynamic_token_limited"
+        ),
+        Kind.OVERLOAD: (
+            "unavailable service_unavailable serviceunavailable serviceunavailableerror unavailable_error "
+            "overloadederror"
+        ),
+        Kind.AUTH: (
+            "permission_error permission_denied permissiondenied permissiondeniederror forbidden forbiddenerror "
+            "not_found notfound notfounderror authenticationerror nocredentialserror"
+        ),
+        Kind.INVALID: (
+            "invalid_request_error invalid_request validationexception invalid_argument invalidargument "
+            "badrequesterror bad_request unprocessableentityerror"
+        ),
+        Kind.TRANSIENT: (
+            "api_error server_error internal internal_error internal_server_error internalservererror "
+            "internalserverexception modelerrorexception modelstreamerrorexception modeltimeoutexception "
+            "deadline_exceeded timeout_error cancelled apiconnectionerror connectionerror connecterror "
+            "connectionreseterror connectionrefusederror clientpayloaderror incompleteread remoteprotocolerror "
+            "serverdisconnectederror readtimeout connecttimeout pooltimeout writetimeout sockettimeouterror "
+            "servertimeouterror connectiontimeouterror readtimeouterror"
+        ),
+        Kind.TIMEOUT: "timeouterror timeoutexpired apitimeouterror",
+    }
+)
+
+_PLAIN_400: Final = (NO_STATUS, 400, 413, 422)
+_REFUSALS: Final = (400, 402, 403, 412, 429)
+_BUSY: Final = (NO_STATUS, 429, 500, 502, 503, 529)
+
+#: A text that begins so, behind the names of exceptions: a sentence of its own, not words in somebody else's.
+_BEGINS: Final = r"^(?:[\w. ]{1,60}: ){0,2}"
+
+#: The first that fits decides: what never comes back before what does. Where there is no status the text may be
+#: anybody's exception, and only sentences that no one else would say count.
+PHRASES: Final = (
+    phrase(
+        r"credit balance (?:is )?too low|used all available credits|billing hard limit"
+        r"|reached your (?:specified )?(?:workspace )?api usage limits",
+        Kind.QUOTA,
+        NO_STATUS,
+        *_REFUSALS,
+    ),
+    phrase(
+        r"insufficient (?:account )?(?:balance|credits?|funds)\b|\bout of credits\b|requires more credits"
+        r"|monthly spending limit|(?:calls|requests|tokens) ?(?:/|per) ?month\b|reached your monthly (?:usage )?limit",
+        Kind.QUOTA,
+        *_REFUSALS,
+    ),
+    phrase(
+        r"\bprompt is too long\b|\binput is too long\b|maximum context length|\brequest too large\b"
+        r"|exceeds?[^.]{0,60}\bcontext (?:length|window|limit|size)\b|request entity too large"
+        r"|reduce the length of the messages|(?:token count|number of tokens)[^.]{0,60}exceeds"
+        r"|exceeds the maximum number of tokens|`?inputs`? tokens \+ `?max_new_tokens`? must be",
+        Kind.TOO_LARGE,
+        *_PLAIN_400,
+    ),
+    phrase(r"\brequest too large for\b", Kind.TOO_LARGE, 429),
+    phrase(
+        r"\bconcurrent (?:connections?|requests?|calls)\b|\bconcurrency limit\b|\btoo many concurrent\b"
+        r"|\bsimultaneous requests\b",
+        Kind.CONCURRENCY,
+        NO_STATUS,
+        403,
+        429,
+        503,
+    ),
+    phrase(
+        r"\b(?:reached|exceeded|hit|used) your (?:current )?(?:session|hourly|daily|weekly|\d{1,2}-hour)\b[^.]{0,20}"
+        r"\blimit\b|\b(?:session|hourly|daily|weekly|\d{1,2}-hour) (?:usage )?limit (?:was )?reached\b",
+        Kind.HOLD,
+        NO_STATUS,
+        429,
+    ),
+    phrase(
+        r"\b(?:is|are) (?:currently |temporarily )?overloaded\b|\boverloaded with other requests\b"
+        r"|\b(?:service tier )?capacity exceeded\b|\bis at capacity\b",
+        Kind.OVERLOAD,
+        *_BUSY,
+    ),
+    phrase(
+        r"\bmodel\b[^.]{0,90}\b(?:does not exist|is not found|not found|not exist|identifier is invalid)\b"
+        r"|\binvalid model\b|\bnot a valid model\b",
+        Kind.AUTH,
+        400,
+        404,
+    ),
+    phrase(r"\bapi key not valid\b|\binvalid api key\b", Kind.AUTH, NO_STATUS, 400, 404),
+    # From here on: texts that came without a status.
+    phrase(
+        _BEGINS + r"(?:rate limit (?:is )?(?:reached|exceeded)|too many requests)",
+        Kind.RATE,
+        NO_STATUS,
+    ),
+    phrase(
+        _BEGINS
+        + r"(?:your |the )?(?:daily|weekly) (?:(?:api|usage|token|request) )?quota (?:is |was |has been )?(?:exceeded|exhausted|used up)",
+        Kind.HOLD,
+        NO_STATUS,
+    ),
+    # Google's sentence for whatever limit was met, a minute's most often; it is more than these two words.
+    phrase(_BEGINS + r"quota exceeded for (?:quota )?metric\b", Kind.RATE, NO_STATUS),
+    phrase(
+        _BEGINS
+        + r"(?:(?:your |the )?(?:(?:api|usage|token|request|monthly|current|account|organization|project) ){0,2}"
+        r"quota (?:is |was |has been )?(?:exceeded|exhausted|used up)\b|insufficient quota\b"
+        r"|(?:\d{3} )?you exceeded your current quota, please check your plan and billing(?![^\n]{0,120}ai\.google\.dev))",
+        Kind.QUOTA,
+        NO_STATUS,
+    ),
+    phrase(r"\brequest timed out\b|\btimed out after \d", Kind.TIMEOUT, NO_STATUS),
+)
+
+
+# -- an error's kind -----------------------------------------------------------------------------------------------
+
+
+def kind_of(status: int | None, said: Said, profile: Profile) -> tuple[Kind, str]:
+    """The kind, and the word that decided it: codes, then sentences, then the status and what is left."""
+    for code in said.codes:
+        kind = profile.all_codes.get(folded(code))
+        if kind is not None:
+            return kind, code
+    first = said.codes[0] if said.codes else ""
+    message = said.message[:LONGEST_MESSAGE]
+    for known in profile.all_phrases:
+        if known.statuses and (status or NO_STATUS) not in known.statuses:
+            continue
+        if known.pattern.search(message) is not None:
+            return known.kind, known.code or first
+    return _by_status(status, said, profile) or (Kind.TRANSIENT, first)
+
+
+def folded(code: str) -> str:
+    """The one spelling of a code that the tables use."""
+    return code.lower().replace("-", "_")
+
+
+def _by_status(status: int | None, said: Said, profile: Profile) -> tuple[Kind, str] | None:
+    """By status; where there is none, or it says no more than "bad request", by the loosely used codes."""
+    plain = None if status is None else _plain(status, profile)
+    if plain is None or plain is Kind.INVALID:
+        for code in said.codes:
+            kind = profile.all_soft.get(folded(code))
+            if kind is not None and (plain is None or kind is not Kind.INVALID):
+                return kind, code
+    return None if plain is None else (plain, said.codes[0] if said.codes else "")
+
+
+def _plain(status: int, profile: Profile) -> Kind:
+    """What the number alone says. A redirect that nobody followed is a wrong address, and so is another protocol. Numbers
+    of 600 and more count as those of 5xx (RFC 9110 §15).
+    """
+    kind = profile.all_statuses.get(status)
+    if kind is not None:
+        return kind
+    return Kind.INVALID if status < 200 or 300 <= status < 500 else Kind.TRANSIENT

@@ -1,0 +1,107 @@
+"""An exception's text, or a program's error output → what it says, in the few forms that carry a status or a code.
+
+    openai.RateLimitError: Error code: 429 - {'error': {'message': …, 'code': 'rate_limit_exceeded'}}
+    botocore.errorfactory.ThrottlingException: An error occurred (ThrottlingException) when calling the Converse operation …
+    API Error: Request rejected (429) · …
+
+A status counts only at the beginning of a line and in one of these forms. A number in the middle of a sentence
+is a number in the middle of a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any, Final
+
+from headway.providers.error_messages import plain
+from headway.providers.limits.error_bodies import LONGEST_BODY, Said, collect, loose, parse
+
+_REASONS: Final = "|".join(re.escape(status.phrase) for status in HTTPStatus if status >= 400)
+_TYPE: Final = re.compile(r"(?:[\w.]{0,80}\.)?([A-Za-z_]\w{2,60})(?=:|\(|$)", re.MULTILINE)
+_PREFIX: Final = r"^(?:[\w.]{1,80}: |stream error: ){0,2}\[?"
+_STATUS: Final = re.compile(
+    _PREFIX + r"(?:"
+    r"(?:Error code: |HTTP (?:status |error )?(?:code )?|API Error: |API error occurred: Status |"
+    r"API error \(status |"
+    r"unexpected status |got status: |exceeded retry limit, last status: |(?:Client|Server) error '|"
+    r"(?:API Error: )?Request rejected \(|Request failed with status code )(?P<said>\d{3})\b"
+    r"|Error (?P<named>\d{3})(?=: )"
+    rf"|(?P<bare>\d{{3}})(?= ?[\[{{]|, message=|[ ](?:rate.?limit|quota|Client Error|Server Error|status code|(?-i:[A-Z_]{{6,40}}\b)|{_REASONS})))",
+    re.IGNORECASE | re.MULTILINE,
+)
+#: Google's JavaScript client: "Error fetching from …: [429 Too Many Requests] …"
+_BRACKETS: Final = re.compile(rf": \[(\d{{3}}) (?:{_REASONS})\]")
+#: A code behind the type: "RuntimeError: insufficient_quota: …". Only words with an underscore are codes.
+_CODE: Final = re.compile(r"(?:[\w.]{1,80}: ){1,2}([a-z]{2,40}(?:_[a-z]{2,40}){1,5})(?=:|,|\s|$)")
+_AWS: Final = re.compile(r"An error occurred \((\w{3,60})\) when calling")
+_JSON: Final = re.compile(r"(?:^|[\s(\[-])(?=\{['\"\s]|\[\{)", re.MULTILINE)
+#: Where a JSON document may begin in an error output; the last ones are looked at first.
+_DOCUMENTS: Final = 6
+
+
+def text_of(error: BaseException) -> str:
+    """The exception with its type's name in front."""
+    kind = type(error)
+    package = str(kind.__module__).partition(".")[0]
+    name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
+    return f"{name}: {plain(error)}".rstrip(": ")
+
+
+def attribute(thing: object, name: str) -> Any:
+    """An attribute of a stranger; None where there is none, or where reading it raises."""
+    try:
+        return getattr(thing, name, None)
+    except BaseException:
+        return None
+
+
+def read(text: str) -> Said:
+    """What the text says. The message is the embedded error's where there is one, otherwise the text itself."""
+    text = text[-LONGEST_BODY:].strip()
+    said = _document(text)
+    if said is None:
+        said = loose(text)
+    if said.status is None:
+        said.status = _status(text)
+    _take_names(text, said)
+    said.message = said.message or text
+    return said
+
+
+def _status(text: str) -> int | None:
+    found = _STATUS.search(text) or _BRACKETS.search(text)
+    if found is None:
+        return None
+    figure = int(next(group for group in found.groups() if group is not None))
+    return figure if 400 <= figure < 600 else None
+
+
+def _document(text: str) -> Said | None:
+    """The last JSON document in the text: agents write theirs at the end of what they log."""
+    if "{" not in text:
+        return None
+    starts = [found.end() for found in _JSON.finditer(text)]
+    for start in reversed(starts[-_DOCUMENTS:]):
+        parsed = parse(text[start:].rstrip(" \n]).,·"))
+        if parsed is None:
+            parsed = parse(text[start:].rstrip())
+        if parsed is not None:
+            said = Said()
+            collect(parsed, said)
+            if said.message or said.codes:
+                return said
+    return None
+
+
+def _take_names(text: str, said: Said) -> None:
+    """The type's name in front, a code behind it, and the code that AWS puts into its sentence."""
+    named = _AWS.search(text)
+    if named is not None:
+        said.codes.insert(0, named[1])
+    kind = _TYPE.match(text)
+    if kind is not None:
+        said.codes.append(kind[1])
+    code = _CODE.match(text)
+    if code is not None:
+        said.codes.append(code[1])

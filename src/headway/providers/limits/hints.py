@@ -1,0 +1,309 @@
+"""What a provider said → facts: one of the closed list of kinds, and everything it told about limits and waits.
+
+`understand` is pure: no clock, no I/O, no logging; the present is an argument. Malformed input gives no hint,
+never an exception. Two rules come before all others. A success stays a success whatever its headers say. And
+only errors are read for their words: the body of a 2xx and the answer of an agent may speak of limits as they like.
+
+How a failure is read: `error_bodies`, `error_texts` and `agent_events` collect what it says, `error_kinds` decides what
+that means, `limit_headers` and `ietf_headers` read headers, and `message_limits` reads sentences and quota ids.
+
+The order matters and is all here: headers are read against the provider's clock; the kind comes from codes, sentences
+and status, and is then refined by what the numbers say (a day's limit is a hold, a request above its limit can never
+fit); and the wait is the headers', then the body's, then the sentence's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from headway.core.model import DAY_S, MINUTE_S, Dimension, Hint, Kind, Report
+from headway.providers.error_messages import shown
+from headway.providers.limits import agent_events, error_bodies, error_texts, ietf_headers, limit_headers
+from headway.providers.limits.clock_times import clock
+from headway.providers.limits.durations import HOUR_S, MONTH_S, Span
+from headway.providers.limits.error_bodies import LONGEST_CODE, Said
+from headway.providers.limits.error_kinds import kind_of
+from headway.providers.limits.instants import wait
+from headway.providers.limits.limit_headers import Row
+from headway.providers.limits.message_limits import Told, limit_in, quotas, wait_in
+from headway.providers.limits.profile import Profile
+
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+NO_HINT: Final = Hint()
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Everything an attempt got back.
+
+    `http`: status, headers and the body as it came. `exception`: the same as far as the exception carries them, and
+    its text, best with the type's name in front ("httpx.ReadTimeout: …"); an exception is a failure even where the
+    status is 200, as when the body broke off. `cli`: the body is the program's standard output, of which only
+    structured error fields are read, and the text is what it said about a failure: standard error, or standard
+    output where the program failed and writes plain text. `status` is an HTTP status, never an exit code.
+    """
+
+    status: int | None = None
+    headers: Mapping[str, str] = NO_HEADERS
+    body: bytes | str | None = None
+    text: str = ""
+    origin: Literal["http", "exception", "cli"] = "http"
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What it means. `kind` is None for a success; `code` is the provider's own word for the trouble, if it has one."""
+
+    kind: Kind | None
+    hint: Hint = NO_HINT
+    message: str = ""
+    code: str = ""
+    #: The server has no such path: the address is wrong, not the key or the model.
+    wrong_path: bool = False
+
+
+FINE: Final = Facts(None)
+
+
+def understand(seen: Seen, profile: Profile, *, now_utc: float, zone: str = "UTC") -> Facts:
+    """What an attempt's answer means. `zone` is the local one, for clock times that name none."""
+    if seen.origin == "cli":
+        return _of_agent(seen, profile, now_utc, zone)
+    status = seen.status
+    good = status is not None and 200 <= status < 300
+    if good and seen.origin == "http":
+        return _success(seen, profile, now_utc)
+    said = _joined(error_bodies.read(seen.body), seen.text)
+    return _failure(said.status if good or status is None else status, said, seen, profile, now_utc, zone)
+
+
+def _success(seen: Seen, profile: Profile, now_utc: float) -> Facts:
+    row = limit_headers.row_of(seen.headers, profile)
+    if row is None:
+        return FINE
+    reports = reports_of(row, profile, limit_headers.clock_of(row, profile, now_utc))
+    return Facts(None, Hint(reports)) if reports else FINE
+
+
+def _of_agent(seen: Seen, profile: Profile, now_utc: float, zone: str) -> Facts:
+    """An agent's run: its events decide; without any, whatever it said about a failure."""
+    ending = agent_events.read(seen.body) if profile.agent else agent_events.Ending()
+    refused = seen.status is not None and seen.status >= 400
+    if ending.ok or (ending.ok is None and not (ending.rejected or refused or seen.text.strip())):
+        return FINE
+    said = _joined(ending.said or Said(), seen.text)
+    if ending.rejected:
+        said.codes.insert(0, "usage_limit_reached")
+        said.waits.append(ending.resets_at)
+    return _failure(seen.status if refused else said.status, said, seen, profile, now_utc, zone)
+
+
+def _joined(said: Said, text: str) -> Said:
+    """What structure said, and what a text adds where that left something open."""
+    if not text or (said.message and said.codes):
+        return said
+    more = error_texts.read(text)
+    said.message = said.message or more.message
+    said.codes += (code for code in more.codes if code not in said.codes)
+    said.status = said.status if said.status is not None else more.status
+    said.waits += more.waits
+    said.quotas = said.quotas or more.quotas
+    return said
+
+
+# -- a failure --------------------------------------------------------------------------------------------------------
+
+#: "Come back within the hour" is what a rate limit says, whatever it calls itself (providers.md §2, Azure); and what
+#: asks for more than that is a hold.
+LONGEST_RATE_S: Final = HOUR_S
+#: Nothing comes back by waiting.
+_FINAL: Final = frozenset({Kind.AUTH, Kind.INVALID, Kind.TOO_LARGE})
+#: How OpenAI and its like answer a path that they do not have.
+_NO_SUCH_PATH: Final = "invalid url"
+
+
+class Case(msgspec.Struct):
+    """Everything about one failure while it is being understood."""
+
+    status: int | None
+    said: Said
+    row: Row
+    profile: Profile
+    now_utc: float
+    zone: str
+    reports: tuple[Report, ...] = ()
+    told: list[Told] = []
+
+
+def _failure(
+    status: int | None, said: Said, seen: Seen, profile: Profile, now_utc: float, zone: str
+) -> Facts:
+    """What the failure means."""
+    case = _case(status, said, seen, profile, now_utc, zone)
+    kind, code = kind_of(status, said, profile)
+    span = limit_headers.retry_after(case.row, profile, case.now_utc) or _said_wait(case)
+    kind = _refined(case, kind, span)
+    if kind is Kind.HOLD:
+        span = _hold(case, span)
+    elif kind in _FINAL:
+        span = None
+    elif span is None and kind is Kind.RATE:
+        span = _reopening(case)
+    message = shown(said.message, otherwise="" if status is None else f"HTTP {status}")
+    growing = kind is Kind.RATE and code in profile.ramps
+    wrong_path = kind is Kind.AUTH and _NO_SUCH_PATH in said.message.lower()
+    return Facts(kind, _hint(case, kind, span, growing=growing), message, code, wrong_path)
+
+
+def _case(status: int | None, said: Said, seen: Seen, profile: Profile, now_utc: float, zone: str) -> Case:
+    """Read the headers, and those that a gateway passed on in the body."""
+    row = limit_headers.row_of(seen.headers, profile) or profile.blank
+    now_utc = limit_headers.clock_of(row, profile, now_utc)
+    passed_on = limit_headers.row_of(said.headers, profile) if said.headers else None
+    if passed_on is not None:
+        row = [own if own is not None else other for own, other in zip(row, passed_on, strict=True)]
+    case = Case(status, said, row, profile, now_utc, zone, reports_of(row, profile, now_utc))
+    named = limit_headers.value(case.row, profile, profile.code_header)
+    if named:  # AWS: "ThrottlingException:http://internal.amazon.com/coral/…"
+        said.codes.insert(0, named.partition(":")[0].strip()[:LONGEST_CODE])
+    told = (*quotas(said.quotas), limit_in(said.message))
+    case.told = [limit for limit in told if limit.dimension is not None or limit.limit is not None]
+    return case
+
+
+def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]:
+    """What the headers report, in the provider's own names and in the IETF's."""
+    reports = limit_headers.reports_of(row, profile, now_utc)
+    return (
+        limit_headers.tightest((*reports, *ietf_headers.reports_of(row, profile)))
+        if profile.ietf
+        else reports
+    )
+
+
+# -- the kind ---------------------------------------------------------------------------------------------------
+
+
+def _refined(case: Case, kind: Kind, span: Span | None) -> Kind:
+    """The kind in the light of the numbers."""
+    if kind is Kind.QUOTA:
+        soon = span is not None and span.seconds <= LONGEST_RATE_S
+        return Kind.RATE if soon and case.profile.quota_returns and case.status == 429 else kind
+    if kind is not Kind.RATE:
+        return kind
+    if _never_fits(case):
+        return Kind.TOO_LARGE
+    period_s = _longest_period(case)
+    if period_s >= MONTH_S and span is None:
+        return Kind.QUOTA
+    long = span is not None and span.seconds > LONGEST_RATE_S
+    return Kind.HOLD if period_s >= DAY_S or long or _session_rejected(case) else kind
+
+
+def _never_fits(case: Case) -> bool:
+    return any(limit.too_large for limit in case.told)
+
+
+def _longest_period(case: Case) -> float:
+    """The period of the limit that was met: the message's, otherwise that of whatever is used up."""
+    told = [limit.period_s for limit in case.told if limit.period_s is not None]
+    return max(told or (report.period_s for report in _used_up(case)), default=0.0)
+
+
+def _used_up(case: Case) -> Iterator[Report]:
+    return (report for report in case.reports if report.remaining is not None and report.remaining <= 0.0)
+
+
+def _session_rejected(case: Case) -> bool:
+    session = case.profile.session
+    return (
+        session is not None
+        and limit_headers.value(case.row, case.profile, session.status) == session.rejected
+    )
+
+
+# -- the wait ---------------------------------------------------------------------------------------------------
+
+
+def _said_wait(case: Case) -> Span | None:
+    """The longest wait that body and message speak of: of `26s` and `26.46s` the first was cut off."""
+    spans = [wait(text, case.now_utc) for text in case.said.waits]
+    spans.append(wait_in(case.said.message, case.now_utc, case.zone))
+    return _longest(spans)
+
+
+def _longest(spans: list[Span | None]) -> Span | None:
+    known = [span for span in spans if span is not None]
+    return max(known, key=lambda span: span.seconds, default=None)
+
+
+def _hold(case: Case, span: Span | None) -> Span | None:
+    """Until when a hold lasts: the last of all that is said. Short of a day's limit "in 40 s" means nothing."""
+    spans = [span, _said_wait(case), _reopening(case)]
+    if case.profile.session is not None and _session_rejected(case):
+        text = limit_headers.value(case.row, case.profile, case.profile.session.reset)
+        spans.append(wait(text, case.now_utc) if text else None)
+    longest = _longest(spans)
+    if case.profile.day_zone and (longest is None or longest.seconds <= MINUTE_S):
+        return clock("12am", 0, case.now_utc, case.profile.day_zone)
+    return longest
+
+
+def _reopening(case: Case) -> Span | None:
+    """When a window opens again, where resets mean that: the last one of those that are used up or spoken of."""
+    if not case.profile.reset_reopens:
+        return None
+    met = _dimension(case)
+    spans: list[Span | None] = [
+        Span(report.reset_s, report.reset_precision_s)
+        for report in case.reports
+        if report.reset_s is not None and (report.remaining == 0.0 or report.dimension is met)
+    ]
+    return _longest(spans)
+
+
+# -- the hint ---------------------------------------------------------------------------------------------------
+
+
+def _hint(case: Case, kind: Kind, span: Span | None, *, growing: bool) -> Hint:
+    """Everything about limits. A message's numbers count only where a limit was met."""
+    limited = kind in (Kind.RATE, Kind.HOLD) or (kind is Kind.TOO_LARGE and _never_fits(case))
+    return Hint(
+        (*case.reports, *_told_reports(case)) if limited else case.reports,
+        None if span is None else span.seconds,
+        0.0 if span is None else span.step_s,
+        _dimension(case) if limited else None,
+        growing,
+    )
+
+
+def _told_reports(case: Case) -> Iterator[Report]:
+    """Limits that only the message told."""
+    known = {(report.dimension, report.period_s) for report in case.reports}
+    for limit in case.told:
+        if limit.dimension is None or not limit.period_s or not limit.limit:
+            continue
+        if (limit.dimension, limit.period_s) not in known:
+            known.add((limit.dimension, limit.period_s))
+            yield Report(limit.dimension, limit.limit, _left(limit), None, limit.period_s)
+
+
+def _left(told: Told) -> float | None:
+    """What is left of a limit that was met. Less than one request is none; of tokens nobody knows."""
+    if told.limit is not None and told.used is not None:
+        return max(0.0, told.limit - told.used)
+    return 0.0 if told.dimension is Dimension.REQUESTS else None
+
+
+def _dimension(case: Case) -> Dimension | None:
+    """Which limit was met: what a header or the message names, otherwise the only one that is used up."""
+    named = limit_headers.value(case.row, case.profile, case.profile.dimension_header)
+    if named:
+        return Dimension.TOKENS if named.lower().startswith("token") else Dimension.REQUESTS
+    for limit in case.told:
+        if limit.dimension is not None:
+            return limit.dimension
+    used_up = [report.dimension for report in _used_up(case)]
+    return used_up[0] if len(used_up) == 1 else None

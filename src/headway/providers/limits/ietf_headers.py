@@ -1,0 +1,103 @@
+"""The IETF's RateLimit headers (draft-ietf-httpapi-ratelimit-headers, not an RFC), in the three shapes seen.
+
+    RateLimit-Policy: "burst";q=100;w=60, "daily";q=5000;w=86400        since draft 8: a list of named policies …
+    RateLimit: "burst";r=45;t=30                                        … and what is left of them
+    RateLimit: limit=100, remaining=45, reset=30                        draft 7: one dictionary
+    RateLimit-Limit: 100 · RateLimit-Remaining: 45 · RateLimit-Reset: 30    until draft 6: gauges like any other
+
+`qu` is the unit; a policy that counts what no meter counts (bytes, concurrent requests) is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from headway.core.model import MINUTE_S, Dimension, Report
+from headway.providers.limits.durations import Span, believed, number
+from headway.providers.limits.limit_headers import Row, value, window
+from headway.providers.limits.profile import IETF_HEADERS, Profile
+
+#: More policies than anyone has; a longer list is not read to its end.
+MOST_POLICIES: Final = 8
+
+_UNITS: Final = {
+    "requests": Dimension.REQUESTS,
+    "tokens": Dimension.TOKENS,
+    "input-tokens": Dimension.INPUT,
+    "output-tokens": Dimension.OUTPUT,
+}
+_ITEM: Final = re.compile(r'\s{0,4}(?:"(?P<name>[^"]{1,64})"|(?P<bare>[\w.-]{1,64}))(?P<rest>[^,]{0,200}),?')
+_PARAMETER: Final = re.compile(r';\s{0,4}(\w{1,8})=(?:"([^"]{0,32})"|([\w.:+/=-]{1,40}))')
+_PAIR: Final = re.compile(r"\b(limit|remaining|reset)\s?=\s?(\d{1,15})", re.IGNORECASE)
+
+Policies = dict[str, dict[str, str]]
+
+
+def reports_of(row: Row, profile: Profile) -> tuple[Report, ...]:
+    """What the two headers report, a report for each policy that has a number."""
+    limits, policies = (value(row, profile, name) for name in IETF_HEADERS)
+    if limits is None and policies is None:
+        return ()
+    named = _list(policies or "")
+    dictionary = {key.lower(): figure for key, figure in _PAIR.findall(limits or "")}
+    if dictionary:
+        return _from_dictionary(dictionary, named)
+    left = _list(limits or "")
+    reports = (_report(named[name], left.get(name, {})) for name in named)
+    return tuple(report for report in reports if report is not None)
+
+
+def _list(text: str) -> Policies:
+    """A structured list: each item's name and its parameters."""
+    items: Policies = {}
+    position = 0
+    while position < len(text) and len(items) < MOST_POLICIES:
+        item = _ITEM.match(text, position)
+        if item is None:
+            break
+        parameters = _PARAMETER.findall(item["rest"])
+        items[item["name"] or item["bare"]] = {key: quoted or bare for key, quoted, bare in parameters}
+        position = item.end()
+    return items
+
+
+def _report(policy: dict[str, str], left: dict[str, str]) -> Report | None:
+    dimension = _UNITS.get(policy.get("qu", "requests").lower())
+    limit = number(policy.get("q", ""))
+    if dimension is None or not limit:
+        return None
+    reset_s = _seconds(left.get("t"))
+    remaining = number(left.get("r", ""))
+    return _made(dimension, limit, remaining, reset_s, _seconds(policy.get("w")))
+
+
+def _from_dictionary(dictionary: dict[str, str], named: Policies) -> tuple[Report, ...]:
+    """Draft 7: the numbers in one header, and in the other `100;w=60`."""
+    limit = number(dictionary.get("limit", ""))
+    if not limit:
+        return ()
+    remaining = number(dictionary.get("remaining", ""))
+    period_s = next((_seconds(policy["w"]) for policy in named.values() if "w" in policy), None)
+    return (_made(Dimension.REQUESTS, limit, remaining, _seconds(dictionary.get("reset")), period_s),)
+
+
+def _made(
+    dimension: Dimension,
+    limit: float,
+    remaining: float | None,
+    reset_s: float | None,
+    period_s: float | None,
+) -> Report:
+    if not period_s:
+        period_s = window(None if reset_s is None else Span(reset_s, 1.0))
+    if reset_s is not None and reset_s > max(period_s, MINUTE_S):
+        reset_s = None
+    if remaining is not None and remaining > limit:
+        remaining = limit
+    return Report(dimension, limit, remaining, reset_s, period_s, 1.0 if reset_s is not None else 0.0)
+
+
+def _seconds(text: str | None) -> float | None:
+    seconds = number(text) if text else None
+    return None if seconds is None else believed(seconds)

@@ -1,0 +1,129 @@
+"""Instants and waits, told apart by shape: ISO 8601, HTTP-dates, epoch in seconds or milliseconds, durations, seconds.
+
+An instant is understood against the provider's own clock, which is the response's `Date` header where there is one:
+the local clock may be off, and `reset − Date` is not. But a `Date` is rounded down to the second, and most instants are
+rounded up to it, so that their difference may be up to two seconds too long. What lies in the past is over (0), what lies more than a year
+away is not believed (None).
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from datetime import UTC, datetime
+from functools import lru_cache
+from string import ascii_letters
+from typing import Final
+
+from headway.providers.limits.durations import LONGEST_S, Span, believed, duration
+
+#: By shape (providers.md §1): from here on a number is an instant in epoch seconds, or in epoch milliseconds.
+EPOCH_S: Final = 1e9
+EPOCH_MS: Final = 1e12
+MILLISECOND_S: Final = 0.001
+
+_LETTERS: Final = frozenset(ascii_letters)
+_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_MONTH: Final = {name: place for place, name in enumerate(_MONTHS, 1)}
+_TIME: Final = r"(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)"
+#: The three forms of RFC 9110 §5.6.7; only the first is still sent.
+_HTTP_DATES: Final = tuple(
+    re.compile(form)
+    for form in (
+        rf"\w{{3}}, (?P<day>\d\d) (?P<month>\w{{3}}) (?P<year>\d{{4}}) {_TIME} GMT",
+        rf"\w{{6,9}}, (?P<day>\d\d)-(?P<month>\w{{3}})-(?P<year>\d\d) {_TIME} GMT",
+        rf"\w{{3}} (?P<month>\w{{3}}) (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
+    )
+)
+
+
+def wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> Span | None:
+    """How long until what `value` says, whichever way it says it; None where it says nothing that can be meant.
+
+    `clock_step_s` is what `now_utc` was rounded down to.
+    """
+    value = value.strip()
+    if value[4:5] == "-":
+        return _until_iso(value, now_utc, clock_step_s)
+    if value[-1:] in _LETTERS:  # A unit or a zone. Asking float() first would cost an exception.
+        return duration(value) or _until_date(value, now_utc, clock_step_s)
+    try:
+        figure = float(value)
+    except ValueError:
+        return _until_date(value, now_utc, clock_step_s)
+    if figure >= EPOCH_MS:
+        return until(figure / 1000.0, now_utc, MILLISECOND_S + clock_step_s)
+    if figure >= EPOCH_S:
+        return until(figure, now_utc, 1.0 + clock_step_s)
+    if believed(figure) is None:
+        return None
+    return Span(figure, 1.0 if value.isdigit() else MILLISECOND_S)
+
+
+def wait_of(value: float | str, now_utc: float) -> Span | None:
+    """The same for a number, too."""
+    try:
+        text = str(value)
+    except ValueError:  # A whole number of more digits than Python writes.
+        return None
+    return wait(text, now_utc)
+
+
+def until(instant_utc: float, now_utc: float, step_s: float) -> Span | None:
+    """From now to an instant: 0 where it has passed, None where it is too far off either way to be meant."""
+    seconds = instant_utc - now_utc
+    if not -LONGEST_S <= seconds <= LONGEST_S:
+        return None
+    return Span(max(0.0, seconds), step_s)
+
+
+def _until_iso(value: str, now_utc: float, clock_step_s: float) -> Span | None:
+    instant = iso_date(value)
+    step_s = MILLISECOND_S if "." in value else 1.0
+    return None if instant is None else until(instant, now_utc, step_s + clock_step_s)
+
+
+def _until_date(value: str, now_utc: float, clock_step_s: float) -> Span | None:
+    instant = http_date(value)
+    return None if instant is None else until(instant, now_utc, 1.0 + clock_step_s)
+
+
+def iso_date(value: str) -> float | None:
+    """RFC 3339 and its relatives; without a zone it is UTC. A date alone is no instant."""
+    if not 16 <= len(value) <= 40 or not value[0].isdigit():
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def http_date(value: str) -> float | None:
+    """An HTTP-date as epoch seconds. Cached: every response of one second carries the same."""
+    for form in _HTTP_DATES:
+        found = form.fullmatch(value)
+        if found is not None:
+            return _epoch(found)
+    return None
+
+
+def _epoch(found: re.Match[str]) -> float | None:
+    month = _MONTH.get(found["month"])
+    year = int(found["year"])
+    if month is None:
+        return None
+    if year < 100:
+        year += 2000 if year < 70 else 1900
+    parts = (year, month, int(found["day"]), int(found["h"]), int(found["m"]), int(found["s"]))
+    try:
+        return float(timegm(parts))
+    except (ValueError, OverflowError):
+        return None
+
+
+def server_now(date: str | None, now_utc: float) -> float:
+    """The instant that the provider's clock showed: its `Date` header, otherwise the local clock."""
+    instant = http_date(date.strip()) if date else None
+    return now_utc if instant is None else instant

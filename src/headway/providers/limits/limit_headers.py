@@ -1,0 +1,146 @@
+"""Rate-limit headers → reports. Reads only the headers that a profile names, in any case, on every response.
+
+This is the hot path: a response is one pass over its headers into a row of the profile's places. A limit without
+its number is no report (what remains is not the limit), a reset that cannot be the time until full is dropped,
+and of two limits on the same thing the tighter one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from headway.core.lanes.meter import SANE_RESET
+from headway.core.model import DAY_S, MINUTE_S, Dimension, Report
+from headway.providers.limits.durations import HOUR_S, Span, believed, number
+from headway.providers.limits.instants import MILLISECOND_S, server_now, wait
+from headway.providers.limits.profile import DATE, RETRY_AFTER, RETRY_AFTER_MS, Gauge, Profile
+
+Row = Sequence[str | None]
+
+#: A refill this near to a day's (half to one and a half) is a day's: the next candidate, a minute, is 1440 times off.
+DAILY: Final = (0.5 * DAY_S, 1.5 * DAY_S)
+
+
+def row_of(headers: Mapping[str, str], profile: Profile) -> Row | None:
+    """The values of the headers that the profile reads, each in its place; None where there are none."""
+    places = profile.places
+    row: list[str | None] | None = None
+    for name in headers:
+        place = places.get(name)
+        if place is None:
+            place = places.get(name.lower())
+            if place is None:
+                continue
+        text = headers[name]
+        if isinstance(text, str):
+            if row is None:
+                row = list(profile.blank)
+            row[place] = text
+    return row
+
+
+def value(row: Row, profile: Profile, name: str) -> str | None:
+    """One header of the row."""
+    place = profile.places.get(name)
+    return None if place is None else row[place]
+
+
+def clock_of(row: Row, profile: Profile, now_utc: float) -> float:
+    """What the provider's clock showed."""
+    return server_now(value(row, profile, DATE), now_utc)
+
+
+#: Input and output by themselves.
+_PARTS: Final = frozenset({Dimension.INPUT, Dimension.OUTPUT})
+
+
+def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]:
+    """What the gauges report."""
+    reports: list[Report] = []
+    repeated = -1
+    clock_step_s = 0.0 if row[profile.places[DATE]] is None else 1.0
+    for gauge, limit_at, remaining_at, reset_at in profile.rows:
+        text = row[limit_at]
+        limit = None if text is None else number(text)
+        if not limit:
+            continue
+        if gauge.repeats:
+            repeated = len(reports)
+        text = row[remaining_at]
+        remaining = None if text is None else number(text)
+        text = row[reset_at]
+        reset = None if text is None else wait(text, now_utc, clock_step_s)
+        reports.append(_report(gauge, limit, remaining, reset, profile))
+    if repeated >= 0 and any(
+        each.limit == reports[repeated].limit for each in reports if each.dimension in _PARTS
+    ):
+        del reports[repeated]
+    return tuple(reports) if len(reports) < 2 else tightest(reports)
+
+
+def _report(
+    gauge: Gauge, limit: float, remaining: float | None, reset: Span | None, profile: Profile
+) -> Report:
+    if remaining is not None and remaining > limit:
+        remaining = limit
+    if reset is not None and reset.seconds == 0.0 and profile.zero_is_unknown:
+        reset = None
+        remaining = remaining or None  # Nothing left and nothing to wait for: that is "unknown" twice.
+    period_s = _period(gauge, limit, remaining, reset)
+    if reset is None or reset.seconds > SANE_RESET * period_s:
+        return Report(
+            gauge.dimension, limit, remaining, None, period_s, remaining_precision=gauge.remaining_precision
+        )
+    return Report(
+        gauge.dimension, limit, remaining, reset.seconds, period_s, reset.step_s, gauge.remaining_precision
+    )
+
+
+def _period(gauge: Gauge, limit: float, remaining: float | None, reset: Span | None) -> float:
+    """The period of the limit, from the reset where the gauge does not know it."""
+    if gauge.period_s is None:
+        return window(reset)
+    if gauge.maybe_daily and remaining is not None and reset is not None and remaining < limit:
+        refill_s = reset.seconds * limit / (limit - remaining)
+        if DAILY[0] <= refill_s <= DAILY[1]:
+            return DAY_S
+    return gauge.period_s
+
+
+def window(reset: Span | None) -> float:
+    """The usual window that such a reset fits into: a minute, an hour, a day."""
+    if reset is None or reset.seconds <= MINUTE_S:
+        return MINUTE_S
+    return HOUR_S if reset.seconds <= HOUR_S else DAY_S
+
+
+def tightest(reports: Sequence[Report]) -> tuple[Report, ...]:
+    """One report for each dimension and period."""
+    kept: dict[tuple[str, float], Report] = {}
+    for report in reports:
+        key = (report.dimension, report.period_s)
+        known = kept.get(key)
+        if known is None or _left(report) < _left(known):
+            kept[key] = report
+    return tuple(kept.values())
+
+
+def _left(report: Report) -> float:
+    return report.limit if report.remaining is None else report.remaining
+
+
+def retry_after(row: Row, profile: Profile, now_utc: float) -> Span | None:
+    """How long the headers ask a refused client to wait: in milliseconds first, then Retry-After, then others."""
+    for name in RETRY_AFTER_MS:
+        text = value(row, profile, name)
+        milliseconds = number(text) if text else None
+        seconds = None if milliseconds is None else believed(milliseconds / 1000.0)
+        if seconds or (seconds == 0.0 and not profile.zero_is_unknown):
+            return Span(seconds, MILLISECOND_S)
+    for name in (RETRY_AFTER, *profile.wait_headers):
+        text = value(row, profile, name)
+        span = wait(text, now_utc) if text else None
+        if span is not None and (span.seconds > 0.0 or not profile.zero_is_unknown):
+            return span
+    return None

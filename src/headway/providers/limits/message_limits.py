@@ -1,0 +1,184 @@
+"""Sentences of an error message → numbers: which limit, how much of it, how long to wait.
+
+    Rate limit reached for … on tokens per min (TPM): Limit 30000, Used 22999, Requested 12528. Please try again in 11.054s.
+    This request would exceed your organization's rate limit of 30,000 input tokens per minute …
+    You've hit your session limit · resets 4pm (America/Los_Angeles)
+
+Google's quota ids are read here too: `GenerateRequestsPerDayPerProjectPerModel-FreeTier` is requests, a day.
+Only ever asked about the message of an error. Every pattern is bounded, so that a hostile text costs no more
+than a long one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from headway.core.model import DAY_S, MINUTE_S, Dimension
+from headway.providers.limits.clock_times import clock
+from headway.providers.limits.durations import HOUR_S, MONTH_S, WEEK_S, Span, leading_duration, number
+from headway.providers.limits.instants import until, wait
+
+#: A message longer than this has said what it has to say.
+LONGEST_MESSAGE: Final = 4096
+
+_PERIODS: Final = {"s": 1.0, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": WEEK_S, "mo": MONTH_S}
+_SHORT: Final = re.compile(r"\b(I|O)?(R|T)P(S|M|H|D|W)\b")
+_LONG: Final = re.compile(
+    r"(?<![^\W_])(?:(input|prompt|output|completion|generated)[ _])?(tokens?|requests?|api calls?|calls?)"
+    r"(?: ?/ ?|[ _-]per[ _-])(second|min(?:ute)?|hour|day|week|month)",
+    re.IGNORECASE,
+)
+#: Sentences that name the dimension and, at most, the period. "Too many requests" alone names nothing: it is what a
+#: 429 is called.
+_LOOSE: Final = re.compile(
+    r"\b(?:exceeded (?:the )?|too many (?!requests\b(?!, please wait))|number of )"
+    r"(input |output |request )?(tokens?|requests?|calls?)\b"
+    r"(?:[^.]{0,40}?\b(?:(per[ -]minute)|(per[ -]day|daily)))?",
+    re.IGNORECASE,
+)
+_LIMIT: Final = re.compile(
+    r"\bLimit:? ([\d,]{1,15})\b(?: ?/ ?\w{1,6})?(?:[,.] Used:? ([\d,]{1,15}))?(?:[,.] (?:Requested|Current):? ([\d,]{1,15}))?",
+    re.IGNORECASE,
+)
+_ACTUAL: Final = re.compile(r"\(actual/limit\): ([\d,]{1,15})/([\d,]{1,15})")
+_LIMIT_OF: Final = re.compile(r"\b(?:limit of|limited to|limit is) ([\d,]{1,15}) (?=\w)", re.IGNORECASE)
+
+_IN: Final = re.compile(
+    r"\b(?:(?:try|retry)(?: again)?|resets?|wait)(?: (?:in|after|for))? (?=\d)", re.IGNORECASE
+)
+_AT: Final = re.compile(
+    r"\b(?:try again(?: at| on)?|resets?(?: at| on)?|will reset(?: at| on)?|regain access on) "
+    r"(?=\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)",
+    re.IGNORECASE,
+)
+#: The header, quoted in a text.
+_HEADER: Final = re.compile(r"\bretry[-_]after['\"]?[:=] ?['\"]?(\d{1,8})\b", re.IGNORECASE)
+_EPOCH: Final = re.compile(r"\blimit reached\|(\d{10})(?:\d{3})?\b", re.IGNORECASE)
+#: How many times a message may begin to speak of a wait before it is given up.
+_TRIES: Final = 4
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One limit as a message tells it."""
+
+    dimension: Dimension | None = None
+    period_s: float | None = None
+    limit: float | None = None
+    used: float | None = None
+    requested: float | None = None
+
+    @property
+    def too_large(self) -> bool:
+        """Whether what was asked for can never fit."""
+        return self.limit is not None and self.requested is not None and self.requested > self.limit > 0.0
+
+
+NOTHING: Final = Told()
+
+
+def limit_in(message: str) -> Told:
+    """The limit that a message speaks of."""
+    message = message[:LONGEST_MESSAGE]
+    dimension, period_s = _subject(message)
+    found = _LIMIT.search(message)
+    if found is not None:
+        limit, used, requested = (number(figure) if figure else None for figure in found.groups())
+        return Told(dimension, period_s, limit, used, requested)
+    found = _ACTUAL.search(message)
+    if found is not None:
+        return Told(dimension, period_s, number(found[2]), number(found[1]))
+    found = _LIMIT_OF.search(message)
+    if found is not None and dimension is not None:
+        return Told(dimension, period_s, number(found[1]))
+    return Told(dimension, period_s)
+
+
+def _subject(message: str) -> tuple[Dimension | None, float | None]:
+    found = _LONG.search(message)
+    if found is not None:
+        which, what, period = found.groups()
+        return _dimension(which or "", what), _PERIODS[_period(period)]
+    found = _SHORT.search(message)
+    if found is not None:
+        which, what, period = found.groups()
+        if what == "R":
+            return Dimension.REQUESTS, _PERIODS[period.lower()]
+        return _dimension({"I": "input", "O": "output"}.get(which, ""), "tokens"), _PERIODS[period.lower()]
+    found = _LOOSE.search(message)
+    if found is None:
+        return None, None
+    which, what, minute, day = found.groups()
+    period_s = MINUTE_S if minute else DAY_S if day else None
+    return _dimension((which or "").strip(), what), period_s
+
+
+def _period(word: str) -> str:
+    return "mo" if word.lower().startswith("mo") else word[0].lower()
+
+
+def _dimension(which: str, what: str) -> Dimension:
+    if not what.lower().startswith("token"):
+        return Dimension.REQUESTS
+    which = which.lower()
+    if which in ("input", "prompt"):
+        return Dimension.INPUT
+    return Dimension.OUTPUT if which in ("output", "completion", "generated") else Dimension.TOKENS
+
+
+def wait_in(message: str, now_utc: float, zone: str) -> Span | None:
+    """How long a message says to wait: as a duration, as a moment, as an epoch behind a bar, as a quoted header."""
+    message = message[:LONGEST_MESSAGE]
+    span = _duration(message) or _moment(message, now_utc, zone) or _epoch(message, now_utc)
+    if span is None and (found := _HEADER.search(message)) is not None:
+        span = wait(found[1], now_utc)
+    return span
+
+
+def _duration(message: str) -> Span | None:
+    for tries, found in enumerate(_IN.finditer(message)):
+        span = leading_duration(message, found.end())
+        if span is not None:
+            return span
+        if tries >= _TRIES:
+            break
+    return None
+
+
+def _moment(message: str, now_utc: float, zone: str) -> Span | None:
+    for tries, found in enumerate(_AT.finditer(message)):
+        span = clock(message, found.end(), now_utc, zone)
+        if span is not None:
+            return span
+        if tries >= _TRIES:
+            break
+    return None
+
+
+def _epoch(message: str, now_utc: float) -> Span | None:
+    found = _EPOCH.search(message)
+    return None if found is None else until(float(found[1]), now_utc, 1.0)
+
+
+# -- Google's quota ids ---------------------------------------------------------------------------------------------
+
+_QUOTA_PERIODS: Final = (("perday", DAY_S), ("daily", DAY_S), ("perminute", MINUTE_S))
+
+
+def quota(name: str, value: str) -> Told:
+    """The limit that a quota id stands for."""
+    name = name.lower()
+    period_s = next((period for word, period in _QUOTA_PERIODS if word in name), None)
+    if "token" not in name:
+        dimension = Dimension.REQUESTS
+    else:
+        dimension = Dimension.INPUT if "input" in name else Dimension.TOKENS
+    return Told(dimension, period_s, number(value) if value else None)
+
+
+def quotas(named: list[tuple[str, str]]) -> list[Told]:
+    """All of them, the longest period first: a day that is used up outlasts a minute that is."""
+    told = [quota(name, value) for name, value in named]
+    return sorted(told, key=lambda limit: -(limit.period_s or 0.0))
