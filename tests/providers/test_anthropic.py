@@ -15,8 +15,8 @@ from tests.providers.test_sse import JSON
 from tests.providers.wire import event
 
 from headway.core.model import Usage
+from headway.providers.dialects.answer_errors import Broken, Refused
 from headway.providers.dialects.anthropic import Anthropic, MessageDraft
-from headway.providers.dialects.sse import Broken, Refused
 
 MESSAGES = Anthropic().endpoint("/v1/messages")
 USAGE = {

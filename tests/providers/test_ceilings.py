@@ -31,7 +31,7 @@ from tests.providers.wire import (
 
 from headway.core.model import Kind
 from headway.providers.adapter import Answer
-from headway.providers.dialects import sse
+from headway.providers.dialects import lenient_json
 from headway.providers.dialects.part_counter import MOST_FIELDS, MOST_PARTS
 from headway.providers.http.body_reader import LONGEST_FAILURE, STREAM_FACTOR
 
@@ -277,7 +277,7 @@ async def test_what_follows_the_last_word_without_end_is_not_read() -> None:
 
 async def test_a_stream_of_countless_values_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty list has three bytes in JSON, and 64 in memory."""
-    monkeypatch.setattr(sse, "LIGHT", 1000)
+    monkeypatch.setattr(lenient_json, "LIGHT", 1000)
     lists = event({"choices": [{"index": 0, "delta": {"a": [[]] * 1000}}]}).replace(b" ", b"")
     attack = Attack(stream_head(), chunk(lists))
     answer = await attacked(attack, stream=True)
@@ -412,8 +412,8 @@ async def test_as_many_calls_and_choices_as_anybody_makes_are_taken() -> None:
 async def test_countless_values_in_one_piece_are_not_decoded(
     way: str, head: str, item: str, tail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "LIGHT", 1000)
-    monkeypatch.setattr(sse, "HEAVY", 3 * MOST)
+    monkeypatch.setattr(lenient_json, "LIGHT", 1000)
+    monkeypatch.setattr(lenient_json, "HEAVY", 3 * MOST)
     items = ",".join(item % n if "%" in item else item for n in range(MOST // 8))
     body = f"{head}{items}{tail}".encode()
     assert len(body) < 2 * MOST

@@ -14,8 +14,8 @@ from tests.providers.wire import KEY, LAST, Call, asked, chunk, event, http, str
 
 from headway.core.model import Kind, Usage
 from headway.providers.adapter import Request
+from headway.providers.dialects.answer_errors import Refused
 from headway.providers.dialects.gemini import ContentDraft, Gemini
-from headway.providers.dialects.sse import Refused
 
 PATH = "/v1beta/models/gemini-x:generateContent"
 CONTENT = Gemini().endpoint(PATH)

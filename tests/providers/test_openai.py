@@ -14,9 +14,10 @@ from tests.providers.test_sse import JSON, cut
 from tests.providers.wire import completion, event
 
 from headway.core.model import Usage
+from headway.providers.dialects.answer_errors import Broken, Refused
 from headway.providers.dialects.dialect import Endpoint
 from headway.providers.dialects.openai import ChatDraft, OpenAI, ResponseDraft
-from headway.providers.dialects.sse import Broken, Draft, Parser, Refused
+from headway.providers.dialects.sse import Draft, Parser
 
 CHAT = OpenAI().endpoint("/v1/chat/completions")
 RESPONSES = OpenAI().endpoint("/v1/responses")

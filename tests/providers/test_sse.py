@@ -12,17 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.providers.growth import LINEAR, growth
 
-from headway.providers.dialects.sse import (
-    Broken,
-    Event,
-    Parser,
-    TooLong,
-    counts,
-    decoded,
-    encoded,
-    event_object,
-    size_words,
-)
+from headway.providers.dialects.answer_errors import Broken, TooLong, size_words
+from headway.providers.dialects.lenient_json import counts, decoded, encoded
+from headway.providers.dialects.sse import Event, Parser, event_object
 
 
 def parsed(*chunks: bytes) -> list[Event]:

@@ -15,7 +15,7 @@ from headway.core.model import Estimate, Hint, Outcome, Usage
 from headway.errors import UnitError, UsageError
 from headway.providers.call_reports import current
 from headway.providers.dialects import anthropic, openai
-from headway.providers.dialects.sse import counts
+from headway.providers.dialects.lenient_json import counts
 from headway.providers.limits.exception_outcome import outcome_of
 from headway.providers.limits.hints import Seen, understand
 from headway.providers.limits.profiles import profile_for

@@ -16,17 +16,9 @@ import msgspec
 from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES
-from headway.providers.dialects.sse import (
-    Broken,
-    Draft,
-    Event,
-    Parser,
-    Refused,
-    add_to,
-    counts,
-    decoded,
-    is_heavy,
-)
+from headway.providers.dialects.answer_errors import Broken, Refused
+from headway.providers.dialects.lenient_json import counts, decoded, is_heavy
+from headway.providers.dialects.sse import Draft, Event, Parser, add_to
 from headway.providers.http.body_reader import LONGEST_FAILURE
 from headway.providers.limits.hints import Facts, Seen, understand
 from headway.providers.usage_check import checked_outcome, early_usage

@@ -13,20 +13,18 @@ import msgspec
 
 from headway.core.model import Usage
 from headway.providers.dialects.addresses import Versioned
-from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import (
-    Broken,
-    Draft,
-    Event,
-    Refused,
+from headway.providers.dialects.answer_errors import Broken, Refused
+from headway.providers.dialects.lenient_json import (
+    AnyObject,
     counts,
     decoded,
     encoded,
-    event_object,
     index_of,
     mapping,
     objects,
 )
+from headway.providers.dialects.part_counter import PartCounter
+from headway.providers.dialects.sse import Draft, Event, event_object
 
 #: The version of the API that this file speaks.
 VERSION: Final = "2023-06-01"
@@ -36,10 +34,6 @@ Message = dict[str, Any]
 
 
 # -- what an answer looks like ------------------------------------------------------------------------------------
-
-
-class _Object(msgspec.Struct, gc=False):
-    """Any object: nothing of it is looked at."""
 
 
 class _Counts(msgspec.Struct, gc=False):
@@ -70,7 +64,7 @@ class _Counts(msgspec.Struct, gc=False):
 class Shape(msgspec.Struct, gc=False, kw_only=True):
     """What every answer has in common."""
 
-    error: _Object | None = None
+    error: AnyObject | None = None
     usage: _Counts | None = None
 
     def counted(self) -> Usage | None:
@@ -79,7 +73,7 @@ class Shape(msgspec.Struct, gc=False, kw_only=True):
 
 
 class _Content(Shape, gc=False):
-    content: list[_Object]
+    content: list[AnyObject]
 
 
 # -- messages -----------------------------------------------------------------------------------------------------

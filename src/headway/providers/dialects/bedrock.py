@@ -18,8 +18,9 @@ from headway.config.kinds.bedrock import AWS_CHAIN
 from headway.core.model import Usage
 from headway.errors import ConfigError
 from headway.providers.dialects.addresses import address_of
+from headway.providers.dialects.lenient_json import AnyObject, mapping, objects
 from headway.providers.dialects.sigv4 import Credentials, signature_headers
-from headway.providers.dialects.sse import Draft, mapping, objects
+from headway.providers.dialects.sse import Draft
 
 SERVICE: Final = "bedrock"
 
@@ -30,10 +31,6 @@ Sign = Callable[[URL, bytes], dict[str, str]]
 
 
 # -- what an answer looks like ------------------------------------------------------------------------------------
-
-
-class _Object(msgspec.Struct, gc=False):
-    """Any object: nothing of it is looked at."""
 
 
 class _Counts(msgspec.Struct, gc=False):
@@ -76,7 +73,7 @@ def _usage(
 class Shape(msgspec.Struct, gc=False, kw_only=True):
     """What every answer has in common; Llama's counts stand beside its text."""
 
-    error: _Object | None = None
+    error: AnyObject | None = None
     usage: _Counts | None = None
     prompt_token_count: Count | None = None
     generation_token_count: Count | None = None
@@ -89,7 +86,7 @@ class Shape(msgspec.Struct, gc=False, kw_only=True):
 
 
 class _Output(msgspec.Struct, gc=False):
-    message: _Object
+    message: AnyObject
 
 
 class _Conversed(Shape, gc=False):

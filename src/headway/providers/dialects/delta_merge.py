@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from headway.providers.dialects.lenient_json import index_of, objects
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import index_of, objects
 
 #: Said once, or again and again, but never in pieces.
 _NAMES: Final = frozenset({"role", "id", "type", "name", "format"})

@@ -14,18 +14,10 @@ from yarl import URL
 
 from headway.core.model import Usage
 from headway.providers.dialects.addresses import address_of
+from headway.providers.dialects.answer_errors import Refused
+from headway.providers.dialects.lenient_json import AnyObject, counts, encoded, index_of, mapping, objects
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import (
-    Draft,
-    Event,
-    Refused,
-    counts,
-    encoded,
-    event_object,
-    index_of,
-    mapping,
-    objects,
-)
+from headway.providers.dialects.sse import Draft, Event, event_object
 
 #: The version of the API that rows are written for; an address that ends with another one is asked in that.
 VERSION: Final = "v1beta"
@@ -38,10 +30,6 @@ Message = dict[str, Any]
 
 
 # -- what an answer looks like ------------------------------------------------------------------------------------
-
-
-class _Object(msgspec.Struct, gc=False):
-    """Any object: nothing of it is looked at."""
 
 
 class _Counts(msgspec.Struct, gc=False, rename="camel"):
@@ -76,10 +64,10 @@ class _Feedback(msgspec.Struct, gc=False, rename="camel"):
 class Shape(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
     """An answer has candidates, or says why it has none."""
 
-    candidates: list[_Object] = []
+    candidates: list[AnyObject] = []
     prompt_feedback: _Feedback | None = None
     usage_metadata: _Counts | None = None
-    failure: _Object | None = msgspec.field(default=None, name="error")
+    failure: AnyObject | None = msgspec.field(default=None, name="error")
 
     def __post_init__(self) -> None:
         if not self.candidates and self.error is None:

@@ -13,32 +13,25 @@ import msgspec
 
 from headway.core.model import Usage
 from headway.providers.dialects.addresses import Versioned
+from headway.providers.dialects.answer_errors import Broken, Refused
 from headway.providers.dialects.delta_merge import Growing
-from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import (
-    DONE,
-    Broken,
-    Draft,
-    Event,
-    Refused,
+from headway.providers.dialects.lenient_json import (
+    AnyObject,
     counts,
     decoded,
     encoded,
-    event_object,
     index_of,
     mapping,
     objects,
 )
+from headway.providers.dialects.part_counter import PartCounter
+from headway.providers.dialects.sse import DONE, Draft, Event, event_object
 
 Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
 
 
 # -- what an answer looks like ------------------------------------------------------------------------------------
-
-
-class _Object(msgspec.Struct, gc=False):
-    """Any object: nothing of it is looked at."""
 
 
 class _Cached(msgspec.Struct, gc=False):
@@ -76,7 +69,7 @@ class _Counts(msgspec.Struct, gc=False):
 class Shape(msgspec.Struct, gc=False, kw_only=True):
     """What every answer has in common."""
 
-    error: _Object | None = None
+    error: AnyObject | None = None
     usage: _Counts | None = None
 
     def counted(self) -> Usage | None:
@@ -85,15 +78,15 @@ class Shape(msgspec.Struct, gc=False, kw_only=True):
 
 
 class _Choices(Shape, gc=False):
-    choices: list[_Object]
+    choices: list[AnyObject]
 
 
 class _Output(Shape, gc=False):
-    output: list[_Object]
+    output: list[AnyObject]
 
 
 class _Data(Shape, gc=False):
-    data: list[_Object]
+    data: list[AnyObject]
 
     def counted(self) -> Usage | None:
         """Embeddings have no output."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from headway.providers.dialects.sse import TooMany
+from headway.providers.dialects.answer_errors import TooMany
 
 #: Choices, tool calls, blocks or candidates of one answer. OpenAI allows 128 choices.
 MOST_PARTS: Final = 4096

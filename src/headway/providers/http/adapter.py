@@ -25,20 +25,10 @@ from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Usage
 from headway.errors import ConfigError
 from headway.providers.adapter import Admitted, Answer, RateLimit, Request, unsent
+from headway.providers.dialects.answer_errors import Broken, Refused, TooLong, TooMany
 from headway.providers.dialects.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
-from headway.providers.dialects.sse import (
-    Broken,
-    Draft,
-    Refused,
-    TooLong,
-    TooMany,
-    body_of,
-    check_objects,
-    counts,
-    decoded,
-    encoded,
-    mapping,
-)
+from headway.providers.dialects.lenient_json import check_objects, counts, decoded, encoded, mapping
+from headway.providers.dialects.sse import Draft, body_of
 from headway.providers.error_messages import shown
 from headway.providers.http.body_reader import LONGEST_FAILURE, Incoming, ceiling, fill
 from headway.providers.http.connections import Reply, Wire, head_of, lines_of

@@ -12,7 +12,9 @@ from typing import Final
 
 import aiohttp
 
-from headway.providers.dialects.sse import Draft, Parser, TooLong, add_to, body_of, is_heavy
+from headway.providers.dialects.answer_errors import TooLong
+from headway.providers.dialects.lenient_json import is_heavy
+from headway.providers.dialects.sse import Draft, Parser, add_to, body_of
 
 #: What is kept of a failure's body, and what is read of it: a key at the end of what is kept must be seen whole.
 LONGEST_FAILURE: Final = 65_536

@@ -25,7 +25,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from headway.providers.adapter import mark_unsent
-from headway.providers.dialects.sse import TooLong
+from headway.providers.dialects.answer_errors import TooLong
 from headway.providers.http.body_reader import LONGEST_FAILURE_READ, beginning_of, rest_of
 
 #: Idle connections are let go before load balancers do it (60 s and more). Servers that close after five (uvicorn,

@@ -1,0 +1,41 @@
+"""Why an answer cannot be used: it makes no sense, it is too long, or it is an error of the provider's."""
+
+from __future__ import annotations
+
+
+class Broken(Exception):
+    """The stream is not what it should be. The text says why, without quoting it."""
+
+
+class TooLong(Broken):
+    """An answer, or one event of it, is longer than what is taken into memory. It was made, and perhaps paid for."""
+
+    remedy = "raise max_answer_bytes of this provider to take it"
+
+    def __init__(self, most: int, what: str = "the answer") -> None:
+        super().__init__(f"{what} is longer than {size_words(most)}")
+
+
+class TooMany(TooLong, ValueError):
+    """An answer that has more parts or values than any model sends, and would take too much memory."""
+
+    remedy = "check base_url"
+
+    def __init__(self, most: str) -> None:
+        Broken.__init__(self, f"the answer has more {most}, which no model sends")
+
+
+def size_words(size: int) -> str:
+    """A number of bytes for people: 64 MB, 1.5 MB, 200 bytes."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size} bytes"
+
+
+class Refused(Exception):
+    """The provider reports an error in the stream; `body` is its own words."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__("an error in the stream")
+        self.body = body
