@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pages import ROOT, write_or_check
 
 from headway.core.model import DAY_S, MINUTE_S, Counting, Kind
-from headway.providers import PROFILES, Gauge, Profile
+from headway.providers import PROFILES, LimitHeaders, Profile
 from headway.providers.limits.durations import HOUR_S, MONTH_S
 from headway.providers.limits.error_kinds import CODES, NO_STATUS, PHRASES, SOFT_CODES, STATUSES, Phrase
 
@@ -134,20 +134,20 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
 
 def _header_rows() -> Iterator[tuple[str, ...]]:
     for profile in PROFILES.values():
-        for gauge in profile.gauges:
-            period = "minute, or day by its refill" if gauge.maybe_daily else _PERIODS[gauge.period_s]
+        for group in profile.limit_headers:
+            period = "minute, or day by its refill" if group.maybe_daily else _PERIODS[group.period_s]
             yield (
                 profile.name,
-                _words(gauge.dimension),
+                _words(group.dimension),
                 period,
-                _names(gauge),
-                f"{gauge.remaining_precision:g}",
+                _names(group),
+                f"{group.remaining_precision:g}",
             )
 
 
-def _names(gauge: Gauge) -> str:
+def _names(group: LimitHeaders) -> str:
     """The three names, joined where they differ in one word only."""
-    names = [name for name in (gauge.limit, gauge.remaining, gauge.reset) if name]
+    names = [name for name in (group.limit, group.remaining, group.reset) if name]
     words = [
         word for word in ("limit", "remaining", "reset") if any(word in name.split("-") for name in names)
     ]

@@ -29,8 +29,8 @@ from headway.executors import worker_entry
 from headway.executors.limit_evidence import in_preflight
 from headway.providers.limits.error_kinds import NO_STATUS
 from headway.providers.limits.exception_outcome import outcome_of
-from headway.providers.limits.false_positives import TELLTALES
-from headway.providers.limits.limit_detection import LIMITS, in_result, in_text
+from headway.providers.limits.false_positives import LIMIT_MARKERS
+from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_result, limit_in_text
 from headway.providers.limits.profiles import PROFILES
 
 #: The longest that a time of day is away: once a year a day has an hour more.
@@ -67,8 +67,8 @@ def test_an_exception_that_is_a_limit(error: BaseException, kind: Kind, wait_s: 
 
 @pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=words)
 def test_an_exception_that_is_none(error: BaseException) -> None:
-    assert outcome_of(error).kind not in LIMITS
-    assert worker_entry.failure_note(error, None, ()).outcome.kind not in LIMITS
+    assert outcome_of(error).kind not in LIMIT_KINDS
+    assert worker_entry.failure_note(error, None, ()).outcome.kind not in LIMIT_KINDS
 
 
 @pytest.mark.parametrize(("value", "kind", "wait_s"), RESULTS, ids=[words(row[0]) for row in RESULTS])
@@ -80,7 +80,7 @@ def test_a_result_that_is_a_limit(value: Any, kind: Kind, wait_s: float | None) 
 
 @pytest.mark.parametrize("value", NO_RESULTS, ids=words)
 def test_a_result_that_is_an_answer(value: Any) -> None:
-    assert in_result(value) is None
+    assert limit_in_result(value) is None
 
 
 def test_a_wait_that_is_too_long_to_be_written_is_unknown() -> None:
@@ -108,7 +108,7 @@ def test_an_exception_whose_fields_raise_is_no_accident() -> None:
             raise RuntimeError("no")
 
     assert outcome_of(RateLimitError("rate limit exceeded", Hostile())).kind is Kind.INVALID
-    assert in_result({"rate_limit_info": Hostile(x=1)}) is None
+    assert limit_in_result({"rate_limit_info": Hostile(x=1)}) is None
 
 
 # -- a preflight command --------------------------------------------------------------------------------------------
@@ -158,16 +158,16 @@ def test_every_code_and_phrase_of_a_limit_has_a_telltale() -> None:
     for name in ("claude", "codex", "gemini-cli"):
         profile = PROFILES[name]
         for table in (profile.all_codes, profile.all_soft):
-            missed = [code for code, kind in table.items() if kind in LIMITS and not _telling(code)]
+            missed = [code for code, kind in table.items() if kind in LIMIT_KINDS and not _telling(code)]
             assert missed == []
         for phrase in profile.all_phrases:
-            if phrase.kind in LIMITS and NO_STATUS in phrase.statuses:
+            if phrase.kind in LIMIT_KINDS and NO_STATUS in phrase.statuses:
                 for way in _alternatives(phrase.pattern.pattern):
                     assert _telling(way), way
 
 
 def _telling(text: str) -> bool:
-    return any(word in text for word in TELLTALES)
+    return any(word in text for word in LIMIT_MARKERS)
 
 
 def _alternatives(pattern: str) -> list[str]:
@@ -204,10 +204,10 @@ def test_ordinary_errors_are_no_limits(said: list[str]) -> None:
     st.sampled_from(["rate limit", "429", "{", "[", "'", "limit resets 4pm", "You've hit your"]),
 )
 def test_no_text_is_an_accident(text: str, word: str) -> None:
-    in_text(f"{text}{word}{text}")
+    limit_in_text(f"{text}{word}{text}")
 
 
 @pytest.mark.parametrize("text", ["no " * 30_000, " " * 60_000 + "limit", "rate limit " * 6_000, '  File "' * 8_000 + "limit", "{'a': " * 9_000 + "limit", "hit the " * 8_000 + "limit"])  # fmt: skip
 def test_a_hostile_text_costs_no_more_than_a_long_one(text: str) -> None:
     """The patterns have no nested repetitions: 64 KB take milliseconds, and the test would time out otherwise."""
-    in_text(text)
+    limit_in_text(text)

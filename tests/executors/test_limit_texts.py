@@ -9,7 +9,7 @@ from tests.executors.limit_texts import LIMIT_TEXTS, OTHER_TEXTS
 
 from headway.executors.limit_evidence import in_preflight
 from headway.providers.limits.hints import Facts
-from headway.providers.limits.limit_detection import in_result
+from headway.providers.limits.limit_detection import limit_in_result
 from headway.providers.limits.limit_text import limit_in_message, limit_in_output, limit_in_statement
 
 NOW_UTC = 1_770_000_000.0
@@ -92,7 +92,7 @@ def test_an_answer_that_quotes_a_refusal_is_an_answer() -> None:
     assert [
         text for text in texts if in_preflight(f"The log has:\n{text}".encode(), b"", 0) is not None
     ] == []
-    assert [text for text in texts if in_result({"answer": text}) is not None] == []
+    assert [text for text in texts if limit_in_result({"answer": text}) is not None] == []
 
 
 def test_addresses_stay_in_the_message() -> None:

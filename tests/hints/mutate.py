@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
-from headway.providers import PROFILES, Profile, Seen
+from headway.providers import PROFILES, Profile, RawResponse
 
 from .table import TABLE
 
@@ -52,7 +52,7 @@ _STATUSES = (
 _PROFILES = tuple(PROFILES.values())
 
 
-def damaged(chance: Random) -> tuple[Seen, Profile, float]:
+def damaged(chance: Random) -> tuple[RawResponse, Profile, float]:
     """A row of the table with damage, or noise; the profile may be another's; and some present."""
     row = chance.choice(TABLE)
     profile = PROFILES[row.profile] if chance.random() < 0.7 else chance.choice(_PROFILES)
@@ -64,18 +64,18 @@ def damaged(chance: Random) -> tuple[Seen, Profile, float]:
     return seen, profile, now_utc
 
 
-def _noise(chance: Random) -> Seen:
+def _noise(chance: Random) -> RawResponse:
     noise = chance.randbytes(chance.randrange(400))
     body = noise.decode("utf-8", errors="surrogateescape") if chance.random() < 0.3 else noise
-    return Seen(chance.choice(_STATUSES), {}, body, _garble("", chance), chance.choice(_ORIGINS))
+    return RawResponse(chance.choice(_STATUSES), {}, body, _garble("", chance), chance.choice(_ORIGINS))
 
 
-def _status(seen: Seen, chance: Random) -> Seen:
+def _status(seen: RawResponse, chance: Random) -> RawResponse:
     origin = seen.origin if chance.random() < 0.6 else chance.choice(_ORIGINS)
-    return Seen(chance.choice(_STATUSES), seen.headers, seen.body, seen.text, origin)
+    return RawResponse(chance.choice(_STATUSES), seen.headers, seen.body, seen.text, origin)
 
 
-def _header(seen: Seen, chance: Random) -> Seen:
+def _header(seen: RawResponse, chance: Random) -> RawResponse:
     """Change a header's value, or send one that some profile reads."""
     headers = dict(seen.headers)
     if headers and chance.random() < 0.6:
@@ -83,22 +83,22 @@ def _header(seen: Seen, chance: Random) -> Seen:
     else:
         name = chance.choice(list(chance.choice(_PROFILES).places))
     headers[name] = chance.choice(NASTY) if chance.random() < 0.6 else _garble(headers.get(name, ""), chance)
-    return Seen(seen.status, headers, seen.body, seen.text, seen.origin)
+    return RawResponse(seen.status, headers, seen.body, seen.text, seen.origin)
 
 
-def _body(seen: Seen, chance: Random) -> Seen:
+def _body(seen: RawResponse, chance: Random) -> RawResponse:
     body = seen.body or ""
     if isinstance(body, str) and chance.random() < 0.3:
         body = body.encode("utf-8", errors="surrogatepass")
     changed = _garble_bytes(body, chance) if isinstance(body, bytes) else _garble(body, chance)
-    return Seen(seen.status, seen.headers, changed, seen.text, seen.origin)
+    return RawResponse(seen.status, seen.headers, changed, seen.text, seen.origin)
 
 
-def _text(seen: Seen, chance: Random) -> Seen:
+def _text(seen: RawResponse, chance: Random) -> RawResponse:
     source = seen.text
     if not source and isinstance(seen.body, str):
         source = seen.body[:400]
-    return Seen(seen.status, seen.headers, seen.body, _garble(source, chance), seen.origin)
+    return RawResponse(seen.status, seen.headers, seen.body, _garble(source, chance), seen.origin)
 
 
 def _garble(text: str, chance: Random) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Kind, Report
-from headway.providers import Seen
+from headway.providers import RawResponse
 
 #: A Sunday morning in Europe, midnight on the American west coast.
 NOW: Final = datetime(2026, 11, 15, 8, 0, 0, tzinfo=UTC).timestamp()
@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
     name: str
     profile: str
-    seen: Seen
+    seen: RawResponse
     kind: Kind | None
     wait: float | None = None
     dimension: Dimension | None = None
@@ -31,22 +31,22 @@ class Row(NamedTuple):
     step: float | None = None
 
 
-def http(status: int, body: Any = None, **headers: str) -> Seen:
+def http(status: int, body: Any = None, **headers: str) -> RawResponse:
     """A response; header names are written with underscores."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
-    return Seen(status, named, body if isinstance(body, str | bytes | None) else json.dumps(body))
+    return RawResponse(status, named, body if isinstance(body, str | bytes | None) else json.dumps(body))
 
 
-def cli(*events: Any, text: str = "", status: int | None = None) -> Seen:
+def cli(*events: Any, text: str = "", status: int | None = None) -> RawResponse:
     """The structured output of an agent, and what it wrote besides."""
     body = "\n".join(event if isinstance(event, str) else json.dumps(event) for event in events)
-    return Seen(status, body=body or None, text=text, origin="cli")
+    return RawResponse(status, body=body or None, text=text, origin="cli")
 
 
-def raised(text: str, status: int | None = None, body: Any = None, **headers: str) -> Seen:
+def raised(text: str, status: int | None = None, body: Any = None, **headers: str) -> RawResponse:
     """An exception."""
     seen = http(status or 0, body, **headers)
-    return Seen(status, seen.headers, seen.body, text, "exception")
+    return RawResponse(status, seen.headers, seen.body, text, "exception")
 
 
 def told(dimension: Dimension, limit: float, left: float | None, period_s: float = MINUTE_S) -> Report:
@@ -54,6 +54,6 @@ def told(dimension: Dimension, limit: float, left: float | None, period_s: float
     return Report(dimension, limit, left, None, period_s)
 
 
-def midstream(body: Any) -> Seen:
+def midstream(body: Any) -> RawResponse:
     """An error in the middle of a stream, which has no status of its own."""
-    return Seen(body=body if isinstance(body, str | bytes) else json.dumps(body))
+    return RawResponse(body=body if isinstance(body, str | bytes) else json.dumps(body))

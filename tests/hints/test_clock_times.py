@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from tests.hints.row import NOW
 
-from headway.providers.limits.clock_times import clock, zone_of
-from headway.providers.limits.message_limits import wait_in
+from headway.providers.limits.clock_times import wait_until_clock_time, zone_of
+from headway.providers.limits.message_limits import stated_wait
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -45,7 +45,7 @@ def at(*moment: int) -> float:
     ],
 )
 def test_the_next_such_moment(text: str, seconds: float) -> None:
-    span = clock(text, 0, NOW, "UTC")
+    span = wait_until_clock_time(text, 0, NOW, "UTC")
     assert span is not None
     assert span.seconds == seconds
 
@@ -54,7 +54,7 @@ def test_the_next_such_moment(text: str, seconds: float) -> None:
     "text", ["", "4", "13pm", "0am", "25:00", "10:77 AM", "Feb 30, 6am", "Jan 3, 6am (stale)", "soon"]
 )
 def test_what_is_no_moment(text: str) -> None:
-    assert clock(text, 0, NOW, "UTC") is None
+    assert wait_until_clock_time(text, 0, NOW, "UTC") is None
 
 
 @pytest.mark.parametrize(
@@ -66,33 +66,33 @@ def test_an_unknown_zone_is_utc(name: str) -> None:
 
 
 def test_without_a_zone_it_is_the_local_one() -> None:
-    here = clock("4pm", 0, NOW, "America/Los_Angeles")
-    there = clock("4pm", 0, NOW, "UTC")
+    here = wait_until_clock_time("4pm", 0, NOW, "America/Los_Angeles")
+    there = wait_until_clock_time("4pm", 0, NOW, "UTC")
     assert here is not None
     assert there is not None
     assert (here.seconds, there.seconds) == (16 * HOUR, 8 * HOUR)
 
 
 def test_a_date_without_a_year_may_lie_in_the_next() -> None:
-    span = clock("Jan 2, 6am", 0, at(2026, 12, 30, 6, 0), "UTC")
+    span = wait_until_clock_time("Jan 2, 6am", 0, at(2026, 12, 30, 6, 0), "UTC")
     assert span is not None
     assert span.seconds == 3 * DAY
 
 
 def test_the_clocks_go_back_on_the_way() -> None:
     before = at(2026, 11, 1, 4, 0)  # 21:00 in Los Angeles; at 2am summer time ends.
-    span = clock("4am (America/Los_Angeles)", 0, before, "UTC")
+    span = wait_until_clock_time("4am (America/Los_Angeles)", 0, before, "UTC")
     assert span is not None
     assert span.seconds == 8 * HOUR
 
 
 def test_a_stale_date_is_not_held_until_next_year() -> None:
-    assert clock("Nov 12, 6am", 0, NOW, "UTC") is None
+    assert wait_until_clock_time("Nov 12, 6am", 0, NOW, "UTC") is None
 
 
 @pytest.mark.parametrize("now_utc", [float("nan"), float("inf"), -1e18, 1e18])
 def test_a_present_that_cannot_be_gives_nothing(now_utc: float) -> None:
-    assert clock("4pm (America/Los_Angeles)", 0, now_utc, "UTC") is None
+    assert wait_until_clock_time("4pm (America/Los_Angeles)", 0, now_utc, "UTC") is None
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_present_that_cannot_be_gives_nothing(now_utc: float) -> None:
     ],
 )
 def test_waits_in_messages(message: str, seconds: float) -> None:
-    span = wait_in(message, NOW, "UTC")
+    span = stated_wait(message, NOW, "UTC")
     assert span is not None
     assert span.seconds == pytest.approx(seconds)
 
@@ -123,4 +123,4 @@ def test_waits_in_messages(message: str, seconds: float) -> None:
     ["Try again later.", "resets soon", "in 20s", "try again in a while", "retries 3 times", "20s", "at 4pm"],
 )
 def test_no_wait_in_messages(message: str) -> None:
-    assert wait_in(message, NOW, "UTC") is None
+    assert stated_wait(message, NOW, "UTC") is None

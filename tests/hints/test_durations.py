@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import DAY_S
-from headway.providers.limits.durations import LONGEST_S, Span, duration, leading_duration, number
+from headway.providers.limits.durations import (
+    LONGEST_S,
+    TimeSpan,
+    parse_duration,
+    parse_leading_duration,
+    parse_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,7 @@ from headway.providers.limits.durations import LONGEST_S, Span, duration, leadin
     ],
 )
 def test_durations(text: str, seconds: float) -> None:
-    span = duration(text)
+    span = parse_duration(text)
     assert span is not None
     assert span.seconds == pytest.approx(seconds)
 
@@ -62,7 +68,7 @@ def test_durations(text: str, seconds: float) -> None:
     ],
 )
 def test_what_is_no_duration(text: str) -> None:
-    assert duration(text) is None
+    assert parse_duration(text) is None
 
 
 @pytest.mark.parametrize(
@@ -77,14 +83,14 @@ def test_what_is_no_duration(text: str) -> None:
     ],
 )
 def test_the_step_is_that_of_the_notation(text: str, step_s: float) -> None:
-    span = duration(text)
+    span = parse_duration(text)
     assert span is not None
     assert span.step_s == step_s
 
 
 def test_a_duration_in_a_sentence_ends_where_it_ends() -> None:
     text = "try again in 1m12.5s. Visit"
-    assert leading_duration(text, 13) == Span(72.5, 0.001, 20)
+    assert parse_leading_duration(text, 13) == TimeSpan(72.5, 0.001, 20)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +106,11 @@ def test_a_duration_in_a_sentence_ends_where_it_ends() -> None:
     ],
 )
 def test_numbers(text: str, value: float) -> None:
-    assert number(text) == value
+    assert parse_number(text) == value
 
 
 @pytest.mark.parametrize(
     "text", ["", "-1", "nan", "inf", "-inf", "1e12", "1e999", "x", "1,x", "0x10", ",", "--5"]
 )
 def test_what_is_no_number(text: str) -> None:
-    assert number(text) is None
+    assert parse_number(text) is None

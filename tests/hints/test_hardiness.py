@@ -16,7 +16,7 @@ from tests.hints.sane import check
 from tests.hints.table import TABLE
 
 from headway.core.model import Kind
-from headway.providers import PROFILES, Profile, Seen, understand
+from headway.providers import PROFILES, Profile, RawResponse, understand
 
 PROFILE_LIST = tuple(PROFILES.values())
 HEADER_NAMES = sorted({name for profile in PROFILE_LIST for name in profile.places})
@@ -84,7 +84,7 @@ def test_nothing_that_is_said_raises_or_gives_nonsense(
     profile: Profile,
     now_utc: float,
 ) -> None:
-    seen = Seen(status, headers, body, text, origin)
+    seen = RawResponse(status, headers, body, text, origin)
     facts = understand(seen, profile, now_utc=now_utc)
     check(facts)
     assert facts == understand(seen, profile, now_utc=now_utc)
@@ -95,7 +95,7 @@ def test_nothing_that_is_said_raises_or_gives_nonsense(
 def test_a_success_stays_a_success(
     status: int, headers: dict[str, str], body: bytes | str | None, text: str, profile: Profile
 ) -> None:
-    facts = understand(Seen(status, headers, body, text), profile, now_utc=NOW)
+    facts = understand(RawResponse(status, headers, body, text), profile, now_utc=NOW)
     assert facts.kind is None
     assert facts.hint.retry_after_s is None
 
@@ -112,7 +112,7 @@ def test_a_damaged_row_raises_nothing_and_gives_no_nonsense(seed: int) -> None:
 def test_the_case_of_header_names_does_not_matter(row: Row) -> None:
     profile = PROFILES[row.profile]
     seen = row.seen
-    shouted = Seen(
+    shouted = RawResponse(
         seen.status,
         {name.upper(): text for name, text in seen.headers.items()},
         seen.body,
@@ -154,7 +154,7 @@ def test_a_hostile_text_costs_no_more_than_a_long_one(hostile: str) -> None:
     for profile in (PROFILES["openai"], PROFILES["claude"], PROFILES["generic"]):
         for origin in ("http", "exception", "cli"):
             named = dict.fromkeys(profile.places, hostile)
-            check(understand(Seen(429, named, hostile, hostile, origin), profile, now_utc=NOW))
+            check(understand(RawResponse(429, named, hostile, hostile, origin), profile, now_utc=NOW))
     assert time.process_time() - began < 3.0
 
 
@@ -164,6 +164,6 @@ def test_a_hostile_text_costs_no_more_than_a_long_one(hostile: str) -> None:
 )
 def test_errors_within_errors_are_not_followed_to_the_bottom(depth: int, kind: Kind) -> None:
     body = '{"error":' * depth + '{"code":"insufficient_quota"}' + "}" * depth
-    facts = understand(Seen(429, {}, body), PROFILES["openai"], now_utc=NOW)
+    facts = understand(RawResponse(429, {}, body), PROFILES["openai"], now_utc=NOW)
     check(facts)
     assert facts.kind is kind

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.hints.row import DATE, NOW, REQUESTS, http
 
-from headway.providers import PROFILES, Seen, understand
-from headway.providers.limits.instants import http_date, iso_date, wait
+from headway.providers import PROFILES, RawResponse, understand
+from headway.providers.limits.instants import http_date, iso_date, parse_wait
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from headway.providers.limits.instants import http_date, iso_date, wait
     ],
 )
 def test_by_shape(value: str, seconds: float, step_s: float) -> None:
-    span = wait(value, NOW)
+    span = parse_wait(value, NOW)
     assert span is not None
     assert span.seconds == pytest.approx(seconds)
     assert span.step_s == step_s
@@ -63,7 +63,7 @@ def test_by_shape(value: str, seconds: float, step_s: float) -> None:
     ],
 )
 def test_what_cannot_be_meant_is_nothing(value: str) -> None:
-    assert wait(value, NOW) is None
+    assert parse_wait(value, NOW) is None
 
 
 def test_the_three_http_dates_are_the_same_instant() -> None:
@@ -89,7 +89,7 @@ def test_the_local_clock_does_not_matter_where_there_is_a_date(skew_s: float) ->
         ("openrouter", {"X-RateLimit-Limit": "50", "X-RateLimit-Reset": "1794729607000"}),
     )
     for name, headers in answers:
-        facts = understand(Seen(200, {**headers, "Date": DATE}), PROFILES[name], now_utc=NOW + skew_s)
+        facts = understand(RawResponse(200, {**headers, "Date": DATE}), PROFILES[name], now_utc=NOW + skew_s)
         assert [(report.dimension, report.reset_s) for report in facts.hint.reports] == [(REQUESTS, 7.0)]
     refused = http(429, "", Date=DATE, retry_after="Sun, 15 Nov 2026 08:00:30 GMT")
     assert understand(refused, PROFILES["generic"], now_utc=NOW + skew_s).hint.retry_after_s == 30.0
@@ -118,7 +118,7 @@ def test_a_duration_needs_no_clock() -> None:
     ],
 )
 def test_retry_after(headers: dict[str, str], seconds: float, step_s: float) -> None:
-    hint = understand(Seen(429, headers), PROFILES["together"], now_utc=NOW).hint
+    hint = understand(RawResponse(429, headers), PROFILES["together"], now_utc=NOW).hint
     assert (hint.retry_after_s, hint.precision_s) == (seconds, step_s)
 
 
@@ -128,12 +128,13 @@ def test_minus_one_and_zero_are_unknown_at_azure_and_nowhere_else() -> None:
         "x-ratelimit-remaining-tokens": "0",
         "x-ratelimit-reset-tokens": "0",
     }
-    (azure,) = understand(Seen(200, headers), PROFILES["azure"], now_utc=NOW).hint.reports
-    (xai,) = understand(Seen(200, headers), PROFILES["xai"], now_utc=NOW).hint.reports
+    (azure,) = understand(RawResponse(200, headers), PROFILES["azure"], now_utc=NOW).hint.reports
+    (xai,) = understand(RawResponse(200, headers), PROFILES["xai"], now_utc=NOW).hint.reports
     assert (azure.remaining, azure.reset_s) == (None, None)
     assert (xai.remaining, xai.reset_s) == (0.0, 0.0)
     assert (
-        understand(Seen(429, {"retry-after": "0"}), PROFILES["azure"], now_utc=NOW).hint.retry_after_s is None
+        understand(RawResponse(429, {"retry-after": "0"}), PROFILES["azure"], now_utc=NOW).hint.retry_after_s
+        is None
     )
 
 
@@ -142,7 +143,7 @@ def test_what_remains_is_never_the_limit(missing: str) -> None:
     values = {"limit": "5000", "remaining": "17", "reset": "12ms"}
     del values[missing]
     headers = {f"x-ratelimit-{name}-requests": value for name, value in values.items()}
-    reports = understand(Seen(200, headers), PROFILES["openai"], now_utc=NOW).hint.reports
+    reports = understand(RawResponse(200, headers), PROFILES["openai"], now_utc=NOW).hint.reports
     assert [report.limit for report in reports] == ([] if missing == "limit" else [5000.0])
 
 
@@ -152,7 +153,7 @@ def test_a_tokens_reset_is_not_a_requests_reset_and_input_is_not_output() -> Non
         for what, limit in (("input-tokens", "400"), ("output-tokens", "80"))
     }
     headers["anthropic-ratelimit-output-tokens-reset"] = "2026-11-15T08:00:09Z"
-    reports = understand(Seen(200, headers), PROFILES["anthropic"], now_utc=NOW).hint.reports
+    reports = understand(RawResponse(200, headers), PROFILES["anthropic"], now_utc=NOW).hint.reports
     assert [(str(report.dimension), report.limit, report.reset_s) for report in reports] == [
         ("input_tokens", 400.0, None),
         ("output_tokens", 80.0, 9.0),

@@ -18,7 +18,7 @@ def test_events_whose_texts_have_odd_characters_are_read(odd: str) -> None:
     lines = "\r\n".join(json.dumps(event, ensure_ascii=False) for event in events)
     plain = "\n".join(json.dumps(event) for event in events)
     assert agent_events.read(lines) == agent_events.read(plain)
-    assert agent_events.read(lines) != agent_events.Ending()
+    assert agent_events.read(lines) != agent_events.AgentResult()
 
 
 @pytest.mark.parametrize("odd", ["\x85", "\u2028"])

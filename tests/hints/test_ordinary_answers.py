@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.hints.row import NOW
 
-from headway.providers import PROFILES, Seen, understand
+from headway.providers import PROFILES, RawResponse, understand
 
 ANSWERS = [
     json.loads(line)
@@ -18,8 +18,8 @@ ANSWERS = [
 TEXTS = [answer["text"] for answer in ANSWERS]
 
 
-def events(*items: dict[str, Any]) -> Seen:
-    return Seen(body="\n".join(json.dumps(item) for item in items), origin="cli")
+def events(*items: dict[str, Any]) -> RawResponse:
+    return RawResponse(body="\n".join(json.dumps(item) for item in items), origin="cli")
 
 
 def said(text: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def test_there_are_two_hundred_and_no_two_alike() -> None:
 def test_as_the_body_of_a_200(profile: Any) -> None:
     for text in TEXTS:
         for body in (text, text.encode(), json.dumps({"choices": [{"message": {"content": text}}]})):
-            facts = understand(Seen(200, {}, body, text), profile, now_utc=NOW)
+            facts = understand(RawResponse(200, {}, body, text), profile, now_utc=NOW)
             assert facts.kind is None, text
             assert facts.hint.retry_after_s is None
 
@@ -75,4 +75,4 @@ def test_as_part_of_a_run_that_has_not_ended(text: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_as_the_plain_output_of_a_command(text: str) -> None:
-    assert understand(Seen(body=text, origin="cli"), PROFILES["generic"], now_utc=NOW).kind is None
+    assert understand(RawResponse(body=text, origin="cli"), PROFILES["generic"], now_utc=NOW).kind is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import Kind
-from headway.providers.limits.hints import Seen, understand
+from headway.providers.limits.hints import RawResponse, understand
 from headway.providers.limits.profiles import profile_for
 
 
@@ -19,7 +19,7 @@ from headway.providers.limits.profiles import profile_for
     ],
 )
 def test_a_limit(text: str, wait_s: float | None) -> None:
-    facts = understand(Seen(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
+    facts = understand(RawResponse(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
     assert (facts.kind, facts.hint.retry_after_s) == (Kind.RATE, wait_s)
 
 
@@ -48,11 +48,11 @@ def test_a_limit(text: str, wait_s: float | None) -> None:
 )
 def test_a_quota(text: str, kind: Kind) -> None:
     """Without a status or a code: a sentence that begins with it counts, words in another one do not."""
-    facts = understand(Seen(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
+    facts = understand(RawResponse(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
     assert facts.kind is kind
 
 
 @pytest.mark.parametrize("text", ["I counted 429 rate limits in the log", "the 429 error is old"])
 def test_a_number_in_a_sentence_is_none(text: str) -> None:
-    facts = understand(Seen(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
+    facts = understand(RawResponse(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
     assert facts.kind is not Kind.RATE

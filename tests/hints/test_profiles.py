@@ -7,8 +7,8 @@ from tests.hints.row import NOW, http
 
 from headway.core.model import Counting, Dimension, Kind
 from headway.providers import GENERIC, PROFILES, Profile, profile_for, understand
-from headway.providers.error_messages import LONGEST, shown
-from headway.providers.limits.error_kinds import folded
+from headway.providers.error_messages import LONGEST, short_message
+from headway.providers.limits.error_kinds import normalized_code
 
 NAMES = (
     "openai anthropic azure bedrock gemini vertex groq mistral together openrouter cohere deepseek vllm xai fireworks "
@@ -70,15 +70,15 @@ def test_the_address_comes_before_the_kind() -> None:
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_tables_are_spelled_as_they_are_looked_up(profile: Profile) -> None:
     codes = (*profile.all_codes, *profile.all_soft, *profile.ramps)
-    assert [code for code in codes if folded(code) != code] == []
+    assert [code for code in codes if normalized_code(code) != code] == []
     assert [name for name in profile.places if name != name.lower()] == []
     assert set(profile.all_codes).isdisjoint(set(profile.soft_codes))
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_every_gauge_is_read(profile: Profile) -> None:
-    for gauge in profile.gauges:
-        headers = {gauge.limit: "1000", **({gauge.remaining: "900"} if gauge.remaining else {})}
+def test_all_limit_headers_are_read(profile: Profile) -> None:
+    for group in profile.limit_headers:
+        headers = {group.limit: "1000", **({group.remaining: "900"} if group.remaining else {})}
         facts = understand(
             http(200, "", **{name.replace("-", "_"): value for name, value in headers.items()}),
             profile,
@@ -86,12 +86,12 @@ def test_every_gauge_is_read(profile: Profile) -> None:
         )
         (report,) = facts.hint.reports
         assert (report.dimension, report.limit, report.remaining) == (
-            gauge.dimension,
+            group.dimension,
             1000.0,
-            900.0 if gauge.remaining else None,
+            900.0 if group.remaining else None,
         )
-        assert report.remaining_precision == gauge.remaining_precision
-        assert report.period_s == (gauge.period_s or 60.0)
+        assert report.remaining_precision == group.remaining_precision
+        assert report.period_s == (group.period_s or 60.0)
 
 
 def test_ramp_caps_are_codes_that_facts_can_carry() -> None:
@@ -141,11 +141,11 @@ def test_a_profile_of_ones_own_is_a_few_lines() -> None:
     ],
 )
 def test_messages_are_one_line_without_secrets(message: str, line: str) -> None:
-    assert shown(message) == line
+    assert short_message(message) == line
 
 
 def test_messages_are_short() -> None:
-    assert len(shown("x" * 10_000)) == LONGEST
+    assert len(short_message("x" * 10_000)) == LONGEST
     assert understand(http(418, ""), GENERIC, now_utc=NOW).message == "HTTP 418"
 
 

@@ -15,10 +15,10 @@ from tests.providers.test_sse import JSON
 from tests.providers.wire import event
 
 from headway.core.model import Usage
-from headway.providers.dialects.answer_errors import Broken, Refused
-from headway.providers.dialects.anthropic import Anthropic, MessageDraft
+from headway.providers.dialects.answer_errors import StreamedError, UnreadableAnswer
+from headway.providers.dialects.anthropic import AnthropicDialect, MessageDraft
 
-MESSAGES = Anthropic().endpoint("/v1/messages")
+MESSAGES = AnthropicDialect().endpoint("/v1/messages")
 USAGE = {
     "input_tokens": 10,
     "cache_creation_input_tokens": 20,
@@ -205,7 +205,7 @@ def test_a_tools_input(pieces: list[str], value: Any) -> None:
 @pytest.mark.parametrize("name", ["", "error"])
 def test_an_error_event_is_the_providers_word(name: str) -> None:
     told = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(StreamedError) as refused:
         fed(MessageDraft(), event(told, name))
     assert json.loads(refused.value.body) == told
 
@@ -219,7 +219,7 @@ def test_an_error_event_is_the_providers_word(name: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_broken(told: Any) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(UnreadableAnswer):
         fed(MessageDraft(), event(told))
 
 
@@ -233,7 +233,7 @@ def test_no_event_breaks_more_than_the_stream(told: list[Any]) -> None:
     draft = MessageDraft()
     try:
         fed(draft, b"".join(map(event, told)))
-    except (Broken, Refused):
+    except (UnreadableAnswer, StreamedError):
         return
     assert draft.usage is None or draft.usage.input_tokens >= 0
     if draft.whole:
@@ -255,15 +255,15 @@ def test_what_becomes_a_stream(request_: Any, streamed: Any) -> None:
 
 
 def test_other_paths_are_plain() -> None:
-    other = Anthropic().endpoint("/v1/messages/count_tokens")
+    other = AnthropicDialect().endpoint("/v1/messages/count_tokens")
     assert other.streamed(b"{}") is None
     assert other.draft(b"{}") is None
-    assert Anthropic().endpoint("/v1/messages?beta=true") is MESSAGES
+    assert AnthropicDialect().endpoint("/v1/messages?beta=true") is MESSAGES
 
 
 def test_headers() -> None:
-    assert dict(Anthropic().headers("k")) == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
-    assert dict(Anthropic().headers("")) == {"anthropic-version": "2023-06-01"}
+    assert dict(AnthropicDialect().headers("k")) == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+    assert dict(AnthropicDialect().headers("")) == {"anthropic-version": "2023-06-01"}
 
 
 def test_a_conversation() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.providers.wire import KEY, Call, asked, completion, http, request
 
 from headway.errors import ConfigError
-from headway.providers.dialects.azure import Azure, deployment_path
+from headway.providers.dialects.azure import AzureDialect, deployment_path
 
 CHAT = deployment_path("gpt-x", "/chat/completions")
 
@@ -23,13 +23,13 @@ CHAT = deployment_path("gpt-x", "/chat/completions")
     ],
 )  # fmt: skip
 def test_addresses(base_url: str, version: str, path: str, url: str) -> None:
-    azure = Azure(version)
+    azure = AzureDialect(version)
     assert str(azure.url(azure.address(base_url), path)) == url
 
 
 def test_an_address_is_checked() -> None:
     with pytest.raises(ConfigError):
-        Azure().address("https://me:hunter22@host")
+        AzureDialect().address("https://me:hunter22@host")
 
 
 async def test_the_key_and_the_request_id() -> None:

@@ -23,7 +23,7 @@ from headway.config.kinds.bedrock import AWS_CHAIN
 from headway.core.model import Kind, Usage
 from headway.errors import ConfigError
 from headway.providers.adapter import Request
-from headway.providers.dialects.bedrock import Bedrock, signer
+from headway.providers.dialects.bedrock import BedrockDialect, signer
 from headway.providers.dialects.sigv4 import Credentials, signature_headers
 
 CONVERSE = "/model/eu.claude-x%3A0/converse"
@@ -81,7 +81,7 @@ def test_our_signature_is_the_one_of_aws(
 )
 def test_any_model_reaches_the_socket_as_it_was_signed(model: str) -> None:
     path = Endpoint("/model/{model}/converse", lambda *_: None, "", lambda _: 0).path_for(model)
-    url = Bedrock().url("https://h", path)
+    url = BedrockDialect().url("https://h", path)
     assert url.raw_path == path
 
 
@@ -153,7 +153,7 @@ async def test_a_secret_that_comes_back_is_blotted_out() -> None:
     ],
 )
 def test_what_a_models_own_answer_took(body: dict[str, Any], usage: Usage | None) -> None:
-    shape = Bedrock().endpoint("/model/x/invoke").shape
+    shape = BedrockDialect().endpoint("/model/x/invoke").shape
     assert msgspec.json.decode(json.dumps(body).encode(), type=shape).counted() == usage
 
 
@@ -197,6 +197,6 @@ def test_a_profile_of_awss_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_both_as_messages() -> None:
     asked_ = {"system": [{"text": "s"}], "messages": [{"role": "user", "content": [{"text": "q"}]}]}
-    told = Bedrock().endpoint(CONVERSE).conversation(asked_, BODY)
+    told = BedrockDialect().endpoint(CONVERSE).conversation(asked_, BODY)
     assert [m["role"] for m in told] == ["system", "user", "assistant"]
-    assert Bedrock().endpoint("/model/x/invoke").conversation(asked_, {}) == asked_["messages"]
+    assert BedrockDialect().endpoint("/model/x/invoke").conversation(asked_, {}) == asked_["messages"]

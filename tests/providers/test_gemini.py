@@ -14,11 +14,11 @@ from tests.providers.wire import KEY, LAST, Call, asked, chunk, event, http, str
 
 from headway.core.model import Kind, Usage
 from headway.providers.adapter import Request
-from headway.providers.dialects.answer_errors import Refused
-from headway.providers.dialects.gemini import ContentDraft, Gemini
+from headway.providers.dialects.answer_errors import StreamedError
+from headway.providers.dialects.gemini import ContentDraft, GeminiDialect
 
 PATH = "/v1beta/models/gemini-x:generateContent"
-CONTENT = Gemini().endpoint(PATH)
+CONTENT = GeminiDialect().endpoint(PATH)
 USAGE = {
     "promptTokenCount": 10,
     "cachedContentTokenCount": 4,
@@ -91,15 +91,15 @@ def test_a_stream_that_ends_too_early_is_not_whole() -> None:
 
 @pytest.mark.parametrize("said", [BLOCKED, {"error": {"code": 503, "message": "m", "status": "UNAVAILABLE"}}])
 def test_a_stream_may_refuse(said: dict[str, Any]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(StreamedError):
         fed(ContentDraft(), event(said))
 
 
 def test_usage_and_a_name() -> None:
     shape = msgspec.json.decode(json.dumps(answer({"text": "x"})).encode(), type=CONTENT.shape)
     assert (shape.error, shape.counted()) == (None, Usage(12.0, 37.0, 4.0))
-    assert Gemini().named_in(json.dumps(answer()).encode()) == "r1"
-    assert Gemini().named_in(b"no JSON") == ""
+    assert GeminiDialect().named_in(json.dumps(answer()).encode()) == "r1"
+    assert GeminiDialect().named_in(b"no JSON") == ""
 
 
 async def test_the_key_is_in_a_header_and_never_in_the_address() -> None:
@@ -185,7 +185,7 @@ async def test_odd_numbers_cost_no_answer() -> None:
     ],
 )
 def test_addresses(base_url: str, url: str) -> None:
-    gemini = Gemini()
+    gemini = GeminiDialect()
     assert str(gemini.url(gemini.address(base_url), PATH)) == url
 
 

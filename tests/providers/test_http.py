@@ -39,12 +39,12 @@ from tests.providers.wire import (
 from headway import config
 from headway.core.model import Dimension, Kind, Usage
 from headway.errors import ConfigError
-from headway.providers.adapter import Adapter, Answer, unsent
+from headway.providers.adapter import Adapter, Answer, is_unsent
 from headway.providers.dialects.addresses import root_of
 from headway.providers.dialects.dialect import KINDS, dialect_of
-from headway.providers.http.adapter import HttpAdapter, Settings, adapter_for
+from headway.providers.http.adapter import HttpAdapter, HttpSettings, adapter_for
 from headway.providers.http.body_reader import LONGEST_FAILURE
-from headway.providers.http.error_text import duration
+from headway.providers.http.error_text import duration_text
 from headway.providers.scrubber import Secret
 
 GOOD = json.dumps(completion()).encode()
@@ -373,7 +373,7 @@ async def test_nothing_is_sent_while_a_connection_is_made(called_off: bool) -> N
             sending.cancel()
             with pytest.raises(asyncio.CancelledError) as raised:
                 await sending
-            assert unsent(raised.value)
+            assert is_unsent(raised.value)
         else:
             answer = await adapter.send(request(), 0.2, Admissions())
             failed(answer, Kind.TIMEOUT)
@@ -394,7 +394,7 @@ async def test_what_is_called_off_after_it_was_sent_is_not_unsent() -> None:
         sending.cancel()
         with pytest.raises(asyncio.CancelledError) as raised:
             await sending
-    assert not unsent(raised.value)
+    assert not is_unsent(raised.value)
 
 
 # -- time ---------------------------------------------------------------------------------------------------------
@@ -433,7 +433,7 @@ async def test_a_timeout_while_a_stream_runs() -> None:
     ("seconds", "words"), [(600.0, "10 min"), (90.0, "90 s"), (0.5, "0.5 s"), (60.0, "1 min")]
 )
 def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
+    assert duration_text(seconds) == words
 
 
 @pytest.mark.parametrize("begun", [b"", http(GOOD)[:-30], stream_head() + chunk(b": hello\n\n")])
@@ -1021,7 +1021,7 @@ async def test_no_fault_tells_the_key(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_settings_hide_their_key() -> None:
-    settings = Settings("https://host/v1", Secret(KEY), headers={"Authorization": KEY})
+    settings = HttpSettings("https://host/v1", Secret(KEY), headers={"Authorization": KEY})
     adapter = HttpAdapter(dialect_of("openai"), settings)
     for text in (repr(settings), str(settings), repr(settings.key), repr(adapter)):
         assert KEY not in text

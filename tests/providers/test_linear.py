@@ -12,7 +12,7 @@ from tests.providers.growth import LINEAR, growth
 from headway.providers.dialects.anthropic import MessageDraft
 from headway.providers.dialects.gemini import ContentDraft
 from headway.providers.dialects.openai import ChatDraft
-from headway.providers.dialects.sse import Draft, Event
+from headway.providers.dialects.sse import Draft, SseEvent
 
 LETTERS = "x" * 500
 
@@ -29,9 +29,9 @@ def assembled(
     draft: Draft, events: int, event: Callable[[int], dict[str, Any]], *first: dict[str, Any]
 ) -> Any:
     for told in first:
-        draft.add(Event(b"", json.dumps(told).encode()))
+        draft.add(SseEvent(b"", json.dumps(told).encode()))
     for place in range(events):
-        draft.add(Event(b"", json.dumps(event(place)).encode()))
+        draft.add(SseEvent(b"", json.dumps(event(place)).encode()))
     return json.loads(draft.body())
 
 

@@ -14,18 +14,18 @@ from tests.providers.test_sse import JSON, cut
 from tests.providers.wire import completion, event
 
 from headway.core.model import Usage
-from headway.providers.dialects.answer_errors import Broken, Refused
-from headway.providers.dialects.dialect import Endpoint
-from headway.providers.dialects.openai import ChatDraft, OpenAI, ResponseDraft
-from headway.providers.dialects.sse import Draft, Parser
+from headway.providers.dialects.answer_errors import StreamedError, UnreadableAnswer
+from headway.providers.dialects.dialect import ApiEndpoint
+from headway.providers.dialects.openai import ChatDraft, OpenAIDialect, ResponseDraft
+from headway.providers.dialects.sse import Draft, SseParser
 
-CHAT = OpenAI().endpoint("/v1/chat/completions")
-RESPONSES = OpenAI().endpoint("/v1/responses")
+CHAT = OpenAIDialect().endpoint("/v1/chat/completions")
+RESPONSES = OpenAIDialect().endpoint("/v1/responses")
 
 
 def fed(draft: Draft, stream: bytes, places: list[int] | None = None) -> Draft:
     """The draft after a stream that came in these pieces."""
-    parser = Parser()
+    parser = SseParser()
     for chunk in cut(stream, places or []):
         for told in parser.feed(chunk):
             draft.add(told)
@@ -277,7 +277,7 @@ def test_the_older_completions() -> None:
         for text in "ab"
     ]
     told.append({"object": "text_completion", "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})
-    draft = OpenAI().endpoint("/v1/completions").draft(b"{}")
+    draft = OpenAIDialect().endpoint("/v1/completions").draft(b"{}")
     assert draft is not None
     assert json.loads(fed(draft, b"".join(map(event, told))).body()) == {
         "object": "text_completion",
@@ -300,7 +300,7 @@ def test_no_more_is_cached_than_went_in() -> None:
 @pytest.mark.parametrize("draft", [ChatDraft, ResponseDraft])
 def test_an_error_event_is_the_providers_word(draft: Any, name: str) -> None:
     told = event({"error": {"code": "rate_limit_exceeded"}}, name)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(StreamedError) as refused:
         fed(draft(), told)
     assert json.loads(refused.value.body) == {"error": {"code": "rate_limit_exceeded"}}
 
@@ -317,7 +317,7 @@ def test_no_event_breaks_more_than_the_stream(told: list[Any], kind: Any) -> Non
     draft = kind()
     try:
         fed(draft, b"".join(map(event, told)))
-    except (Broken, Refused):
+    except (UnreadableAnswer, StreamedError):
         return
     assert draft.usage is None or draft.usage.input_tokens >= 0
     if draft.whole:
@@ -359,12 +359,12 @@ def test_a_streamed_response_is_the_unstreamed_one(status: str, named: bool) -> 
     ],
 )
 def test_a_failed_response(told: dict[str, Any]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(StreamedError):
         fed(ResponseDraft(), event(told, told["type"]))
 
 
 def test_a_response_without_one_is_broken() -> None:
-    with pytest.raises(Broken, match="no response"):
+    with pytest.raises(UnreadableAnswer, match="no response"):
         fed(ResponseDraft(), event({"type": "response.completed"}))
 
 
@@ -393,11 +393,11 @@ def test_an_unfinished_response_is_not_whole() -> None:
         (RESPONSES, {"input": "x"}, {"input": "x", "stream": True}),
         (RESPONSES, {"stream": False}, None),
         (RESPONSES, {"background": True}, None),
-        (OpenAI().endpoint("/v1/embeddings"), {"input": "x"}, None),
-        (OpenAI().endpoint("/v1/completions"), {"prompt": "x"}, None),
+        (OpenAIDialect().endpoint("/v1/embeddings"), {"input": "x"}, None),
+        (OpenAIDialect().endpoint("/v1/completions"), {"prompt": "x"}, None),
     ],
 )
-def test_what_becomes_a_stream(endpoint: Endpoint, request_: Any, streamed: Any) -> None:
+def test_what_becomes_a_stream(endpoint: ApiEndpoint, request_: Any, streamed: Any) -> None:
     body = endpoint.streamed(json.dumps(request_).encode())
     assert (None if body is None else json.loads(body)) == streamed
 
@@ -422,7 +422,7 @@ def test_the_rest_of_a_request_stays_as_it_was_written() -> None:
     ],
 )
 def test_endpoints(path: str, name: str) -> None:
-    assert OpenAI().endpoint(path).name == name
+    assert OpenAIDialect().endpoint(path).name == name
 
 
 # -- conversations ------------------------------------------------------------------------------------------------
@@ -456,4 +456,4 @@ def test_a_responses_conversation() -> None:
 @pytest.mark.parametrize("path", ["/chat/completions", "/completions", "/responses", "/embeddings", "/other"])
 @given(asked=JSON, told=JSON)
 def test_no_conversation_breaks_anything(path: str, asked: Any, told: Any) -> None:
-    assert isinstance(OpenAI().endpoint(path).conversation(asked, told), list)
+    assert isinstance(OpenAIDialect().endpoint(path).conversation(asked, told), list)

@@ -16,7 +16,7 @@ from yarl import URL
 from headway.config import Config, ProviderConfig, keys_of
 from headway.core.model import Kind, Outcome
 from headway.providers.adapter import RateLimit
-from headway.providers.scrubber import OPEN, Scrubber, secrets_of
+from headway.providers.scrubber import NO_SECRETS, Scrubber, secrets_in_environment
 
 MISTRAL = "b7Qd9Lk2Xw5Zr8Tn3Vp6Ys1Hf4Jg0Mc"
 AWS = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLE+KEY"
@@ -26,11 +26,11 @@ def test_which_variables_are_secret() -> None:
     long = "x" * 16
     named = {"A_KEY", "TOKEN", "my_secret", "DB_PASSWORD", "MixedKey"}
     others = {"KEYS", "TOKEN_FILE", "SECRETARY", "PASSWORD_HINT", "PATH"}
-    assert secrets_of({name: f"{name}-{long}" for name in named | others}, ["given"]) == [
+    assert secrets_in_environment({name: f"{name}-{long}" for name in named | others}, ["given"]) == [
         "given",
         *(f"{name}-{long}" for name in named | others if name in named),
     ]
-    assert secrets_of({"A_KEY": "x" * 15, "B_KEY": f" {long}\n"}) == [long]
+    assert secrets_in_environment({"A_KEY": "x" * 15, "B_KEY": f" {long}\n"}) == [long]
 
 
 def test_every_configured_key_is_secret() -> None:
@@ -133,7 +133,7 @@ def test_what_has_no_secret_is_the_same_object() -> None:
     assert Scrubber([MISTRAL, AWS]).body(body) is body
     outcome = Outcome(Kind.INVALID, message="nothing")
     assert Scrubber([MISTRAL]).outcome(outcome) is outcome
-    assert OPEN.body(body) is body
+    assert NO_SECRETS.body(body) is body
 
 
 @pytest.mark.parametrize("left", [16, 20, len(MISTRAL) - 1])

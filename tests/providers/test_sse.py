@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.providers.growth import LINEAR, growth
 
-from headway.providers.dialects.answer_errors import Broken, TooLong, size_words
+from headway.providers.dialects.answer_errors import AnswerTooLong, UnreadableAnswer, size_text
 from headway.providers.dialects.lenient_json import counts, decoded, encoded
-from headway.providers.dialects.sse import Event, Parser, event_object
+from headway.providers.dialects.sse import SseEvent, SseParser, event_object
 
 
-def parsed(*chunks: bytes) -> list[Event]:
-    parser = Parser()
+def parsed(*chunks: bytes) -> list[SseEvent]:
+    parser = SseParser()
     events = [event for chunk in chunks for event in parser.feed(chunk)]
     return events + parser.close()
 
@@ -79,29 +79,29 @@ def test_garbage_is_parsed_alike_in_any_pieces(stream: bytes, places: list[int])
 
 
 def test_an_event_is_here_as_soon_as_its_blank_line_is() -> None:
-    parser = Parser()
+    parser = SseParser()
     assert parser.feed(b"data: a\n") == []
-    assert parser.feed(b"\n") == [Event(b"", b"a")]
+    assert parser.feed(b"\n") == [SseEvent(b"", b"a")]
     assert parser.feed(b"data: b\r\n\r") == []
-    assert parser.feed(b"\n") == [Event(b"", b"b")]
+    assert parser.feed(b"\n") == [SseEvent(b"", b"b")]
 
 
 @pytest.mark.parametrize("chunk", [b"x" * 100, b"data: " + b"x" * 100 + b"\n", b"data: " + b"x" * 94])
 def test_an_endless_event_is_a_failure(chunk: bytes) -> None:
-    parser = Parser(longest=1000)
+    parser = SseParser(longest=1000)
     for _ in range(9):
         parser.feed(chunk)
-    with pytest.raises(Broken, match="longer than"):
+    with pytest.raises(UnreadableAnswer, match="longer than"):
         parser.feed(chunk * 2)
 
 
 def test_many_short_events_are_no_long_one() -> None:
-    parser = Parser(longest=1000)
+    parser = SseParser(longest=1000)
     assert sum(len(parser.feed(b": comment\n\nevent: x\ndata: 0123456789\n\n")) for _ in range(500)) == 500
 
 
 def test_long_lines_take_linear_time() -> None:
-    parser = Parser()
+    parser = SseParser()
     piece = b"x" * 1000
     parser.feed(b"data: ")
     for _ in range(20_000):
@@ -128,8 +128,8 @@ def test_json_that_is_not_quite(data: bytes, value: object) -> None:
 def test_what_is_no_json(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever the decoder says
         decoded(data)
-    with pytest.raises(Broken, match="no JSON"):
-        event_object(Event(b"", data))
+    with pytest.raises(UnreadableAnswer, match="no JSON"):
+        event_object(SseEvent(b"", data))
 
 
 def test_big_integers_survive() -> None:
@@ -159,7 +159,7 @@ def test_counts_are_numbers(value: object) -> None:
 
 
 def in_chunks(line: bytes, count: int, per_chunk: int) -> None:
-    parser = Parser()
+    parser = SseParser()
     for _ in range(count // per_chunk):
         parser.feed(line * per_chunk)
 
@@ -180,9 +180,9 @@ def test_parsing_takes_time_in_proportion_to_the_bytes(work: Callable[[int], Non
 
 
 def test_empty_data_lines_count_towards_the_length_of_an_event() -> None:
-    parser = Parser(longest=1000)
+    parser = SseParser(longest=1000)
     parser.feed(b"data:\n" * 160)
-    with pytest.raises(TooLong, match="an event of the stream is longer than 1 KB"):
+    with pytest.raises(AnswerTooLong, match="an event of the stream is longer than 1 KB"):
         parser.feed(b"data:\n" * 7)
 
 
@@ -209,4 +209,4 @@ def test_long_texts_and_many_numbers_are_decoded() -> None:
     ],
 )
 def test_sizes_in_words(size: int, words: str) -> None:
-    assert size_words(size) == words
+    assert size_text(size) == words

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from headway.providers.dialects.structured_output import TOOL, Asking, Dialect, again, dialect_for
+from headway.providers.dialects.structured_output import (
+    TOOL,
+    SchemaDialect,
+    SchemaRequests,
+    follow_up,
+    schema_dialect,
+)
 
 CLOSED = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -40,8 +46,8 @@ RECURSIVE = {
 }
 
 
-def dialect(kind: str, path: str) -> Dialect:
-    found = dialect_for(kind, path)
+def dialect(kind: str, path: str) -> SchemaDialect:
+    found = schema_dialect(kind, path)
     assert found is not None
     return found
 
@@ -51,8 +57,8 @@ RESPONSES = dialect("openai", "/v1/responses")
 MESSAGES = dialect("anthropic", "/v1/messages")
 
 
-def asked(schema: dict[str, Any], how: Dialect, **body: Any) -> dict[str, Any]:
-    Asking(schema).put(how, body)
+def asked(schema: dict[str, Any], how: SchemaDialect, **body: Any) -> dict[str, Any]:
+    SchemaRequests(schema).put(how, body)
     return body
 
 
@@ -94,7 +100,7 @@ def test_strictly_only_where_strict_mode_takes_the_schema(change: dict[str, Any]
 
 
 @pytest.mark.parametrize("how", [CHAT, RESPONSES])
-def test_what_is_no_object_is_told_in_words(how: Dialect) -> None:
+def test_what_is_no_object_is_told_in_words(how: SchemaDialect) -> None:
     body = asked({"enum": ["yes", "no"]}, how, messages=[{"role": "user", "content": "?"}], input="?")
     assert how.field not in body
     words = body["messages"][0]["content"] if how is CHAT else body["instructions"]
@@ -122,7 +128,9 @@ def test_words_come_behind_a_system_prompt_that_is_there() -> None:
         (CHAT, {"response_format": "whatever"}),
     ],
 )
-def test_a_body_that_says_itself_how_it_is_answered_keeps_to_that(how: Dialect, own: dict[str, Any]) -> None:
+def test_a_body_that_says_itself_how_it_is_answered_keeps_to_that(
+    how: SchemaDialect, own: dict[str, Any]
+) -> None:
     assert asked(CLOSED, how, **own) == own
     assert asked({"enum": [1]}, how, **own) == own
 
@@ -193,9 +201,9 @@ def test_one_of_several_is_said_as_any_of_them() -> None:
 
 
 @pytest.mark.parametrize("how", [CHAT, MESSAGES])
-def test_a_conversation_grows_by_two_turns(how: Dialect) -> None:
+def test_a_conversation_grows_by_two_turns(how: SchemaDialect) -> None:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "a"}], "user": "me"}).encode()
-    told = json.loads(again(how, body, "b", "c"))
+    told = json.loads(follow_up(how, body, "b", "c"))
     assert [(turn["role"], turn["content"]) for turn in told["messages"]] == [
         ("user", "a"),
         ("assistant", "b"),
@@ -206,7 +214,7 @@ def test_a_conversation_grows_by_two_turns(how: Dialect) -> None:
 
 @pytest.mark.parametrize("asks", ["a", [{"role": "user", "content": "a"}]])
 def test_responses_grow_by_two_items(asks: Any) -> None:
-    told = json.loads(again(RESPONSES, json.dumps({"input": asks}).encode(), "", "c"))
+    told = json.loads(follow_up(RESPONSES, json.dumps({"input": asks}).encode(), "", "c"))
     assert [(turn["role"], turn["content"]) for turn in told["input"]] == [
         ("user", "a"),
         ("assistant", "(no text)"),
@@ -269,7 +277,9 @@ def test_a_body_of_geminis_that_says_itself_how_it_is_answered(config: str, key:
 
 
 def test_gemini_is_asked_again_by_contents() -> None:
-    body = json.loads(again(GEMINI, b'{"contents": [{"role": "user", "parts": [{"text": "x"}]}]}', "y", "z"))
+    body = json.loads(
+        follow_up(GEMINI, b'{"contents": [{"role": "user", "parts": [{"text": "x"}]}]}', "y", "z")
+    )
     assert [(turn["role"], turn["parts"][0]["text"]) for turn in body["contents"]] == [
         ("user", "x"),
         ("model", "y"),
@@ -307,7 +317,7 @@ def test_nova_takes_simple_schemas_only() -> None:
     ],
 )
 def test_where_no_tool_can_be_demanded_words_must_do(
-    how: Dialect, schema: dict[str, Any], body: dict[str, Any]
+    how: SchemaDialect, schema: dict[str, Any], body: dict[str, Any]
 ) -> None:
     told = asked(schema, how, messages=[], system=[{"text": "Be brief."}], **body)
     assert "toolConfig" not in told
@@ -321,12 +331,12 @@ def test_tools_of_a_row_stay_its_own() -> None:
 
 
 def test_bedrocks_own_bodies_are_not_asked() -> None:
-    assert dialect_for("bedrock", "/model/anthropic.claude-x/invoke") is None
-    assert dialect_for("gemini", "/v1beta/models/m:embedContent") is None
+    assert schema_dialect("bedrock", "/model/anthropic.claude-x/invoke") is None
+    assert schema_dialect("gemini", "/v1beta/models/m:embedContent") is None
 
 
 def test_embeddings_have_no_text() -> None:
-    assert dialect_for("openai", "/v1/embeddings") is None
+    assert schema_dialect("openai", "/v1/embeddings") is None
 
 
 @pytest.mark.parametrize(
@@ -334,4 +344,4 @@ def test_embeddings_have_no_text() -> None:
 )
 def test_azure_is_asked_as_openai_is_below_the_name_of_a_deployment_too(path: str) -> None:
     plain = path.replace("/deployments/mine/", "/v1/")
-    assert dialect_for("azure", path) is dialect_for("openai", plain) is not None
+    assert schema_dialect("azure", path) is schema_dialect("openai", plain) is not None

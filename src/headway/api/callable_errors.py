@@ -11,7 +11,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from headway.providers.error_messages import said
+from headway.providers.error_messages import describe_exception
 from headway.runtime.signals import from_signal
 
 #: They steer generators, coroutines and tasks: raised again from one of those they would be taken for that.
@@ -31,7 +31,7 @@ def as_exception(error: BaseException) -> Exception:
 
 def wrapped(error: BaseException, who: str) -> RuntimeError:
     """An exception that stands for another."""
-    made = RuntimeError(f"{who} raised {said(error)}")
+    made = RuntimeError(f"{who} raised {describe_exception(error)}")
     made.__cause__ = error
     return made
 

@@ -35,11 +35,11 @@ from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UnitError, UsageError
 from headway.executors.details import Details, recorded
 from headway.executors.limit_evidence import Evidence
-from headway.providers.call_reports import current, succeeded
-from headway.providers.error_messages import plain, said
-from headway.providers.http.timeout import Limit
+from headway.providers.call_reports import current_attempt, success_outcome
+from headway.providers.error_messages import describe_exception, exception_text
+from headway.providers.http.timeout import AttemptTimeout
 from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
-from headway.providers.limits.limit_detection import LIMITS, in_result
+from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_result
 from headway.providers.scrubber import Scrubber
 from headway.runtime.loops import called_off, uncut
 from headway.stores.records import State
@@ -75,8 +75,8 @@ class _MapItem:
             return Outcome(Kind.INVALID, message=str(flight.error))
         if run.isolated is not None:
             return await self._call_isolated(run.isolated, flight)
-        current.set(flight)
-        limit = Limit(run.timeout_s)
+        current_attempt.set(flight)
+        limit = AttemptTimeout(run.timeout_s)
         try:
             flight.value = await run.invoke(self.item)
         except asyncio.CancelledError as called_off:
@@ -87,11 +87,11 @@ class _MapItem:
             return self._raised(error, flight)
         finally:
             limit.end()
-        refused = in_result(flight.value)
+        refused = limit_in_result(flight.value)
         if refused is not None:
             flight.value = None
             return Outcome(refused.kind, flight.usage, refused.hint, refused.message)
-        return succeeded(flight)
+        return success_outcome(flight)
 
     async def call_and_look(self, flight: Flight) -> Outcome:
         """One attempt; where it failed, the logs that it left are searched for a limit."""
@@ -99,7 +99,7 @@ class _MapItem:
         marks = await detector.begin()
         began_utc = time()
         outcome = await self.call(flight)
-        if outcome.kind is None or outcome.kind in LIMITS:
+        if outcome.kind is None or outcome.kind in LIMIT_KINDS:
             return outcome
         evidence = Evidence(exit_codes_in(flight.error), began_utc=began_utc, marks=marks)
         outcome, flight.rate_limit = await asyncio.to_thread(detector.judge, outcome, evidence)
@@ -219,7 +219,11 @@ class _KeptItem(_MapItem):
 
 def _plain(error: Exception) -> str:
     """What an encoder says by itself; the type's name in front of anything else."""
-    return plain(error) if isinstance(error, TypeError | ValueError | RecursionError) else said(error)
+    return (
+        exception_text(error)
+        if isinstance(error, TypeError | ValueError | RecursionError)
+        else describe_exception(error)
+    )
 
 
 class Run(Generic[T, R]):

@@ -15,7 +15,7 @@ from typing import Any, Final
 from headway.api.progress import in_a_notebook
 from headway.errors import UsageError
 from headway.executors.processes import main_script
-from headway.providers.error_messages import said
+from headway.providers.error_messages import describe_exception
 
 #: What to do about a place, and about a thing that has none (a lock, an open file).
 MOVE: Final = 'define it at the top of a module file and import it from there, or use isolation="thread"'
@@ -67,7 +67,7 @@ class Packer:
         except Exception as error:
             why = self._unfound(thing)
             if not why:
-                why, hint = said(error), LEAVE
+                why, hint = describe_exception(error), LEAVE
         else:
             if self._no_main and b"__main__" in packed:
                 why = self._unfound(thing)

@@ -47,12 +47,12 @@ from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
 from headway.executors.details import recorded
 from headway.executors.limit_evidence import Evidence
-from headway.providers.call_reports import current
-from headway.providers.error_messages import said, shown
-from headway.providers.http.timeout import Limit
+from headway.providers.call_reports import current_attempt
+from headway.providers.error_messages import describe_exception, short_message
+from headway.providers.http.timeout import AttemptTimeout
 from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limits.hints import Facts
-from headway.providers.limits.limit_detection import LIMITS, in_report, in_result
+from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_report, limit_in_result
 from headway.providers.scrubber import Scrubber
 from headway.runtime.loops import Background
 from headway.runtime.signals import wait_condition, wait_thread
@@ -415,7 +415,7 @@ class WorkerPool:
                 lambda flight, end: self._ended(work, flight, end),
             )
         except BaseException as error:  # A unit's payload may raise anything when it is written down.
-            self._over(work, Status.FAILED, WorkerResult(False, error=said(error)))
+            self._over(work, Status.FAILED, WorkerResult(False, error=describe_exception(error)))
 
     async def _try(self, work: _PoolUnit, flight: Flight) -> Outcome:
         """One attempt, and what it leaves for the records."""
@@ -430,7 +430,7 @@ class WorkerPool:
         marks = await self._detector.begin()
         began_utc = time.time()
         outcome = await self._attempt(work, flight)
-        if outcome.kind is None or outcome.kind in LIMITS:
+        if outcome.kind is None or outcome.kind in LIMIT_KINDS:
             return outcome
         files = _files_of(work.result)
         if not files and not self._detector.looks:
@@ -450,10 +450,10 @@ class WorkerPool:
             self._ledger.running(work.kept.index)
         flight.started_at = time.monotonic()
         _fill_in(work.view, "running")
-        current.set(flight)
+        current_attempt.set(flight)
         self._insiders.enter()
         abandoned = False
-        limit = Limit(self._timeout_s or float("inf")) if self._timeout_s else None
+        limit = AttemptTimeout(self._timeout_s or float("inf")) if self._timeout_s else None
         try:
             return self._judged(work, flight, await self._execute(work))
         except asyncio.CancelledError as called_off:
@@ -467,7 +467,7 @@ class WorkerPool:
             return Outcome(Kind.TIMEOUT, flight.usage, message=work.result.error)
         except BaseException as error:
             flight.error = as_exception(error)
-            work.result = WorkerResult(False, error=said(error))
+            work.result = WorkerResult(False, error=describe_exception(error))
             return outcome_of(flight.error, flight.usage, self._retry.on)
         finally:
             if limit is not None:
@@ -488,7 +488,7 @@ class WorkerPool:
         """What a worker's own words mean: a failure that it reports is the unit's, and final, unless it is a rate limit."""
         refused = _refusal_in(result)
         if refused is not None:
-            words = shown(refused.message)
+            words = short_message(refused.message)
             work.result = result if isinstance(result, WorkerResult) else WorkerResult(False, error=words)
             return Outcome(refused.kind, flight.usage, refused.hint, words)
         if not isinstance(result, WorkerResult):
@@ -580,10 +580,10 @@ class WorkerPool:
 
 def _refusal_in(result: Any) -> Facts | None:
     """The rate limit that a worker's result reports."""
-    refused = in_result(result)
+    refused = limit_in_result(result)
     if refused is not None or not isinstance(result, WorkerResult):
         return refused
-    return in_result(result.output) if result.success else in_report(result.error, result.output)
+    return limit_in_result(result.output) if result.success else limit_in_report(result.error, result.output)
 
 
 def _files_of(result: WorkerResult | None) -> tuple[str, ...]:
@@ -601,9 +601,9 @@ def _wait_s(timeout: float | None) -> float | None:
 
 def _log_fault(what: str, error: BaseException) -> None:
     try:
-        _log.error("%s: %s", what, said(error), exc_info=error)
+        _log.error("%s: %s", what, describe_exception(error), exc_info=error)
     except BaseException:  # An exception whose own words raise has no traceback either.
-        _log.error("%s: %s", what, said(error))
+        _log.error("%s: %s", what, describe_exception(error))
 
 
 def _fill_in(view: WorkUnit, status: str, result: WorkerResult | None = None) -> None:

@@ -18,7 +18,7 @@ from headway.executors.limit_evidence import LimitDetector
 from headway.executors.processes import GUARD, ProcessPool, Work, entry_name
 from headway.executors.ran import Ran
 from headway.executors.worker_entry import RetryOn, serve_calls
-from headway.providers.error_messages import said
+from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import Scrubber
 
 
@@ -81,7 +81,7 @@ class Isolated:
             flight.value = pickle.loads(ran.value)
         except Exception as error:
             flight.error = error
-            text = f"its result cannot be made here: {said(error)}"
+            text = f"its result cannot be made here: {describe_exception(error)}"
             return Outcome(Kind.INVALID, ran.outcome.usage, message=text)
         return ran.outcome
 

@@ -17,7 +17,7 @@ import msgspec
 
 from headway.executors.json_floats import is_no_json_float, json_floats
 from headway.executors.pydantic_models import dumped, loaded
-from headway.providers.scrubber import OPEN, Scrubber
+from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.safe_text import has_halves, without_halves
 
 #: How a wrapped value begins. One that begins so by itself is wrapped too.
@@ -45,7 +45,7 @@ class ValueCodec:
     """JSON round trip for values of one type."""
 
     def __init__(
-        self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None, scrub: Scrubber = OPEN
+        self, returns: Any = Any, otherwise: Callable[[Any], Any] | None = None, scrub: Scrubber = NO_SECRETS
     ) -> None:
         """`otherwise` converts what JSON cannot hold. `scrub` removes secrets from what is stored."""
         self._scrub = scrub

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from headway.core.reasons import WaitCode
-from headway.providers.error_messages import shown
+from headway.providers.error_messages import short_message
 from headway.reason_text import wait_text
 from headway.safe_text import visible
 
@@ -58,7 +58,7 @@ class Waits:
         left_s = wait.until - now
         until = clock(time.time() + left_s)
         sys.stderr.write(
-            f"headway: {visible(lane.key)} waits {duration(left_s)}, until {until}: {shown(wait_text(wait))}\n"
+            f"headway: {visible(lane.key)} waits {duration(left_s)}, until {until}: {short_message(wait_text(wait))}\n"
         )
         sys.stderr.flush()
 

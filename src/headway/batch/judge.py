@@ -15,8 +15,8 @@ from msgspec import structs
 from headway.batch.answer import cut_short, decoded, refusal_of, text_of
 from headway.batch.schema import MOST_TOLD, Mismatch, Validator
 from headway.providers.adapter import Adapter, Admitted, Answer, Complaint, Request
-from headway.providers.dialects.structured_output import again, dialect_for
-from headway.providers.error_messages import shown
+from headway.providers.dialects.structured_output import follow_up, schema_dialect
+from headway.providers.error_messages import short_message
 
 MOST_REPAIRS: Final = 1
 #: Characters of an answer that a model sees again: it is paid for as input, and the question is there to answer it anew.
@@ -46,7 +46,7 @@ class Judged:
         return answer if complaint is None else structs.replace(answer, complaint=complaint)
 
     def _judge(self, request: Request, answer: Answer) -> Complaint | None:
-        dialect = dialect_for(self._kind, request.path)
+        dialect = schema_dialect(self._kind, request.path)
         if dialect is None:
             return None
         body = decoded(answer.body)
@@ -61,7 +61,7 @@ class Judged:
         if request.repairs >= MOST_REPAIRS:
             return Complaint(message)
         words, quoted = words_for(found), _ends(said or "", MOST_QUOTED)
-        longer = again(dialect, request.body, quoted, words)
+        longer = follow_up(dialect, request.body, quoted, words)
         return Complaint(
             message, Request(request.path, longer, request.repairs + 1), len(quoted) + len(words)
         )
@@ -90,4 +90,4 @@ def _message(found: list[Mismatch], *, cut: bool) -> str:
     more = len(found) - 1
     rest = f" (and {more} more)" if more else ""
     why = "; it was cut off at max_tokens: raise --max-tokens" if cut else ""
-    return shown(f"the answer does not fit the schema: {found[0]}{rest}{why}")
+    return short_message(f"the answer does not fit the schema: {found[0]}{rest}{why}")

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import UsageError
-from headway.providers.dialects.structured_output import Asking
+from headway.providers.dialects.structured_output import SchemaRequests
 
 DIGEST_BYTES: Final = 32
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
@@ -81,9 +81,9 @@ class Recipe(msgspec.Struct, frozen=True, omit_defaults=True):
         identity = msgspec.json.encode([content, delimiter, self])
         return blake2b(identity, digest_size=DIGEST_BYTES).hexdigest()
 
-    def asking(self) -> Asking | None:
+    def asking(self) -> SchemaRequests | None:
         """What asks for answers that fit the schema; None where there is none."""
-        return None if self.schema is None else Asking(msgspec.json.decode(self.schema))
+        return None if self.schema is None else SchemaRequests(msgspec.json.decode(self.schema))
 
     @property
     def template(self) -> str:

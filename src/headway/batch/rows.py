@@ -23,7 +23,7 @@ from headway.batch.recipe import Recipe
 from headway.batch.route import Router, Target
 from headway.config import KINDS, Config
 from headway.errors import UsageError
-from headway.providers.dialects.structured_output import Asking, dialect_for
+from headway.providers.dialects.structured_output import SchemaRequests, schema_dialect
 
 #: Anthropic demands a limit; this is what every model of theirs allows.
 ANTHROPIC_MAX_TOKENS: Final = 4096
@@ -177,7 +177,7 @@ def _worker(row: dict[str, Any], router: Router, recipe: Recipe | None = None) -
     return target if KINDS[target.kind].takes_any_row else None
 
 
-def _work_row(number: int, row: dict[str, Any], target: Target, asking: Asking | None) -> Row:
+def _work_row(number: int, row: dict[str, Any], target: Target, asking: SchemaRequests | None) -> Row:
     """`{"id", "payload"}`, or whatever keys there are: the function gets the payload, or all that is not Headway's own."""
     if asking is not None:
         raise UsageError("--schema is for a model's answers; a function checks what it returns itself")
@@ -198,7 +198,7 @@ def _work_row(number: int, row: dict[str, Any], target: Target, asking: Asking |
 
 
 def from_fields(
-    number: int, row: dict[str, Any], router: Router, asking: Asking | None = None
+    number: int, row: dict[str, Any], router: Router, asking: SchemaRequests | None = None
 ) -> Row | BadRow:
     """A short row that does not come from a line of JSON: a template made its texts."""
     try:
@@ -210,7 +210,11 @@ def from_fields(
 
 
 def parse(
-    number: int, line: bytes, router: Router, recipe: Recipe | None = None, asking: Asking | None = None
+    number: int,
+    line: bytes,
+    router: Router,
+    recipe: Recipe | None = None,
+    asking: SchemaRequests | None = None,
 ) -> Row | BadRow:
     """One line."""
     try:
@@ -275,7 +279,7 @@ def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
     )
 
 
-def _batch_row(number: int, row: dict[str, Any], router: Router, asking: Asking | None) -> Row:
+def _batch_row(number: int, row: dict[str, Any], router: Router, asking: SchemaRequests | None) -> Row:
     """`{"custom_id", "method", "url", "body"}`, as OpenAI's Batch API has it."""
     if not row.keys() <= _BATCH_KEYS:
         stray = next(key for key in row if key not in _BATCH_KEYS)
@@ -328,7 +332,12 @@ def _endpoint(url: object, target: Target) -> Endpoint:
 
 
 def _short_row(
-    number: int, row: dict[str, Any], router: Router, asking: Asking | None, *, templated: bool = False
+    number: int,
+    row: dict[str, Any],
+    router: Router,
+    asking: SchemaRequests | None,
+    *,
+    templated: bool = False,
 ) -> Row:
     """`{"id", "prompt" | "messages" | "input", "model", …}`: whatever is not Headway's own goes into the body."""
     prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
@@ -387,7 +396,7 @@ def _for_messages(target: Target, messages: list[Any], row: dict[str, Any]) -> d
 
 
 def _embedding_row(
-    own: _Own, target: Target, texts: object, row: dict[str, Any], asking: Asking | None
+    own: _Own, target: Target, texts: object, row: dict[str, Any], asking: SchemaRequests | None
 ) -> Row:
     endpoint = _BY_URL[target.kind].get(EMBEDDINGS)
     if endpoint is None:
@@ -403,7 +412,12 @@ def _embedding_row(
 
 
 def _row(
-    own: _Own, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str, asking: Asking | None
+    own: _Own,
+    target: Target,
+    endpoint: Endpoint,
+    body: dict[str, Any],
+    at: str,
+    asking: SchemaRequests | None,
 ) -> Row:
     """What both forms have in common. `at` is where the body's fields lie, for messages."""
     if asking is not None:
@@ -427,9 +441,9 @@ def _row(
     )
 
 
-def _ask(asking: Asking, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> None:
+def _ask(asking: SchemaRequests, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> None:
     """Ask for an answer that fits a schema."""
-    dialect = dialect_for(target.kind, endpoint.path_for(target.model))
+    dialect = schema_dialect(target.kind, endpoint.path_for(target.model))
     if dialect is None:
         if endpoint.url == INVOKE:
             raise UsageError(f"--schema goes with {CONVERSE}, and not with a model's own words at {INVOKE}")

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.errors import ConfigError, UsageError
-from headway.providers.dialects.structured_output import placed
+from headway.providers.dialects.structured_output import subschemas_with_paths
 
 FLAG: Final = "--schema"
 #: A schema goes into every request.
@@ -146,7 +146,7 @@ def _decoded(name: str, data: bytes) -> Any:
 
 
 def _check_keywords(name: str, schema: dict[str, Any]) -> None:
-    for place, each in placed(schema):
+    for place, each in subschemas_with_paths(schema):
         for key in each.keys() - KEYWORDS:
             near = difflib.get_close_matches(key, KEYWORDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "notes go into '$comment' or 'description'"

@@ -25,8 +25,8 @@ from headway.core.unit_source import ListSource, answer
 from headway.core.unit_states import Status
 from headway.engine.turns import Turns
 from headway.providers.adapter import RateLimit
-from headway.providers.error_messages import said
-from headway.providers.scrubber import OPEN, Scrubber
+from headway.providers.error_messages import describe_exception
+from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.reason_text import unit_error
 
 #: Makes a lane the first time that its name is met.
@@ -109,7 +109,9 @@ class Calls(Turns):
     `scrub` blots secrets out of the message of every attempt that failed, before a lane or a record gets it.
     """
 
-    def __init__(self, spec_of: SpecOf, settings: Settings | None = None, scrub: Scrubber = OPEN) -> None:
+    def __init__(
+        self, spec_of: SpecOf, settings: Settings | None = None, scrub: Scrubber = NO_SECRETS
+    ) -> None:
         super().__init__()
         self._scrub = scrub
         self._loop = asyncio.get_running_loop()
@@ -256,7 +258,7 @@ class Calls(Turns):
         self._closed = True
         for flight in list(self._flights.values()):
             flight.error = error
-            self._end(flight, End(Status.FAILED, str(Kind.CRASH), said(error)))
+            self._end(flight, End(Status.FAILED, str(Kind.CRASH), describe_exception(error)))
 
     def _start(self, command: commands.Start) -> None:
         flight = self._flights.get(command.unit.index)
@@ -285,7 +287,7 @@ class Calls(Turns):
             raise
         except BaseException as error:  # A call says how it went; one that raises has a bug.
             flight.error = error
-            flight.outcome = Outcome(Kind.CRASH, message=said(error))
+            flight.outcome = Outcome(Kind.CRASH, message=describe_exception(error))
         if flight.outcome.kind is not None:
             flight.outcome = self._scrub.outcome(flight.outcome)
             flight.rate_limit = self._scrub.rate_limit(flight.rate_limit)

@@ -46,8 +46,8 @@ from headway.engine.sharing import Sharing
 from headway.engine.source import Fetched, StoreSource, at_the_most, family_name, route_of
 from headway.engine.store_reader import StoreReader
 from headway.engine.turns import Turns
-from headway.providers.adapter import Answer, Request, unsent
-from headway.providers.error_messages import said
+from headway.providers.adapter import Answer, Request, is_unsent
+from headway.providers.error_messages import describe_exception
 from headway.reason_text import notice_text
 from headway.stores import records
 from headway.stores.batch import Batch
@@ -385,14 +385,14 @@ class Engine(Turns):
                 flight.answer = priced(flight.answer, flight.rate.price)
         except asyncio.CancelledError as called_off:
             if flight.task is None or flight.task.cancelling():
-                flight.sent = not unsent(called_off)
+                flight.sent = not is_unsent(called_off)
                 raise
             message = "it ended with a CancelledError of its own"
             flight.answer = Answer(Outcome(Kind.INVALID, message=message))
         except BaseException as error:
             # An adapter never raises; one that does has a bug, and that costs its unit alone. A signal raises nothing here:
             # the loop has its handlers.
-            flight.answer = Answer(Outcome(Kind.CRASH, message=said(error)))
+            flight.answer = Answer(Outcome(Kind.CRASH, message=describe_exception(error)))
         complaint = flight.answer.complaint
         if complaint is None:
             self.tell(events.Finished(index, flight.answer.outcome))

@@ -16,7 +16,7 @@ import msgspec
 from headway.executors.json_floats import json_floats
 from headway.executors.ran import Ran
 from headway.providers.error_messages import may_have_secrets, without_secrets
-from headway.providers.scrubber import OPEN, Scrubber
+from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.safe_text import without_halves
 
 #: How much of each stream is kept, in bytes, from its end.
@@ -51,7 +51,7 @@ class Details(msgspec.Struct, frozen=True):
     stderr: str = ""
     trace: str = ""
 
-    def recorded(self, scrub: Scrubber = OPEN) -> bytes:
+    def recorded(self, scrub: Scrubber = NO_SECRETS) -> bytes:
         """As JSON for the records, without secrets; empty where there is nothing to record. Never raises."""
         fields = {
             name: value for name in self.__struct_fields__ if not _is_empty(value := getattr(self, name))
@@ -69,14 +69,14 @@ class Details(msgspec.Struct, frozen=True):
         return _encode(_each_text(plain, _without_secrets)) if may_have_secrets(said.decode()) else said
 
 
-async def recorded(details: Details, scrub: Scrubber = OPEN) -> bytes:
+async def recorded(details: Details, scrub: Scrubber = NO_SECRETS) -> bytes:
     """The same without delaying the loop for long."""
     if _size(details.messages) + _size(details.output) + len(details.prompt) < _ASIDE:
         return details.recorded(scrub)
     return await asyncio.to_thread(details.recorded, scrub)
 
 
-def details_of(ran: Ran, scrub: Scrubber = OPEN) -> Details:
+def details_of(ran: Ran, scrub: Scrubber = NO_SECRETS) -> Details:
     """Of a unit that ran in a worker: the ends of what it printed, and of a failure how it came about."""
     failed = ran.outcome.kind is not None
     return Details(

@@ -24,8 +24,8 @@ from headway.executors.regular_files import open_regular
 from headway.providers.adapter import RateLimit
 from headway.providers.limits import agent_events
 from headway.providers.limits.hints import Facts
-from headway.providers.limits.limit_detection import LOG_TAIL, encoded, in_result, local_zone
-from headway.providers.limits.limit_text import LIMITS, limit_in_output, limit_in_statement
+from headway.providers.limits.limit_detection import LOG_TAIL, as_bytes, limit_in_result, local_zone
+from headway.providers.limits.limit_text import LIMIT_KINDS, limit_in_output, limit_in_statement
 
 #: File systems have coarser clocks than ours.
 _COARSE_S: Final = 0.05
@@ -88,7 +88,7 @@ class LimitDetector(msgspec.Struct, frozen=True):
         """The outcome, and the limit that was met, if any. `outcome` comes from the result or the exception."""
         if outcome.kind is None:
             return outcome, None
-        if outcome.kind in LIMITS:
+        if outcome.kind in LIMIT_KINDS:
             outcome = outcome if self.backs_off else _held(outcome)
             return outcome, rate_limit_of("exception", outcome)
         for source, facts in self._looked(evidence):
@@ -164,7 +164,7 @@ def _in_log(path: Path, marks: Marks, *, plain: bool = True) -> Facts | None:
         return limit_in_output(b"", text, now_utc, zone) if plain and not is_events else None
     if not isinstance(document, dict):
         return None
-    return in_result(document) or _in_document(document, plain=plain)
+    return limit_in_result(document) or _in_document(document, plain=plain)
 
 
 def _in_document(document: dict[str, Any], *, plain: bool) -> Facts | None:
@@ -173,7 +173,7 @@ def _in_document(document: dict[str, Any], *, plain: bool) -> Facts | None:
         for name in names:
             value = document.get(name)
             if isinstance(value, str):
-                streams = (encoded(value), b"") if to_output else (b"", encoded(value))
+                streams = (as_bytes(value), b"") if to_output else (b"", as_bytes(value))
                 facts = limit_in_output(*streams, now_utc, zone)
                 if facts is not None:
                     return facts

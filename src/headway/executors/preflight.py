@@ -21,7 +21,7 @@ from headway.core.model import Outcome
 from headway.executors.kin import environment
 from headway.executors.limit_evidence import LimitDetector, in_preflight
 from headway.executors.ran import Ran
-from headway.providers.limits.limit_detection import LIMITS
+from headway.providers.limits.limit_detection import LIMIT_KINDS
 
 #: A limit shows at once. A canary that is still at work after this long has met none, and the rest may go.
 CANARY_S: Final = 10.0
@@ -59,7 +59,7 @@ class Ahead:
                 self._open = True
                 admit()
                 ran = await unit()
-        if ran.outcome.kind in LIMITS:
+        if ran.outcome.kind in LIMIT_KINDS:
             self._limits += 1
             self._open = not self._careful
         elif limits == self._limits:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from headway.providers.error_messages import said
+from headway.providers.error_messages import describe_exception
 
 #: Values that an encoder knows itself, but for a dictionary's keys.
 _NO_KEYS: Final = (tuple, list, dict, set, frozenset)
@@ -33,7 +33,7 @@ def _with_objects(value: Any) -> Any:
     try:
         return value.model_dump()
     except Exception as error:
-        raise TypeError(f"its model_dump() fails: {said(error)}") from error
+        raise TypeError(f"its model_dump() fails: {describe_exception(error)}") from error
 
 
 def loaded(kind: Any, plain: Any) -> Any:

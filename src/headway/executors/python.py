@@ -23,8 +23,8 @@ from headway.executors.preflight import Ahead, command
 from headway.executors.processes import ProcessPool, Work, entry_name, ran_of
 from headway.executors.ran import Ran
 from headway.providers.adapter import Admitted, Answer, Request
-from headway.providers.error_messages import said, shown
-from headway.providers.scrubber import OPEN, Scrubber
+from headway.providers.error_messages import describe_exception, short_message
+from headway.providers.scrubber import NO_SECRETS, Scrubber
 
 #: What the database takes of one answer, in bytes: SQLite stores no value of more than 10⁹.
 MOST_STORED: Final = 900_000_000
@@ -47,7 +47,7 @@ class PythonAdapter:
         size: int,
         root: str,
         place: str,
-        scrub: Scrubber = OPEN,
+        scrub: Scrubber = NO_SECRETS,
         max_answer_bytes: int = 0,
     ) -> None:
         self._scrub = scrub
@@ -87,7 +87,7 @@ class PythonAdapter:
         if ran.end == "value":
             return Answer(ran.outcome, OK, body=self._scrub.body(ran.value), note=await self._note(ran))
         outcome = self._scrub.outcome(ran.outcome)
-        outcome = msgspec.structs.replace(outcome, message=shown(outcome.message))
+        outcome = msgspec.structs.replace(outcome, message=short_message(outcome.message))
         limit = self._scrub.rate_limit(ran.rate_limit)
         return Answer(outcome, rate_limit=limit, note=await self._note(ran))
 
@@ -165,7 +165,7 @@ class _Here:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # Also an exit, or a panic, of the module that is imported.
-            text = f"the function cannot be imported: {said(error)}"
+            text = f"the function cannot be imported: {describe_exception(error)}"
             return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
         ran = ran_of(value, note)
         ran = msgspec.structs.replace(ran, began_utc=began_utc, took_s=time.monotonic() - began_at)
@@ -181,7 +181,7 @@ class _Here:
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise
         except BaseException as error:
-            return said(error)
+            return describe_exception(error)
         return ""
 
     def _loaded(self) -> Callable[[bytes], Any]:
@@ -220,7 +220,7 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
         except BaseException as error:
             # A future takes no StopIteration, and the loop would end with a SystemExit.
             usable = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            fault = error if usable else RuntimeError(said(error))
+            fault = error if usable else RuntimeError(describe_exception(error))
         try:
             loop.call_soon_threadsafe(settle, value, fault)
         except RuntimeError:

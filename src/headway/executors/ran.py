@@ -10,7 +10,7 @@ import msgspec
 from headway.core.model import SUCCESS, Kind, Outcome, Usage
 from headway.executors import dumps
 from headway.providers.adapter import RateLimit
-from headway.providers.error_messages import shown
+from headway.providers.error_messages import short_message
 
 #: How much of what a worker said last is quoted.
 QUOTED: Final = 240
@@ -86,7 +86,7 @@ def with_evidence(text: str, took_s: float | None, memory: int, stderr: bytes) -
     if memory:
         text += f"; it had {memory / 1e6:.0f} MB at the most"
     said = last_words(stderr)
-    return shown(f"{text}; last on standard error: {said}" if said else text)
+    return short_message(f"{text}; last on standard error: {said}" if said else text)
 
 
 def last_words(stderr: bytes) -> str:

@@ -44,7 +44,7 @@ from headway.executors.frames import (
 )
 from headway.executors.kin import end_kin, own_mark
 from headway.executors.process_state import ProcessState
-from headway.providers.error_messages import said
+from headway.providers.error_messages import describe_exception
 
 #: What serves a unit: its payload → its value, and a note where there is more to say.
 Serve = Callable[[bytes], tuple[bytes, Note | None]]
@@ -166,7 +166,7 @@ def _broken(error: BaseException) -> Note:
 
 def fault(error: BaseException) -> str:
     """What is said of an exception after which a process is not used again."""
-    text = said(error)
+    text = describe_exception(error)
     return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 
@@ -262,9 +262,9 @@ class _Channel:
         code = 0
         if note is not None and note.outcome.kind is not None:
             code = 1 if note.code is None else note.code
-            said = note.trace or f"{note.outcome.message}\n"
+            text = note.trace or f"{note.outcome.message}\n"
             with suppress(OSError):
-                os.write(2, said.encode("utf-8", errors="replace"))
+                os.write(2, text.encode("utf-8", errors="replace"))
         os._exit(code & 0xFF)
 
     def close(self) -> None:

@@ -27,10 +27,10 @@ from headway.executors.details import plain_value
 from headway.executors.frames import Note
 from headway.executors.pydantic_models import dumped
 from headway.executors.worker import fault, running, spent
-from headway.providers.call_reports import RateLimited, current, usage
-from headway.providers.error_messages import said
+from headway.providers.call_reports import RateLimited, current_attempt, usage
+from headway.providers.error_messages import describe_exception
 from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
-from headway.providers.limits.limit_detection import LIMITS, in_result
+from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_result
 from headway.runtime.loops import completed
 
 Reply = tuple[bytes, Note | None]
@@ -124,7 +124,7 @@ def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
 
     def serve(payload: bytes) -> Reply:
         attempt = _Attempt()
-        current.set(attempt)
+        current_attempt.set(attempt)
         try:
             value = run(call, pickle.loads(payload))
         except BaseException as error:
@@ -135,7 +135,7 @@ def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
         try:
             packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            text = f"returned what cannot be sent to another process: {said(error)}"
+            text = f"returned what cannot be sent to another process: {describe_exception(error)}"
             return b"", Note(Outcome(Kind.INVALID, attempt.usage, message=text))
         return packed, None if attempt.usage is None else Note(Outcome(usage=attempt.usage))
 
@@ -150,7 +150,7 @@ class _Row:
     def __init__(self, payload: bytes, model: str, most: int, *, with_context: bool) -> None:
         self.most = most
         self.attempt, self.context = _Attempt(), Context(model)
-        current.set(self.attempt)
+        current_attempt.set(self.attempt)
         value = msgspec.json.decode(payload)
         self.arguments = (value, self.context) if with_context else (value,)
 
@@ -268,7 +268,7 @@ def _plain(messages: list[Any]) -> list[Any]:
 
 def limit_outcome(value: Any, used: Usage | None = None) -> Outcome | None:
     """The outcome of a result that reports a rate limit: `{"rate_limit": {"retry_after_s": 30, "message": "…"}}`."""
-    facts = in_result(value)
+    facts = limit_in_result(value)
     return None if facts is None else Outcome(facts.kind, used, facts.hint, facts.message)
 
 
@@ -276,7 +276,7 @@ def failure_note(error: BaseException, used: Usage | None, retry_on: RetryOn) ->
     """The note for an exception that a callable raised."""
     if isinstance(error, SystemExit):
         limit = outcome_of(error, used)
-        if limit.kind in LIMITS:  # sys.exit("…") prints the text on standard error.
+        if limit.kind in LIMIT_KINDS:  # sys.exit("…") prints the text on standard error.
             return Note(limit, source="SystemExit")
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         return Note(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)

@@ -13,8 +13,18 @@ error_messages  an error's message as people see it
 
 from __future__ import annotations
 
-from headway.providers.limits.hints import Facts, Seen, understand
-from headway.providers.limits.profile import Gauge, Profile, Session
+from headway.providers.limits.hints import Facts, RawResponse, understand
+from headway.providers.limits.profile import LimitHeaders, Profile, SessionHeaders
 from headway.providers.limits.profiles import GENERIC, PROFILES, profile_for
 
-__all__ = ["GENERIC", "PROFILES", "Facts", "Gauge", "Profile", "Seen", "Session", "profile_for", "understand"]
+__all__ = [
+    "GENERIC",
+    "PROFILES",
+    "Facts",
+    "LimitHeaders",
+    "Profile",
+    "RawResponse",
+    "SessionHeaders",
+    "profile_for",
+    "understand",
+]

@@ -2,7 +2,7 @@
 
 An adapter sends once and waits. It never retries, never paces, never raises for anything that a provider or a
 network can do: every such thing is an `Answer` with a kind. Only a cancellation leaves `send` as an exception, and
-by then its socket is closed; `unsent` tells whether anything of the request had left.
+by then its socket is closed; `is_unsent` tells whether anything of the request had left.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def mark_unsent(fault: BaseException) -> None:
     fault.headway_unsent = True  # type: ignore[attr-defined]
 
 
-def unsent(fault: BaseException) -> bool:
+def is_unsent(fault: BaseException) -> bool:
     """Whether nothing of the request had left, for certain."""
     return getattr(fault, "headway_unsent", False)
 

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 
 from headway.core.model import SUCCESS, Hint, Kind, Outcome, Usage
 from headway.errors import HeadwayError, UsageError
-from headway.providers.error_messages import shown
-from headway.providers.limits.instants import wait_of
+from headway.providers.error_messages import short_message
+from headway.providers.limits.instants import wait_from_value
 
 #: A rate limit without a wait: the lane backs off.
 _NO_HINT: Final = Hint()
@@ -33,7 +33,7 @@ class RateLimited(HeadwayError):
             if isinstance(retry_after, str) and not reason:
                 reason = retry_after  # It was probably meant as the reason.
             else:
-                unread = shown(_repr(retry_after))
+                unread = short_message(_repr(retry_after))
                 reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is no time)"
         super().__init__(reason or "a rate limit was met")
         self.retry_after = wait_s
@@ -53,11 +53,11 @@ def _wait_s(retry_after: Any) -> float | None:
         return 0.0
     if not isinstance(retry_after, int | float | str):
         return None
-    span = wait_of(retry_after, time.time())
+    span = wait_from_value(retry_after, time.time())
     return None if span is None else span.seconds
 
 
-class Counted(Protocol):
+class UsageHolder(Protocol):
     """An attempt with its usage."""
 
     usage: Usage | None
@@ -66,7 +66,7 @@ class Counted(Protocol):
 #: A larger number is a mistake, and would spoil every sum.
 MOST_USED: Final = 1e12
 _COUNTED: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
-current: Final[ContextVar[Counted | None]] = ContextVar("headway_attempt", default=None)
+current_attempt: Final[ContextVar[UsageHolder | None]] = ContextVar("headway_attempt", default=None)
 
 
 def usage(
@@ -95,8 +95,10 @@ def usage(
     )
     for name, number in zip(_COUNTED, reported, strict=True):
         if not isinstance(number, Real) or not 0 <= float(number) <= MOST_USED:
-            raise UsageError(f"usage: {name} is {shown(repr(number))}", hint="it is a number, 0 or more")
-    attempt = current.get()
+            raise UsageError(
+                f"usage: {name} is {short_message(repr(number))}", hint="it is a number, 0 or more"
+            )
+    attempt = current_attempt.get()
     if attempt is None:
         return
     before = attempt.usage or Usage()
@@ -108,12 +110,12 @@ def usage(
     )
 
 
-def succeeded(attempt: Counted) -> Outcome:
+def success_outcome(attempt: UsageHolder) -> Outcome:
     """The outcome of an attempt that returned a value."""
     return SUCCESS if attempt.usage is None else Outcome(usage=attempt.usage)
 
 
-def limited(error: RateLimited, used: Usage | None = None) -> Outcome:
+def limited_outcome(error: RateLimited, used: Usage | None = None) -> Outcome:
     """The outcome of an attempt that met a limit."""
     hint = _NO_HINT if error.retry_after is None else Hint(retry_after_s=float(error.retry_after))
     return Outcome(Kind.RATE, used, hint, error.message)

@@ -39,7 +39,7 @@ def may_have_secrets(text: str) -> bool:
     return any(mark in lower for mark in _MARKS)
 
 
-def plain(error: BaseException) -> str:
+def exception_text(error: BaseException) -> str:
     """The exception's text; empty where its `__str__` fails."""
     try:
         return str(error)
@@ -47,12 +47,12 @@ def plain(error: BaseException) -> str:
         return ""
 
 
-def said(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """The exception as "Type: text"."""
-    return f"{type(error).__name__}: {plain(error)}".rstrip(": ")
+    return f"{type(error).__name__}: {exception_text(error)}".rstrip(": ")
 
 
-def shown(message: str, *, otherwise: str = "") -> str:
+def short_message(message: str, *, otherwise: str = "") -> str:
     """The message in one line, cut to a length, with keys blotted out."""
     message = visible(without_secrets(_SPACE.sub(" ", message[: 4 * LONGEST]).strip()))
     if len(message) > LONGEST:

@@ -33,7 +33,7 @@ TAIL: Final = 12
 #: A part of a secret as long as this is looked for before all its spellings are.
 _SHORTEST_ANCHOR: Final = 4
 
-BLOT: Final = "***"
+REDACTED: Final = "***"
 #: How the names of variables end that hold secrets, in capitals.
 _SECRET_ENDS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 #: What neither URLs nor JSON escape.
@@ -61,7 +61,7 @@ class Secret:
         self._text = text
 
     def __repr__(self) -> str:
-        return BLOT
+        return REDACTED
 
     def reveal(self) -> str:
         """The key itself."""
@@ -103,7 +103,7 @@ class Scrubber:
     @classmethod
     def of_environment(cls) -> Scrubber:
         """For the secrets that the environment of this process holds."""
-        return cls(secrets_of(os.environ))
+        return cls(secrets_in_environment(os.environ))
 
     def finds(self, body: bytes) -> bool:
         """Whether there may be one in it."""
@@ -127,7 +127,7 @@ class Scrubber:
             if form in plain:
                 if secret not in self._patterns:
                     self._patterns[secret] = escaped_pattern(secret)
-                body = self._patterns[secret].sub(BLOT.encode(), body)
+                body = self._patterns[secret].sub(REDACTED.encode(), body)
         return body
 
     def _without(self, body: bytes) -> bytes:
@@ -137,7 +137,7 @@ class Scrubber:
         for secret in self._spelled:
             if secret not in self._spellings:
                 self._spellings[secret] = _spelling_pattern(secret)
-            body = self._spellings[secret].sub(BLOT.encode(), body)
+            body = self._spellings[secret].sub(REDACTED.encode(), body)
         return body
 
     def beginning(self, body: bytes, longest: int) -> bytes:
@@ -151,7 +151,7 @@ class Scrubber:
     def text(self, text: str) -> str:
         """The text without secrets."""
         for form, _, _ in self._forms:
-            text = text.replace(form, BLOT)
+            text = text.replace(form, REDACTED)
         if self._spelled:
             text = self._without(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
         if "\\" in text and has_escapes(data := text.encode("utf-8", "surrogatepass")):
@@ -183,7 +183,7 @@ class Scrubber:
 
 
 #: Blots nothing out.
-OPEN: Final = Scrubber(())
+NO_SECRETS: Final = Scrubber(())
 
 
 def _forms(secret: str) -> set[str]:
@@ -235,7 +235,7 @@ def _in_json(text: str) -> tuple[str, ...]:
 
 def _blot(form: str) -> bytes:
     """What stands in its place in JSON: a number stays a number."""
-    return b"9" * len(form) if _NUMBER.fullmatch(form) else BLOT.encode()
+    return b"9" * len(form) if _NUMBER.fullmatch(form) else REDACTED.encode()
 
 
 def _without_start(text: str, secret: str) -> str:
@@ -245,8 +245,8 @@ def _without_start(text: str, secret: str) -> str:
         end = HEAD
         while end < len(secret) and text[at + end : at + end + 1] == secret[end]:
             end += 1
-        text = f"{text[:at]}{BLOT}{text[at + end :]}"
-        at = text.find(secret[:HEAD], at + len(BLOT))
+        text = f"{text[:at]}{REDACTED}{text[at + end :]}"
+        at = text.find(secret[:HEAD], at + len(REDACTED))
     return text
 
 
@@ -257,12 +257,12 @@ def _without_end(text: str, secret: str) -> str:
         start, left = at, len(secret) - TAIL
         while left and start and text[start - 1] == secret[left - 1]:
             start, left = start - 1, left - 1
-        text = f"{text[:start]}{BLOT}{text[at + TAIL :]}"
-        at = text.find(secret[-TAIL:], start + len(BLOT))
+        text = f"{text[:start]}{REDACTED}{text[at + TAIL :]}"
+        at = text.find(secret[-TAIL:], start + len(REDACTED))
     return text
 
 
-def secrets_of(environ: Mapping[str, str], keys: Iterable[str] = ()) -> list[str]:
+def secrets_in_environment(environ: Mapping[str, str], keys: Iterable[str] = ()) -> list[str]:
     """What must not go on record: the given keys, and the values of variables that are named as secrets are."""
     named = (value.strip() for name, value in environ.items() if is_secret_variable(name))
     return [*keys, *(value for value in named if len(value) >= SHORTEST_VALUE)]
@@ -278,11 +278,11 @@ def is_secret_variable(name: str) -> bool:
     return name.upper().endswith(_SECRET_ENDS)
 
 
-def is_secret_name(name: str) -> bool:
+def is_secret_header(name: str) -> bool:
     """Whether a header of this name holds a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
-def secrets_in(headers: Mapping[str, str]) -> list[str]:
+def secrets_in_headers(headers: Mapping[str, str]) -> list[str]:
     """What of the further headers is secret: by their names."""
-    return [value.removeprefix("Bearer ") for name, value in headers.items() if is_secret_name(name)]
+    return [value.removeprefix("Bearer ") for name, value in headers.items() if is_secret_header(name)]

@@ -94,7 +94,7 @@ class _AsyncIO:
 def passing_class(library: Any) -> Any:
     """The class of bodies that pass through, as a subclass of the library's own."""
 
-    class Passing(PassingBody, library.AsyncByteStream):  # type: ignore[misc]  # The base is chosen at run time.
+    class AsyncPassingBody(PassingBody, library.AsyncByteStream):  # type: ignore[misc]  # The base is chosen at run time.
         async def __aiter__(self) -> AsyncIterator[bytes]:
             try:
                 while self._early:
@@ -111,4 +111,4 @@ def passing_class(library: Any) -> Any:
             self._read_to_end()
             await self._inner.aclose()
 
-    return Passing
+    return AsyncPassingBody

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from headway.config.call_settings import Duration, Limits, Retry, seconds
 from headway.errors import UsageError
-from headway.sdk.lane_registry import LaneTerms
+from headway.sdk.lane_registry import LaneSettings
 from headway.sdk.origins import keep_keys_home, refuse_plain_keys
 from headway.sdk.request_info import LaneOf, RequestInfo
 
@@ -40,7 +40,7 @@ class ClientSettings:
         self._limits, self._retry = limits, retry
         self.lane_of = lane
         self._max_hold_s = None if max_hold is None else seconds(max_hold, "max_hold")
-        self._terms: dict[str, LaneTerms] = {}
+        self._terms: dict[str, LaneSettings] = {}
 
     def guard(self, request: Any, proxy: str = "") -> None:
         """Drop keys that a redirect would send elsewhere; refuse to send keys over plain http, also through a proxy."""
@@ -48,11 +48,11 @@ class ClientSettings:
         if not self._insecure_http:
             refuse_plain_keys(request, proxy)
 
-    def terms(self, info: RequestInfo) -> LaneTerms:
+    def terms(self, info: RequestInfo) -> LaneSettings:
         """What a request wants of its lane."""
         terms = self._terms.get(info.lane)
         if terms is None:
-            terms = self._terms[info.lane] = LaneTerms(
+            terms = self._terms[info.lane] = LaneSettings(
                 info.lane,
                 info.lane,
                 info.profile.counting,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger("headway")
 
 
-class LaneTerms(msgspec.Struct, frozen=True):
+class LaneSettings(msgspec.Struct, frozen=True):
     """What one user of a lane wants of it. None: no wish."""
 
     #: Users with the same key share the lane.
@@ -59,7 +59,7 @@ class LaneTerms(msgspec.Struct, frozen=True):
 class SharedLane:
     """A lane with its users. `calls` and `close` belong to the background loop; the rest to any thread."""
 
-    def __init__(self, registry: LaneRegistry, background: Background, terms: LaneTerms) -> None:
+    def __init__(self, registry: LaneRegistry, background: Background, terms: LaneSettings) -> None:
         self.registry, self.background = registry, background
         self.name = terms.name
         self.users = 0
@@ -72,7 +72,7 @@ class SharedLane:
         """Call on the background loop; False if that has ended."""
         return self.background.post(act, *arguments)
 
-    def agree(self, terms: LaneTerms) -> None:
+    def agree(self, terms: LaneSettings) -> None:
         """Check the wishes of another user; take over limits where the lane has none."""
         opened = self._terms
         if terms.retry is not None and terms.retry.to_core() != (opened.retry or Retry()).to_core():
@@ -131,7 +131,7 @@ class LaneRegistry:
         self._lanes: dict[Hashable, SharedLane] = {}
         self._background: Background | None = None
 
-    def lease(self, terms: LaneTerms, leases: dict[Hashable, SharedLane]) -> SharedLane:
+    def lease(self, terms: LaneSettings, leases: dict[Hashable, SharedLane]) -> SharedLane:
         """The lane for `terms`, opened if need be. It is added to `leases`, the lanes of its user."""
         with self._lock:
             lane = leases.get(terms.key)
@@ -148,7 +148,7 @@ class LaneRegistry:
             leases[terms.key] = lane
             return lane
 
-    def release(self, lanes: list[SharedLane]) -> _Ending | None:
+    def release(self, lanes: list[SharedLane]) -> _LaneShutdown | None:
         """Give lanes back. Returns what is left to do where that ends some of them."""
         with self._lock:
             ended = []
@@ -162,10 +162,10 @@ class LaneRegistry:
                 return None
             if not self._lanes:
                 self._background = None
-            return _Ending(background, ended, last=not self._lanes)
+            return _LaneShutdown(background, ended, last=not self._lanes)
 
 
-class _Ending:
+class _LaneShutdown:
     """Closes lanes that nobody uses, and the background loop after the last one."""
 
     def __init__(self, background: Background, lanes: list[SharedLane], *, last: bool) -> None:
@@ -206,7 +206,7 @@ class LaneUser:
         self.tickets: set[RemoteTicket] = set()
         weakref.finalize(self, _drop, self._leases)
 
-    def lane(self, terms: LaneTerms) -> SharedLane:
+    def lane(self, terms: LaneSettings) -> SharedLane:
         """The lane for `terms`."""
         registry = shared_registry()
         lane = self._leases.get(terms.key)

@@ -13,7 +13,7 @@ from urllib.parse import unquote, unquote_plus
 from headway.config.settings import is_loopback, is_plain_http
 from headway.core.model import Kind
 from headway.errors import ConfigError, UnitError
-from headway.providers.scrubber import SHORTEST_VALUE, Scrubber, is_secret_name
+from headway.providers.scrubber import SHORTEST_VALUE, Scrubber, is_secret_header
 
 #: The extension of a request that holds its first origin.
 MARK: Final = "headway.home"
@@ -53,7 +53,7 @@ def keep_keys_home(request: Any) -> None:
                 " in its address, and is not followed",
             )
         for name, value in request.headers.items():
-            if is_secret_name(name) or _holds(value, scrub):
+            if is_secret_header(name) or _holds(value, scrub):
                 del request.headers[name]
         _drop_parameters(request, secrets, scrub)
 
@@ -133,7 +133,7 @@ def _cookies(headers: Any) -> list[str]:
 
 def _keys_in_headers(headers: Any) -> list[str]:
     named = ((name.lower(), value) for name, value in headers.items())
-    values = (value for name, value in named if is_secret_name(name) and name not in _NO_KEYS)
+    values = (value for name, value in named if is_secret_header(name) and name not in _NO_KEYS)
     return [key for value in values if (key := _SCHEME.sub("", value, count=1).strip())]
 
 

@@ -13,15 +13,15 @@ import msgspec
 from headway.config.call_settings import Limits
 from headway.core.model import Estimate, Hint, Outcome, Usage
 from headway.errors import UnitError, UsageError
-from headway.providers.call_reports import current
+from headway.providers.call_reports import current_attempt
 from headway.providers.dialects import anthropic, openai
 from headway.providers.dialects.lenient_json import counts
 from headway.providers.limits.exception_outcome import outcome_of
-from headway.providers.limits.hints import Seen, understand
+from headway.providers.limits.hints import RawResponse, understand
 from headway.providers.limits.profiles import profile_for
 from headway.providers.usage_check import checked_usage
 from headway.runtime.loops import in_a_loop
-from headway.sdk.lane_registry import LaneTerms, LaneUser
+from headway.sdk.lane_registry import LaneSettings, LaneUser
 from headway.sdk.tickets import LoopTicket, RemoteTicket, ThreadTicket
 
 _Ticket = TypeVar("_Ticket", LoopTicket, ThreadTicket)
@@ -56,7 +56,7 @@ class Lane:
         self.name = _UNNAMED if name is None else name
         self._profile = profile_for(provider)
         key: Hashable = object() if name is None else name
-        self._terms = LaneTerms(key, self.name, self._profile.counting, limits)
+        self._terms = LaneSettings(key, self.name, self._profile.counting, limits)
         self._user = LaneUser()
         self._closed = False
 
@@ -104,7 +104,7 @@ class Lane:
     def _hint(self, headers: Mapping[str, str] | None) -> Hint | None:
         if not headers:
             return None
-        return understand(Seen(200, dict(headers)), self._profile, now_utc=time.time()).hint
+        return understand(RawResponse(200, dict(headers)), self._profile, now_utc=time.time()).hint
 
 
 class Permit:
@@ -169,14 +169,14 @@ class Permit:
     def _entered(self, ticket: RemoteTicket, *, granted: bool) -> Self:
         if not granted:
             raise UnitError(ticket.end.code or str(ticket.end.status), ticket.end.message)
-        self._before = current.set(self)
+        self._before = current_attempt.set(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._ticket is not None
-        current.reset(self._before)
+        current_attempt.reset(self._before)
         if error is None:
             self._ticket.finish(Outcome(None, self.usage, self._hint))
         elif isinstance(error, Exception):
@@ -197,7 +197,7 @@ def usage_of(report: Any) -> Usage:
     fields = _as_dict(report)
     inner = fields.get("usage")
     counted = counts(_as_dict(inner) if inner is not None else fields)
-    shape: Any = anthropic.Shape if _ANTHROPIC in counted else openai.Shape
+    shape: Any = anthropic.AnthropicAnswer if _ANTHROPIC in counted else openai.OpenAIAnswer
     usage: Usage | None = msgspec.convert({"usage": counted}, shape).counted()
     believed, _ = checked_usage(usage)
     return believed or Usage()

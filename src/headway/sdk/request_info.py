@@ -12,8 +12,8 @@ import msgspec
 
 from headway.batch import chars
 from headway.core.model import NO_ESTIMATE, Estimate
-from headway.providers.dialects.anthropic import Anthropic
-from headway.providers.dialects.openai import OpenAI
+from headway.providers.dialects.anthropic import AnthropicDialect
+from headway.providers.dialects.openai import OpenAIDialect
 from headway.providers.dialects.sse import Draft
 from headway.providers.limits.profile import Profile
 from headway.providers.limits.profiles import profile_for
@@ -124,7 +124,7 @@ def _object(body: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _known_route(path: str, fields: Mapping[str, Any]) -> _Route | None:
+def _known_route(path: str, fields: Mapping[str, Any]) -> _KnownRoute | None:
     """The known route of a path, if the request has the field that the route needs."""
     path = path.rstrip("/")
     return next((route for route in _ROUTES if path.endswith(route.end) and route.key in fields), None)
@@ -160,7 +160,7 @@ def _prompt(fields: Mapping[str, Any]) -> int:
     return chars.of_embedding({"input": fields["prompt"]})
 
 
-class _Route(msgspec.Struct, frozen=True):
+class _KnownRoute(msgspec.Struct, frozen=True):
     """The end of a path, the field that its requests must have, and how their input is counted."""
 
     end: str
@@ -170,8 +170,8 @@ class _Route(msgspec.Struct, frozen=True):
     chars: Callable[[Mapping[str, Any]], int]
 
 
-def _routes() -> tuple[_Route, ...]:
-    openai, anthropic = OpenAI(), Anthropic()
+def _routes() -> tuple[_KnownRoute, ...]:
+    openai, anthropic = OpenAIDialect(), AnthropicDialect()
     rows = (
         (openai, "/chat/completions", "messages", chars.of_chat),
         (openai, "/completions", "prompt", _prompt),
@@ -180,14 +180,14 @@ def _routes() -> tuple[_Route, ...]:
         (anthropic, "/messages", "messages", chars.of_chat),
     )
     return tuple(
-        _Route(end, key, dialect.kind, dialect.endpoint(end), count) for dialect, end, key, count in rows
+        _KnownRoute(end, key, dialect.kind, dialect.endpoint(end), count) for dialect, end, key, count in rows
     )
 
 
 _ROUTES: Final = _routes()
 
 
-def _size(fields: dict[str, Any], route: _Route) -> dict[str, Any]:
+def _size(fields: dict[str, Any], route: _KnownRoute) -> dict[str, Any]:
     """Characters of the input and the limit of the output. The lane estimates tokens from them, as for a batch."""
     try:
         length = route.chars(fields)

@@ -77,14 +77,14 @@ def plain_body(library: Any, response: Any, raw: bytes, max_bytes: int) -> bytes
 def _stepwise(library: Any) -> Any:
     """The class of bodies that are decompressed step by step, as a subclass of the library's own."""
 
-    class Steps(library.SyncByteStream):  # type: ignore[misc]  # The base is chosen at run time.
+    class StepwiseBody(library.SyncByteStream):  # type: ignore[misc]  # The base is chosen at run time.
         def __init__(self, raw: bytes) -> None:
             self._raw = raw
 
         def __iter__(self) -> Iterator[bytes]:
             return (self._raw[at : at + STEP] for at in range(0, len(self._raw), STEP))
 
-    return Steps
+    return StepwiseBody
 
 
 def cut_off(library: Any, response: Any, body: bytes) -> Any:

@@ -16,11 +16,11 @@ import msgspec
 from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Outcome, Usage
 from headway.core.retry import HOPELESS, LANE_STOPPERS, THROTTLES
-from headway.providers.dialects.answer_errors import Broken, Refused
+from headway.providers.dialects.answer_errors import StreamedError, UnreadableAnswer
 from headway.providers.dialects.lenient_json import counts, decoded, is_heavy
-from headway.providers.dialects.sse import Draft, Event, Parser, add_to
+from headway.providers.dialects.sse import Draft, SseEvent, SseParser, add_events
 from headway.providers.http.body_reader import LONGEST_FAILURE
-from headway.providers.limits.hints import Facts, Seen, understand
+from headway.providers.limits.hints import Facts, RawResponse, understand
 from headway.providers.usage_check import checked_outcome, early_usage
 from headway.sdk.request_info import RequestInfo
 
@@ -44,7 +44,7 @@ class ResponseReader:
         self._headers = headers
         self._good = 200 <= status < 300
         self._draft: Draft | None = None
-        self._parser = Parser()
+        self._parser = SseParser()
         self._fault: Outcome | None = None
         self._prelude = 0
         #: Whether a stream has had its first event.
@@ -67,10 +67,10 @@ class ResponseReader:
         return "plain" if self._draft is None else "stream"
 
     def _reported_hint(self) -> Hint | None:
-        hint = self._understood(Seen(self._status, self._headers)).hint
+        hint = self._understood(RawResponse(self._status, self._headers)).hint
         return hint if hint.reports else None
 
-    def _understood(self, seen: Seen) -> Facts:
+    def _understood(self, seen: RawResponse) -> Facts:
         return understand(seen, self._info.profile, now_utc=time.time())
 
     # -- complete bodies ---------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class ResponseReader:
     def body_outcome(self, body: bytes) -> Outcome:
         """What a complete body means. A successful status with an unreadable body is retried."""
         if not self._good:
-            return self._refusal(Seen(self._status, self._headers, body[:LONGEST_FAILURE]))
+            return self._refusal(RawResponse(self._status, self._headers, body[:LONGEST_FAILURE]))
         if len(body) > self.max_held_bytes or is_heavy(body):
             return Outcome(None, None, self.hint)  # Too long to read: a success of unknown usage.
         endpoint = self._info.endpoint
@@ -93,10 +93,10 @@ class ResponseReader:
         except ValueError:
             return Outcome(Kind.TRANSIENT, message=f"HTTP {self._status}, but the body is no {endpoint.name}")
         if isinstance(value, dict) and value.get("error"):
-            return self._refusal(Seen(None, self._headers, body[:LONGEST_FAILURE], origin="exception"))
+            return self._refusal(RawResponse(None, self._headers, body[:LONGEST_FAILURE], origin="exception"))
         return checked_outcome(None, _usage(value, endpoint.shape), self.hint)
 
-    def _refusal(self, seen: Seen) -> Outcome:
+    def _refusal(self, seen: RawResponse) -> Outcome:
         facts = self._understood(seen)
         kind = facts.kind
         unwanted = kind not in THROTTLES and self._headers.get("x-should-retry") == "false"
@@ -116,13 +116,13 @@ class ResponseReader:
             for event in self._parser.feed(chunk):
                 self.begun = True
                 if _counts(event):
-                    add_to(self._draft, (event,))
-        except Refused as refused:
+                    add_events(self._draft, (event,))
+        except StreamedError as refused:
             self._draft = None
             body = refused.body[:LONGEST_FAILURE]
-            self._fault = self._refusal(Seen(None, self._headers, body, origin="exception"))
-        except Broken:  # Unreadable here; the caller may still be able to read it.
-            self._draft, self._parser = None, Parser()
+            self._fault = self._refusal(RawResponse(None, self._headers, body, origin="exception"))
+        except UnreadableAnswer:  # Unreadable here; the caller may still be able to read it.
+            self._draft, self._parser = None, SseParser()
 
     @property
     def held_back(self) -> bool:
@@ -158,7 +158,7 @@ class ResponseReader:
         return self._fault or checked_outcome(Kind.TRANSIENT, self._reported, None, message)
 
 
-def _counts(event: Event) -> bool:
+def _counts(event: SseEvent) -> bool:
     """Whether an event reports usage or an error. Other events are not decoded."""
     data = event.data
     if event.name in (b"error", b"response.failed") or data.startswith(

@@ -92,7 +92,7 @@ class _SyncIO:
 def passing_class(library: Any) -> Any:
     """The class of bodies that pass through, as a subclass of the library's own."""
 
-    class Passing(PassingBody, library.SyncByteStream):  # type: ignore[misc]  # The base is chosen at run time.
+    class SyncPassingBody(PassingBody, library.SyncByteStream):  # type: ignore[misc]  # The base is chosen at run time.
         def __iter__(self) -> Iterator[bytes]:
             try:
                 while self._early:
@@ -109,4 +109,4 @@ def passing_class(library: Any) -> Any:
             self._read_to_end()
             self._inner.close()
 
-    return Passing
+    return SyncPassingBody

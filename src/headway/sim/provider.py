@@ -13,7 +13,7 @@ from random import Random
 import msgspec
 
 from headway.core.model import Dimension, Hint, Kind, Outcome, Report
-from headway.providers import Seen, profile_for, understand
+from headway.providers import RawResponse, profile_for, understand
 from headway.sim.bucket import Bucket, true_bucket
 from headway.sim.scenario import Provider, Span
 from headway.sim.workload import Truth
@@ -208,7 +208,7 @@ class VirtualProvider:
         limit = self.buckets[dimension].rate * 60.0
         words = f"Rate limit reached for gpt-x on {unit}: Limit {limit:.0f}. Please try again in {wait_s * 1000:.0f}ms."
         body = msgspec.json.encode({"error": {"message": words, "code": "rate_limit_exceeded"}})
-        return understand(Seen(status=429, body=body), profile_for("openai"), now_utc=now).hint
+        return understand(RawResponse(status=429, body=body), profile_for("openai"), now_utc=now).hint
 
     def _headers(self, now: float) -> Hint | None:
         style = self.spec.headers

@@ -31,7 +31,7 @@ from headway.errors import ConfigError, HeadwayError, JobTaken
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for
-from headway.providers.scrubber import secrets_of
+from headway.providers.scrubber import secrets_in_environment
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, JobEvent, Unknown
 from headway.stores.store import Store
@@ -198,7 +198,7 @@ def _lanes(
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
     validator = _validator(job)
-    secrets = secrets_of({**dotenv, **environ}, keys_of(config, environ, dotenv))
+    secrets = secrets_in_environment({**dotenv, **environ}, keys_of(config, environ, dotenv))
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
         if provider is None:

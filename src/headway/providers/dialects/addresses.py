@@ -34,7 +34,7 @@ def root_of(base_url: str) -> str:
     return address if _VERSION.search(URL(address).path) else f"{address}/v1"
 
 
-class Versioned:
+class VersionedPaths:
     """An API whose paths stand below `/v1`, streamed or not."""
 
     def address(self, base_url: str) -> str:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 
-class Broken(Exception):
+class UnreadableAnswer(Exception):
     """The stream is not what it should be. The text says why, without quoting it."""
 
 
-class TooLong(Broken):
+class AnswerTooLong(UnreadableAnswer):
     """An answer, or one event of it, is longer than what is taken into memory. It was made, and perhaps paid for."""
 
     remedy = "raise max_answer_bytes of this provider to take it"
 
     def __init__(self, most: int, what: str = "the answer") -> None:
-        super().__init__(f"{what} is longer than {size_words(most)}")
+        super().__init__(f"{what} is longer than {size_text(most)}")
 
 
-class TooMany(TooLong, ValueError):
+class AnswerTooComplex(AnswerTooLong, ValueError):
     """An answer that has more parts or values than any model sends, and would take too much memory."""
 
     remedy = "check base_url"
 
     def __init__(self, most: str) -> None:
-        Broken.__init__(self, f"the answer has more {most}, which no model sends")
+        UnreadableAnswer.__init__(self, f"the answer has more {most}, which no model sends")
 
 
-def size_words(size: int) -> str:
+def size_text(size: int) -> str:
     """A number of bytes for people: 64 MB, 1.5 MB, 200 bytes."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= factor:
@@ -33,7 +33,7 @@ def size_words(size: int) -> str:
     return f"{size} bytes"
 
 
-class Refused(Exception):
+class StreamedError(Exception):
     """The provider reports an error in the stream; `body` is its own words."""
 
     def __init__(self, body: bytes) -> None:

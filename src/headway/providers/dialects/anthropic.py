@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from headway.core.model import Usage
-from headway.providers.dialects.addresses import Versioned
-from headway.providers.dialects.answer_errors import Broken, Refused
+from headway.providers.dialects.addresses import VersionedPaths
+from headway.providers.dialects.answer_errors import StreamedError, UnreadableAnswer
 from headway.providers.dialects.lenient_json import (
     AnyObject,
     counts,
@@ -24,7 +24,7 @@ from headway.providers.dialects.lenient_json import (
     objects,
 )
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import Draft, Event, event_object
+from headway.providers.dialects.sse import Draft, SseEvent, event_object
 
 #: The version of the API that this file speaks.
 VERSION: Final = "2023-06-01"
@@ -36,7 +36,7 @@ Message = dict[str, Any]
 # -- what an answer looks like ------------------------------------------------------------------------------------
 
 
-class _Counts(msgspec.Struct, gc=False):
+class _AnthropicUsage(msgspec.Struct, gc=False):
     """Anthropic counts what was read from the cache, and written to it, apart from the rest of the input."""
 
     input_tokens: Count | None = None
@@ -61,25 +61,25 @@ class _Counts(msgspec.Struct, gc=False):
         )
 
 
-class Shape(msgspec.Struct, gc=False, kw_only=True):
+class AnthropicAnswer(msgspec.Struct, gc=False, kw_only=True):
     """What every answer has in common."""
 
     error: AnyObject | None = None
-    usage: _Counts | None = None
+    usage: _AnthropicUsage | None = None
 
     def counted(self) -> Usage | None:
         """What the call took."""
         return None if self.usage is None else self.usage.counted()
 
 
-class _Content(Shape, gc=False):
+class _MessageAnswer(AnthropicAnswer, gc=False):
     content: list[AnyObject]
 
 
 # -- messages -----------------------------------------------------------------------------------------------------
 
 
-class _Block:
+class _ContentBlock:
     """One block of a streamed message: it begins nearly empty, and its deltas add texts, citations and JSON."""
 
     def __init__(self, start: dict[str, Any], counter: PartCounter) -> None:
@@ -129,7 +129,7 @@ class MessageDraft:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _ContentBlock] = {}
         self._counter = PartCounter()
         self.ended = False
 
@@ -146,9 +146,9 @@ class MessageDraft:
     @property
     def usage(self) -> Usage | None:
         """The input's from the first event, the output's so far from the last."""
-        return msgspec.convert(counts(self._usage), _Counts).counted() if self._usage else None
+        return msgspec.convert(counts(self._usage), _AnthropicUsage).counted() if self._usage else None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: SseEvent) -> None:
         """Take an event."""
         told = event_object(event)
         match told.get("type") or event.name.decode("utf-8", "replace"):
@@ -163,13 +163,13 @@ class MessageDraft:
             case "message_stop":
                 self.ended = True
             case "error":
-                raise Refused(event.data)
+                raise StreamedError(event.data)
             case _ if told.get("error"):
-                raise Refused(event.data)
+                raise StreamedError(event.data)
 
     def _start(self, message: dict[str, Any]) -> None:
         if not message:
-            raise Broken("the first event of the stream has no message in it")
+            raise UnreadableAnswer("the first event of the stream has no message in it")
         self._message = dict(message)
         self._count(message.get("usage"))
         for index, block in enumerate(objects(message.get("content"))):
@@ -178,12 +178,12 @@ class MessageDraft:
     def _begin(self, index: int, block: dict[str, Any]) -> None:
         self._counter.add_part("blocks")
         self._counter.add_fields(len(block))
-        self._blocks[index] = _Block(dict(block), self._counter)
+        self._blocks[index] = _ContentBlock(dict(block), self._counter)
 
     def _grow(self, told: dict[str, Any]) -> None:
         block = self._blocks.get(index_of(told))
         if block is None:
-            raise Broken("the stream adds to a block that never began")
+            raise UnreadableAnswer("the stream adds to a block that never began")
         block.add(mapping(told.get("delta")))
 
     def _change(self, told: dict[str, Any]) -> None:
@@ -203,11 +203,11 @@ class MessageDraft:
         return encoded(built | {"usage": self._usage} if self._usage else built)
 
 
-class Messages:
+class MessagesEndpoint:
     """Messages."""
 
     name = "message"
-    shape: type[Shape] = _Content
+    shape: type[AnthropicAnswer] = _MessageAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
         """The same request as a stream."""
@@ -234,11 +234,11 @@ class Messages:
         return [*begun, *objects(asked.get("messages")), *ended]
 
 
-class Other:
+class OtherMessagesEndpoint:
     """Any other path: an object comes back, in one piece."""
 
     name = "JSON object"
-    shape: type[Shape] = Shape
+    shape: type[AnthropicAnswer] = AnthropicAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
         """Never."""
@@ -253,11 +253,11 @@ class Other:
         return objects(mapping(request).get("messages"))
 
 
-_MESSAGES: Final = Messages()
-_OTHER: Final = Other()
+_MESSAGES: Final = MessagesEndpoint()
+_OTHER: Final = OtherMessagesEndpoint()
 
 
-class Anthropic(Versioned):
+class AnthropicDialect(VersionedPaths):
     """How Anthropic is asked."""
 
     kind = "anthropic"
@@ -270,7 +270,7 @@ class Anthropic(Versioned):
         if key:
             yield "x-api-key", key
 
-    def endpoint(self, path: str) -> Messages | Other:
+    def endpoint(self, path: str) -> MessagesEndpoint | OtherMessagesEndpoint:
         """What is behind a path."""
         path = "/" + path.partition("?")[0].strip("/")
         return _MESSAGES if path.endswith("/messages") else _OTHER

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from yarl import URL
 
 from headway.providers.dialects.addresses import address_of
-from headway.providers.dialects.openai import OpenAI
+from headway.providers.dialects.openai import OpenAIDialect
 
 _DEPLOYMENTS: Final = "/deployments/"
 #: What portals and examples put behind the resource's own address.
@@ -26,7 +26,7 @@ def deployment_path(model: str, below: str) -> str:
     return f"{_DEPLOYMENTS}{quote(model, safe='')}{below}"
 
 
-class Azure(OpenAI):
+class AzureDialect(OpenAIDialect):
     """How Azure OpenAI is asked."""
 
     kind = "azure"

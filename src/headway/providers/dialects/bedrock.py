@@ -33,7 +33,7 @@ Sign = Callable[[URL, bytes], dict[str, str]]
 # -- what an answer looks like ------------------------------------------------------------------------------------
 
 
-class _Counts(msgspec.Struct, gc=False):
+class _BedrockUsage(msgspec.Struct, gc=False):
     """Converse's words, Anthropic's, and OpenAI's. Only OpenAI's input has the cached tokens in it."""
 
     inputTokens: Count | None = None
@@ -70,11 +70,11 @@ def _usage(
     return Usage(tokens_in, output or 0.0, cached, cache_write_tokens=written, partial=partial)
 
 
-class Shape(msgspec.Struct, gc=False, kw_only=True):
+class BedrockAnswer(msgspec.Struct, gc=False, kw_only=True):
     """What every answer has in common; Llama's counts stand beside its text."""
 
     error: AnyObject | None = None
-    usage: _Counts | None = None
+    usage: _BedrockUsage | None = None
     prompt_token_count: Count | None = None
     generation_token_count: Count | None = None
 
@@ -85,19 +85,19 @@ class Shape(msgspec.Struct, gc=False, kw_only=True):
         return _usage(self.prompt_token_count, self.generation_token_count)
 
 
-class _Output(msgspec.Struct, gc=False):
+class _ConverseOutput(msgspec.Struct, gc=False):
     message: AnyObject
 
 
-class _Conversed(Shape, gc=False):
-    output: _Output
+class _ConverseAnswer(BedrockAnswer, gc=False):
+    output: _ConverseOutput
 
 
-class Converse:
+class ConverseEndpoint:
     """A turn of a conversation, in the same words for every model."""
 
     name = "turn of a conversation"
-    shape: type[Shape] = _Conversed
+    shape: type[BedrockAnswer] = _ConverseAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
         """Never."""
@@ -115,22 +115,22 @@ class Converse:
         return [*told, *objects(asked.get("messages")), *([said] if said else [])]
 
 
-class Invoke(Converse):
+class InvokeEndpoint(ConverseEndpoint):
     """A model in its own words: an object comes back, in one piece."""
 
     name = "JSON object"
-    shape: type[Shape] = Shape
+    shape: type[BedrockAnswer] = BedrockAnswer
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """What was asked, where it is messages. The answer is the model's own."""
         return objects(mapping(request).get("messages"))
 
 
-_CONVERSE: Final = Converse()
-_INVOKE: Final = Invoke()
+_CONVERSE: Final = ConverseEndpoint()
+_INVOKE: Final = InvokeEndpoint()
 
 
-class Bedrock:
+class BedrockDialect:
     """How Bedrock is asked. A key with a colon in it is no bearer token: its requests are signed instead."""
 
     kind = "bedrock"
@@ -154,7 +154,7 @@ class Bedrock:
         """There are no streams."""
         return self.url(root, path)
 
-    def endpoint(self, path: str) -> Converse:
+    def endpoint(self, path: str) -> ConverseEndpoint:
         """What is behind a path."""
         return _CONVERSE if path.endswith("/converse") else _INVOKE
 
@@ -166,7 +166,7 @@ class Bedrock:
 # -- who signs ----------------------------------------------------------------------------------------------------
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     """Where credentials come from; they may change while a job runs."""
 
     def __call__(self) -> Credentials:
@@ -177,7 +177,7 @@ def signer(key: str, region: str) -> tuple[Sign | None, list[str]]:
     """What signs requests with this key, and what must never be seen of it. None: the key is a bearer token."""
     if ":" not in key:
         return None, [key]
-    source: Source
+    source: CredentialSource
     if key.startswith(AWS_CHAIN):
         source, secrets = _chain(key.removeprefix(AWS_CHAIN)), []
     else:
@@ -192,7 +192,7 @@ def signer(key: str, region: str) -> tuple[Sign | None, list[str]]:
     return sign, secrets
 
 
-def _chain(profile: str) -> Source:
+def _chain(profile: str) -> CredentialSource:
     """Whatever AWS's own library finds: a profile, SSO, the role of a machine. It renews them itself."""
     try:
         from botocore.exceptions import BotoCoreError

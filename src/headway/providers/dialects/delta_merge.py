@@ -11,7 +11,7 @@ from headway.providers.dialects.part_counter import PartCounter
 _NAMES: Final = frozenset({"role", "id", "type", "name", "format"})
 
 
-class Growing:
+class MergedObject:
     """An object from its deltas: texts are joined, lists appended, objects grow, anything else is the last that was."""
 
     def __init__(self, counter: PartCounter) -> None:
@@ -21,7 +21,7 @@ class Growing:
         self._name_chars = 0
 
     def add(self, delta: dict[str, Any]) -> None:
-        """Take one more piece. Raises `TooMany`."""
+        """Take one more piece. Raises `AnswerTooComplex`."""
         self._counter.check_room(len(delta))
         before = len(self._fields)
         for name, value in delta.items():
@@ -30,9 +30,9 @@ class Growing:
             elif isinstance(value, str):
                 self._text(name, value)
             elif isinstance(value, dict):
-                self._grown(name, Growing).add(value)
+                self._grown(name, MergedObject).add(value)
             elif isinstance(value, list):
-                self._grown(name, _Calls if name == "tool_calls" else _List).add(value)
+                self._grown(name, _MergedToolCalls if name == "tool_calls" else _MergedList).add(value)
             else:
                 self._texts.pop(name, None)
                 self._fields[name] = value
@@ -73,7 +73,7 @@ class Growing:
         return {name: _built(value) for name, value in self._fields.items()}
 
 
-class _List:
+class _MergedList:
     def __init__(self, _counter: PartCounter) -> None:
         self._items: list[Any] = []
 
@@ -84,21 +84,21 @@ class _List:
         return self._items
 
 
-class _Calls:
+class _MergedToolCalls:
     """Tool calls by their numbers. Some servers give every call the same number, or none: a new id is a new call."""
 
     def __init__(self, counter: PartCounter) -> None:
         self._counter = counter
-        self._calls: list[tuple[int, Growing]] = []
+        self._calls: list[tuple[int, MergedObject]] = []
         #: The last call of each number, and whether it has an id already.
-        self._last: dict[int, tuple[Growing, bool]] = {}
-        self._by_id: dict[tuple[int, str], Growing] = {}
+        self._last: dict[int, tuple[MergedObject, bool]] = {}
+        self._by_id: dict[tuple[int, str], MergedObject] = {}
 
     def add(self, items: list[Any]) -> None:
         for item in objects(items):
             self._call(item).add({name: value for name, value in item.items() if name != "index"})
 
-    def _call(self, item: dict[str, Any]) -> Growing:
+    def _call(self, item: dict[str, Any]) -> MergedObject:
         if type(item.get("index")) is int:
             number = index_of(item)
         else:
@@ -113,7 +113,7 @@ class _Calls:
             return call
         if last is None or named:
             self._counter.add_part("tool calls")
-            last = Growing(self._counter)
+            last = MergedObject(self._counter)
             self._calls.append((number, last))
         self._last[number] = last, bool(told)
         if told:
@@ -125,6 +125,6 @@ class _Calls:
 
 
 def _built(value: Any) -> Any:
-    if isinstance(value, Growing | _List | _Calls):
+    if isinstance(value, MergedObject | _MergedList | _MergedToolCalls):
         return value.built()
     return "".join(value) if isinstance(value, list) else value

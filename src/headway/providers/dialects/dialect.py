@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 from yarl import URL
 
 from headway.core.model import Usage
-from headway.providers.dialects.anthropic import Anthropic
-from headway.providers.dialects.openai import OpenAI
+from headway.providers.dialects.anthropic import AnthropicDialect
+from headway.providers.dialects.openai import OpenAIDialect
 from headway.providers.dialects.sse import Draft
 
 #: The kinds that can be asked over HTTP.
@@ -18,7 +18,7 @@ KINDS: Final = ("anthropic", "azure", "bedrock", "gemini", "openai")
 STREAMED: Final = frozenset({"openai", "anthropic"})
 
 
-class Shape(Protocol):
+class AnswerShape(Protocol):
     """A decoded answer."""
 
     @property
@@ -29,7 +29,7 @@ class Shape(Protocol):
         """What the call took."""
 
 
-class Endpoint(Protocol):
+class ApiEndpoint(Protocol):
     """What is behind a path."""
 
     @property
@@ -37,7 +37,7 @@ class Endpoint(Protocol):
         """What an answer is, for messages."""
 
     @property
-    def shape(self) -> type[Shape]:
+    def shape(self) -> type[AnswerShape]:
         """The least that makes an answer one."""
 
     def streamed(self, request: bytes) -> bytes | None:
@@ -77,7 +77,7 @@ class Dialect(Protocol):
     def stream_url(self, root: str, path: str) -> URL:
         """Where the same is answered as a stream."""
 
-    def endpoint(self, path: str) -> Endpoint:
+    def endpoint(self, path: str) -> ApiEndpoint:
         """What is behind a path."""
 
     def named_in(self, body: bytes) -> str:
@@ -88,17 +88,17 @@ def dialect_of(kind: str, *, api_version: str = "", asks_usage: bool = True) -> 
     """How a kind is asked. Those that few use are loaded when somebody does: they would cost every run 5 ms."""
     match kind:
         case "anthropic":
-            return Anthropic()
+            return AnthropicDialect()
         case "azure":
-            from headway.providers.dialects.azure import Azure
+            from headway.providers.dialects.azure import AzureDialect
 
-            return Azure(api_version)
+            return AzureDialect(api_version)
         case "bedrock":
-            from headway.providers.dialects.bedrock import Bedrock
+            from headway.providers.dialects.bedrock import BedrockDialect
 
-            return Bedrock()
+            return BedrockDialect()
         case "gemini":
-            from headway.providers.dialects.gemini import Gemini
+            from headway.providers.dialects.gemini import GeminiDialect
 
-            return Gemini()
-    return OpenAI(asks_usage=asks_usage)
+            return GeminiDialect()
+    return OpenAIDialect(asks_usage=asks_usage)

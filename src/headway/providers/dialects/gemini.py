@@ -14,10 +14,10 @@ from yarl import URL
 
 from headway.core.model import Usage
 from headway.providers.dialects.addresses import address_of
-from headway.providers.dialects.answer_errors import Refused
+from headway.providers.dialects.answer_errors import StreamedError
 from headway.providers.dialects.lenient_json import AnyObject, counts, encoded, index_of, mapping, objects
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import Draft, Event, event_object
+from headway.providers.dialects.sse import Draft, SseEvent, event_object
 
 #: The version of the API that rows are written for; an address that ends with another one is asked in that.
 VERSION: Final = "v1beta"
@@ -32,7 +32,7 @@ Message = dict[str, Any]
 # -- what an answer looks like ------------------------------------------------------------------------------------
 
 
-class _Counts(msgspec.Struct, gc=False, rename="camel"):
+class _GeminiUsage(msgspec.Struct, gc=False, rename="camel"):
     """Thoughts are output, and what tools brought is input; what was cached is part of the prompt."""
 
     prompt_token_count: Count | None = None
@@ -57,16 +57,16 @@ class _Counts(msgspec.Struct, gc=False, rename="camel"):
         return Usage(tokens_in, tokens_out, cached, partial=self.prompt_token_count is None or hidden_output)
 
 
-class _Feedback(msgspec.Struct, gc=False, rename="camel"):
+class _PromptFeedback(msgspec.Struct, gc=False, rename="camel"):
     block_reason: str | None = None
 
 
-class Shape(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
+class GeminiAnswer(msgspec.Struct, gc=False, kw_only=True, rename="camel"):
     """An answer has candidates, or says why it has none."""
 
     candidates: list[AnyObject] = []
-    prompt_feedback: _Feedback | None = None
-    usage_metadata: _Counts | None = None
+    prompt_feedback: _PromptFeedback | None = None
+    usage_metadata: _GeminiUsage | None = None
     failure: AnyObject | None = msgspec.field(default=None, name="error")
 
     def __post_init__(self) -> None:
@@ -155,15 +155,15 @@ class ContentDraft:
     def usage(self) -> Usage | None:
         """The last chunk's."""
         usage = counts(self._top.get("usageMetadata"))
-        return msgspec.convert(usage, _Counts).counted() if usage else None
+        return msgspec.convert(usage, _GeminiUsage).counted() if usage else None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: SseEvent) -> None:
         """Take a chunk."""
         chunk = event_object(event)
         candidates = objects(chunk.get("candidates"))
         blocked = mapping(chunk.get("promptFeedback")).get("blockReason")
         if chunk.get("error") or (blocked and not candidates and not self._candidates):
-            raise Refused(event.data)
+            raise StreamedError(event.data)
         self._counter.update(
             self._top, {name: value for name, value in chunk.items() if name != "candidates"}
         )
@@ -186,11 +186,11 @@ class ContentDraft:
 # -- endpoints ----------------------------------------------------------------------------------------------------
 
 
-class GenerateContent:
+class GenerateContentEndpoint:
     """Content."""
 
     name = "generated content"
-    shape: type[Shape] = Shape
+    shape: type[GeminiAnswer] = GeminiAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
         """The same request: what makes it a stream is its address."""
@@ -215,15 +215,15 @@ def _message(content: dict[str, Any]) -> Message:
     return {"role": "assistant" if role == "model" else role, "content": content.get("parts")}
 
 
-class _Named(msgspec.Struct, gc=False, rename="camel"):
+class _ResponseId(msgspec.Struct, gc=False, rename="camel"):
     response_id: str = ""
 
 
-_CONTENT: Final = GenerateContent()
-_named: Final = msgspec.json.Decoder(_Named).decode
+_CONTENT: Final = GenerateContentEndpoint()
+_response_id: Final = msgspec.json.Decoder(_ResponseId).decode
 
 
-class Gemini:
+class GeminiDialect:
     """How Gemini is asked."""
 
     kind = "gemini"
@@ -248,13 +248,13 @@ class Gemini:
         """Where it answers with a stream of events."""
         return self.url(root, path.removesuffix(_PLAIN) + _STREAMED)
 
-    def endpoint(self, path: str) -> GenerateContent:
+    def endpoint(self, path: str) -> GenerateContentEndpoint:
         """There is one."""
         return _CONTENT
 
     def named_in(self, body: bytes) -> str:
         """No header names an answer; it has an id of its own."""
         try:
-            return _named(body).response_id
+            return _response_id(body).response_id
         except ValueError:
             return ""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.providers.dialects.answer_errors import TooMany, size_words
+from headway.providers.dialects.answer_errors import AnswerTooComplex, size_text
 
 #: JSON of up to so many bytes is decoded whatever is in it.
 LIGHT: Final = 4_000_000
@@ -39,17 +39,17 @@ def is_heavy(data: bytes, most: int | None = None) -> bool:
 
 
 def check_objects(data: bytes) -> None:
-    """Raise `TooMany` for JSON of so many objects that a list of empty ones in their place would take too much memory."""
+    """Raise `AnswerTooComplex` for JSON of so many objects that a list of empty ones in their place would take too much memory."""
     if len(data) > LIGHT and 32 * data.count(b"{") > HEAVY:
         raise _too_heavy()
 
 
-def _too_heavy() -> TooMany:
-    return TooMany(f"values than fit into {size_words(HEAVY)} of memory")
+def _too_heavy() -> AnswerTooComplex:
+    return AnswerTooComplex(f"values than fit into {size_text(HEAVY)} of memory")
 
 
 def decoded(data: bytes) -> Any:
-    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError, and `TooMany` for what `is_heavy`."""
+    """Decode, with NaN as null and lone surrogates as they are. Raises ValueError, and `AnswerTooComplex` for what `is_heavy`."""
     if is_heavy(data):
         raise _too_heavy()
     try:

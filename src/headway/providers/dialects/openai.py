@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from headway.core.model import Usage
-from headway.providers.dialects.addresses import Versioned
-from headway.providers.dialects.answer_errors import Broken, Refused
-from headway.providers.dialects.delta_merge import Growing
+from headway.providers.dialects.addresses import VersionedPaths
+from headway.providers.dialects.answer_errors import StreamedError, UnreadableAnswer
+from headway.providers.dialects.delta_merge import MergedObject
 from headway.providers.dialects.lenient_json import (
     AnyObject,
     counts,
@@ -25,7 +25,7 @@ from headway.providers.dialects.lenient_json import (
     objects,
 )
 from headway.providers.dialects.part_counter import PartCounter
-from headway.providers.dialects.sse import DONE, Draft, Event, event_object
+from headway.providers.dialects.sse import DONE, Draft, SseEvent, event_object
 
 Count = Annotated[float, msgspec.Meta(ge=0)]
 Message = dict[str, Any]
@@ -34,19 +34,19 @@ Message = dict[str, Any]
 # -- what an answer looks like ------------------------------------------------------------------------------------
 
 
-class _Cached(msgspec.Struct, gc=False):
+class _CachedTokens(msgspec.Struct, gc=False):
     cached_tokens: Count | None = None
 
 
-class _Counts(msgspec.Struct, gc=False):
+class _OpenAIUsage(msgspec.Struct, gc=False):
     """The usage of any endpoint: the older ones say prompt and completion, the newer ones input and output."""
 
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
-    prompt_tokens_details: _Cached | None = None
+    prompt_tokens_details: _CachedTokens | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
-    input_tokens_details: _Cached | None = None
+    input_tokens_details: _CachedTokens | None = None
 
     def counted(self, *, has_output: bool = True) -> Usage | None:
         """What the call took; None where neither count is there. One without the other is a part of it: a missing count is
@@ -66,26 +66,26 @@ class _Counts(msgspec.Struct, gc=False):
         )
 
 
-class Shape(msgspec.Struct, gc=False, kw_only=True):
+class OpenAIAnswer(msgspec.Struct, gc=False, kw_only=True):
     """What every answer has in common."""
 
     error: AnyObject | None = None
-    usage: _Counts | None = None
+    usage: _OpenAIUsage | None = None
 
     def counted(self) -> Usage | None:
         """What the call took."""
         return None if self.usage is None else self.usage.counted()
 
 
-class _Choices(Shape, gc=False):
+class _ChoicesAnswer(OpenAIAnswer, gc=False):
     choices: list[AnyObject]
 
 
-class _Output(Shape, gc=False):
+class _ResponseAnswer(OpenAIAnswer, gc=False):
     output: list[AnyObject]
 
 
-class _Data(Shape, gc=False):
+class _EmbeddingsAnswer(OpenAIAnswer, gc=False):
     data: list[AnyObject]
 
     def counted(self) -> Usage | None:
@@ -95,7 +95,7 @@ class _Data(Shape, gc=False):
 
 def _counted(usage: dict[str, Any] | None) -> Usage | None:
     """The usage of an object in a stream."""
-    return None if usage is None else msgspec.convert(counts(usage), _Counts).counted()
+    return None if usage is None else msgspec.convert(counts(usage), _OpenAIUsage).counted()
 
 
 # -- chat completions, and the older completions ------------------------------------------------------------------
@@ -107,9 +107,9 @@ class _Choice:
     def __init__(self, index: int, counter: PartCounter) -> None:
         self._index = index
         self._counter = counter
-        self._message = Growing(counter)
+        self._message = MergedObject(counter)
         self._spoken = False
-        self._pieces = Growing(counter)  # logprobs, and the text of the older completions
+        self._pieces = MergedObject(counter)  # logprobs, and the text of the older completions
         self._others: dict[str, Any] = {"finish_reason": None}
 
     @property
@@ -161,14 +161,14 @@ class ChatDraft:
         """The last chunk's."""
         return _counted(self._usage)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: SseEvent) -> None:
         """Take a chunk."""
         if event.data.strip() == DONE:
             self.ended = True
             return
         chunk = event_object(event)
         if chunk.get("error") or event.name == b"error":
-            raise Refused(event.data)
+            raise StreamedError(event.data)
         self._keep(chunk)
         for choice in objects(chunk.get("choices")):
             self._choice(index_of(choice)).add(choice)
@@ -206,18 +206,18 @@ class ChatDraft:
         return encoded(built | {name: value for name, value in self._top.items() if name not in built})
 
 
-class _Wanted(msgspec.Struct, gc=False):
+class _ChoiceCount(msgspec.Struct, gc=False):
     n: int | None = None
 
 
-def _choices_wanted(request: bytes) -> int:
+def _choice_count(request: bytes) -> int:
     try:
-        return msgspec.json.decode(request, type=_Wanted).n or 1
+        return msgspec.json.decode(request, type=_ChoiceCount).n or 1
     except ValueError:
         return 1
 
 
-def fields_of(request: bytes) -> dict[str, msgspec.Raw] | None:
+def raw_fields(request: bytes) -> dict[str, msgspec.Raw] | None:
     """A request's fields, each as it was written; None where it is no object."""
     try:
         return msgspec.json.decode(request, type=dict[str, msgspec.Raw])
@@ -225,21 +225,21 @@ def fields_of(request: bytes) -> dict[str, msgspec.Raw] | None:
         return None
 
 
-def says(fields: dict[str, msgspec.Raw], name: str, literal: bytes) -> bool:
+def is_literal(fields: dict[str, msgspec.Raw], name: str, literal: bytes) -> bool:
     """Whether a field is written as this literal."""
     value = fields.get(name)
     return value is not None and bytes(value) == literal
 
 
-def _speaks(fields: dict[str, msgspec.Raw]) -> bool:
+def _wants_audio(fields: dict[str, msgspec.Raw]) -> bool:
     return b'"audio"' in bytes(fields.get("modalities", b""))
 
 
-class Completions:
+class CompletionsEndpoint:
     """The older completions: streamed only where the request says so itself."""
 
     name = "completion"
-    shape: type[Shape] = _Choices
+    shape: type[OpenAIAnswer] = _ChoicesAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
         """None: it stays as it is."""
@@ -247,7 +247,7 @@ class Completions:
 
     def draft(self, request: bytes) -> Draft | None:
         """What its stream is assembled in."""
-        return ChatDraft(_choices_wanted(request))
+        return ChatDraft(_choice_count(request))
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """The prompt and what completes it."""
@@ -258,7 +258,7 @@ class Completions:
         return [*([] if asked is None else [{"role": "user", "content": asked}]), *told]
 
 
-class Chat(Completions):
+class ChatEndpoint(CompletionsEndpoint):
     """Chat completions."""
 
     name = "chat completion"
@@ -270,8 +270,8 @@ class Chat(Completions):
         """The same request as a stream that ends with its usage: where it must be asked for, it is. Speech comes in
         another format when it streams.
         """
-        fields = fields_of(request)
-        if fields is None or says(fields, "stream", b"false") or _speaks(fields):
+        fields = raw_fields(request)
+        if fields is None or is_literal(fields, "stream", b"false") or _wants_audio(fields):
             return None
         fields["stream"] = msgspec.Raw(b"true")
         if not self._asks_usage:
@@ -309,20 +309,20 @@ class ResponseDraft:
 
     ended = whole
 
-    def add(self, event: Event) -> None:
+    def add(self, event: SseEvent) -> None:
         """Take an event."""
         if (event.name and event.name not in _TOLD) or event.data.strip() == DONE:
             return
         told = event_object(event)
         kind = told.get("type") or event.name.decode("utf-8", "replace")
         if kind in _FAILED or told.get("error"):
-            raise Refused(event.data)
+            raise StreamedError(event.data)
         if kind in _WHOLE:
             self._finish(mapping(told.get("response")))
 
     def _finish(self, response: dict[str, Any]) -> None:
         if not isinstance(response.get("output"), list):
-            raise Broken("the last event of the stream has no response in it")
+            raise UnreadableAnswer("the last event of the stream has no response in it")
         self._body = encoded(response)
         self.usage = _counted(mapping(response.get("usage")) or None)
 
@@ -331,16 +331,20 @@ class ResponseDraft:
         return self._body
 
 
-class Responses:
+class ResponsesEndpoint:
     """The Responses API."""
 
     name = "response"
-    shape: type[Shape] = _Output
+    shape: type[OpenAIAnswer] = _ResponseAnswer
 
     def streamed(self, request: bytes) -> bytes | None:
         """The same request as a stream. What runs in the background is only accepted."""
-        fields = fields_of(request)
-        if fields is None or says(fields, "stream", b"false") or says(fields, "background", b"true"):
+        fields = raw_fields(request)
+        if (
+            fields is None
+            or is_literal(fields, "stream", b"false")
+            or is_literal(fields, "background", b"true")
+        ):
             return None
         fields["stream"] = msgspec.Raw(b"true")
         return msgspec.json.encode(fields)
@@ -369,10 +373,10 @@ def _message(item: dict[str, Any]) -> Message:
 # -- everything else ----------------------------------------------------------------------------------------------
 
 
-class Other:
+class OtherEndpoint:
     """Any other path: an object comes back, in one piece."""
 
-    def __init__(self, name: str = "JSON object", shape: type[Shape] = Shape) -> None:
+    def __init__(self, name: str = "JSON object", shape: type[OpenAIAnswer] = OpenAIAnswer) -> None:
         self.name = name
         self.shape = shape
 
@@ -390,16 +394,18 @@ class Other:
         return [] if asked is None else [{"role": "user", "content": asked}]
 
 
-_OTHER: Final = Other()
+_OTHER: Final = OtherEndpoint()
 _CHAT: Final = "/chat/completions"
-_ENDPOINTS: Final[tuple[tuple[str, Chat | Completions | Responses | Other], ...]] = (
-    ("/completions", Completions()),
-    ("/responses", Responses()),
-    ("/embeddings", Other("list of embeddings", _Data)),
+_ENDPOINTS: Final[
+    tuple[tuple[str, ChatEndpoint | CompletionsEndpoint | ResponsesEndpoint | OtherEndpoint], ...]
+] = (
+    ("/completions", CompletionsEndpoint()),
+    ("/responses", ResponsesEndpoint()),
+    ("/embeddings", OtherEndpoint("list of embeddings", _EmbeddingsAnswer)),
 )
 
 
-class OpenAI(Versioned):
+class OpenAIDialect(VersionedPaths):
     """How OpenAI is asked, and whoever speaks as it does. `asks_usage`: whether a stream must be asked for its usage."""
 
     kind = "openai"
@@ -407,14 +413,14 @@ class OpenAI(Versioned):
     request_id = "x-request-id"
 
     def __init__(self, *, asks_usage: bool = True) -> None:
-        self._endpoints = ((_CHAT, Chat(asks_usage=asks_usage)), *_ENDPOINTS)
+        self._endpoints = ((_CHAT, ChatEndpoint(asks_usage=asks_usage)), *_ENDPOINTS)
 
     def headers(self, key: str) -> Iterator[tuple[str, str]]:
         """Who asks."""
         if key:
             yield "Authorization", f"Bearer {key}"
 
-    def endpoint(self, path: str) -> Chat | Completions | Responses | Other:
+    def endpoint(self, path: str) -> ChatEndpoint | CompletionsEndpoint | ResponsesEndpoint | OtherEndpoint:
         """What is behind a path."""
         path = "/" + path.partition("?")[0].strip("/")
         return next((endpoint for end, endpoint in self._endpoints if path.endswith(end)), _OTHER)

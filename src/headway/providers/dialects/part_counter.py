@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from headway.providers.dialects.answer_errors import TooMany
+from headway.providers.dialects.answer_errors import AnswerTooComplex
 
 #: Choices, tool calls, blocks or candidates of one answer. OpenAI allows 128 choices.
 MOST_PARTS: Final = 4096
@@ -17,7 +17,7 @@ MOST_FIELDS: Final = 32_768
 
 
 class PartCounter:
-    """Counts the parts of one answer while it grows. Raises `TooMany` above a ceiling."""
+    """Counts the parts of one answer while it grows. Raises `AnswerTooComplex` above a ceiling."""
 
     __slots__ = ("_fields", "_parts")
 
@@ -29,7 +29,7 @@ class PartCounter:
         """One more choice, tool call, block or candidate."""
         self._parts += 1
         if self._parts > MOST_PARTS:
-            raise TooMany(f"than {MOST_PARTS:,} {what}")
+            raise AnswerTooComplex(f"than {MOST_PARTS:,} {what}")
 
     def check_room(self, fields: int) -> None:
         """Raise for one piece that has more fields than a whole answer may have."""
@@ -40,7 +40,7 @@ class PartCounter:
         """More fields."""
         self._fields += count
         if self._fields > MOST_FIELDS:
-            raise TooMany(f"than {MOST_FIELDS:,} {what}")
+            raise AnswerTooComplex(f"than {MOST_FIELDS:,} {what}")
 
     def update(self, fields: dict[str, Any], more: dict[str, Any]) -> None:
         """Update an object of the answer, and count the fields that are new in it."""

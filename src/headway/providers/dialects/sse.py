@@ -9,7 +9,7 @@ import msgspec
 
 from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Usage
-from headway.providers.dialects.answer_errors import Broken, TooLong, TooMany
+from headway.providers.dialects.answer_errors import AnswerTooComplex, AnswerTooLong, UnreadableAnswer
 from headway.providers.dialects.lenient_json import decoded
 
 #: A whole response in one event (OpenAI's `response.completed`) with images in it has a few MB.
@@ -20,7 +20,7 @@ _TOO_DEEP: Final = "an event of the stream is nested too deep"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class SseEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: its name, where it has one, and its data lines joined."""
 
     name: bytes
@@ -46,35 +46,35 @@ class Draft(Protocol):
     def usage(self) -> Usage | None:
         """What is counted so far."""
 
-    def add(self, event: Event) -> None:
-        """Take an event. Raises `Refused` for the provider's error and `Broken` for what makes no sense."""
+    def add(self, event: SseEvent) -> None:
+        """Take an event. Raises `StreamedError` for the provider's error and `UnreadableAnswer` for what makes no sense."""
 
     def body(self) -> bytes:
         """The whole answer."""
 
 
-def add_to(draft: Draft, events: Iterable[Event]) -> None:
-    """Add events to a draft. Raises `Refused` and `Broken`, the latter also for what is nested too deep to be walked."""
+def add_events(draft: Draft, events: Iterable[SseEvent]) -> None:
+    """Add events to a draft. Raises `StreamedError` and `UnreadableAnswer`, the latter also for what is nested too deep to be walked."""
     try:
         for event in events:
             draft.add(event)
     except RecursionError:
-        raise Broken(_TOO_DEEP) from None
+        raise UnreadableAnswer(_TOO_DEEP) from None
 
 
-def body_of(draft: Draft, most: int) -> bytes:
-    """What a draft has come to. Raises `Broken` where that cannot be written, and `TooLong` above `most` bytes."""
+def draft_body(draft: Draft, most: int) -> bytes:
+    """What a draft has come to. Raises `UnreadableAnswer` where that cannot be written, and `AnswerTooLong` above `most` bytes."""
     try:
         body = draft.body()
     except RecursionError:
-        raise Broken(_TOO_DEEP) from None
+        raise UnreadableAnswer(_TOO_DEEP) from None
     if len(body) > most:
-        raise TooLong(most)
+        raise AnswerTooLong(most)
     return body
 
 
-class Parser:
-    """Bytes → events. A line, and all data of an event, may come in any pieces. Raises `TooLong` for an event whose lines
+class SseParser:
+    """Bytes → events. A line, and all data of an event, may come in any pieces. Raises `AnswerTooLong` for an event whose lines
     have more than `longest` bytes. Takes time in proportion to the bytes, however they are cut.
     """
 
@@ -87,11 +87,11 @@ class Parser:
         self._data_size = 0  # of the lines that the data stood in
         self._first = True
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that this chunk completes."""
         # A carriage return at the very end may be half a line end: it waits for the next chunk.
         cut = max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, -1)) + 1
-        events: list[Event] = []
+        events: list[SseEvent] = []
         if cut:
             lines, chunk = chunk[:cut], chunk[cut:]
             if self._line:
@@ -101,18 +101,18 @@ class Parser:
         if chunk:
             self._line += chunk
             if self._data_size + len(self._line) > self._longest:
-                raise TooLong(self._longest, "an event of the stream")
+                raise AnswerTooLong(self._longest, "an event of the stream")
         return events
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[SseEvent]:
         """The events that the end completes: the last one may lack its blank line."""
-        events: list[Event] = []
+        events: list[SseEvent] = []
         self._take(bytes(self._line), events)
         self._line = bytearray()
         self._dispatch(events)
         return events
 
-    def _take(self, lines: bytes, events: list[Event]) -> None:
+    def _take(self, lines: bytes, events: list[SseEvent]) -> None:
         for line in lines.splitlines():
             if self._first:
                 self._first = False
@@ -139,24 +139,24 @@ class Parser:
             self._data = bytearray(self._data or b"")
         self._data += b"\n" + value
         if self._data_size > self._longest:
-            raise TooLong(self._longest, "an event of the stream")
+            raise AnswerTooLong(self._longest, "an event of the stream")
 
-    def _dispatch(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[SseEvent]) -> None:
         if self._data is not None:
-            events.append(Event(self._name, bytes(self._data)))
+            events.append(SseEvent(self._name, bytes(self._data)))
             self._data = None
         self._name = b""
         self._data_size = 0
 
 
-def event_object(event: Event) -> dict[str, Any]:
+def event_object(event: SseEvent) -> dict[str, Any]:
     """The JSON object that an event carries."""
     try:
         value = decoded(event.data)
-    except TooMany:
+    except AnswerTooComplex:
         raise
     except ValueError:
-        raise Broken("an event of the stream is no JSON") from None
+        raise UnreadableAnswer("an event of the stream is no JSON") from None
     if not isinstance(value, dict):
-        raise Broken("an event of the stream is no JSON object")
+        raise UnreadableAnswer("an event of the stream is no JSON object")
     return value

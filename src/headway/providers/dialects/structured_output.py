@@ -1,6 +1,6 @@
 """Structured output: how each API is asked for JSON that fits a schema, where its answers say it, and how it is asked again.
 
-Pure. One `Dialect` an API, found by `dialect_for`; an adapter for another API adds its own there. A dialect takes as much
+Pure. One `SchemaDialect` an API, found by `schema_dialect`; an adapter for another API adds its own there. A dialect takes as much
 of a schema as its API does: where that is not enough (`ask` has no place for it), the schema is told in words, in the
 system prompt. Either way the answer is validated against the whole schema, by whoever asks.
 """
@@ -26,7 +26,7 @@ _WORDS: Final = (
 _NOTHING: Final = "(no text)"
 
 
-class Dialect(msgspec.Struct, frozen=True):
+class SchemaDialect(msgspec.Struct, frozen=True):
     """One API. `native` gives what goes into the `field` of a body, under `key` there; None for a schema that it refuses.
 
     `instruct` puts words into the system prompt, `turns` adds what the model said and what is said to that.
@@ -45,7 +45,7 @@ class Dialect(msgspec.Struct, frozen=True):
     in_words: Callable[[Body], bool] = lambda body: False
 
 
-class Asking:
+class SchemaRequests:
     """A schema that is put into the bodies of a job, prepared once for each API."""
 
     def __init__(self, schema: Schema) -> None:
@@ -53,7 +53,7 @@ class Asking:
         self._words = _WORDS + msgspec.json.encode(schema).decode()
         self._native: dict[Callable[[Schema], Any], Any] = {}
 
-    def put(self, dialect: Dialect, body: Body) -> None:
+    def put(self, dialect: SchemaDialect, body: Body) -> None:
         """Ask for it; a body that says itself how its answer is shaped keeps to that."""
         field = next((name for name in dialect.also if name in body), dialect.field)
         own = body.get(field)
@@ -73,7 +73,7 @@ class Asking:
 _DEPLOYMENT: Final = re.compile(r"^(?:/openai)?/deployments/[^/]+/")
 
 
-def dialect_for(kind: str, path: str) -> Dialect | None:
+def schema_dialect(kind: str, path: str) -> SchemaDialect | None:
     """The dialect of a provider's kind at a path; None: it gives no text that could be JSON."""
     if kind == "azure":  # OpenAI's API, below the name of a deployment or not.
         kind, path = "openai", _DEPLOYMENT.sub("/v1/", path)
@@ -84,7 +84,7 @@ def dialect_for(kind: str, path: str) -> Dialect | None:
     return _DIALECTS.get((kind, path))
 
 
-def again(dialect: Dialect, body: bytes, said: str, words: str) -> bytes:
+def follow_up(dialect: SchemaDialect, body: bytes, said: str, words: str) -> bytes:
     """The same conversation two turns later: what the model said, and what is said to that."""
     asked: Body = msgspec.json.decode(body)
     dialect.turns(asked, said or _NOTHING, words)
@@ -335,7 +335,7 @@ def _converse_turns(body: Body, said: str, words: str) -> None:
     body["messages"] = [*body["messages"], *turns]
 
 
-def _converse_for(path: str) -> Dialect:
+def _converse_for(path: str) -> SchemaDialect:
     """By the model's name, which is in the path. Of an ARN nobody knows what is behind it."""
     if _FORCED.search(path):
         return _CONVERSE
@@ -357,24 +357,24 @@ NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternPr
 
 def subschemas(schema: Any) -> Iterator[Schema]:
     """A schema and every schema in it; those that are only true or false are left out."""
-    for _, each in placed(schema):
+    for _, each in subschemas_with_paths(schema):
         yield each
 
 
-def placed(schema: Any, at: str = "") -> Iterator[tuple[str, Schema]]:
+def subschemas_with_paths(schema: Any, at: str = "") -> Iterator[tuple[str, Schema]]:
     """The same with their places: `.properties.score`."""
     if not isinstance(schema, dict):
         return
     yield at, schema
     for key, value in schema.items():
         if key in ONE and isinstance(value, dict):
-            yield from placed(value, f"{at}.{key}")
+            yield from subschemas_with_paths(value, f"{at}.{key}")
         elif key in MANY and isinstance(value, list):
             for number, each in enumerate(value):
-                yield from placed(each, f"{at}.{key}[{number}]")
+                yield from subschemas_with_paths(each, f"{at}.{key}[{number}]")
         elif key in NAMED and isinstance(value, dict):
             for name, each in value.items():
-                yield from placed(each, f"{at}.{key}.{name}")
+                yield from subschemas_with_paths(each, f"{at}.{key}.{name}")
 
 
 def _is_object(schema: Schema) -> bool:
@@ -383,13 +383,13 @@ def _is_object(schema: Schema) -> bool:
 
 
 _DIALECTS: Final = {
-    ("openai", "/v1/chat/completions"): Dialect("response_format", "type", _chat_native, _chat_instruct, _message_turns),
-    ("openai", "/v1/responses"): Dialect("text", "format", _responses_native, _responses_instruct, _responses_turns),
-    ("anthropic", "/v1/messages"): Dialect(
+    ("openai", "/v1/chat/completions"): SchemaDialect("response_format", "type", _chat_native, _chat_instruct, _message_turns),
+    ("openai", "/v1/responses"): SchemaDialect("text", "format", _responses_native, _responses_instruct, _responses_turns),
+    ("anthropic", "/v1/messages"): SchemaDialect(
         "output_config", "format", _anthropic_native, _messages_instruct, _message_turns, ("output_format",)
     ),
 }  # fmt: skip
-_GEMINI: Final = Dialect(
+_GEMINI: Final = SchemaDialect(
     "generationConfig",
     "responseMimeType",
     _gemini_native,
@@ -397,7 +397,7 @@ _GEMINI: Final = Dialect(
     _gemini_turns,
     also=("generation_config", "response_mime_type"),
 )
-_CONVERSE: Final = Dialect(
+_CONVERSE: Final = SchemaDialect(
     "toolConfig", "tools", _converse_native, _converse_instruct, _converse_turns, in_words=_converse_thinks
 )
 _NOVA_CONVERSE: Final = msgspec.structs.replace(_CONVERSE, native=_nova_native)

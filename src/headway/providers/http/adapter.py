@@ -24,27 +24,32 @@ import headway
 from headway.config.settings import MAX_ANSWER_BYTES
 from headway.core.model import Hint, Kind, Usage
 from headway.errors import ConfigError
-from headway.providers.adapter import Admitted, Answer, RateLimit, Request, unsent
-from headway.providers.dialects.answer_errors import Broken, Refused, TooLong, TooMany
-from headway.providers.dialects.dialect import KINDS, STREAMED, Dialect, Endpoint, Shape, dialect_of
+from headway.providers.adapter import Admitted, Answer, RateLimit, Request, is_unsent
+from headway.providers.dialects.answer_errors import (
+    AnswerTooComplex,
+    AnswerTooLong,
+    StreamedError,
+    UnreadableAnswer,
+)
+from headway.providers.dialects.dialect import KINDS, STREAMED, AnswerShape, ApiEndpoint, Dialect, dialect_of
 from headway.providers.dialects.lenient_json import check_objects, counts, decoded, encoded, mapping
-from headway.providers.dialects.sse import Draft, body_of
-from headway.providers.error_messages import shown
-from headway.providers.http.body_reader import LONGEST_FAILURE, Incoming, ceiling, fill
-from headway.providers.http.connections import Reply, Wire, head_of, lines_of
+from headway.providers.dialects.sse import Draft, draft_body
+from headway.providers.error_messages import short_message
+from headway.providers.http.body_reader import LONGEST_FAILURE, IncomingStream, byte_ceiling, read_events
+from headway.providers.http.connections import ConnectionPool, HttpResponse, header_lines, request_head
 from headway.providers.http.error_text import (
-    FAULTS,
+    NETWORK_ERRORS,
     REDIRECTS,
     WITHOUT_ANSWER,
-    duration,
+    duration_text,
     is_unusual,
-    trouble,
-    unusual_status,
+    network_error_text,
+    unusual_status_text,
 )
-from headway.providers.http.timeout import Limit
-from headway.providers.limits.hints import Facts, Seen, understand
+from headway.providers.http.timeout import AttemptTimeout
+from headway.providers.limits.hints import Facts, RawResponse, understand
 from headway.providers.limits.profiles import profile_for
-from headway.providers.scrubber import Scrubber, Secret, secrets_in
+from headway.providers.scrubber import Scrubber, Secret, secrets_in_headers
 from headway.providers.usage_check import checked_outcome, early_usage
 
 if TYPE_CHECKING:
@@ -65,7 +70,7 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-class Settings(msgspec.Struct, frozen=True):
+class HttpSettings(msgspec.Struct, frozen=True):
     """Where and as whom to ask. `stream` None: wherever it tells more, earlier, and is known to work."""
 
     base_url: str = ""
@@ -82,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Settings(key={self.key!r}, stream={self.stream})"
+        return f"HttpSettings(key={self.key!r}, stream={self.stream})"
 
 
 def adapter_for(
@@ -105,7 +110,7 @@ def adapter_for(
         )
     asks_usage = profile_for(profile, base_url, kind).stream_usage
     dialect = dialect_of(kind, api_version=api_version, asks_usage=asks_usage)
-    settings = Settings(
+    settings = HttpSettings(
         base_url,
         Secret(key),
         stream,
@@ -130,13 +135,13 @@ def _signer(kind: str, key: str, region: str) -> tuple[Sign | None, list[str]]:
 # -- connections --------------------------------------------------------------------------------------------------
 
 
-class Route(msgspec.Struct):
+class HttpRoute(msgspec.Struct):
     """Everything about a path that does not change from request to request."""
 
     url: URL
     stream_url: URL
-    endpoint: Endpoint
-    decode: Callable[[bytes], Shape]
+    endpoint: ApiEndpoint
+    decode: Callable[[bytes], AnswerShape]
     #: Whether requests are turned into streams.
     streams: bool
     #: How a request begins, and how one begins that wants a stream.
@@ -144,16 +149,16 @@ class Route(msgspec.Struct):
     stream_head: bytes
 
 
-class _Own(msgspec.Struct, gc=False):
+class _StreamField(msgspec.Struct, gc=False):
     stream: bool | None = None
 
 
-def _own_stream(request: bytes) -> bool:
+def _asks_for_stream(request: bytes) -> bool:
     """Whether a request says itself that it wants a stream."""
     if b'"stream"' not in request:
         return False
     try:
-        return msgspec.json.decode(request, type=_Own).stream is True
+        return msgspec.json.decode(request, type=_StreamField).stream is True
     except ValueError:
         return False
 
@@ -164,7 +169,7 @@ def _own_stream(request: bytes) -> bool:
 class HttpAdapter:
     """One provider over HTTP."""
 
-    def __init__(self, dialect: Dialect, settings: Settings) -> None:
+    def __init__(self, dialect: Dialect, settings: HttpSettings) -> None:
         self._dialect = dialect
         base_url = settings.base_url or dialect.root
         self._root = dialect.address(base_url)
@@ -178,17 +183,17 @@ class HttpAdapter:
         self._sign, secrets = _signer(dialect.kind, key, settings.region)
         self._headers = _headers(dialect.headers(key), settings.headers)
         self._named = {name.lower() for name in self._headers}
-        self._scrub = Scrubber([*secrets, *secrets_in(settings.headers), *settings.secrets])
-        self._most = ceiling(settings.max_answer_bytes)
-        self._routes: dict[str, Route] = {}
-        self._wire: Wire | None = None
+        self._scrub = Scrubber([*secrets, *secrets_in_headers(settings.headers), *settings.secrets])
+        self._most = byte_ceiling(settings.max_answer_bytes)
+        self._routes: dict[str, HttpRoute] = {}
+        self._wire: ConnectionPool | None = None
 
     def __repr__(self) -> str:
         return f"<HttpAdapter {self._dialect.kind} at {self._root}>"
 
     async def open(self) -> None:
         """Get ready to send."""
-        self._wire = Wire(URL(self._root))
+        self._wire = ConnectionPool(URL(self._root))
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -202,47 +207,50 @@ class HttpAdapter:
         body = request.body
         if route.streams or b'"stream"' in body:
             streamed = route.endpoint.streamed(body) if route.streams else None
-            draft = route.endpoint.draft(body) if streamed is not None or _own_stream(body) else None
+            draft = route.endpoint.draft(body) if streamed is not None or _asks_for_stream(body) else None
             if draft is not None:
-                exchange = _Exchange(route, draft, streamed is not None)
+                exchange = _StreamedAttempt(route, draft, streamed is not None)
                 return await self._send_streamed(exchange, streamed or body, timeout_s, admitted)
-        response: Reply | None = None
-        limit = Limit(timeout_s)
+        response: HttpResponse | None = None
+        limit = AttemptTimeout(timeout_s)
         try:
             response = await self._post(route.head, body, route.url)
             got = await response.read(self._most)
-        except TooLong as long:
+        except AnswerTooLong as long:
             return self._too_long(response, long)
-        except (*FAULTS, asyncio.CancelledError) as fault:
+        except (*NETWORK_ERRORS, asyncio.CancelledError) as fault:
             limit.judge(fault)
             return self._lost(fault, response, limit)
         finally:
             limit.end()
         return self._answer(route, response, got)
 
-    async def _post(self, head: bytes, body: bytes, url: URL) -> Reply:
+    async def _post(self, head: bytes, body: bytes, url: URL) -> HttpResponse:
         if self._wire is None:
             raise RuntimeError("the adapter is not open")
         if self._sign is not None:
             signed = self._sign(url, body)
-            head += lines_of({name: signed[name] for name in signed if name.lower() not in self._named})
+            head += header_lines({name: signed[name] for name in signed if name.lower() not in self._named})
         return await self._wire.post(head, body)
 
-    def _route(self, path: str) -> Route:
+    def _route(self, path: str) -> HttpRoute:
         if len(self._routes) >= MOST_ROUTES:
             self._routes.clear()
         dialect, root = self._dialect, self._root
         endpoint = dialect.endpoint(path)
         decode = msgspec.json.Decoder(endpoint.shape).decode
         url, stream_url = dialect.url(root, path), dialect.stream_url(root, path)
-        head, stream_head = head_of(url, self._headers), head_of(stream_url, self._headers | _UNCOMPRESSED)
-        route = Route(url, stream_url, endpoint, decode, self.streams, head, stream_head)
+        head, stream_head = (
+            request_head(url, self._headers),
+            request_head(stream_url, self._headers | _UNCOMPRESSED),
+        )
+        route = HttpRoute(url, stream_url, endpoint, decode, self.streams, head, stream_head)
         self._routes[path] = route
         return route
 
     # -- an answer in one piece -----------------------------------------------------------------------------------
 
-    def _answer(self, route: Route, response: Reply, body: bytes) -> Answer:
+    def _answer(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         if response.refused:
             return self._refusal(response, body)
         try:
@@ -250,7 +258,7 @@ class HttpAdapter:
             shape = route.decode(body)
             if not body.isascii():
                 body.decode()
-        except TooMany as many:
+        except AnswerTooComplex as many:
             return self._too_long(response, many)
         except (ValueError, RecursionError):
             return self._odd(route, response, body)
@@ -258,7 +266,7 @@ class HttpAdapter:
             return self._error(response, body, shape.counted())
         return self._success(response, body.strip(), shape.counted())
 
-    def _success(self, response: Reply, body: bytes, usage: Usage | None) -> Answer:
+    def _success(self, response: HttpResponse, body: bytes, usage: Usage | None) -> Answer:
         return Answer(
             checked_outcome(None, usage, self._hint(response)),
             response.status,
@@ -266,20 +274,20 @@ class HttpAdapter:
             self._scrub.body(body),
         )
 
-    def _hint(self, response: Reply) -> Hint | None:
-        seen = Seen(response.status, response.headers)
+    def _hint(self, response: HttpResponse) -> Hint | None:
+        seen = RawResponse(response.status, response.headers)
         hint = understand(seen, self._profile, now_utc=time.time()).hint
         return hint if hint.reports else None
 
-    def _request_id(self, response: Reply, body: bytes = b"") -> str:
+    def _request_id(self, response: HttpResponse, body: bytes = b"") -> str:
         named = response.headers.get(self._named_by) or self._dialect.named_in(body)
         return self._scrub.text(named)[:LONGEST_REQUEST_ID] if named else ""
 
-    def _odd(self, route: Route, response: Reply, body: bytes) -> Answer:
+    def _odd(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         """A 2xx that is not what was expected: a good answer with odd numbers, an error, a stream, or no answer."""
         try:
             value = decoded(body)
-        except TooMany as many:
+        except AnswerTooComplex as many:
             return self._too_long(response, many)
         except ValueError:
             return self._no_json(route, response, body)
@@ -296,39 +304,39 @@ class HttpAdapter:
             return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
         return self._success(response, _valid(body, value), usage)
 
-    def _no_json(self, route: Route, response: Reply, body: bytes) -> Answer:
+    def _no_json(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         draft = route.endpoint.draft(b"")
         if draft is not None and body.lstrip().startswith((b"data:", b"event:", b":")):
             try:
-                fill(draft, body, self._most)
-            except Refused as refused:
+                read_events(draft, body, self._most)
+            except StreamedError as refused:
                 return self._error(response, refused.body)
-            except TooLong as long:
+            except AnswerTooLong as long:
                 return self._too_long(response, long, _so_far(draft))
-            except Broken as broken:
+            except UnreadableAnswer as broken:
                 return self._transient(response, body, str(broken))
             if draft.whole:
                 return self._assembled(response, draft)
         return self._no_answer(response, body, _what_is(body, response.headers.get("Content-Type", "")))
 
-    def _no_answer(self, response: Reply, body: bytes, what: str) -> Answer:
+    def _no_answer(self, response: HttpResponse, body: bytes, what: str) -> Answer:
         """A 2xx whose body is whole and no answer."""
         if response.status not in WITHOUT_ANSWER:
             return self._transient(response, body, what)
-        failed = self._failed(Kind.INVALID, unusual_status(response.status), response, body)
+        failed = self._failed(Kind.INVALID, unusual_status_text(response.status), response, body)
         return msgspec.structs.replace(failed, outcome=msgspec.structs.replace(failed.outcome, worked=True))
 
     # -- a stream -------------------------------------------------------------------------------------------------
 
     async def _send_streamed(
-        self, exchange: _Exchange, body: bytes, timeout_s: float, admitted: Admitted
+        self, exchange: _StreamedAttempt, body: bytes, timeout_s: float, admitted: Admitted
     ) -> Answer:
-        limit = Limit(timeout_s)
+        limit = AttemptTimeout(timeout_s)
         try:
             route = exchange.route
             exchange.response = await self._post(route.stream_head, body, route.stream_url)
             return await self._hear(exchange, exchange.response, admitted)
-        except (*FAULTS, asyncio.CancelledError) as fault:
+        except (*NETWORK_ERRORS, asyncio.CancelledError) as fault:
             limit.judge(fault)
             return self._broken_off(exchange, fault, limit)
         finally:
@@ -336,21 +344,21 @@ class HttpAdapter:
             if exchange.response is not None:
                 exchange.response.close()
 
-    def _broken_off(self, exchange: _Exchange, fault: BaseException, limit: Limit) -> Answer:
+    def _broken_off(self, exchange: _StreamedAttempt, fault: BaseException, limit: AttemptTimeout) -> Answer:
         response, draft = exchange.response, exchange.draft
         if response is not None and draft.whole:
             return self._assembled(response, draft)
         return self._lost(fault, response, limit, _so_far(draft))
 
-    async def _hear(self, exchange: _Exchange, response: Reply, admitted: Admitted) -> Answer:
+    async def _hear(self, exchange: _StreamedAttempt, response: HttpResponse, admitted: Admitted) -> Answer:
         draft = exchange.draft
         try:
             got = await self._listen(draft, response, admitted)
-        except Refused as refused:
+        except StreamedError as refused:
             return self._error(response, refused.body, _so_far(draft))
-        except TooLong as long:
+        except AnswerTooLong as long:
             return self._too_long(response, long, _so_far(draft))
-        except Broken as broken:
+        except UnreadableAnswer as broken:
             return self._transient(response, b"", str(broken), _so_far(draft))
         if got is not None:
             if exchange.switched and response.status == 400 and _streaming_refused(got):
@@ -360,20 +368,20 @@ class HttpAdapter:
             return self._transient(response, b"", "the stream ended before the answer did", _so_far(draft))
         return self._assembled(response, draft)
 
-    def _assembled(self, response: Reply, draft: Draft) -> Answer:
+    def _assembled(self, response: HttpResponse, draft: Draft) -> Answer:
         """A stream that is whole."""
         try:
-            return self._success(response, body_of(draft, self._most), draft.usage)
-        except TooLong as long:
+            return self._success(response, draft_body(draft, self._most), draft.usage)
+        except AnswerTooLong as long:
             return self._too_long(response, long, draft.usage)
-        except Broken as broken:
+        except UnreadableAnswer as broken:
             return self._transient(response, b"", str(broken), draft.usage)
 
-    async def _listen(self, draft: Draft, response: Reply, admitted: Admitted) -> bytes | None:
+    async def _listen(self, draft: Draft, response: HttpResponse, admitted: Admitted) -> bytes | None:
         """Read the stream into the draft; or give back the body where it is in one piece after all."""
         if response.refused:
             return await response.read(self._most)
-        incoming = Incoming(response.content, draft, self._most)
+        incoming = IncomingStream(response.content, draft, self._most)
         told = draft.begun and response.content_type == "text/event-stream"
         if told:
             admitted(self._hint(response), early_usage(draft.usage))
@@ -390,41 +398,45 @@ class HttpAdapter:
                     break
                 chunk = await incoming.more()
             await incoming.finish()
-        except (Refused, Broken):
+        except (StreamedError, UnreadableAnswer):
             if not draft.whole:
                 raise
         return None
 
-    def _unstreamable(self, route: Route, response: Reply, body: bytes) -> Answer:
+    def _unstreamable(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         """An account or a model may not be allowed to stream: that is no fault of the request as it was given."""
         route.streams = False
         return self._transient(response, body, "streaming is not allowed here: from now on without")
 
     # -- failures -------------------------------------------------------------------------------------------------
 
-    def _refusal(self, response: Reply, body: bytes) -> Answer:
+    def _refusal(self, response: HttpResponse, body: bytes) -> Answer:
         """Not a 2xx."""
         if response.status in REDIRECTS:
             return self._redirect(response, body)
         body = self._scrub.beginning(body, LONGEST_FAILURE)
-        return self._failure(Seen(response.status, response.headers, body), body, response)
+        return self._failure(RawResponse(response.status, response.headers, body), body, response)
 
-    def _error(self, response: Reply, body: bytes, usage: Usage | None = None) -> Answer:
+    def _error(self, response: HttpResponse, body: bytes, usage: Usage | None = None) -> Answer:
         """A 2xx that carries an error."""
         body = self._scrub.beginning(body, LONGEST_FAILURE)
-        return self._failure(Seen(None, response.headers, body, origin="exception"), body, response, usage)
+        return self._failure(
+            RawResponse(None, response.headers, body, origin="exception"), body, response, usage
+        )
 
-    def _failure(self, seen: Seen, body: bytes, response: Reply, usage: Usage | None = None) -> Answer:
+    def _failure(
+        self, seen: RawResponse, body: bytes, response: HttpResponse, usage: Usage | None = None
+    ) -> Answer:
         now_utc = time.time()
         facts = understand(seen, self._profile, now_utc=now_utc)
         message = self._scrub.message(facts.message)
         if message == f"HTTP {seen.status}" and is_unusual(response.status):
-            message = unusual_status(response.status)
+            message = unusual_status_text(response.status)
         message = message or f"HTTP {response.status} with an error that says nothing"
         rate_limit: RateLimit | None = None
         if facts.kind in _LIMITED:
             bare = understand(
-                Seen(seen.status, seen.headers, origin=seen.origin), self._profile, now_utc=now_utc
+                RawResponse(seen.status, seen.headers, origin=seen.origin), self._profile, now_utc=now_utc
             )
             rate_limit = RateLimit(_source(facts, bare), facts.hint.retry_after_s, message, now_utc)
         return Answer(
@@ -435,16 +447,20 @@ class HttpAdapter:
             rate_limit,
         )
 
-    def _redirect(self, response: Reply, body: bytes) -> Answer:
+    def _redirect(self, response: HttpResponse, body: bytes) -> Answer:
         place = response.headers.get("Location", "").partition("?")[0]
-        target = shown(self._scrub.text(place), otherwise="another address")
+        target = short_message(self._scrub.text(place), otherwise="another address")
         message = f"HTTP {response.status}: redirected to {target}, which is not followed: check base_url"
         return self._failed(Kind.INVALID, message, response, body)
 
-    def _transient(self, response: Reply, body: bytes, what: str, usage: Usage | None = None) -> Answer:
+    def _transient(
+        self, response: HttpResponse, body: bytes, what: str, usage: Usage | None = None
+    ) -> Answer:
         return self._failed(Kind.TRANSIENT, f"HTTP {response.status}, but {what}", response, body, usage)
 
-    def _too_long(self, response: Reply | None, long: TooLong, usage: Usage | None = None) -> Answer:
+    def _too_long(
+        self, response: HttpResponse | None, long: AnswerTooLong, usage: Usage | None = None
+    ) -> Answer:
         """More than is taken into memory: it was made, so asking again would only be paid for again."""
         assert response is not None
         message = f"HTTP {response.status}, but {long}: {long.remedy}"
@@ -455,7 +471,7 @@ class HttpAdapter:
         self,
         kind: Kind,
         message: str,
-        response: Reply | None = None,
+        response: HttpResponse | None = None,
         body: bytes = b"",
         usage: Usage | None = None,
     ) -> Answer:
@@ -468,8 +484,8 @@ class HttpAdapter:
     def _lost(
         self,
         fault: BaseException,
-        response: Reply | None,
-        limit: Limit,
+        response: HttpResponse | None,
+        limit: AttemptTimeout,
         usage: Usage | None = None,
     ) -> Answer:
         """Nothing came back, or not all of it. A refusal is one without its words too."""
@@ -478,23 +494,23 @@ class HttpAdapter:
         if limit.expired:
             what = "no answer" if response is None else "no whole answer"
             late = self._failed(
-                Kind.TIMEOUT, f"{what} within {duration(limit.seconds)}", response, usage=usage
+                Kind.TIMEOUT, f"{what} within {duration_text(limit.seconds)}", response, usage=usage
             )
-            return Answer(msgspec.structs.replace(late.outcome, sent=False)) if unsent(fault) else late
-        answer = self._failed(Kind.TRANSIENT, trouble(fault, self._host), response, usage=usage)
+            return Answer(msgspec.structs.replace(late.outcome, sent=False)) if is_unsent(fault) else late
+        answer = self._failed(Kind.TRANSIENT, network_error_text(fault, self._host), response, usage=usage)
         if response is not None:
             return answer
-        return Answer(msgspec.structs.replace(answer.outcome, reached=False, sent=not unsent(fault)))
+        return Answer(msgspec.structs.replace(answer.outcome, reached=False, sent=not is_unsent(fault)))
 
 
-class _Exchange(msgspec.Struct):
+class _StreamedAttempt(msgspec.Struct):
     """A streamed attempt while it runs."""
 
-    route: Route
+    route: HttpRoute
     draft: Draft
     #: Whether it was made a stream here.
     switched: bool
-    response: Reply | None = None
+    response: HttpResponse | None = None
 
 
 def _so_far(draft: Draft) -> Usage | None:
@@ -555,4 +571,4 @@ def _what_is(body: bytes, content_type: str) -> str:
         return "the body is empty"
     if start[:1] in (b"{", b"["):
         return f"the body is cut off or broken JSON ({len(body)} bytes)"
-    return f"the body is no JSON ({shown(content_type, otherwise='no content type')[:80]})"
+    return f"the body is no JSON ({short_message(content_type, otherwise='no content type')[:80]})"

@@ -12,9 +12,9 @@ from typing import Final
 
 import aiohttp
 
-from headway.providers.dialects.answer_errors import TooLong
+from headway.providers.dialects.answer_errors import AnswerTooLong
 from headway.providers.dialects.lenient_json import is_heavy
-from headway.providers.dialects.sse import Draft, Parser, add_to, body_of
+from headway.providers.dialects.sse import Draft, SseParser, add_events, draft_body
 
 #: What is kept of a failure's body, and what is read of it: a key at the end of what is kept must be seen whole.
 LONGEST_FAILURE: Final = 65_536
@@ -32,18 +32,18 @@ DRAIN_BYTES: Final = 65_536
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
 
 
-def ceiling(max_answer_bytes: int) -> int:
+def byte_ceiling(max_answer_bytes: int) -> int:
     """The most bytes of an answer; 0 is no ceiling."""
     return max_answer_bytes or sys.maxsize
 
 
 async def rest_of(content: aiohttp.StreamReader, begun: bytes, most: int) -> bytes:
-    """A whole body, of which the beginning is here. Raises `TooLong`."""
+    """A whole body, of which the beginning is here. Raises `AnswerTooLong`."""
     body = bytearray(begun)
     while len(body) <= most and (piece := await content.readany()):
         body += piece
     if len(body) > most:
-        raise TooLong(most)
+        raise AnswerTooLong(most)
     return bytes(body)
 
 
@@ -55,18 +55,18 @@ async def beginning_of(content: aiohttp.StreamReader, most: int) -> bytes:
     return bytes(body[:most])
 
 
-class Incoming:
+class IncomingStream:
     """A streamed answer on its way in: read, parsed, and put together in its draft.
 
     Three ceilings: the bytes of the stream, those of a single event, and those of what the draft has come to. Raises
-    `TooLong` above any of them.
+    `AnswerTooLong` above any of them.
     """
 
     def __init__(self, content: aiohttp.StreamReader, draft: Draft, most: int) -> None:
         self._content = content
         self._draft = draft
         self._most = most
-        self._parser = Parser(most)
+        self._parser = SseParser(most)
         self._taken = 0
         self._measure_at = most // MEASURES
 
@@ -75,7 +75,7 @@ class Incoming:
         chunk = await self._content.readany()
         self._taken += len(chunk)
         if self._taken > STREAM_FACTOR * self._most:
-            raise TooLong(STREAM_FACTOR * self._most, "the stream")
+            raise AnswerTooLong(STREAM_FACTOR * self._most, "the stream")
         return chunk
 
     async def first(self) -> bytes:
@@ -92,16 +92,16 @@ class Incoming:
 
     def take(self, chunk: bytes) -> None:
         """Add the events that these bytes complete. Raises what the draft raises."""
-        add_to(self._draft, self._parser.feed(chunk))
+        add_events(self._draft, self._parser.feed(chunk))
         if self._taken > self._measure_at:
             self._measure_at = self._taken + self._most // MEASURES
-            if is_heavy(body_of(self._draft, self._most), MEMORY_FACTOR * self._most):
-                raise TooLong(MEMORY_FACTOR * self._most, "the answer as it is put together")
+            if is_heavy(draft_body(self._draft, self._most), MEMORY_FACTOR * self._most):
+                raise AnswerTooLong(MEMORY_FACTOR * self._most, "the answer as it is put together")
 
     async def finish(self) -> None:
         """After the last word: what has no line end yet, and the end of the body so that the connection can stay."""
         if not self._draft.ended:
-            add_to(self._draft, self._parser.close())
+            add_events(self._draft, self._parser.close())
         elif not self._content.at_eof():
             try:
                 async with asyncio.timeout(DRAIN_S):
@@ -110,7 +110,7 @@ class Incoming:
                 return
 
 
-def fill(draft: Draft, body: bytes, most: int) -> None:
+def read_events(draft: Draft, body: bytes, most: int) -> None:
     """Put a stream together that came in one piece."""
-    parser = Parser(most)
-    add_to(draft, (*parser.feed(body), *parser.close()))
+    parser = SseParser(most)
+    add_events(draft, (*parser.feed(body), *parser.close()))

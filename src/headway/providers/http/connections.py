@@ -25,11 +25,11 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from headway.providers.adapter import mark_unsent
-from headway.providers.dialects.answer_errors import TooLong
+from headway.providers.dialects.answer_errors import AnswerTooLong
 from headway.providers.http.body_reader import LONGEST_FAILURE_READ, beginning_of, rest_of
 
 #: Idle connections are let go before load balancers do it (60 s and more). Servers that close after five (uvicorn,
-#: Node) close first: `_Line.dropped` looks before a line is used again.
+#: Node) close first: `_PooledConnection.dropped` looks before a line is used again.
 KEEPALIVE_S: Final = 15.0
 CONNECT_S: Final = 30.0
 #: A name is looked up again so often.
@@ -53,19 +53,20 @@ SMALL: Final = 65_536
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
 
 
-def head_of(url: URL, headers: Mapping[str, str]) -> bytes:
+def request_head(url: URL, headers: Mapping[str, str]) -> bytes:
     """How a request to an address begins: all but its length."""
-    return f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n".encode() + lines_of(
-        headers
+    return (
+        f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n".encode()
+        + header_lines(headers)
     )
 
 
-def lines_of(headers: Mapping[str, str]) -> bytes:
+def header_lines(headers: Mapping[str, str]) -> bytes:
     """Headers as they are sent."""
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
 
 
-class _Protocol(ResponseHandler):
+class _BoundedProtocol(ResponseHandler):
     """aiohttp's, with a ceiling on the bytes that are no part of an answer. A connection in use has a budget of them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -109,15 +110,15 @@ class _Protocol(ResponseHandler):
 
 
 def _protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
-    return _Protocol(loop)
+    return _BoundedProtocol(loop)
 
 
-class _Line:
+class _PooledConnection:
     """One connection."""
 
     __slots__ = ("_connection", "_poll", "idle_since", "protocol")
 
-    def __init__(self, connection: Connection, protocol: _Protocol) -> None:
+    def __init__(self, connection: Connection, protocol: _BoundedProtocol) -> None:
         self._connection = connection
         self.protocol = protocol
         self.idle_since = 0.0
@@ -144,21 +145,21 @@ class _Line:
         self._connection.close()
 
 
-class Reply:
+class HttpResponse:
     """An answer whose head is here."""
 
     __slots__ = ("_line", "_wire", "content", "headers", "status")
 
     def __init__(
         self,
-        wire: Wire,
-        line: _Line,
+        wire: ConnectionPool,
+        line: _PooledConnection,
         status: int,
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
     ) -> None:
         self._wire = wire
-        self._line: _Line | None = line
+        self._line: _PooledConnection | None = line
         self.status = status
         self.headers = headers
         self.content = content
@@ -174,7 +175,7 @@ class Reply:
         return not 200 <= self.status < 300
 
     async def read(self, most: int) -> bytes:
-        """The whole body, or the beginning of a refusal's. Raises `TooLong` above `most` bytes after decompression.
+        """The whole body, or the beginning of a refusal's. Raises `AnswerTooLong` above `most` bytes after decompression.
 
         Its connection is free as soon as the body is here, and closed if not all of it was read.
         """
@@ -195,7 +196,7 @@ class Reply:
         """Spare the reading of what says itself that it is too long."""
         length = self.headers.get("Content-Length", "")
         if length.isdecimal() and int(length) > most:
-            raise TooLong(most)
+            raise AnswerTooLong(most)
 
     def close(self) -> None:
         """Let go of the connection: to the next request if the answer was read to its end."""
@@ -204,7 +205,7 @@ class Reply:
             self._wire.put_back(line)
 
 
-class Wire:
+class ConnectionPool:
     """The way to the host of an address."""
 
     def __init__(self, root: URL) -> None:
@@ -212,9 +213,9 @@ class Wire:
         self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=RESOLVED_S, socket_factory=_socket)
         self._connector._factory = partial(_protocol, asyncio.get_running_loop())
         #: Oldest first.
-        self._idle: deque[_Line] = deque()
+        self._idle: deque[_PooledConnection] = deque()
 
-    async def post(self, head: bytes, body: bytes) -> Reply:
+    async def post(self, head: bytes, body: bytes) -> HttpResponse:
         """Send, and wait for the head of the answer. A fault before the first byte left is marked (`base.unsent`)."""
         try:
             line = self._take() or await self._connect()
@@ -241,9 +242,9 @@ class Wire:
         if message.code == SWITCHED:
             protocol.force_close()
         protocol.head_came(content)
-        return Reply(self, line, message.code, message.headers, content)
+        return HttpResponse(self, line, message.code, message.headers, content)
 
-    def _take(self) -> _Line | None:
+    def _take(self) -> _PooledConnection | None:
         """The line that was used last, of those that are still good."""
         idle = self._idle
         while idle:
@@ -253,16 +254,16 @@ class Wire:
             line.close()
         return None
 
-    async def _connect(self) -> _Line:
+    async def _connect(self) -> _PooledConnection:
         try:
             connection = await self._connector.connect(self._target, [], _TIMEOUT)
         except TimeoutError as late:
             raise aiohttp.ConnectionTimeoutError(f"no connection within {CONNECT_S:g} s") from late
         protocol = connection.protocol
-        assert isinstance(protocol, _Protocol)
-        return _Line(connection, protocol)
+        assert isinstance(protocol, _BoundedProtocol)
+        return _PooledConnection(connection, protocol)
 
-    def put_back(self, line: _Line) -> None:
+    def put_back(self, line: _PooledConnection) -> None:
         """A request is done with its line."""
         now = monotonic()
         if self._connector.closed or line.protocol.should_close:

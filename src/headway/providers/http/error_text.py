@@ -10,20 +10,20 @@ from typing import Final
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from headway.providers.error_messages import shown
+from headway.providers.error_messages import short_message
 from headway.providers.http.connections import CONNECT_S
 
 #: Everything that a network, or what answers at its other end, can throw.
-FAULTS: Final = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, UnicodeError)
+NETWORK_ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, UnicodeError)
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """As people say it."""
     return f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"
 
 
 #: What a fault means for whoever has to do something about it; the first that fits.
-_TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
+_MEANINGS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (
         aiohttp.ClientConnectorCertificateError,
         "the certificate of {host} is not trusted ({text}): check base_url, the system's clock, and its certificates "
@@ -37,7 +37,7 @@ _TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
         aiohttp.ClientConnectorDNSError,
         "the host {host} cannot be resolved: check base_url, the network and its DNS",
     ),
-    (aiohttp.ConnectionTimeoutError, f"no connection to {{host}} within {duration(CONNECT_S)}"),
+    (aiohttp.ConnectionTimeoutError, f"no connection to {{host}} within {duration_text(CONNECT_S)}"),
     (
         aiohttp.ClientConnectorError,
         "no connection to {host} ({text}): check that a server runs there, and base_url",
@@ -50,10 +50,10 @@ _TROUBLES: Final[tuple[tuple[type[BaseException], str], ...]] = (
 )
 
 
-def trouble(fault: BaseException, host: str) -> str:
+def network_error_text(fault: BaseException, host: str) -> str:
     """What happened, and what to look at."""
-    text = shown(_reason(fault))
-    for kind, words in _TROUBLES:
+    text = short_message(_reason(fault))
+    for kind, words in _MEANINGS:
         if isinstance(fault, kind):
             return words.format(host=host, text=text)
     return f"the connection to {host} failed: {text}"
@@ -95,7 +95,7 @@ def is_unusual(status: int) -> bool:
     )
 
 
-def unusual_status(status: int) -> str:
+def unusual_status_text(status: int) -> str:
     """What is said about it, with its usual name. The server's own name for it is not quoted."""
     try:
         name = f"{status} {HTTPStatus(status).phrase}"

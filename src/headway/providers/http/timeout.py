@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Limit:
+class AttemptTimeout:
     """An attempt's timeout. It is `asyncio.timeout` at a third of the price (1.4 µs against 4.7)."""
 
     __slots__ = ("_before", "_task", "_timer", "expired", "seconds")

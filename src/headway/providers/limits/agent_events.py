@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.providers.limits import error_texts
-from headway.providers.limits.error_bodies import Said, collect, parse, written
+from headway.providers.limits.error_bodies import ErrorInfo, collect, parse, short_text
 
 #: What decides stands at the end; a long conversation is not read again.
 LONGEST_TAIL: Final = 262_144
@@ -21,19 +21,19 @@ MOST_EVENTS: Final = 400
 _INTERIM: Final = "Reconnecting"
 
 
-class Ending(msgspec.Struct):
+class AgentResult(msgspec.Struct):
     """How a run ended: `ok` is None where nothing said so."""
 
     ok: bool | None = None
-    said: Said | None = None
+    said: ErrorInfo | None = None
     #: When a subscription's window opens again, as it was written; empty where none was rejected.
     rejected: bool = False
     resets_at: str = ""
 
 
-def read(output: bytes | str | None) -> Ending:
+def read(output: bytes | str | None) -> AgentResult:
     """Read a program's standard output."""
-    ending = Ending()
+    ending = AgentResult()
     for event in _events(_tail(output)):
         kind = event.get("type")
         if kind == "rate_limit_event":
@@ -62,15 +62,15 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def _take_window(info: Any, ending: Ending) -> None:
+def _take_window(info: Any, ending: AgentResult) -> None:
     """Only a rejection counts; a window may be rejected while paid overage goes on."""
     if not isinstance(info, dict):
         return
     ending.rejected = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
-    ending.resets_at = written(info.get("resetsAt")) if ending.rejected else ""
+    ending.resets_at = short_text(info.get("resetsAt")) if ending.rejected else ""
 
 
-def _take_end(event: dict[str, Any], kind: Any, ending: Ending) -> None:
+def _take_end(event: dict[str, Any], kind: Any, ending: AgentResult) -> None:
     if kind == "result":
         _take_result(event, ending)
     elif kind == "turn.completed":
@@ -80,12 +80,12 @@ def _take_end(event: dict[str, Any], kind: Any, ending: Ending) -> None:
     elif kind == "system" and event.get("subtype") == "api_retry":
         _fail(ending, _said(event, str(event.get("error") or "")))
     elif kind == "assistant" and isinstance(event.get("error"), str):
-        _fail(ending, Said(codes=[event["error"][:80]]))
+        _fail(ending, ErrorInfo(codes=[event["error"][:80]]))
     elif kind is None and "session_id" in event:
         _take_document(event, ending)
 
 
-def _take_result(event: dict[str, Any], ending: Ending) -> None:
+def _take_result(event: dict[str, Any], ending: AgentResult) -> None:
     """Claude's result has `is_error`, whatever its subtype claims; Gemini's has a status."""
     subtype = event.get("subtype")
     failed = event.get("is_error") is True or event.get("status") == "error"
@@ -101,7 +101,7 @@ def _take_result(event: dict[str, Any], ending: Ending) -> None:
     _fail(ending, said)
 
 
-def _take_document(event: dict[str, Any], ending: Ending) -> None:
+def _take_document(event: dict[str, Any], ending: AgentResult) -> None:
     """Gemini's one document."""
     if isinstance(event.get("error"), dict):
         _take_error(event, ending)
@@ -109,22 +109,22 @@ def _take_document(event: dict[str, Any], ending: Ending) -> None:
         ending.ok = True
 
 
-def _take_error(event: dict[str, Any], ending: Ending) -> None:
+def _take_error(event: dict[str, Any], ending: AgentResult) -> None:
     said = _said(event, "")
     if not said.message.startswith(_INTERIM) and event.get("severity") != "warning":
         _fail(ending, said)
 
 
-def _fail(ending: Ending, said: Said) -> None:
+def _fail(ending: AgentResult, said: ErrorInfo) -> None:
     """A later failure says more only where it says something."""
     if ending.said is None or said.message or said.status is not None:
         ending.said = said
     ending.ok = False
 
 
-def _said(event: dict[str, Any], text: str) -> Said:
+def _said(event: dict[str, Any], text: str) -> ErrorInfo:
     """The event's error, or the text that reports it; messages of agents wrap what the provider said."""
-    said = Said()
+    said = ErrorInfo()
     inner = {key: event.get(key) for key in ("error", "message") if not isinstance(event.get(key), list)}
     collect(inner, said)
     told = error_texts.read(text or said.message)

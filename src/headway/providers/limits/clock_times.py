@@ -13,8 +13,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from headway.core.model import DAY_S, MINUTE_S
-from headway.providers.limits.durations import Span, believed
-from headway.providers.limits.instants import iso_date, until
+from headway.providers.limits.durations import TimeSpan, plausible_wait
+from headway.providers.limits.instants import iso_date, wait_until
 
 #: A time of day that passed so recently was meant as such: the reset is due, not a day away. Try again in a minute.
 JUST_PASSED_S: Final = 600.0
@@ -38,12 +38,12 @@ _ISO: Final = re.compile(
 )
 
 
-def clock(text: str, start: int, now_utc: float, zone: str) -> Span | None:
+def wait_until_clock_time(text: str, start: int, now_utc: float, zone: str) -> TimeSpan | None:
     """How long until the moment that is written at `start`; None where none is, or none that can be meant."""
     iso = _ISO.match(text, start)
     if iso is not None:
         instant = iso_date(iso[0].replace(" at ", "T"))
-        return None if instant is None else until(instant, now_utc, STEP_S)
+        return None if instant is None else wait_until(instant, now_utc, STEP_S)
     when = _WHEN.match(text, start)
     if when is None:
         return None
@@ -63,18 +63,18 @@ def zone_of(name: str) -> tzinfo:
         return UTC
 
 
-def _wait(when: re.Match[str], now_utc: float, zone: tzinfo) -> Span | None:
+def _wait(when: re.Match[str], now_utc: float, zone: tzinfo) -> TimeSpan | None:
     now = datetime.fromtimestamp(now_utc, zone)
     moment = _moment(when, now)
     seconds = moment.timestamp() - now_utc
     if -JUST_PASSED_S <= seconds <= 0.0:
-        return Span(MINUTE_S, STEP_S)
+        return TimeSpan(MINUTE_S, STEP_S)
     if seconds < 0.0:
         moment = _next(when, moment, now)
         seconds = moment.timestamp() - now_utc
     if when["year"] is None and seconds > LONGEST_UNDATED_S:
         return None
-    return None if believed(seconds) is None else Span(seconds, STEP_S)
+    return None if plausible_wait(seconds) is None else TimeSpan(seconds, STEP_S)
 
 
 def _moment(when: re.Match[str], now: datetime) -> datetime:

@@ -52,7 +52,7 @@ _COMPACT: Final = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(\d{1,9}(?:\.\d{1,9
 _JOINT: Final = re.compile(r",?\s{0,3}(?:and\s)?")
 
 
-class Span(msgspec.Struct, frozen=True, gc=False):
+class TimeSpan(msgspec.Struct, frozen=True, gc=False):
     """A length of time, the step it was rounded to, and where in the text it ended."""
 
     seconds: float
@@ -60,7 +60,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     end: int = 0
 
 
-def number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """A limit or what is left of it: finite, not negative, not absurd.
 
     Thousands may be set off by commas; of a list (`100, 100;w=60`, as old drafts of RateLimit-Limit have it) the
@@ -70,16 +70,16 @@ def number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         first = text.partition(", ")[0].partition(";")[0].replace(",", "")
-        return number(first) if first != text else None
+        return parse_number(first) if first != text else None
     return value if 0.0 <= value < LARGEST else None
 
 
-def believed(seconds: float) -> float | None:
+def plausible_wait(seconds: float) -> float | None:
     """A duration, if it can be meant."""
     return seconds if 0.0 <= seconds <= LONGEST_S else None
 
 
-def duration(text: str) -> Span | None:
+def parse_duration(text: str) -> TimeSpan | None:
     """The whole text as a duration with units."""
     quick = _COMPACT.fullmatch(text)
     if quick is not None:
@@ -91,12 +91,12 @@ def duration(text: str) -> Span | None:
             seconds += MINUTE_S * int(minutes)
         if hours:
             seconds += HOUR_S * int(hours)
-        return Span(seconds, COMPACT_STEP_S) if seconds <= LONGEST_S else None
-    span = leading_duration(text, 0)
+        return TimeSpan(seconds, COMPACT_STEP_S) if seconds <= LONGEST_S else None
+    span = parse_leading_duration(text, 0)
     return span if span is not None and span.end == len(text) else None
 
 
-def leading_duration(text: str, start: int) -> Span | None:
+def parse_leading_duration(text: str, start: int) -> TimeSpan | None:
     """A duration with units that begins at `start`, whatever follows it."""
     total, step_s, end, position = 0.0, COMPACT_STEP_S, -1, start
     for _ in range(MOST_PARTS):
@@ -109,9 +109,9 @@ def leading_duration(text: str, start: int) -> Span | None:
         step_s = _step(worth_s, fraction, spelled=bool(space) or len(unit) > 2)
         end = part.end()
         position = _after_joint(text, end)
-    if end < 0 or believed(total) is None:
+    if end < 0 or plausible_wait(total) is None:
         return None
-    return Span(total, step_s, end)
+    return TimeSpan(total, step_s, end)
 
 
 def _after_joint(text: str, end: int) -> int:

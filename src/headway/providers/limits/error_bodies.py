@@ -50,7 +50,7 @@ _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _EVENT_DATA: Final = re.compile(r"^data:\s?(?=[\[{])", re.MULTILINE)
 
 
-class Said(msgspec.Struct):
+class ErrorInfo(msgspec.Struct):
     """What an error says about itself."""
 
     message: str = ""
@@ -64,16 +64,16 @@ class Said(msgspec.Struct):
     headers: dict[str, str] = {}
 
 
-def read(body: bytes | str | None) -> Said:
+def read(body: bytes | str | None) -> ErrorInfo:
     """Read a body, whatever it is."""
     text = as_text(body).strip()
     if not text:
-        return Said()
+        return ErrorInfo()
     found = _EVENT_DATA.search(text) if text.startswith(("data:", "event:", ":")) else None
     parsed = parse(_LINE_END.split(text[found.end() :], maxsplit=1)[0] if found is not None else text)
     if parsed is None:
-        return loose(text)
-    said = Said()
+        return search_keys(text)
+    said = ErrorInfo()
     collect(parsed, said)
     return said
 
@@ -97,7 +97,7 @@ def parse(text: str) -> Any:
         return None
 
 
-def collect(node: Any, said: Said, depth: int = 0) -> None:
+def collect(node: Any, said: ErrorInfo, depth: int = 0) -> None:
     """Gather from a parsed body into `said`: the innermost error first, since it is the most specific."""
     if depth > DEEPEST:
         return
@@ -124,26 +124,26 @@ def _wrapped(node: dict[str, Any]) -> Iterator[Any]:
             yield error
 
 
-def _take_inner(node: dict[str, Any], said: Said) -> None:
+def _take_inner(node: dict[str, Any], said: ErrorInfo) -> None:
     for key in _INNER_KEYS:
         inner = node.get(key)
         if isinstance(inner, dict | list):
             _take_details(inner, said)
 
 
-def _take_block(node: dict[str, Any], said: Said) -> None:
+def _take_block(node: dict[str, Any], said: ErrorInfo) -> None:
     """Gemini's answer without an answer: the prompt itself was blocked. Its id tells one such answer from the next."""
     feedback = node.get("promptFeedback")
     reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
     if isinstance(reason, str) and not node.get("candidates"):
-        named = written(node.get("responseId"))
-        said.message = f"the prompt was blocked: {written(reason)}" + (
+        named = short_text(node.get("responseId"))
+        said.message = f"the prompt was blocked: {short_text(reason)}" + (
             f" (response {named})" if named else ""
         )
         said.codes.append(PROMPT_BLOCKED)
 
 
-def _take_details(details: Any, said: Said) -> None:
+def _take_details(details: Any, said: ErrorInfo) -> None:
     for detail in (details if isinstance(details, list) else [details])[:8]:
         if not isinstance(detail, dict):
             continue
@@ -153,23 +153,23 @@ def _take_details(details: Any, said: Said) -> None:
         _take_headers(detail.get("headers"), said)
 
 
-def _take_quotas(violations: Any, said: Said) -> None:
+def _take_quotas(violations: Any, said: ErrorInfo) -> None:
     for violation in violations[:8] if isinstance(violations, list) else ():
         if isinstance(violation, dict) and isinstance(violation.get("quotaId"), str):
-            said.quotas.append((written(violation["quotaId"]), written(violation.get("quotaValue"))))
+            said.quotas.append((short_text(violation["quotaId"]), short_text(violation.get("quotaValue"))))
 
 
-def _take_headers(headers: Any, said: Said) -> None:
+def _take_headers(headers: Any, said: ErrorInfo) -> None:
     if isinstance(headers, dict):
         for name, value in list(headers.items())[:40]:
-            said.headers[name] = written(value)
+            said.headers[name] = short_text(value)
 
 
-def _take_message(node: dict[str, Any], said: Said, depth: int) -> None:
+def _take_message(node: dict[str, Any], said: ErrorInfo, depth: int) -> None:
     if said.message:
         return
     text = _message(node)
-    inner = Said()
+    inner = ErrorInfo()
     collect(parse(text.strip()), inner, depth + 1)
     said.message = inner.message or text
     said.codes += (code for code in inner.codes if code not in said.codes)
@@ -192,7 +192,7 @@ def _message(node: Mapping[str, Any]) -> str:
     return ""
 
 
-def _take_codes(node: Mapping[str, Any], said: Said) -> None:
+def _take_codes(node: Mapping[str, Any], said: ErrorInfo) -> None:
     for key in _CODE_KEYS:
         _take_code(node.get(key), said)
     for key in _STATUS_KEYS:
@@ -201,7 +201,7 @@ def _take_codes(node: Mapping[str, Any], said: Said) -> None:
             said.status = status
 
 
-def _take_code(code: Any, said: Said) -> None:
+def _take_code(code: Any, said: ErrorInfo) -> None:
     if not isinstance(code, str) or not 0 < len(code) <= LONGEST_CODE or code in _WRAPPERS:
         return
     code = code.rpartition("#")[2]  # AWS: "com.amazon.coral.availability#ThrottlingException"
@@ -212,14 +212,14 @@ def _take_code(code: Any, said: Said) -> None:
         said.codes.append(code)
 
 
-def _take_waits(node: Mapping[str, Any], said: Said) -> None:
-    said.waits += filter(None, (written(node.get(key)) for key in _WAIT_KEYS))
-    milliseconds = written(node.get("retry_after_ms"))
+def _take_waits(node: Mapping[str, Any], said: ErrorInfo) -> None:
+    said.waits += filter(None, (short_text(node.get(key)) for key in _WAIT_KEYS))
+    milliseconds = short_text(node.get("retry_after_ms"))
     if milliseconds.isdecimal():
         said.waits.append(f"{milliseconds}ms")
 
 
-def written(value: Any) -> str:
+def short_text(value: Any) -> str:
     """A short string or a number as it was written; nothing for anything else."""
     if isinstance(value, str):
         return value[:LONGEST_CODE]
@@ -228,9 +228,9 @@ def written(value: Any) -> str:
     return str(value)
 
 
-def loose(text: str) -> Said:
+def search_keys(text: str) -> ErrorInfo:
     """The same keys, searched in what is no JSON: cut off, wrapped in words, in Python's notation, or HTML."""
-    said = Said()
+    said = ErrorInfo()
     for place, found in enumerate(_LOOSE.finditer(text)):
         if place >= _LOOSE_MOST:
             break

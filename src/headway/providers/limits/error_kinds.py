@@ -18,7 +18,7 @@ from headway.core.model import Kind
 from headway.providers.limits.message_limits import LONGEST_MESSAGE
 
 if TYPE_CHECKING:
-    from headway.providers.limits.error_bodies import Said
+    from headway.providers.limits.error_bodies import ErrorInfo
     from headway.providers.limits.profile import Profile
 
 #: Stands for "there is no status" in a phrase's statuses: an exception, an agent's error text, an error mid-stream.
@@ -230,10 +230,10 @@ PHRASES: Final = (
 # -- an error's kind -----------------------------------------------------------------------------------------------
 
 
-def kind_of(status: int | None, said: Said, profile: Profile) -> tuple[Kind, str]:
+def kind_of(status: int | None, said: ErrorInfo, profile: Profile) -> tuple[Kind, str]:
     """The kind, and the word that decided it: codes, then sentences, then the status and what is left."""
     for code in said.codes:
-        kind = profile.all_codes.get(folded(code))
+        kind = profile.all_codes.get(normalized_code(code))
         if kind is not None:
             return kind, code
     first = said.codes[0] if said.codes else ""
@@ -246,17 +246,17 @@ def kind_of(status: int | None, said: Said, profile: Profile) -> tuple[Kind, str
     return _by_status(status, said, profile) or (Kind.TRANSIENT, first)
 
 
-def folded(code: str) -> str:
+def normalized_code(code: str) -> str:
     """The one spelling of a code that the tables use."""
     return code.lower().replace("-", "_")
 
 
-def _by_status(status: int | None, said: Said, profile: Profile) -> tuple[Kind, str] | None:
+def _by_status(status: int | None, said: ErrorInfo, profile: Profile) -> tuple[Kind, str] | None:
     """By status; where there is none, or it says no more than "bad request", by the loosely used codes."""
     plain = None if status is None else _plain(status, profile)
     if plain is None or plain is Kind.INVALID:
         for code in said.codes:
-            kind = profile.all_soft.get(folded(code))
+            kind = profile.all_soft.get(normalized_code(code))
             if kind is not None and (plain is None or kind is not Kind.INVALID):
                 return kind, code
     return None if plain is None else (plain, said.codes[0] if said.codes else "")

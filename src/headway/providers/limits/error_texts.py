@@ -14,8 +14,8 @@ import re
 from http import HTTPStatus
 from typing import Any, Final
 
-from headway.providers.error_messages import plain
-from headway.providers.limits.error_bodies import LONGEST_BODY, Said, collect, loose, parse
+from headway.providers.error_messages import exception_text
+from headway.providers.limits.error_bodies import LONGEST_BODY, ErrorInfo, collect, parse, search_keys
 
 _REASONS: Final = "|".join(re.escape(status.phrase) for status in HTTPStatus if status >= 400)
 _TYPE: Final = re.compile(r"(?:[\w.]{0,80}\.)?([A-Za-z_]\w{2,60})(?=:|\(|$)", re.MULTILINE)
@@ -40,12 +40,12 @@ _JSON: Final = re.compile(r"(?:^|[\s(\[-])(?=\{['\"\s]|\[\{)", re.MULTILINE)
 _DOCUMENTS: Final = 6
 
 
-def text_of(error: BaseException) -> str:
+def qualified_text(error: BaseException) -> str:
     """The exception with its type's name in front."""
     kind = type(error)
     package = str(kind.__module__).partition(".")[0]
     name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
-    return f"{name}: {plain(error)}".rstrip(": ")
+    return f"{name}: {exception_text(error)}".rstrip(": ")
 
 
 def attribute(thing: object, name: str) -> Any:
@@ -56,12 +56,12 @@ def attribute(thing: object, name: str) -> Any:
         return None
 
 
-def read(text: str) -> Said:
+def read(text: str) -> ErrorInfo:
     """What the text says. The message is the embedded error's where there is one, otherwise the text itself."""
     text = text[-LONGEST_BODY:].strip()
     said = _document(text)
     if said is None:
-        said = loose(text)
+        said = search_keys(text)
     if said.status is None:
         said.status = _status(text)
     _take_names(text, said)
@@ -77,7 +77,7 @@ def _status(text: str) -> int | None:
     return figure if 400 <= figure < 600 else None
 
 
-def _document(text: str) -> Said | None:
+def _document(text: str) -> ErrorInfo | None:
     """The last JSON document in the text: agents write theirs at the end of what they log."""
     if "{" not in text:
         return None
@@ -87,14 +87,14 @@ def _document(text: str) -> Said | None:
         if parsed is None:
             parsed = parse(text[start:].rstrip())
         if parsed is not None:
-            said = Said()
+            said = ErrorInfo()
             collect(parsed, said)
             if said.message or said.codes:
                 return said
     return None
 
 
-def _take_names(text: str, said: Said) -> None:
+def _take_names(text: str, said: ErrorInfo) -> None:
     """The type's name in front, a code behind it, and the code that AWS puts into its sentence."""
     named = _AWS.search(text)
     if named is not None:

@@ -13,8 +13,8 @@ import msgspec
 
 from headway.core.model import Kind
 from headway.core.retry import HOPELESS, LANE_STOPPERS
-from headway.providers.limits.error_texts import attribute, text_of
-from headway.providers.limits.hints import NO_HEADERS, Seen
+from headway.providers.limits.error_texts import attribute, qualified_text
+from headway.providers.limits.hints import NO_HEADERS, RawResponse
 
 #: Exceptions of a chain that are read: chains and groups are short.
 MAX_LINKS: Final = 64
@@ -63,7 +63,7 @@ _FAULTS: Final[dict[str, dict[str, Kind]]] = {
 _FAULTS["httpx2"] = _FAULTS["httpcore"] = _FAULTS["httpcore2"] = _FAULTS["httpx"]
 
 
-class Link(msgspec.Struct, frozen=True):
+class ExceptionLink(msgspec.Struct, frozen=True):
     """One exception of a chain. `beside`: it was being handled when another one was raised."""
 
     error: BaseException
@@ -78,9 +78,9 @@ class Link(msgspec.Struct, frozen=True):
         return not (self.beside and (kind in LANE_STOPPERS or kind in HOPELESS))
 
 
-def links(error: BaseException) -> Iterator[Link]:
+def exception_chain(error: BaseException) -> Iterator[ExceptionLink]:
     """The exception, then the exceptions of its group, its cause, or its context."""
-    waiting = [Link(error)]
+    waiting = [ExceptionLink(error)]
     met: set[int] = set()
     while waiting and len(met) < MAX_LINKS:
         link = waiting.pop(0)
@@ -90,11 +90,11 @@ def links(error: BaseException) -> Iterator[Link]:
         met.add(id(error))
         yield link
         if isinstance(error, BaseExceptionGroup):
-            waiting += (Link(each, link.beside) for each in error.exceptions)
+            waiting += (ExceptionLink(each, link.beside) for each in error.exceptions)
         if error.__cause__ is not None:
-            waiting.append(Link(error.__cause__, link.beside))
+            waiting.append(ExceptionLink(error.__cause__, link.beside))
         elif error.__context__ is not None and not error.__suppress_context__:
-            waiting.append(Link(error.__context__, beside=True))
+            waiting.append(ExceptionLink(error.__context__, beside=True))
 
 
 def network_error_kind(error: BaseException) -> Kind | None:
@@ -107,7 +107,7 @@ def network_error_kind(error: BaseException) -> Kind | None:
     return None
 
 
-def seen_in(error: BaseException) -> tuple[Seen, tuple[str, ...]] | None:
+def response_in(error: BaseException) -> tuple[RawResponse, tuple[str, ...]] | None:
     """The response that it carries, and names that may identify the provider; None if there is no response."""
     response = attribute(error, "response")
     if isinstance(response, Mapping):  # botocore
@@ -117,7 +117,7 @@ def seen_in(error: BaseException) -> tuple[Seen, tuple[str, ...]] | None:
     if status is None and body is None:
         return None
     headers = _headers(attribute(response, "headers")) or _headers(attribute(error, "headers"))
-    return Seen(status, headers, body, text_of(error), "exception"), (
+    return RawResponse(status, headers, body, qualified_text(error), "exception"), (
         *_addresses(error, response),
         api_of_package(error),
     )
@@ -197,7 +197,9 @@ def _read_or_none(holder: Any, read: Callable[[Any], Any]) -> Any:
         return None
 
 
-def _from_botocore(error: BaseException, response: Mapping[str, Any]) -> tuple[Seen, tuple[str, ...]] | None:
+def _from_botocore(
+    error: BaseException, response: Mapping[str, Any]
+) -> tuple[RawResponse, tuple[str, ...]] | None:
     """A response of botocore: a dict with the parsed error and some metadata."""
     error_fields, metadata = response.get("Error"), response.get("ResponseMetadata")
     if not isinstance(error_fields, Mapping):
@@ -206,5 +208,7 @@ def _from_botocore(error: BaseException, response: Mapping[str, Any]) -> tuple[S
     status = metadata.get("HTTPStatusCode")
     body = _json({"code": error_fields.get("Code"), "message": error_fields.get("Message")})
     headers = _headers(metadata.get("HTTPHeaders"))
-    seen = Seen(status if type(status) is int else None, headers, body, text_of(error), "exception")
+    seen = RawResponse(
+        status if type(status) is int else None, headers, body, qualified_text(error), "exception"
+    )
     return seen, (api_of_package(error) or "bedrock",)

@@ -11,7 +11,7 @@ from typing import Final
 
 #: A text without any of these, in lower case, tells of no limit: most errors are done with here. A test holds that every code
 #: and phrase has one.
-TELLTALES: Final = (
+LIMIT_MARKERS: Final = (
     "limit", "429", "quota", "too many", "toomany", "too_many", "throttl", "overload", "exhaust", "capacity", "concurren", "credit",
     "usage", "503", "529", "402", "unavailable", "simultaneous", "slow_down", "slowdown", "notready", "balance", "spend", "billing",
     "payment", "access_terminated", "upgrade", "experiencing high", "allowance", " per minute", " per day", "rate exceeded",
@@ -137,16 +137,16 @@ _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _MARKS: Final = re.compile(r"^[\s✗✘✕✖×■●⏺⎿│┃>•·!⚠❌🚫⛔→\ufe0f]+(?=[\w\[(])")
 
 
-def may_tell(text: str) -> bool:
+def may_report_limit(text: str) -> bool:
     """Whether there is a word of a limit in it at all."""
     text = text.lower()
-    return any(word in text for word in TELLTALES)
+    return any(word in text for word in LIMIT_MARKERS)
 
 
-def reports_only(text: str) -> str:
+def without_false_positives(text: str) -> str:
     """The text without what cannot be a report of a limit."""
     text = _FRAMES.sub("", _ESCAPES.sub("", text))
-    return "\n".join(_pruned(line) if may_tell(line) else line for line in text.split("\n"))
+    return "\n".join(_pruned(line) if may_report_limit(line) else line for line in text.split("\n"))
 
 
 def _pruned(line: str) -> str:

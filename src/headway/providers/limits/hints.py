@@ -21,22 +21,22 @@ from typing import Final, Literal
 import msgspec
 
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Hint, Kind, Report
-from headway.providers.error_messages import shown
+from headway.providers.error_messages import short_message
 from headway.providers.limits import agent_events, error_bodies, error_texts, ietf_headers, limit_headers
-from headway.providers.limits.clock_times import clock
-from headway.providers.limits.durations import HOUR_S, MONTH_S, Span
-from headway.providers.limits.error_bodies import LONGEST_CODE, Said
+from headway.providers.limits.clock_times import wait_until_clock_time
+from headway.providers.limits.durations import HOUR_S, MONTH_S, TimeSpan
+from headway.providers.limits.error_bodies import LONGEST_CODE, ErrorInfo
 from headway.providers.limits.error_kinds import kind_of
-from headway.providers.limits.instants import wait
-from headway.providers.limits.limit_headers import Row
-from headway.providers.limits.message_limits import Told, limit_in, quotas, wait_in
+from headway.providers.limits.instants import parse_wait
+from headway.providers.limits.limit_headers import HeaderRow
+from headway.providers.limits.message_limits import StatedLimit, quota_limits, stated_limit, stated_wait
 from headway.providers.limits.profile import Profile
 
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 NO_HINT: Final = Hint()
 
 
-class Seen(msgspec.Struct, frozen=True):
+class RawResponse(msgspec.Struct, frozen=True):
     """Everything an attempt got back.
 
     `http`: status, headers and the body as it came. `exception`: the same as far as the exception carries them, and
@@ -67,7 +67,7 @@ class Facts(msgspec.Struct, frozen=True):
 FINE: Final = Facts(None)
 
 
-def understand(seen: Seen, profile: Profile, *, now_utc: float, zone: str = "UTC") -> Facts:
+def understand(seen: RawResponse, profile: Profile, *, now_utc: float, zone: str = "UTC") -> Facts:
     """What an attempt's answer means. `zone` is the local one, for clock times that name none."""
     if seen.origin == "cli":
         return _of_agent(seen, profile, now_utc, zone)
@@ -76,31 +76,33 @@ def understand(seen: Seen, profile: Profile, *, now_utc: float, zone: str = "UTC
     if good and seen.origin == "http":
         return _success(seen, profile, now_utc)
     said = _joined(error_bodies.read(seen.body), seen.text)
-    return _failure(said.status if good or status is None else status, said, seen, profile, now_utc, zone)
+    return _failure_facts(
+        said.status if good or status is None else status, said, seen, profile, now_utc, zone
+    )
 
 
-def _success(seen: Seen, profile: Profile, now_utc: float) -> Facts:
-    row = limit_headers.row_of(seen.headers, profile)
+def _success(seen: RawResponse, profile: Profile, now_utc: float) -> Facts:
+    row = limit_headers.header_row(seen.headers, profile)
     if row is None:
         return FINE
-    reports = reports_of(row, profile, limit_headers.clock_of(row, profile, now_utc))
+    reports = reports_of(row, profile, limit_headers.server_clock(row, profile, now_utc))
     return Facts(None, Hint(reports)) if reports else FINE
 
 
-def _of_agent(seen: Seen, profile: Profile, now_utc: float, zone: str) -> Facts:
+def _of_agent(seen: RawResponse, profile: Profile, now_utc: float, zone: str) -> Facts:
     """An agent's run: its events decide; without any, whatever it said about a failure."""
-    ending = agent_events.read(seen.body) if profile.agent else agent_events.Ending()
+    ending = agent_events.read(seen.body) if profile.agent else agent_events.AgentResult()
     refused = seen.status is not None and seen.status >= 400
     if ending.ok or (ending.ok is None and not (ending.rejected or refused or seen.text.strip())):
         return FINE
-    said = _joined(ending.said or Said(), seen.text)
+    said = _joined(ending.said or ErrorInfo(), seen.text)
     if ending.rejected:
         said.codes.insert(0, "usage_limit_reached")
         said.waits.append(ending.resets_at)
-    return _failure(seen.status if refused else said.status, said, seen, profile, now_utc, zone)
+    return _failure_facts(seen.status if refused else said.status, said, seen, profile, now_utc, zone)
 
 
-def _joined(said: Said, text: str) -> Said:
+def _joined(said: ErrorInfo, text: str) -> ErrorInfo:
     """What structure said, and what a text adds where that left something open."""
     if not text or (said.message and said.codes):
         return said
@@ -124,21 +126,21 @@ _FINAL: Final = frozenset({Kind.AUTH, Kind.INVALID, Kind.TOO_LARGE})
 _NO_SUCH_PATH: Final = "invalid url"
 
 
-class Case(msgspec.Struct):
+class _Failure(msgspec.Struct):
     """Everything about one failure while it is being understood."""
 
     status: int | None
-    said: Said
-    row: Row
+    said: ErrorInfo
+    row: HeaderRow
     profile: Profile
     now_utc: float
     zone: str
     reports: tuple[Report, ...] = ()
-    told: list[Told] = []
+    told: list[StatedLimit] = []
 
 
-def _failure(
-    status: int | None, said: Said, seen: Seen, profile: Profile, now_utc: float, zone: str
+def _failure_facts(
+    status: int | None, said: ErrorInfo, seen: RawResponse, profile: Profile, now_utc: float, zone: str
 ) -> Facts:
     """What the failure means."""
     case = _case(status, said, seen, profile, now_utc, zone)
@@ -151,29 +153,31 @@ def _failure(
         span = None
     elif span is None and kind is Kind.RATE:
         span = _reopening(case)
-    message = shown(said.message, otherwise="" if status is None else f"HTTP {status}")
+    message = short_message(said.message, otherwise="" if status is None else f"HTTP {status}")
     growing = kind is Kind.RATE and code in profile.ramps
     wrong_path = kind is Kind.AUTH and _NO_SUCH_PATH in said.message.lower()
     return Facts(kind, _hint(case, kind, span, growing=growing), message, code, wrong_path)
 
 
-def _case(status: int | None, said: Said, seen: Seen, profile: Profile, now_utc: float, zone: str) -> Case:
+def _case(
+    status: int | None, said: ErrorInfo, seen: RawResponse, profile: Profile, now_utc: float, zone: str
+) -> _Failure:
     """Read the headers, and those that a gateway passed on in the body."""
-    row = limit_headers.row_of(seen.headers, profile) or profile.blank
-    now_utc = limit_headers.clock_of(row, profile, now_utc)
-    passed_on = limit_headers.row_of(said.headers, profile) if said.headers else None
+    row = limit_headers.header_row(seen.headers, profile) or profile.blank
+    now_utc = limit_headers.server_clock(row, profile, now_utc)
+    passed_on = limit_headers.header_row(said.headers, profile) if said.headers else None
     if passed_on is not None:
         row = [own if own is not None else other for own, other in zip(row, passed_on, strict=True)]
-    case = Case(status, said, row, profile, now_utc, zone, reports_of(row, profile, now_utc))
-    named = limit_headers.value(case.row, profile, profile.code_header)
+    case = _Failure(status, said, row, profile, now_utc, zone, reports_of(row, profile, now_utc))
+    named = limit_headers.header_value(case.row, profile, profile.code_header)
     if named:  # AWS: "ThrottlingException:http://internal.amazon.com/coral/…"
         said.codes.insert(0, named.partition(":")[0].strip()[:LONGEST_CODE])
-    told = (*quotas(said.quotas), limit_in(said.message))
+    told = (*quota_limits(said.quotas), stated_limit(said.message))
     case.told = [limit for limit in told if limit.dimension is not None or limit.limit is not None]
     return case
 
 
-def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]:
+def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report, ...]:
     """What the headers report, in the provider's own names and in the IETF's."""
     reports = limit_headers.reports_of(row, profile, now_utc)
     return (
@@ -186,7 +190,7 @@ def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]
 # -- the kind ---------------------------------------------------------------------------------------------------
 
 
-def _refined(case: Case, kind: Kind, span: Span | None) -> Kind:
+def _refined(case: _Failure, kind: Kind, span: TimeSpan | None) -> Kind:
     """The kind in the light of the numbers."""
     if kind is Kind.QUOTA:
         soon = span is not None and span.seconds <= LONGEST_RATE_S
@@ -202,62 +206,62 @@ def _refined(case: Case, kind: Kind, span: Span | None) -> Kind:
     return Kind.HOLD if period_s >= DAY_S or long or _session_rejected(case) else kind
 
 
-def _never_fits(case: Case) -> bool:
+def _never_fits(case: _Failure) -> bool:
     return any(limit.too_large for limit in case.told)
 
 
-def _longest_period(case: Case) -> float:
+def _longest_period(case: _Failure) -> float:
     """The period of the limit that was met: the message's, otherwise that of whatever is used up."""
     told = [limit.period_s for limit in case.told if limit.period_s is not None]
     return max(told or (report.period_s for report in _used_up(case)), default=0.0)
 
 
-def _used_up(case: Case) -> Iterator[Report]:
+def _used_up(case: _Failure) -> Iterator[Report]:
     return (report for report in case.reports if report.remaining is not None and report.remaining <= 0.0)
 
 
-def _session_rejected(case: Case) -> bool:
+def _session_rejected(case: _Failure) -> bool:
     session = case.profile.session
     return (
         session is not None
-        and limit_headers.value(case.row, case.profile, session.status) == session.rejected
+        and limit_headers.header_value(case.row, case.profile, session.status) == session.rejected
     )
 
 
 # -- the wait ---------------------------------------------------------------------------------------------------
 
 
-def _said_wait(case: Case) -> Span | None:
+def _said_wait(case: _Failure) -> TimeSpan | None:
     """The longest wait that body and message speak of: of `26s` and `26.46s` the first was cut off."""
-    spans = [wait(text, case.now_utc) for text in case.said.waits]
-    spans.append(wait_in(case.said.message, case.now_utc, case.zone))
+    spans = [parse_wait(text, case.now_utc) for text in case.said.waits]
+    spans.append(stated_wait(case.said.message, case.now_utc, case.zone))
     return _longest(spans)
 
 
-def _longest(spans: list[Span | None]) -> Span | None:
+def _longest(spans: list[TimeSpan | None]) -> TimeSpan | None:
     known = [span for span in spans if span is not None]
     return max(known, key=lambda span: span.seconds, default=None)
 
 
-def _hold(case: Case, span: Span | None) -> Span | None:
+def _hold(case: _Failure, span: TimeSpan | None) -> TimeSpan | None:
     """Until when a hold lasts: the last of all that is said. Short of a day's limit "in 40 s" means nothing."""
     spans = [span, _said_wait(case), _reopening(case)]
     if case.profile.session is not None and _session_rejected(case):
-        text = limit_headers.value(case.row, case.profile, case.profile.session.reset)
-        spans.append(wait(text, case.now_utc) if text else None)
+        text = limit_headers.header_value(case.row, case.profile, case.profile.session.reset)
+        spans.append(parse_wait(text, case.now_utc) if text else None)
     longest = _longest(spans)
     if case.profile.day_zone and (longest is None or longest.seconds <= MINUTE_S):
-        return clock("12am", 0, case.now_utc, case.profile.day_zone)
+        return wait_until_clock_time("12am", 0, case.now_utc, case.profile.day_zone)
     return longest
 
 
-def _reopening(case: Case) -> Span | None:
+def _reopening(case: _Failure) -> TimeSpan | None:
     """When a window opens again, where resets mean that: the last one of those that are used up or spoken of."""
     if not case.profile.reset_reopens:
         return None
     met = _dimension(case)
-    spans: list[Span | None] = [
-        Span(report.reset_s, report.reset_precision_s)
+    spans: list[TimeSpan | None] = [
+        TimeSpan(report.reset_s, report.reset_precision_s)
         for report in case.reports
         if report.reset_s is not None and (report.remaining == 0.0 or report.dimension is met)
     ]
@@ -267,7 +271,7 @@ def _reopening(case: Case) -> Span | None:
 # -- the hint ---------------------------------------------------------------------------------------------------
 
 
-def _hint(case: Case, kind: Kind, span: Span | None, *, growing: bool) -> Hint:
+def _hint(case: _Failure, kind: Kind, span: TimeSpan | None, *, growing: bool) -> Hint:
     """Everything about limits. A message's numbers count only where a limit was met."""
     limited = kind in (Kind.RATE, Kind.HOLD) or (kind is Kind.TOO_LARGE and _never_fits(case))
     return Hint(
@@ -279,7 +283,7 @@ def _hint(case: Case, kind: Kind, span: Span | None, *, growing: bool) -> Hint:
     )
 
 
-def _told_reports(case: Case) -> Iterator[Report]:
+def _told_reports(case: _Failure) -> Iterator[Report]:
     """Limits that only the message told."""
     known = {(report.dimension, report.period_s) for report in case.reports}
     for limit in case.told:
@@ -290,16 +294,16 @@ def _told_reports(case: Case) -> Iterator[Report]:
             yield Report(limit.dimension, limit.limit, _left(limit), None, limit.period_s)
 
 
-def _left(told: Told) -> float | None:
+def _left(told: StatedLimit) -> float | None:
     """What is left of a limit that was met. Less than one request is none; of tokens nobody knows."""
     if told.limit is not None and told.used is not None:
         return max(0.0, told.limit - told.used)
     return 0.0 if told.dimension is Dimension.REQUESTS else None
 
 
-def _dimension(case: Case) -> Dimension | None:
+def _dimension(case: _Failure) -> Dimension | None:
     """Which limit was met: what a header or the message names, otherwise the only one that is used up."""
-    named = limit_headers.value(case.row, case.profile, case.profile.dimension_header)
+    named = limit_headers.header_value(case.row, case.profile, case.profile.dimension_header)
     if named:
         return Dimension.TOKENS if named.lower().startswith("token") else Dimension.REQUESTS
     for limit in case.told:

@@ -3,7 +3,7 @@
     RateLimit-Policy: "burst";q=100;w=60, "daily";q=5000;w=86400        since draft 8: a list of named policies …
     RateLimit: "burst";r=45;t=30                                        … and what is left of them
     RateLimit: limit=100, remaining=45, reset=30                        draft 7: one dictionary
-    RateLimit-Limit: 100 · RateLimit-Remaining: 45 · RateLimit-Reset: 30    until draft 6: gauges like any other
+    RateLimit-Limit: 100 · RateLimit-Remaining: 45 · RateLimit-Reset: 30    until draft 6: headers like any other
 
 `qu` is the unit; a policy that counts what no meter counts (bytes, concurrent requests) is passed over.
 """
@@ -14,8 +14,8 @@ import re
 from typing import Final
 
 from headway.core.model import MINUTE_S, Dimension, Report
-from headway.providers.limits.durations import Span, believed, number
-from headway.providers.limits.limit_headers import Row, value, window
+from headway.providers.limits.durations import TimeSpan, parse_number, plausible_wait
+from headway.providers.limits.limit_headers import HeaderRow, header_value, usual_window
 from headway.providers.limits.profile import IETF_HEADERS, Profile
 
 #: More policies than anyone has; a longer list is not read to its end.
@@ -34,9 +34,9 @@ _PAIR: Final = re.compile(r"\b(limit|remaining|reset)\s?=\s?(\d{1,15})", re.IGNO
 Policies = dict[str, dict[str, str]]
 
 
-def reports_of(row: Row, profile: Profile) -> tuple[Report, ...]:
+def reports_of(row: HeaderRow, profile: Profile) -> tuple[Report, ...]:
     """What the two headers report, a report for each policy that has a number."""
-    limits, policies = (value(row, profile, name) for name in IETF_HEADERS)
+    limits, policies = (header_value(row, profile, name) for name in IETF_HEADERS)
     if limits is None and policies is None:
         return ()
     named = _list(policies or "")
@@ -64,20 +64,20 @@ def _list(text: str) -> Policies:
 
 def _report(policy: dict[str, str], left: dict[str, str]) -> Report | None:
     dimension = _UNITS.get(policy.get("qu", "requests").lower())
-    limit = number(policy.get("q", ""))
+    limit = parse_number(policy.get("q", ""))
     if dimension is None or not limit:
         return None
     reset_s = _seconds(left.get("t"))
-    remaining = number(left.get("r", ""))
+    remaining = parse_number(left.get("r", ""))
     return _made(dimension, limit, remaining, reset_s, _seconds(policy.get("w")))
 
 
 def _from_dictionary(dictionary: dict[str, str], named: Policies) -> tuple[Report, ...]:
     """Draft 7: the numbers in one header, and in the other `100;w=60`."""
-    limit = number(dictionary.get("limit", ""))
+    limit = parse_number(dictionary.get("limit", ""))
     if not limit:
         return ()
-    remaining = number(dictionary.get("remaining", ""))
+    remaining = parse_number(dictionary.get("remaining", ""))
     period_s = next((_seconds(policy["w"]) for policy in named.values() if "w" in policy), None)
     return (_made(Dimension.REQUESTS, limit, remaining, _seconds(dictionary.get("reset")), period_s),)
 
@@ -90,7 +90,7 @@ def _made(
     period_s: float | None,
 ) -> Report:
     if not period_s:
-        period_s = window(None if reset_s is None else Span(reset_s, 1.0))
+        period_s = usual_window(None if reset_s is None else TimeSpan(reset_s, 1.0))
     if reset_s is not None and reset_s > max(period_s, MINUTE_S):
         reset_s = None
     if remaining is not None and remaining > limit:
@@ -99,5 +99,5 @@ def _made(
 
 
 def _seconds(text: str | None) -> float | None:
-    seconds = number(text) if text else None
-    return None if seconds is None else believed(seconds)
+    seconds = parse_number(text) if text else None
+    return None if seconds is None else plausible_wait(seconds)

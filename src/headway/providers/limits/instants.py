@@ -15,7 +15,7 @@ from functools import lru_cache
 from string import ascii_letters
 from typing import Final
 
-from headway.providers.limits.durations import LONGEST_S, Span, believed, duration
+from headway.providers.limits.durations import LONGEST_S, TimeSpan, parse_duration, plausible_wait
 
 #: By shape (providers.md §1): from here on a number is an instant in epoch seconds, or in epoch milliseconds.
 EPOCH_S: Final = 1e9
@@ -37,7 +37,7 @@ _HTTP_DATES: Final = tuple(
 )
 
 
-def wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> Span | None:
+def parse_wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> TimeSpan | None:
     """How long until what `value` says, whichever way it says it; None where it says nothing that can be meant.
 
     `clock_step_s` is what `now_utc` was rounded down to.
@@ -46,46 +46,46 @@ def wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> Span | None:
     if value[4:5] == "-":
         return _until_iso(value, now_utc, clock_step_s)
     if value[-1:] in _LETTERS:  # A unit or a zone. Asking float() first would cost an exception.
-        return duration(value) or _until_date(value, now_utc, clock_step_s)
+        return parse_duration(value) or _until_date(value, now_utc, clock_step_s)
     try:
         figure = float(value)
     except ValueError:
         return _until_date(value, now_utc, clock_step_s)
     if figure >= EPOCH_MS:
-        return until(figure / 1000.0, now_utc, MILLISECOND_S + clock_step_s)
+        return wait_until(figure / 1000.0, now_utc, MILLISECOND_S + clock_step_s)
     if figure >= EPOCH_S:
-        return until(figure, now_utc, 1.0 + clock_step_s)
-    if believed(figure) is None:
+        return wait_until(figure, now_utc, 1.0 + clock_step_s)
+    if plausible_wait(figure) is None:
         return None
-    return Span(figure, 1.0 if value.isdigit() else MILLISECOND_S)
+    return TimeSpan(figure, 1.0 if value.isdigit() else MILLISECOND_S)
 
 
-def wait_of(value: float | str, now_utc: float) -> Span | None:
+def wait_from_value(value: float | str, now_utc: float) -> TimeSpan | None:
     """The same for a number, too."""
     try:
         text = str(value)
     except ValueError:  # A whole number of more digits than Python writes.
         return None
-    return wait(text, now_utc)
+    return parse_wait(text, now_utc)
 
 
-def until(instant_utc: float, now_utc: float, step_s: float) -> Span | None:
+def wait_until(instant_utc: float, now_utc: float, step_s: float) -> TimeSpan | None:
     """From now to an instant: 0 where it has passed, None where it is too far off either way to be meant."""
     seconds = instant_utc - now_utc
     if not -LONGEST_S <= seconds <= LONGEST_S:
         return None
-    return Span(max(0.0, seconds), step_s)
+    return TimeSpan(max(0.0, seconds), step_s)
 
 
-def _until_iso(value: str, now_utc: float, clock_step_s: float) -> Span | None:
+def _until_iso(value: str, now_utc: float, clock_step_s: float) -> TimeSpan | None:
     instant = iso_date(value)
     step_s = MILLISECOND_S if "." in value else 1.0
-    return None if instant is None else until(instant, now_utc, step_s + clock_step_s)
+    return None if instant is None else wait_until(instant, now_utc, step_s + clock_step_s)
 
 
-def _until_date(value: str, now_utc: float, clock_step_s: float) -> Span | None:
+def _until_date(value: str, now_utc: float, clock_step_s: float) -> TimeSpan | None:
     instant = http_date(value)
-    return None if instant is None else until(instant, now_utc, 1.0 + clock_step_s)
+    return None if instant is None else wait_until(instant, now_utc, 1.0 + clock_step_s)
 
 
 def iso_date(value: str) -> float | None:

@@ -17,15 +17,20 @@ from typing import Any, Final
 
 from headway.core.model import Hint, Kind
 from headway.errors import HeadwayError
-from headway.providers.error_messages import plain, shown
-from headway.providers.limits.error_texts import attribute, text_of
+from headway.providers.error_messages import exception_text, short_message
+from headway.providers.limits.error_texts import attribute, qualified_text
 from headway.providers.limits.hints import Facts
-from headway.providers.limits.instants import wait_of
-from headway.providers.limits.limit_text import LIMITS, limit_in_message, limit_in_output, limit_in_statement
-from headway.providers.limits.message_limits import wait_in
+from headway.providers.limits.instants import wait_from_value
+from headway.providers.limits.limit_text import (
+    LIMIT_KINDS,
+    limit_in_message,
+    limit_in_output,
+    limit_in_statement,
+)
+from headway.providers.limits.message_limits import stated_wait
 from headway.providers.limits.profiles import GENERIC
 
-__all__ = ["LIMITS", "in_exception", "in_report", "in_result", "in_text"]
+__all__ = ["LIMIT_KINDS", "limit_in_exception", "limit_in_report", "limit_in_result", "limit_in_text"]
 
 #: How much of a log or of a program's output is read: its end.
 LOG_TAIL: Final = 262_144
@@ -44,7 +49,7 @@ _OWN_FAULTS: Final = (
 _QUOTING: Final = re.compile("Valid|Pars|Decod|Schema", re.IGNORECASE)
 
 
-def in_exception(error: BaseException) -> Facts | None:
+def limit_in_exception(error: BaseException) -> Facts | None:
     """The limit that an exception tells of: by its type's name, by the output that it carries, by its text."""
     try:
         return _told_by(error)
@@ -56,18 +61,18 @@ def _told_by(error: BaseException) -> Facts | None:
     if isinstance(error, _OWN_FAULTS) or isinstance(attribute(error, "errno"), int):
         return None
     if isinstance(error, SystemExit):
-        return in_text(error.code) if isinstance(error.code, str) else None
+        return limit_in_text(error.code) if isinstance(error.code, str) else None
     output = _output_of(error)
     if output is not None:
         return limit_in_output(*output, time.time(), local_zone()) or _only_refusal(output[0])
     if any(_names_limit(kind.__name__) for kind in type(error).__mro__):
         return _named(error)
     if isinstance(error, ValueError) or any(_QUOTING.search(kind.__name__) for kind in type(error).__mro__):
-        return limit_in_statement(plain(error), time.time(), local_zone())
-    return in_text(text_of(error))
+        return limit_in_statement(exception_text(error), time.time(), local_zone())
+    return limit_in_text(qualified_text(error))
 
 
-def in_text(text: str) -> Facts | None:
+def limit_in_text(text: str) -> Facts | None:
     """The limit that the text of an error tells of."""
     return limit_in_message(text, time.time(), local_zone())
 
@@ -81,18 +86,18 @@ def _named(error: BaseException) -> Facts:
     for holder in (error, attribute(error, "rate_limit_info"), attribute(error, "info")):
         wait_s = _wait_in(lambda name, holder=holder: _field(holder, name))  # type: ignore[misc]
         if wait_s is not None:
-            return Facts(Kind.RATE, Hint(retry_after_s=wait_s), shown(text_of(error)))
-    return _met(text_of(error))
+            return Facts(Kind.RATE, Hint(retry_after_s=wait_s), short_message(qualified_text(error)))
+    return _met(qualified_text(error))
 
 
 def _met(message: str) -> Facts:
     """A limit was met, that is certain: the message may tell which kind, and until when."""
-    facts = in_text(message)
+    facts = limit_in_text(message)
     if facts is not None:
         return facts
-    span = wait_in(message, time.time(), local_zone())
+    span = stated_wait(message, time.time(), local_zone())
     hint = Hint() if span is None else Hint(retry_after_s=span.seconds)
-    return Facts(Kind.RATE, hint, shown(message, otherwise=_UNTOLD))
+    return Facts(Kind.RATE, hint, short_message(message, otherwise=_UNTOLD))
 
 
 def _output_of(error: BaseException) -> tuple[bytes, bytes] | None:
@@ -104,11 +109,11 @@ def _output_of(error: BaseException) -> tuple[bytes, bytes] | None:
     carried = [stream if isinstance(stream, bytes | str) else b"" for stream in streams]
     if not any(carried) and not isinstance(error, subprocess.SubprocessError):
         return None
-    stdout, output, stderr = (encoded(each) for each in carried)
+    stdout, output, stderr = (as_bytes(each) for each in carried)
     return (stdout or output)[-LOG_TAIL:], stderr[-LOG_TAIL:]
 
 
-def encoded(text: bytes | str) -> bytes:
+def as_bytes(text: bytes | str) -> bytes:
     return text.encode("utf-8", errors="replace") if isinstance(text, str) else text
 
 
@@ -127,7 +132,7 @@ _REASON: Final = "RateLimitError:"
 _Get = Callable[[str], Any]
 
 
-def in_result(value: Any) -> Facts | None:
+def limit_in_result(value: Any) -> Facts | None:
     """The limit that a result reports in a field of its own: `rate_limit_info`, `rate_limit`, `selection_reason`.
 
     Keys of dictionaries and attributes of objects count. Whatever else a result says is an answer, and not read.
@@ -167,12 +172,12 @@ def _reported(value: Any) -> Facts | None:
     return None
 
 
-def in_report(error: object, output: object) -> Facts | None:
+def limit_in_report(error: object, output: object) -> Facts | None:
     """The limit that a failure reports which is no exception: `error` is its text, `output` what its program wrote."""
-    facts = in_text(error) if isinstance(error, str) else None
+    facts = limit_in_text(error) if isinstance(error, str) else None
     if facts is None and isinstance(output, str | bytes):
-        return limit_in_output(encoded(output)[-LOG_TAIL:], b"", time.time(), local_zone())
-    return facts or in_result(output)
+        return limit_in_output(as_bytes(output)[-LOG_TAIL:], b"", time.time(), local_zone())
+    return facts or limit_in_result(output)
 
 
 def _only_refusal(stdout: bytes) -> Facts | None:
@@ -194,7 +199,7 @@ def _in_info(info: Any) -> Facts | None:
     if info is True:
         return _met("")
     if isinstance(info, str):
-        return in_text(info)
+        return limit_in_text(info)
     if type(info) in _PLAIN:
         return None
     status = _field(info, "status")
@@ -209,7 +214,7 @@ def _in_info(info: Any) -> Facts | None:
         return None
     if wait_s is None:
         return _met(message)
-    return Facts(Kind.RATE, Hint(retry_after_s=wait_s), shown(message, otherwise=_UNTOLD))
+    return Facts(Kind.RATE, Hint(retry_after_s=wait_s), short_message(message, otherwise=_UNTOLD))
 
 
 def _is_open(info: Any, status: Any) -> bool:
@@ -227,7 +232,7 @@ def _wait_in(get: _Get) -> float | None:
         told = get(name)
         if isinstance(told, bool) or not isinstance(told, int | float | str):
             continue
-        span = wait_of(told, time.time()) if isinstance(told, str) or told >= 0 else None
+        span = wait_from_value(told, time.time()) if isinstance(told, str) or told >= 0 else None
         if span is not None:
             return max(0.0, span.seconds)
         if not isinstance(told, str) and told < 0:

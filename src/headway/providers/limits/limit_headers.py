@@ -12,17 +12,17 @@ from typing import Final
 
 from headway.core.lanes.meter import SANE_RESET
 from headway.core.model import DAY_S, MINUTE_S, Dimension, Report
-from headway.providers.limits.durations import HOUR_S, Span, believed, number
-from headway.providers.limits.instants import MILLISECOND_S, server_now, wait
-from headway.providers.limits.profile import DATE, RETRY_AFTER, RETRY_AFTER_MS, Gauge, Profile
+from headway.providers.limits.durations import HOUR_S, TimeSpan, parse_number, plausible_wait
+from headway.providers.limits.instants import MILLISECOND_S, parse_wait, server_now
+from headway.providers.limits.profile import DATE, RETRY_AFTER, RETRY_AFTER_MS, LimitHeaders, Profile
 
-Row = Sequence[str | None]
+HeaderRow = Sequence[str | None]
 
 #: A refill this near to a day's (half to one and a half) is a day's: the next candidate, a minute, is 1440 times off.
 DAILY: Final = (0.5 * DAY_S, 1.5 * DAY_S)
 
 
-def row_of(headers: Mapping[str, str], profile: Profile) -> Row | None:
+def header_row(headers: Mapping[str, str], profile: Profile) -> HeaderRow | None:
     """The values of the headers that the profile reads, each in its place; None where there are none."""
     places = profile.places
     row: list[str | None] | None = None
@@ -40,38 +40,38 @@ def row_of(headers: Mapping[str, str], profile: Profile) -> Row | None:
     return row
 
 
-def value(row: Row, profile: Profile, name: str) -> str | None:
+def header_value(row: HeaderRow, profile: Profile, name: str) -> str | None:
     """One header of the row."""
     place = profile.places.get(name)
     return None if place is None else row[place]
 
 
-def clock_of(row: Row, profile: Profile, now_utc: float) -> float:
+def server_clock(row: HeaderRow, profile: Profile, now_utc: float) -> float:
     """What the provider's clock showed."""
-    return server_now(value(row, profile, DATE), now_utc)
+    return server_now(header_value(row, profile, DATE), now_utc)
 
 
 #: Input and output by themselves.
 _PARTS: Final = frozenset({Dimension.INPUT, Dimension.OUTPUT})
 
 
-def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]:
-    """What the gauges report."""
+def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report, ...]:
+    """What the limit headers report."""
     reports: list[Report] = []
     repeated = -1
     clock_step_s = 0.0 if row[profile.places[DATE]] is None else 1.0
-    for gauge, limit_at, remaining_at, reset_at in profile.rows:
+    for group, limit_at, remaining_at, reset_at in profile.rows:
         text = row[limit_at]
-        limit = None if text is None else number(text)
+        limit = None if text is None else parse_number(text)
         if not limit:
             continue
-        if gauge.repeats:
+        if group.repeats:
             repeated = len(reports)
         text = row[remaining_at]
-        remaining = None if text is None else number(text)
+        remaining = None if text is None else parse_number(text)
         text = row[reset_at]
-        reset = None if text is None else wait(text, now_utc, clock_step_s)
-        reports.append(_report(gauge, limit, remaining, reset, profile))
+        reset = None if text is None else parse_wait(text, now_utc, clock_step_s)
+        reports.append(_report(group, limit, remaining, reset, profile))
     if repeated >= 0 and any(
         each.limit == reports[repeated].limit for each in reports if each.dimension in _PARTS
     ):
@@ -80,35 +80,35 @@ def reports_of(row: Row, profile: Profile, now_utc: float) -> tuple[Report, ...]
 
 
 def _report(
-    gauge: Gauge, limit: float, remaining: float | None, reset: Span | None, profile: Profile
+    group: LimitHeaders, limit: float, remaining: float | None, reset: TimeSpan | None, profile: Profile
 ) -> Report:
     if remaining is not None and remaining > limit:
         remaining = limit
     if reset is not None and reset.seconds == 0.0 and profile.zero_is_unknown:
         reset = None
         remaining = remaining or None  # Nothing left and nothing to wait for: that is "unknown" twice.
-    period_s = _period(gauge, limit, remaining, reset)
+    period_s = _period(group, limit, remaining, reset)
     if reset is None or reset.seconds > SANE_RESET * period_s:
         return Report(
-            gauge.dimension, limit, remaining, None, period_s, remaining_precision=gauge.remaining_precision
+            group.dimension, limit, remaining, None, period_s, remaining_precision=group.remaining_precision
         )
     return Report(
-        gauge.dimension, limit, remaining, reset.seconds, period_s, reset.step_s, gauge.remaining_precision
+        group.dimension, limit, remaining, reset.seconds, period_s, reset.step_s, group.remaining_precision
     )
 
 
-def _period(gauge: Gauge, limit: float, remaining: float | None, reset: Span | None) -> float:
-    """The period of the limit, from the reset where the gauge does not know it."""
-    if gauge.period_s is None:
-        return window(reset)
-    if gauge.maybe_daily and remaining is not None and reset is not None and remaining < limit:
+def _period(group: LimitHeaders, limit: float, remaining: float | None, reset: TimeSpan | None) -> float:
+    """The period of the limit, from the reset where the profile does not know it."""
+    if group.period_s is None:
+        return usual_window(reset)
+    if group.maybe_daily and remaining is not None and reset is not None and remaining < limit:
         refill_s = reset.seconds * limit / (limit - remaining)
         if DAILY[0] <= refill_s <= DAILY[1]:
             return DAY_S
-    return gauge.period_s
+    return group.period_s
 
 
-def window(reset: Span | None) -> float:
+def usual_window(reset: TimeSpan | None) -> float:
     """The usual window that such a reset fits into: a minute, an hour, a day."""
     if reset is None or reset.seconds <= MINUTE_S:
         return MINUTE_S
@@ -130,17 +130,17 @@ def _left(report: Report) -> float:
     return report.limit if report.remaining is None else report.remaining
 
 
-def retry_after(row: Row, profile: Profile, now_utc: float) -> Span | None:
+def retry_after(row: HeaderRow, profile: Profile, now_utc: float) -> TimeSpan | None:
     """How long the headers ask a refused client to wait: in milliseconds first, then Retry-After, then others."""
     for name in RETRY_AFTER_MS:
-        text = value(row, profile, name)
-        milliseconds = number(text) if text else None
-        seconds = None if milliseconds is None else believed(milliseconds / 1000.0)
+        text = header_value(row, profile, name)
+        milliseconds = parse_number(text) if text else None
+        seconds = None if milliseconds is None else plausible_wait(milliseconds / 1000.0)
         if seconds or (seconds == 0.0 and not profile.zero_is_unknown):
-            return Span(seconds, MILLISECOND_S)
+            return TimeSpan(seconds, MILLISECOND_S)
     for name in (RETRY_AFTER, *profile.wait_headers):
-        text = value(row, profile, name)
-        span = wait(text, now_utc) if text else None
+        text = header_value(row, profile, name)
+        span = parse_wait(text, now_utc) if text else None
         if span is not None and (span.seconds > 0.0 or not profile.zero_is_unknown):
             return span
     return None

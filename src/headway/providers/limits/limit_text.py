@@ -11,15 +11,15 @@ import re
 from typing import Final
 
 from headway.core.model import Hint, Kind
-from headway.providers.error_messages import shown
+from headway.providers.error_messages import short_message
 from headway.providers.limits.error_bodies import LONGEST_BODY
-from headway.providers.limits.false_positives import ADDRESS, may_tell, reports_only
-from headway.providers.limits.hints import Facts, Seen, understand
-from headway.providers.limits.message_limits import wait_in
+from headway.providers.limits.false_positives import ADDRESS, may_report_limit, without_false_positives
+from headway.providers.limits.hints import Facts, RawResponse, understand
+from headway.providers.limits.message_limits import stated_wait
 from headway.providers.limits.profiles import PROFILES
 
 #: Kinds that say "later" or "no more". Every other failure is the unit's own.
-LIMITS: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.OVERLOAD, Kind.HOLD, Kind.QUOTA})
+LIMIT_KINDS: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.OVERLOAD, Kind.HOLD, Kind.QUOTA})
 #: The agent CLIs whose texts and events are known.
 _AGENTS: Final = tuple(PROFILES[name] for name in ("claude", "codex", "gemini-cli"))
 
@@ -127,10 +127,10 @@ _LONGEST_STATEMENT: Final = 600
 
 def limit_in_output(stdout: bytes, stderr: bytes, now_utc: float, zone: str) -> Facts | None:
     """A limit in a program's output: in structured events on `stdout`, in any words on `stderr`."""
-    if not may_tell(stdout.decode("utf-8", errors="replace")):
+    if not may_report_limit(stdout.decode("utf-8", errors="replace")):
         stdout = b""
     text = _recent(stderr.decode("utf-8", errors="replace"))
-    text = _QUOTED_LINE.sub("", reports_only(text)) if may_tell(text) else ""
+    text = _QUOTED_LINE.sub("", without_false_positives(text)) if may_report_limit(text) else ""
     return _limit_in(stdout, text, now_utc, zone) if stdout or text else None
 
 
@@ -145,8 +145,8 @@ def limit_in_message(message: str, now_utc: float, zone: str) -> Facts | None:
     """A limit in the text of an exception or of an error field. Quoting an answer, it quotes to its end."""
     message = message[-LONGEST_BODY:]
     return (
-        _limit_in(b"", _QUOTED_REST.sub("", reports_only(message)), now_utc, zone)
-        if may_tell(message)
+        _limit_in(b"", _QUOTED_REST.sub("", without_false_positives(message)), now_utc, zone)
+        if may_report_limit(message)
         else None
     )
 
@@ -161,10 +161,10 @@ def limit_in_statement(text: str, now_utc: float, zone: str) -> Facts | None:
 
 
 def _limit_in(stdout: bytes, text: str, now_utc: float, zone: str) -> Facts | None:
-    seen = Seen(body=stdout, text=text, origin="cli")
+    seen = RawResponse(body=stdout, text=text, origin="cli")
     for profile in _AGENTS:
         facts = understand(seen, profile, now_utc=now_utc, zone=zone)
-        if facts.kind not in LIMITS:
+        if facts.kind not in LIMIT_KINDS:
             continue
         if facts.kind is Kind.CONCURRENCY and text and _REFUSED.search(text) is None:
             continue
@@ -190,17 +190,17 @@ def _in_lines(text: str, now_utc: float, zone: str) -> Facts | None:
 def _in_line(line: str, now_utc: float, zone: str) -> Facts | None:
     words = ADDRESS.sub("", line)
     if _BUSY.search(words) is not None:
-        return Facts(Kind.OVERLOAD, Hint(), shown(line))
+        return Facts(Kind.OVERLOAD, Hint(), short_message(line))
     if _NO_MONEY.search(words) is not None:
-        return Facts(Kind.QUOTA, Hint(), shown(line))
+        return Facts(Kind.QUOTA, Hint(), short_message(line))
     rate, used_up = _RATE.search(words), _USED_UP.search(words)
     if _LOCAL.search(words) is not None or not (rate or used_up or _VAGUE.search(words)):
         return None
-    span = wait_in(line, now_utc, zone)
+    span = stated_wait(line, now_utc, zone)
     if span is not None:
-        return Facts(Kind.RATE, Hint(retry_after_s=span.seconds), shown(line))
+        return Facts(Kind.RATE, Hint(retry_after_s=span.seconds), short_message(line))
     if used_up and _MONEY.search(line) is not None:
-        return Facts(Kind.QUOTA, Hint(), shown(line))
+        return Facts(Kind.QUOTA, Hint(), short_message(line))
     if used_up:
-        return Facts(Kind.HOLD, Hint(), shown(line))
-    return Facts(Kind.RATE, Hint(), shown(line)) if rate else None
+        return Facts(Kind.HOLD, Hint(), short_message(line))
+    return Facts(Kind.RATE, Hint(), short_message(line)) if rate else None

@@ -17,9 +17,16 @@ from typing import Final
 import msgspec
 
 from headway.core.model import DAY_S, MINUTE_S, Dimension
-from headway.providers.limits.clock_times import clock
-from headway.providers.limits.durations import HOUR_S, MONTH_S, WEEK_S, Span, leading_duration, number
-from headway.providers.limits.instants import until, wait
+from headway.providers.limits.clock_times import wait_until_clock_time
+from headway.providers.limits.durations import (
+    HOUR_S,
+    MONTH_S,
+    WEEK_S,
+    TimeSpan,
+    parse_leading_duration,
+    parse_number,
+)
+from headway.providers.limits.instants import parse_wait, wait_until
 
 #: A message longer than this has said what it has to say.
 LONGEST_MESSAGE: Final = 4096
@@ -61,7 +68,7 @@ _EPOCH: Final = re.compile(r"\blimit reached\|(\d{10})(?:\d{3})?\b", re.IGNORECA
 _TRIES: Final = 4
 
 
-class Told(msgspec.Struct, frozen=True):
+class StatedLimit(msgspec.Struct, frozen=True):
     """One limit as a message tells it."""
 
     dimension: Dimension | None = None
@@ -76,24 +83,24 @@ class Told(msgspec.Struct, frozen=True):
         return self.limit is not None and self.requested is not None and self.requested > self.limit > 0.0
 
 
-NOTHING: Final = Told()
+NOTHING: Final = StatedLimit()
 
 
-def limit_in(message: str) -> Told:
+def stated_limit(message: str) -> StatedLimit:
     """The limit that a message speaks of."""
     message = message[:LONGEST_MESSAGE]
     dimension, period_s = _subject(message)
     found = _LIMIT.search(message)
     if found is not None:
-        limit, used, requested = (number(figure) if figure else None for figure in found.groups())
-        return Told(dimension, period_s, limit, used, requested)
+        limit, used, requested = (parse_number(figure) if figure else None for figure in found.groups())
+        return StatedLimit(dimension, period_s, limit, used, requested)
     found = _ACTUAL.search(message)
     if found is not None:
-        return Told(dimension, period_s, number(found[2]), number(found[1]))
+        return StatedLimit(dimension, period_s, parse_number(found[2]), parse_number(found[1]))
     found = _LIMIT_OF.search(message)
     if found is not None and dimension is not None:
-        return Told(dimension, period_s, number(found[1]))
-    return Told(dimension, period_s)
+        return StatedLimit(dimension, period_s, parse_number(found[1]))
+    return StatedLimit(dimension, period_s)
 
 
 def _subject(message: str) -> tuple[Dimension | None, float | None]:
@@ -128,18 +135,18 @@ def _dimension(which: str, what: str) -> Dimension:
     return Dimension.OUTPUT if which in ("output", "completion", "generated") else Dimension.TOKENS
 
 
-def wait_in(message: str, now_utc: float, zone: str) -> Span | None:
+def stated_wait(message: str, now_utc: float, zone: str) -> TimeSpan | None:
     """How long a message says to wait: as a duration, as a moment, as an epoch behind a bar, as a quoted header."""
     message = message[:LONGEST_MESSAGE]
     span = _duration(message) or _moment(message, now_utc, zone) or _epoch(message, now_utc)
     if span is None and (found := _HEADER.search(message)) is not None:
-        span = wait(found[1], now_utc)
+        span = parse_wait(found[1], now_utc)
     return span
 
 
-def _duration(message: str) -> Span | None:
+def _duration(message: str) -> TimeSpan | None:
     for tries, found in enumerate(_IN.finditer(message)):
-        span = leading_duration(message, found.end())
+        span = parse_leading_duration(message, found.end())
         if span is not None:
             return span
         if tries >= _TRIES:
@@ -147,9 +154,9 @@ def _duration(message: str) -> Span | None:
     return None
 
 
-def _moment(message: str, now_utc: float, zone: str) -> Span | None:
+def _moment(message: str, now_utc: float, zone: str) -> TimeSpan | None:
     for tries, found in enumerate(_AT.finditer(message)):
-        span = clock(message, found.end(), now_utc, zone)
+        span = wait_until_clock_time(message, found.end(), now_utc, zone)
         if span is not None:
             return span
         if tries >= _TRIES:
@@ -157,9 +164,9 @@ def _moment(message: str, now_utc: float, zone: str) -> Span | None:
     return None
 
 
-def _epoch(message: str, now_utc: float) -> Span | None:
+def _epoch(message: str, now_utc: float) -> TimeSpan | None:
     found = _EPOCH.search(message)
-    return None if found is None else until(float(found[1]), now_utc, 1.0)
+    return None if found is None else wait_until(float(found[1]), now_utc, 1.0)
 
 
 # -- Google's quota ids ---------------------------------------------------------------------------------------------
@@ -167,7 +174,7 @@ def _epoch(message: str, now_utc: float) -> Span | None:
 _QUOTA_PERIODS: Final = (("perday", DAY_S), ("daily", DAY_S), ("perminute", MINUTE_S))
 
 
-def quota(name: str, value: str) -> Told:
+def quota_limit(name: str, value: str) -> StatedLimit:
     """The limit that a quota id stands for."""
     name = name.lower()
     period_s = next((period for word, period in _QUOTA_PERIODS if word in name), None)
@@ -175,10 +182,10 @@ def quota(name: str, value: str) -> Told:
         dimension = Dimension.REQUESTS
     else:
         dimension = Dimension.INPUT if "input" in name else Dimension.TOKENS
-    return Told(dimension, period_s, number(value) if value else None)
+    return StatedLimit(dimension, period_s, parse_number(value) if value else None)
 
 
-def quotas(named: list[tuple[str, str]]) -> list[Told]:
+def quota_limits(named: list[tuple[str, str]]) -> list[StatedLimit]:
     """All of them, the longest period first: a day that is used up outlasts a minute that is."""
-    told = [quota(name, value) for name, value in named]
+    told = [quota_limit(name, value) for name, value in named]
     return sorted(told, key=lambda limit: -(limit.period_s or 0.0))

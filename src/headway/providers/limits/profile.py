@@ -22,7 +22,7 @@ COMMON_HEADERS: Final = (DATE, *RETRY_AFTER_MS, RETRY_AFTER)
 IETF_HEADERS: Final = ("ratelimit", "ratelimit-policy")
 
 
-class Gauge(msgspec.Struct, frozen=True):
+class LimitHeaders(msgspec.Struct, frozen=True):
     """The three headers that report one limit.
 
     `period_s` None: the headers do not say; it is told by how far away the reset is. `maybe_daily`: the same
@@ -41,7 +41,7 @@ class Gauge(msgspec.Struct, frozen=True):
     repeats: bool = False
 
 
-class Session(msgspec.Struct, frozen=True):
+class SessionHeaders(msgspec.Struct, frozen=True):
     """The headers of a subscription's window: its state, and when it opens again."""
 
     status: str
@@ -57,12 +57,12 @@ class Profile(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...] = ()
     #: Who shares a limit, for the reference.
     scope: str = ""
-    gauges: tuple[Gauge, ...] = ()
+    limit_headers: tuple[LimitHeaders, ...] = ()
     #: Whether the IETF draft's RateLimit and RateLimit-Policy are read too.
     ietf: bool = False
     #: Further headers that say how long a refused client should wait.
     wait_headers: tuple[str, ...] = ()
-    session: Session | None = None
+    session: SessionHeaders | None = None
     #: The header that names the error, where the body does not, and the one that names the limit that was met.
     code_header: str = ""
     #: The header that names a request, where it is not the API's usual one.
@@ -90,7 +90,7 @@ class Profile(msgspec.Struct, frozen=True):
     day_zone: str = ""
 
     places: dict[str, int] = {}
-    rows: tuple[tuple[Gauge, int, int, int], ...] = ()
+    rows: tuple[tuple[LimitHeaders, int, int, int], ...] = ()
     blank: tuple[None, ...] = ()
     all_codes: dict[str, Kind] = {}
     all_soft: dict[str, Kind] = {}
@@ -102,8 +102,8 @@ class Profile(msgspec.Struct, frozen=True):
         places = {name: place for place, name in enumerate(self._headers())}
         absent = len(places)
         rows = tuple(
-            (gauge, *(places.get(name, absent) for name in (gauge.limit, gauge.remaining, gauge.reset)))
-            for gauge in self.gauges
+            (group, *(places.get(name, absent) for name in (group.limit, group.remaining, group.reset)))
+            for group in self.limit_headers
         )
         derived = {
             "places": places,
@@ -120,8 +120,8 @@ class Profile(msgspec.Struct, frozen=True):
     def _headers(self) -> list[str]:
         """Every header that this profile reads, each once."""
         names = [*COMMON_HEADERS, *self.wait_headers, self.code_header, self.dimension_header]
-        for gauge in self.gauges:
-            names += (gauge.limit, gauge.remaining, gauge.reset)
+        for group in self.limit_headers:
+            names += (group.limit, group.remaining, group.reset)
         if self.ietf:
             names += IETF_HEADERS
         if self.session is not None:

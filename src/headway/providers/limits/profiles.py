@@ -12,7 +12,7 @@ from typing import Final
 from headway.core.model import DAY_S, MINUTE_S, Counting, Dimension, Kind
 from headway.providers.limits.durations import MONTH_S
 from headway.providers.limits.error_kinds import NO_STATUS, phrase
-from headway.providers.limits.profile import Gauge, Profile, Session
+from headway.providers.limits.profile import LimitHeaders, Profile, SessionHeaders
 
 REQUESTS, TOKENS, INPUT, OUTPUT = Dimension.REQUESTS, Dimension.TOKENS, Dimension.INPUT, Dimension.OUTPUT
 
@@ -28,9 +28,9 @@ USED_CACHE_FREE: Final = Counting(reserve_max_output=False, settle_output=True, 
 
 def _x(
     dimension: Dimension, what: str, *, reset: bool = True, daily: bool = False, period_s: float = MINUTE_S
-) -> Gauge:
+) -> LimitHeaders:
     """The names that OpenAI introduced: x-ratelimit-{limit,remaining,reset}-…"""
-    return Gauge(
+    return LimitHeaders(
         dimension,
         f"x-ratelimit-limit-{what}",
         f"x-ratelimit-remaining-{what}",
@@ -40,14 +40,14 @@ def _x(
     )
 
 
-def _anthropic(dimension: Dimension, what: str, precision: float, *, repeats: bool = False) -> Gauge:
+def _anthropic(dimension: Dimension, what: str, precision: float, *, repeats: bool = False) -> LimitHeaders:
     limit, remaining, reset = (
         f"anthropic-ratelimit-{what}-{part}" for part in ("limit", "remaining", "reset")
     )
-    return Gauge(dimension, limit, remaining, reset, remaining_precision=precision, repeats=repeats)
+    return LimitHeaders(dimension, limit, remaining, reset, remaining_precision=precision, repeats=repeats)
 
 
-_BARE: Final = Gauge(REQUESTS, "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", None)
+_BARE: Final = LimitHeaders(REQUESTS, "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", None)
 _ANTHROPIC: Final = (
     _anthropic(REQUESTS, "requests", 1.0),
     _anthropic(TOKENS, "tokens", ANTHROPIC_ROUNDING, repeats=True),
@@ -71,7 +71,7 @@ _OPENAI: Final = Profile(
     "openai",
     hosts=("api.openai.com", "*.api.openai.com"),
     scope="organization, project, model",
-    gauges=(_x(REQUESTS, "requests", daily=True), _x(TOKENS, "tokens"), _x(TOKENS, "project-tokens")),
+    limit_headers=(_x(REQUESTS, "requests", daily=True), _x(TOKENS, "tokens"), _x(TOKENS, "project-tokens")),
     counting=RESERVED,
     codes={"slow_down": Kind.RATE},
     phrases=(
@@ -86,8 +86,8 @@ _PROFILES: Final = (
         "anthropic",
         hosts=("api.anthropic.com",),
         scope="organization, workspace, model class",
-        gauges=_ANTHROPIC,
-        session=Session("anthropic-ratelimit-unified-status", "anthropic-ratelimit-unified-reset"),
+        limit_headers=_ANTHROPIC,
+        session=SessionHeaders("anthropic-ratelimit-unified-status", "anthropic-ratelimit-unified-reset"),
         counting=USED_CACHE_FREE,
         phrases=(_ACCELERATION,),
         ramps=frozenset({"acceleration_limit"}),
@@ -103,7 +103,7 @@ _PROFILES: Final = (
             "models.inference.ai.azure.com",
         ),
         scope="deployment",
-        gauges=(_x(REQUESTS, "requests"), _x(TOKENS, "tokens")),
+        limit_headers=(_x(REQUESTS, "requests"), _x(TOKENS, "tokens")),
         wait_headers=("x-rate-limit-reset-tokens", "x-rate-limit-reset-requests"),
         dimension_header="x-ratelimit-type",
         counting=RESERVED,
@@ -149,7 +149,7 @@ _PROFILES: Final = (
         "groq",
         hosts=("api.groq.com",),
         scope="organization, model",
-        gauges=(_x(REQUESTS, "requests", period_s=DAY_S), _x(TOKENS, "tokens")),
+        limit_headers=(_x(REQUESTS, "requests", period_s=DAY_S), _x(TOKENS, "tokens")),
         counting=Counting(reserve_max_output=True, settle_output=False, cached_free=True),
         statuses={498: Kind.OVERLOAD},
         codes={"organization_restricted": Kind.AUTH},
@@ -158,7 +158,7 @@ _PROFILES: Final = (
         "mistral",
         hosts=("api.mistral.ai", "codestral.mistral.ai"),
         scope="workspace, model",
-        gauges=(
+        limit_headers=(
             _x(REQUESTS, "req-minute", reset=False),
             _x(TOKENS, "tokens-minute", reset=False),
             _x(TOKENS, "tokens-month", reset=False, period_s=MONTH_S),
@@ -171,9 +171,9 @@ _PROFILES: Final = (
         "together",
         hosts=("api.together.xyz", "api.together.ai", "*.api.together.ai"),
         scope="organization, model; grows with use",
-        gauges=(
-            Gauge(REQUESTS, "x-ratelimit-limit", "x-ratelimit-remaining", period_s=1.0),
-            Gauge(TOKENS, "x-tokenlimit-limit", "x-tokenlimit-remaining", period_s=1.0),
+        limit_headers=(
+            LimitHeaders(REQUESTS, "x-ratelimit-limit", "x-ratelimit-remaining", period_s=1.0),
+            LimitHeaders(TOKENS, "x-tokenlimit-limit", "x-tokenlimit-remaining", period_s=1.0),
         ),
         wait_headers=("x-ratelimit-reset",),
         counting=USED,
@@ -182,7 +182,7 @@ _PROFILES: Final = (
         "openrouter",
         hosts=("openrouter.ai", "*.openrouter.ai"),
         scope="account",
-        gauges=(_BARE,),
+        limit_headers=(_BARE,),
         counting=USED,
         codes={"openrouter_free_tier_daily": Kind.HOLD, "upstream_provider_shared_pool": Kind.OVERLOAD},
         phrases=(
@@ -202,7 +202,9 @@ _PROFILES: Final = (
         "cohere",
         hosts=("api.cohere.com", "api.cohere.ai"),
         scope="key",
-        gauges=(Gauge(REQUESTS, "x-trial-endpoint-call-limit", "x-trial-endpoint-call-remaining"),),
+        limit_headers=(
+            LimitHeaders(REQUESTS, "x-trial-endpoint-call-limit", "x-trial-endpoint-call-remaining"),
+        ),
         counting=USED,
         request_id="x-debug-trace-id",
     ),
@@ -219,7 +221,7 @@ _PROFILES: Final = (
         "xai",
         hosts=("api.x.ai", "*.api.x.ai"),
         scope="team, model",
-        gauges=(_x(REQUESTS, "requests"), _x(TOKENS, "tokens")),
+        limit_headers=(_x(REQUESTS, "requests"), _x(TOKENS, "tokens")),
         counting=USED,
         phrases=(
             phrase(
@@ -235,7 +237,7 @@ _PROFILES: Final = (
         "fireworks",
         hosts=("api.fireworks.ai",),
         scope="account, model; grows with use",
-        gauges=(
+        limit_headers=(
             _x(REQUESTS, "requests", reset=False),
             _x(INPUT, "tokens-prompt", reset=False),
             _x(OUTPUT, "tokens-generated", reset=False),
@@ -340,7 +342,7 @@ _PROFILES: Final = (
     Profile(
         "generic",
         scope="unknown",
-        gauges=(
+        limit_headers=(
             _x(REQUESTS, "requests"),
             _x(TOKENS, "tokens"),
             _x(REQUESTS, "req-minute"),
@@ -350,7 +352,7 @@ _PROFILES: Final = (
             _x(TOKENS, "tokens-day", period_s=DAY_S),
             _x(TOKENS, "tokens-per-day", period_s=DAY_S),
             _BARE,
-            Gauge(REQUESTS, "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", None),
+            LimitHeaders(REQUESTS, "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", None),
             *_ANTHROPIC,
         ),
         ietf=True,
