@@ -80,7 +80,7 @@ class _MapItem:
         try:
             flight.value = await run.invoke(self.item)
         except asyncio.CancelledError as called_off:
-            limit.judge(called_off)
+            limit.check_cancelled(called_off)
             flight.error = TimeoutError(f"no result within {run.timeout_s:g} s")
             return Outcome(Kind.TIMEOUT, flight.usage, message=str(flight.error))
         except BaseException as error:

@@ -460,7 +460,7 @@ class WorkerPool:
             abandoned = True
             if limit is None:
                 raise
-            limit.judge(called_off)
+            limit.check_cancelled(called_off)
             work.result = WorkerResult(
                 False, error=f"no result within {self._timeout_s:g} s; its thread was abandoned"
             )

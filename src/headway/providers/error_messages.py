@@ -19,7 +19,7 @@ _SECRETS: Final = (
     ),
 )
 #: One of these is in every text that has such a key, in lower case.
-_MARKS: Final = (
+_SECRET_MARKS: Final = (
     "sk-", "gsk_", "xai-", "fw_", "aiza", "akia", "asia", "ya29.", "eyj", "bearer ", "apikey", "api-key", "api_key", "accesstoken",
     "access-token", "access_token", "authorization", "?key", "&key",
 )  # fmt: skip
@@ -36,7 +36,7 @@ def without_secrets(text: str) -> str:
 def may_have_secrets(text: str) -> bool:
     """Whether `without_secrets` might change it; for long texts, of which most have none, that is soon known."""
     lower = text.lower()
-    return any(mark in lower for mark in _MARKS)
+    return any(mark in lower for mark in _SECRET_MARKS)
 
 
 def exception_text(error: BaseException) -> str:

@@ -70,8 +70,8 @@ class ResponseReader:
         hint = self._understood(RawResponse(self._status, self._headers)).hint
         return hint if hint.reports else None
 
-    def _understood(self, seen: RawResponse) -> Facts:
-        return understand(seen, self._info.profile, now_utc=time.time())
+    def _understood(self, raw: RawResponse) -> Facts:
+        return understand(raw, self._info.profile, now_utc=time.time())
 
     # -- complete bodies ---------------------------------------------------------------------------------------------
 
@@ -96,8 +96,8 @@ class ResponseReader:
             return self._refusal(RawResponse(None, self._headers, body[:LONGEST_FAILURE], origin="exception"))
         return checked_outcome(None, _usage(value, endpoint.shape), self.hint)
 
-    def _refusal(self, seen: RawResponse) -> Outcome:
-        facts = self._understood(seen)
+    def _refusal(self, raw: RawResponse) -> Outcome:
+        facts = self._understood(raw)
         kind = facts.kind
         unwanted = kind not in THROTTLES and self._headers.get("x-should-retry") == "false"
         if kind in PASSED_ON or unwanted:

@@ -84,18 +84,18 @@ class RemoteTicket:
         self.scrub: Callable[[Outcome], Outcome] | None = None
         user.tickets.add(self)
         if not lane.post(self._begin, unit, reopen):
-            self._told(False)
+            self._on_grant(False)
 
     def _begin(self, unit: dict[str, Any], reopen: bool) -> None:
         try:
             calls = self._lane.calls()
             if reopen:
                 calls.reopen(self._lane.name)
-            self._ticket = Ticket(calls, self._lane.name, self._told, unit)
+            self._ticket = Ticket(calls, self._lane.name, self._on_grant, unit)
         except RuntimeError:  # The lane was closed meanwhile.
-            self._told(False)
+            self._on_grant(False)
 
-    def _told(self, granted: bool) -> None:
+    def _on_grant(self, granted: bool) -> None:
         if not granted:
             self._user.tickets.discard(self)
         self._notify(granted)

@@ -46,8 +46,8 @@ class _AnthropicUsage(msgspec.Struct, gc=False):
 
     def counted(self) -> Usage | None:
         """What the call took; None where nothing is counted. A count that is missing is not 0."""
-        told = (self.input_tokens, self.output_tokens)
-        if (*told, self.cache_creation_input_tokens, self.cache_read_input_tokens) == (None,) * 4:
+        counts_given = (self.input_tokens, self.output_tokens)
+        if (*counts_given, self.cache_creation_input_tokens, self.cache_read_input_tokens) == (None,) * 4:
             return None
         cached = self.cache_read_input_tokens or 0.0
         written = self.cache_creation_input_tokens or 0.0
@@ -57,7 +57,7 @@ class _AnthropicUsage(msgspec.Struct, gc=False):
             self.output_tokens or 0.0,
             cached,
             cache_write_tokens=written,
-            partial=None in told,
+            partial=None in counts_given,
         )
 
 
@@ -150,21 +150,21 @@ class MessageDraft:
 
     def add(self, event: SseEvent) -> None:
         """Take an event."""
-        told = event_object(event)
-        match told.get("type") or event.name.decode("utf-8", "replace"):
+        fields = event_object(event)
+        match fields.get("type") or event.name.decode("utf-8", "replace"):
             case "message_start":
-                self._start(mapping(told.get("message")))
+                self._start(mapping(fields.get("message")))
             case "content_block_start":
-                self._begin(index_of(told), mapping(told.get("content_block")))
+                self._begin(index_of(fields), mapping(fields.get("content_block")))
             case "content_block_delta":
-                self._grow(told)
+                self._grow(fields)
             case "message_delta":
-                self._change(told)
+                self._change(fields)
             case "message_stop":
                 self.ended = True
             case "error":
                 raise StreamedError(event.data)
-            case _ if told.get("error"):
+            case _ if fields.get("error"):
                 raise StreamedError(event.data)
 
     def _start(self, message: dict[str, Any]) -> None:
@@ -180,21 +180,21 @@ class MessageDraft:
         self._counter.add_fields(len(block))
         self._blocks[index] = _ContentBlock(dict(block), self._counter)
 
-    def _grow(self, told: dict[str, Any]) -> None:
-        block = self._blocks.get(index_of(told))
+    def _grow(self, fields: dict[str, Any]) -> None:
+        block = self._blocks.get(index_of(fields))
         if block is None:
             raise UnreadableAnswer("the stream adds to a block that never began")
-        block.add(mapping(told.get("delta")))
+        block.add(mapping(fields.get("delta")))
 
-    def _change(self, told: dict[str, Any]) -> None:
+    def _change(self, fields: dict[str, Any]) -> None:
         """Why it stopped, and whatever else is known only at the end."""
-        self._count(told.get("usage"))
-        later = {name: value for name, value in told.items() if name not in ("type", "delta", "usage")}
-        self._counter.update(self._message, later | mapping(told.get("delta")))
+        self._count(fields.get("usage"))
+        later = {name: value for name, value in fields.items() if name not in ("type", "delta", "usage")}
+        self._counter.update(self._message, later | mapping(fields.get("delta")))
 
     def _count(self, usage: Any) -> None:
-        told = mapping(usage)
-        later = {name: told[name] for name in told if told[name] is not None or name not in self._usage}
+        fields = mapping(usage)
+        later = {name: fields[name] for name in fields if fields[name] is not None or name not in self._usage}
         self._counter.update(self._usage, later)
 
     def body(self) -> bytes:
@@ -226,12 +226,14 @@ class MessagesEndpoint:
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """The system prompt, the messages and the answer; tool calls and results are blocks of their content."""
-        asked, told = mapping(request), mapping(answer)
-        begun = [{"role": "system", "content": asked["system"]}] if asked.get("system") else []
-        ended = (
-            [{"role": told.get("role", "assistant"), "content": told["content"]}] if "content" in told else []
+        fields, reply = mapping(request), mapping(answer)
+        first = [{"role": "system", "content": fields["system"]}] if fields.get("system") else []
+        last = (
+            [{"role": reply.get("role", "assistant"), "content": reply["content"]}]
+            if "content" in reply
+            else []
         )
-        return [*begun, *objects(asked.get("messages")), *ended]
+        return [*first, *objects(fields.get("messages")), *last]
 
 
 class OtherMessagesEndpoint:

@@ -55,8 +55,8 @@ class _BedrockUsage(msgspec.Struct, gc=False):
         return _usage(fresh, output, cached, written)
 
 
-def _first(*told: float | None) -> float | None:
-    return next((count for count in told if count is not None), None)
+def _first(*counts: float | None) -> float | None:
+    return next((count for count in counts if count is not None), None)
 
 
 def _usage(
@@ -109,10 +109,10 @@ class ConverseEndpoint:
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """The system prompt, the messages and the answer; tools are blocks of their content."""
-        asked = mapping(request)
-        told = [{"role": "system", "content": asked["system"]}] if asked.get("system") else []
-        said = mapping(mapping(mapping(answer).get("output")).get("message"))
-        return [*told, *objects(asked.get("messages")), *([said] if said else [])]
+        fields = mapping(request)
+        first = [{"role": "system", "content": fields["system"]}] if fields.get("system") else []
+        reply = mapping(mapping(mapping(answer).get("output")).get("message"))
+        return [*first, *objects(fields.get("messages")), *([reply] if reply else [])]
 
 
 class InvokeEndpoint(ConverseEndpoint):
@@ -202,22 +202,22 @@ def _chain(profile: str) -> CredentialSource:
             "AWS credentials are not in the environment", hint="pip install 'headway[bedrock]'"
         ) from None
     try:
-        found = Session(profile=None if profile == "default" else profile).get_credentials()
+        provider = Session(profile=None if profile == "default" else profile).get_credentials()
     except BotoCoreError as error:
         raise ConfigError(f"AWS credentials: {error}", hint="check AWS_PROFILE and ~/.aws/config") from None
-    if found is None:
+    if provider is None:
         raise ConfigError(
             "AWS credentials are neither in the environment nor in ~/.aws, and this machine has no role",
             hint="export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_BEARER_TOKEN_BEDROCK",
         )
 
-    frozen = found.get_frozen_credentials()
+    frozen = provider.get_frozen_credentials()
     last = Credentials(frozen.access_key, frozen.secret_key, frozen.token or "")
 
     def source() -> Credentials:
         nonlocal last
         try:
-            now = found.get_frozen_credentials()
+            now = provider.get_frozen_credentials()
         except BotoCoreError:  # They cannot be renewed: AWS will say of the old ones that they have expired.
             return last
         last = Credentials(now.access_key, now.secret_key, now.token or "")

@@ -28,18 +28,18 @@ class MergedObject:
             if value is None:
                 self._fields.setdefault(name, None)
             elif isinstance(value, str):
-                self._text(name, value)
+                self._add_text(name, value)
             elif isinstance(value, dict):
-                self._grown(name, MergedObject).add(value)
+                self._merged(name, MergedObject).add(value)
             elif isinstance(value, list):
-                self._grown(name, _MergedToolCalls if name == "tool_calls" else _MergedList).add(value)
+                self._merged(name, _MergedToolCalls if name == "tool_calls" else _MergedList).add(value)
             else:
                 self._texts.pop(name, None)
                 self._fields[name] = value
         if len(self._fields) > before:
             self._counter.add_fields(len(self._fields) - before)
 
-    def _text(self, name: str, value: str) -> None:
+    def _add_text(self, name: str, value: str) -> None:
         pieces = self._texts.get(name)
         if pieces is None:
             self._fields[name] = self._texts[name] = [value]
@@ -47,22 +47,22 @@ class MergedObject:
         elif name not in _NAMES:
             pieces.append(value)
         elif name == "name" and value:
-            self._more_of_name(pieces, value)
+            self._add_to_name(pieces, value)
         elif not pieces[0]:  # An id, a role or a type is told once.
             pieces[0] = value
 
-    def _more_of_name(self, pieces: list[str], value: str) -> None:
+    def _add_to_name(self, pieces: list[str], value: str) -> None:
         """A name repeated is the same name; a tool's that differs is its next piece. Joined only to be compared."""
         if len(value) != self._name_chars or "".join(pieces) != value:
             pieces.append(value)
             self._name_chars += len(value)
 
-    def _grown(self, name: str, kind: Any) -> Any:
-        held = self._fields.get(name)
-        if not isinstance(held, kind):
+    def _merged(self, name: str, kind: Any) -> Any:
+        merged = self._fields.get(name)
+        if not isinstance(merged, kind):
             self._texts.pop(name, None)
-            held = self._fields[name] = kind(self._counter)
-        return held
+            merged = self._fields[name] = kind(self._counter)
+        return merged
 
     def get(self, name: str) -> Any:
         """One field as it is so far."""
@@ -103,20 +103,20 @@ class _MergedToolCalls:
             number = index_of(item)
         else:
             number = self._calls[-1][0] if self._calls else 0
-        told = item.get("id")
+        call_id = item.get("id")
         last, named = self._last.get(number, (None, True))
-        if not told and last is not None:
+        if not call_id and last is not None:
             return last
-        key = (number, told if isinstance(told, str) else repr(told))
-        call = self._by_id.get(key) if told else None
+        key = (number, call_id if isinstance(call_id, str) else repr(call_id))
+        call = self._by_id.get(key) if call_id else None
         if call is not None:
             return call
         if last is None or named:
             self._counter.add_part("tool calls")
             last = MergedObject(self._counter)
             self._calls.append((number, last))
-        self._last[number] = last, bool(told)
-        if told:
+        self._last[number] = last, bool(call_id)
+        if call_id:
             self._by_id[key] = last
         return last
 

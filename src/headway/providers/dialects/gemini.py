@@ -46,14 +46,14 @@ class _GeminiUsage(msgspec.Struct, gc=False, rename="camel"):
         """What the call took; None where nothing is counted. Zeros are left out, but no prompt has none, and without an output the
         total is the input.
         """
-        told_in = (self.prompt_token_count, self.tool_use_prompt_token_count)
-        told_out = (self.candidates_token_count, self.thoughts_token_count)
-        if (*told_in, *told_out) == (None,) * 4:
+        counts_in = (self.prompt_token_count, self.tool_use_prompt_token_count)
+        counts_out = (self.candidates_token_count, self.thoughts_token_count)
+        if (*counts_in, *counts_out) == (None,) * 4:
             return None
         tokens_in = (self.prompt_token_count or 0.0) + (self.tool_use_prompt_token_count or 0.0)
         tokens_out = (self.candidates_token_count or 0.0) + (self.thoughts_token_count or 0.0)
         cached = min(self.cached_content_token_count or 0.0, tokens_in)
-        hidden_output = told_out == (None, None) and (self.total_token_count or 0.0) > tokens_in
+        hidden_output = counts_out == (None, None) and (self.total_token_count or 0.0) > tokens_in
         return Usage(tokens_in, tokens_out, cached, partial=self.prompt_token_count is None or hidden_output)
 
 
@@ -202,12 +202,12 @@ class GenerateContentEndpoint:
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """The instruction, the contents and the first candidate, each with its parts."""
-        asked = mapping(request)
-        system = mapping(asked.get("systemInstruction") or asked.get("system_instruction"))
-        told = [{"role": "system", "content": system["parts"]}] if system.get("parts") else []
-        told += [_message(content) for content in objects(asked.get("contents"))]
+        fields = mapping(request)
+        system = mapping(fields.get("systemInstruction") or fields.get("system_instruction"))
+        messages = [{"role": "system", "content": system["parts"]}] if system.get("parts") else []
+        messages += [_message(content) for content in objects(fields.get("contents"))]
         candidates = objects(mapping(answer).get("candidates"))[:1]
-        return [*told, *(_message(mapping(candidate.get("content"))) for candidate in candidates)]
+        return [*messages, *(_message(mapping(candidate.get("content"))) for candidate in candidates)]
 
 
 def _message(content: dict[str, Any]) -> Message:

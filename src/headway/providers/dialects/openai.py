@@ -108,7 +108,7 @@ class _Choice:
         self._index = index
         self._counter = counter
         self._message = MergedObject(counter)
-        self._spoken = False
+        self._has_message = False
         self._pieces = MergedObject(counter)  # logprobs, and the text of the older completions
         self._others: dict[str, Any] = {"finish_reason": None}
 
@@ -120,7 +120,7 @@ class _Choice:
         before = len(self._others)
         for name, value in choice.items():
             if name == "delta":
-                self._spoken = True
+                self._has_message = True
                 self._message.add(mapping(value))
             elif name in ("logprobs", "text"):
                 self._pieces.add({name: value})
@@ -131,7 +131,7 @@ class _Choice:
 
     def built(self) -> dict[str, Any]:
         built: dict[str, Any] = {"index": self._index}
-        if self._spoken:
+        if self._has_message:
             built["message"] = {"role": "assistant", "content": None, **self._message.built()}
         return self._others | self._pieces.built() | built
 
@@ -251,11 +251,11 @@ class CompletionsEndpoint:
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """The prompt and what completes it."""
-        asked = mapping(request).get("prompt")
-        told = [
+        prompt = mapping(request).get("prompt")
+        answers = [
             {"role": "assistant", "content": c.get("text")} for c in objects(mapping(answer).get("choices"))
         ]
-        return [*([] if asked is None else [{"role": "user", "content": asked}]), *told]
+        return [*([] if prompt is None else [{"role": "user", "content": prompt}]), *answers]
 
 
 class ChatEndpoint(CompletionsEndpoint):
@@ -288,9 +288,9 @@ class ChatEndpoint(CompletionsEndpoint):
 
 # -- responses ----------------------------------------------------------------------------------------------------
 
-_WHOLE: Final = ("response.completed", "response.incomplete")
-_FAILED: Final = ("response.failed", "error")
-_TOLD: Final = frozenset(name.encode() for name in _WHOLE + _FAILED)
+_COMPLETE_EVENTS: Final = ("response.completed", "response.incomplete")
+_ERROR_EVENTS: Final = ("response.failed", "error")
+_READ_EVENTS: Final = frozenset(name.encode() for name in _COMPLETE_EVENTS + _ERROR_EVENTS)
 
 
 class ResponseDraft:
@@ -311,14 +311,14 @@ class ResponseDraft:
 
     def add(self, event: SseEvent) -> None:
         """Take an event."""
-        if (event.name and event.name not in _TOLD) or event.data.strip() == DONE:
+        if (event.name and event.name not in _READ_EVENTS) or event.data.strip() == DONE:
             return
-        told = event_object(event)
-        kind = told.get("type") or event.name.decode("utf-8", "replace")
-        if kind in _FAILED or told.get("error"):
+        fields = event_object(event)
+        kind = fields.get("type") or event.name.decode("utf-8", "replace")
+        if kind in _ERROR_EVENTS or fields.get("error"):
             raise StreamedError(event.data)
-        if kind in _WHOLE:
-            self._finish(mapping(told.get("response")))
+        if kind in _COMPLETE_EVENTS:
+            self._finish(mapping(fields.get("response")))
 
     def _finish(self, response: dict[str, Any]) -> None:
         if not isinstance(response.get("output"), list):
@@ -355,12 +355,14 @@ class ResponsesEndpoint:
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """Instructions, input and output. What has no role keeps its form as the only part of a message."""
-        asked = mapping(request)
-        told = [{"role": "system", "content": asked["instructions"]}] if asked.get("instructions") else []
-        if isinstance(asked.get("input"), str):
-            told.append({"role": "user", "content": asked["input"]})
-        items = (*objects(asked.get("input")), *objects(mapping(answer).get("output")))
-        return [*told, *map(_message, items)]
+        fields = mapping(request)
+        messages = (
+            [{"role": "system", "content": fields["instructions"]}] if fields.get("instructions") else []
+        )
+        if isinstance(fields.get("input"), str):
+            messages.append({"role": "user", "content": fields["input"]})
+        items = (*objects(fields.get("input")), *objects(mapping(answer).get("output")))
+        return [*messages, *map(_message, items)]
 
 
 def _message(item: dict[str, Any]) -> Message:
@@ -390,8 +392,8 @@ class OtherEndpoint:
 
     def conversation(self, request: Any, answer: Any) -> list[Message]:
         """What was asked. The answer is no message."""
-        asked = mapping(request).get("input")
-        return [] if asked is None else [{"role": "user", "content": asked}]
+        given = mapping(request).get("input")
+        return [] if given is None else [{"role": "user", "content": given}]
 
 
 _OTHER: Final = OtherEndpoint()

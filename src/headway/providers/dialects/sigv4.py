@@ -30,31 +30,37 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def signature_headers(
-    who: Credentials, region: str, service: str, host: str, path: str, body: bytes, now_utc: float
+    credentials: Credentials, region: str, service: str, host: str, path: str, body: bytes, now_utc: float
 ) -> dict[str, str]:
     """The headers that sign a request. `path` is as it is sent, percent signs and all."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_utc))
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     signed = {"content-type": CONTENT_TYPE, "host": host, "x-amz-date": stamp}
-    if who.token:
-        signed["x-amz-security-token"] = who.token
+    if credentials.token:
+        signed["x-amz-security-token"] = credentials.token
     names = ";".join(signed)  # They are in order already.
     lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
     # The path is encoded once more on its way into the signature, everywhere but at S3.
-    asked = "\n".join(("POST", quote(path, safe="/~"), "", lines, names, hashlib.sha256(body).hexdigest()))
-    told = "\n".join((ALGORITHM, stamp, scope, hashlib.sha256(asked.encode()).hexdigest()))
-    signature = hmac.new(_key(who.secret, stamp[:8], region, service), told.encode(), "sha256").hexdigest()
-    sent = {"Content-Type": CONTENT_TYPE, "X-Amz-Date": stamp}
-    if who.token:
-        sent["X-Amz-Security-Token"] = who.token
-    sent["Authorization"] = (
-        f"{ALGORITHM} Credential={who.access}/{scope}, SignedHeaders={names}, Signature={signature}"
+    canonical_request = "\n".join(
+        ("POST", quote(path, safe="/~"), "", lines, names, hashlib.sha256(body).hexdigest())
     )
-    return sent
+    string_to_sign = "\n".join(
+        (ALGORITHM, stamp, scope, hashlib.sha256(canonical_request.encode()).hexdigest())
+    )
+    signature = hmac.new(
+        _signing_key(credentials.secret, stamp[:8], region, service), string_to_sign.encode(), "sha256"
+    ).hexdigest()
+    headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Date": stamp}
+    if credentials.token:
+        headers["X-Amz-Security-Token"] = credentials.token
+    headers["Authorization"] = (
+        f"{ALGORITHM} Credential={credentials.access}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
+    return headers
 
 
 @lru_cache(8)
-def _key(secret: str, day: str, region: str, service: str) -> bytes:
+def _signing_key(secret: str, day: str, region: str, service: str) -> bytes:
     """A day's key."""
     key = f"AWS4{secret}".encode()
     for part in (day, region, service, "aws4_request"):

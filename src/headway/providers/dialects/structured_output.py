@@ -19,11 +19,11 @@ Schema = dict[str, Any]
 
 #: What OpenAI wants a schema to be called.
 NAME: Final = "answer"
-_WORDS: Final = (
+_INSTRUCTION: Final = (
     "Answer with JSON alone, without a code fence or any other text. It must fit this JSON Schema:\n"
 )
 #: For an answer without any text: an empty message is refused.
-_NOTHING: Final = "(no text)"
+_NO_TEXT: Final = "(no text)"
 
 
 class SchemaDialect(msgspec.Struct, frozen=True):
@@ -38,11 +38,11 @@ class SchemaDialect(msgspec.Struct, frozen=True):
     instruct: Callable[[Body, str], None]
     turns: Callable[[Body, str, str], None]
     #: Other keys that say how an answer is shaped.
-    shaping: tuple[str, ...] = ()
+    other_fields: tuple[str, ...] = ()
     #: Other ways of writing the field and the key.
-    also: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     #: Whether a body goes with words alone.
-    in_words: Callable[[Body], bool] = lambda body: False
+    needs_text: Callable[[Body], bool] = lambda body: False
 
 
 class SchemaRequests:
@@ -50,22 +50,22 @@ class SchemaRequests:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._words = _WORDS + msgspec.json.encode(schema).decode()
+        self._text = _INSTRUCTION + msgspec.json.encode(schema).decode()
         self._native: dict[Callable[[Schema], Any], Any] = {}
 
     def put(self, dialect: SchemaDialect, body: Body) -> None:
         """Ask for it; a body that says itself how its answer is shaped keeps to that."""
-        field = next((name for name in dialect.also if name in body), dialect.field)
+        field = next((name for name in dialect.aliases if name in body), dialect.field)
         own = body.get(field)
-        keys = (dialect.key, *dialect.also)
+        keys = (dialect.key, *dialect.aliases)
         shaped = own is not None and (not isinstance(own, dict) or any(key in own for key in keys))
-        if shaped or any(body.get(name) is not None for name in dialect.shaping):
+        if shaped or any(body.get(name) is not None for name in dialect.other_fields):
             return
         if dialect.native not in self._native:
             self._native[dialect.native] = dialect.native(self._schema)
         native = self._native[dialect.native]
-        if native is None or dialect.in_words(body):
-            dialect.instruct(body, self._words)
+        if native is None or dialect.needs_text(body):
+            dialect.instruct(body, self._text)
         else:
             body[field] = {**own, **native} if own else native
 
@@ -84,17 +84,17 @@ def schema_dialect(kind: str, path: str) -> SchemaDialect | None:
     return _DIALECTS.get((kind, path))
 
 
-def follow_up(dialect: SchemaDialect, body: bytes, said: str, words: str) -> bytes:
+def follow_up(dialect: SchemaDialect, body: bytes, answer: str, text: str) -> bytes:
     """The same conversation two turns later: what the model said, and what is said to that."""
-    asked: Body = msgspec.json.decode(body)
-    dialect.turns(asked, said or _NOTHING, words)
-    return msgspec.json.encode(asked)
+    fields: Body = msgspec.json.decode(body)
+    dialect.turns(fields, answer or _NO_TEXT, text)
+    return msgspec.json.encode(fields)
 
 
 # -- OpenAI -------------------------------------------------------------------------------------------------------
 
 #: What its strict mode takes, of keywords that bind or describe. https://platform.openai.com/docs/guides/structured-outputs
-_STRICT: Final = frozenset(
+_OPENAI_STRICT_KEYWORDS: Final = frozenset(
     {
         "$defs", "$ref", "additionalProperties", "anyOf", "const", "definitions", "description", "enum", "exclusiveMaximum",
         "exclusiveMinimum", "format", "items", "maxItems", "maximum", "minItems", "minimum", "multipleOf", "pattern",
@@ -107,13 +107,13 @@ def _openai_format(schema: Schema) -> Schema | None:
     """Only objects can be asked for; strictly, where the schema keeps to what strict mode takes."""
     if schema.get("type") != "object":
         return None
-    told = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$comment")}
-    return {"name": NAME, "schema": told, "strict": all(map(_is_strict, subschemas(told)))}
+    adapted = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$comment")}
+    return {"name": NAME, "schema": adapted, "strict": all(map(_is_strict, subschemas(adapted)))}
 
 
 def _is_strict(schema: Schema) -> bool:
     """Every key known, every object closed, every property of it required."""
-    if not schema.keys() <= _STRICT:
+    if not schema.keys() <= _OPENAI_STRICT_KEYWORDS:
         return False
     if not _is_object(schema):
         return True
@@ -122,91 +122,91 @@ def _is_strict(schema: Schema) -> bool:
 
 
 def _chat_native(schema: Schema) -> Any:
-    told = _openai_format(schema)
-    return None if told is None else {"type": "json_schema", "json_schema": told}
+    adapted = _openai_format(schema)
+    return None if adapted is None else {"type": "json_schema", "json_schema": adapted}
 
 
 def _responses_native(schema: Schema) -> Any:
-    told = _openai_format(schema)
-    return None if told is None else {"format": {"type": "json_schema", **told}}
+    adapted = _openai_format(schema)
+    return None if adapted is None else {"format": {"type": "json_schema", **adapted}}
 
 
-def _chat_instruct(body: Body, words: str) -> None:
+def _chat_instruct(body: Body, text: str) -> None:
     """Behind a system prompt that is there, or as one."""
     messages = body["messages"]
     first = messages[0]
     if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
-        body["messages"] = [{**first, "content": f"{first['content']}\n\n{words}"}, *messages[1:]]
+        body["messages"] = [{**first, "content": f"{first['content']}\n\n{text}"}, *messages[1:]]
     else:
-        body["messages"] = [{"role": "system", "content": words}, *messages]
+        body["messages"] = [{"role": "system", "content": text}, *messages]
 
 
-def _responses_instruct(body: Body, words: str) -> None:
+def _responses_instruct(body: Body, text: str) -> None:
     before = body.get("instructions")
-    body["instructions"] = f"{before}\n\n{words}" if isinstance(before, str) else words
+    body["instructions"] = f"{before}\n\n{text}" if isinstance(before, str) else text
 
 
-def _message_turns(body: Body, said: str, words: str) -> None:
-    body["messages"] = [*body["messages"], *_turns(said, words)]
+def _message_turns(body: Body, answer: str, text: str) -> None:
+    body["messages"] = [*body["messages"], *_turns(answer, text)]
 
 
-def _responses_turns(body: Body, said: str, words: str) -> None:
-    asked = body["input"]
-    before = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-    body["input"] = [*before, *_turns(said, words)]
+def _responses_turns(body: Body, answer: str, text: str) -> None:
+    given = body["input"]
+    before = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    body["input"] = [*before, *_turns(answer, text)]
 
 
-def _turns(said: str, words: str) -> list[Body]:
-    return [{"role": "assistant", "content": said}, {"role": "user", "content": words}]
+def _turns(answer: str, text: str) -> list[Body]:
+    return [{"role": "assistant", "content": answer}, {"role": "user", "content": text}]
 
 
 # -- Anthropic ----------------------------------------------------------------------------------------------------
 
 #: What its structured outputs take. https://platform.claude.com/docs/en/build-with-claude/structured-outputs
-_TAKEN: Final = frozenset(
+_ANTHROPIC_KEYWORDS: Final = frozenset(
     {
         "$defs", "$ref", "additionalProperties", "allOf", "anyOf", "const", "default", "definitions", "description", "enum",
         "format", "items", "properties", "required", "title", "type",
     }
 )  # fmt: skip
 #: What they refuse and a description can tell as well. The answer is validated by it all the same.
-_TOLD: Final = frozenset(
+_DESCRIBED: Final = frozenset(
     {
         "exclusiveMaximum", "exclusiveMinimum", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
         "minProperties", "minimum", "multipleOf", "pattern", "uniqueItems",
     }
 )  # fmt: skip
-_UNSAID: Final = frozenset({"$schema", "$id", "$comment", "examples"})
+_DROPPED: Final = frozenset({"$schema", "$id", "$comment", "examples"})
 
 
 def _anthropic_native(schema: Schema) -> Any:
     """The schema with closed objects, and bounds as words; None where it cannot be said so."""
-    told = copy.deepcopy(schema)
-    if not all(_adapt(each) for each in list(subschemas(told))) or _is_recursive(told):
+    adapted = copy.deepcopy(schema)
+    if not all(_adapt_for_anthropic(each) for each in list(subschemas(adapted))) or _is_recursive(adapted):
         return None
-    return {"format": {"type": "json_schema", "schema": told}}
+    return {"format": {"type": "json_schema", "schema": adapted}}
 
 
-def _adapt(schema: Schema) -> bool:
+def _adapt_for_anthropic(schema: Schema) -> bool:
     """Make one level of a schema what Anthropic takes; whether that can be done."""
-    for key in _UNSAID & schema.keys():
+    for key in _DROPPED & schema.keys():
         del schema[key]
     if "oneOf" in schema and "anyOf" not in schema:
         schema["anyOf"] = schema.pop("oneOf")
-    _tell_bounds(schema, _TOLD)
+    _describe_bounds(schema, _DESCRIBED)
     if _is_object(schema):
         schema.setdefault("additionalProperties", False)
     if schema.get("additionalProperties", False) is not False:
         return False
     mixed = any("$ref" in each for each in schema.get("allOf", ()) if isinstance(each, dict))
     compound = any(isinstance(value, dict | list) for value in schema.get("enum", ()))
-    return schema.keys() <= _TAKEN and not mixed and not compound
+    return schema.keys() <= _ANTHROPIC_KEYWORDS and not mixed and not compound
 
 
-def _tell_bounds(schema: Schema, keys: frozenset[str]) -> None:
+def _describe_bounds(schema: Schema, keys: frozenset[str]) -> None:
     """Say in the description what cannot be said by keywords."""
-    found = sorted(keys & schema.keys())
-    bounds = [f"{key}: {msgspec.json.encode(schema.pop(key)).decode()}" for key in found]
+    present = sorted(keys & schema.keys())
+    bounds = [f"{key}: {msgspec.json.encode(schema.pop(key)).decode()}" for key in present]
     if bounds:
         schema["description"] = " ".join(filter(None, (schema.get("description"), f"({', '.join(bounds)})")))
 
@@ -230,18 +230,18 @@ def _is_recursive(schema: Schema) -> bool:
     return bool(leads)
 
 
-def _messages_instruct(body: Body, words: str) -> None:
+def _messages_instruct(body: Body, text: str) -> None:
     before = body.get("system")
     if isinstance(before, list):
-        body["system"] = [*before, {"type": "text", "text": words}]
+        body["system"] = [*before, {"type": "text", "text": text}]
     else:
-        body["system"] = f"{before}\n\n{words}" if isinstance(before, str) and before else words
+        body["system"] = f"{before}\n\n{text}" if isinstance(before, str) and before else text
 
 
 # -- Gemini -------------------------------------------------------------------------------------------------------
 
 #: What responseJsonSchema takes; the rest is passed over there. https://ai.google.dev/api/generate-content#generationconfig
-_GOOGLES: Final = frozenset(
+_GEMINI_KEYWORDS: Final = frozenset(
     {
         "$anchor", "$defs", "$id", "$ref", "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems",
         "maximum", "minItems", "minimum", "oneOf", "prefixItems", "properties", "required", "title", "type",
@@ -252,35 +252,35 @@ _JSON_TYPE: Final = "application/json"
 
 def _gemini_native(schema: Schema) -> Any:
     """The schema with what Gemini would pass over as words; None where that is more than bounds."""
-    told = copy.deepcopy(schema)
-    if not all(_adapt_for_google(each) for each in list(subschemas(told))):
+    adapted = copy.deepcopy(schema)
+    if not all(_adapt_for_gemini(each) for each in list(subschemas(adapted))):
         return None
-    return {"responseMimeType": _JSON_TYPE, "responseJsonSchema": told}
+    return {"responseMimeType": _JSON_TYPE, "responseJsonSchema": adapted}
 
 
-def _adapt_for_google(schema: Schema) -> bool:
+def _adapt_for_gemini(schema: Schema) -> bool:
     """Make one level of a schema what Gemini takes; whether that can be done."""
-    for key in (_UNSAID - _GOOGLES) & schema.keys():
+    for key in (_DROPPED - _GEMINI_KEYWORDS) & schema.keys():
         del schema[key]
     if "const" in schema:
         schema["enum"] = [schema.pop("const")]
-    _tell_bounds(schema, _TOLD - _GOOGLES)
+    _describe_bounds(schema, _DESCRIBED - _GEMINI_KEYWORDS)
     beside = any(not key.startswith("$") for key in schema) if "$ref" in schema else False
     plain = all(isinstance(value, str | int | float) for value in schema.get("enum", ()))
-    return schema.keys() <= _GOOGLES and not beside and plain
+    return schema.keys() <= _GEMINI_KEYWORDS and not beside and plain
 
 
-def _gemini_instruct(body: Body, words: str) -> None:
+def _gemini_instruct(body: Body, text: str) -> None:
     """JSON at least, and what it must be in words."""
     name = "generation_config" if "generation_config" in body else "generationConfig"
     body[name] = {**(body.get(name) or {}), "responseMimeType": _JSON_TYPE}
     name = "system_instruction" if "system_instruction" in body else "systemInstruction"
     before = body.get(name) or {}
-    body[name] = {**before, "parts": [*before.get("parts", ()), {"text": words}]}
+    body[name] = {**before, "parts": [*before.get("parts", ()), {"text": text}]}
 
 
-def _gemini_turns(body: Body, said: str, words: str) -> None:
-    turns = [{"role": "model", "parts": [{"text": said}]}, {"role": "user", "parts": [{"text": words}]}]
+def _gemini_turns(body: Body, answer: str, text: str) -> None:
+    turns = [{"role": "model", "parts": [{"text": answer}]}, {"role": "user", "parts": [{"text": text}]}]
     body["contents"] = [*body["contents"], *turns]
 
 
@@ -290,9 +290,9 @@ def _gemini_turns(body: Body, said: str, words: str) -> None:
 TOOL: Final = "structured_answer"
 #: The models that can be made to use a tool: Claude from its third version on, Mistral Large; Nova, which takes simple
 #: schemas only. https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
-_FORCED: Final = re.compile(r"\banthropic\.claude-(?!v2|instant)|\bmistral\.mistral-large")
+_TOOL_MODELS: Final = re.compile(r"\banthropic\.claude-(?!v2|instant)|\bmistral\.mistral-large")
 _NOVA: Final = re.compile(r"\bamazon\.nova-")
-_NOVAS: Final = ("type", "properties", "required")
+_NOVA_KEYWORDS: Final = ("type", "properties", "required")
 
 
 def _tool(schema: Schema) -> Any:
@@ -313,46 +313,48 @@ def _nova_native(schema: Schema) -> Any:
     """At the top only what an object has; so nothing can be referred to."""
     if schema.get("type") != "object" or any("$ref" in each for each in subschemas(schema)):
         return None
-    return _tool({key: schema[key] for key in _NOVAS if key in schema})
+    return _tool({key: schema[key] for key in _NOVA_KEYWORDS if key in schema})
 
 
-def _converse_thinks(body: Body) -> bool:
+def _converse_reasons(body: Body) -> bool:
     """A model that thinks aloud cannot be made to use a tool."""
     more = body.get("additionalModelRequestFields")
     return isinstance(more, dict) and ("thinking" in more or "reasoning_config" in more)
 
 
-def _converse_instruct(body: Body, words: str) -> None:
-    body["system"] = [*(body.get("system") or ()), {"text": words}]
+def _converse_instruct(body: Body, text: str) -> None:
+    body["system"] = [*(body.get("system") or ()), {"text": text}]
 
 
-def _converse_turns(body: Body, said: str, words: str) -> None:
+def _converse_turns(body: Body, answer: str, text: str) -> None:
     """The input that a tool got is told as a text: so nothing has to be said of the tool's result."""
     turns = [
-        {"role": "assistant", "content": [{"text": said}]},
-        {"role": "user", "content": [{"text": words}]},
+        {"role": "assistant", "content": [{"text": answer}]},
+        {"role": "user", "content": [{"text": text}]},
     ]
     body["messages"] = [*body["messages"], *turns]
 
 
 def _converse_for(path: str) -> SchemaDialect:
     """By the model's name, which is in the path. Of an ARN nobody knows what is behind it."""
-    if _FORCED.search(path):
+    if _TOOL_MODELS.search(path):
         return _CONVERSE
-    return _NOVA_CONVERSE if _NOVA.search(path) else _CONVERSE_IN_WORDS
+    return _NOVA_CONVERSE if _NOVA.search(path) else _CONVERSE_TEXT_ONLY
 
 
 # -- schemas ------------------------------------------------------------------------------------------------------
 
 #: Where a schema has other schemas: one, a list of them, or some by name.
-ONE: Final = frozenset(
+SUBSCHEMA_KEYWORDS: Final = frozenset(
     {
         "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames",
         "then", "unevaluatedItems", "unevaluatedProperties",
     }
 )  # fmt: skip
-MANY: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+MAPPING_KEYWORDS: Final = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
 
 
 def subschemas(schema: Any) -> Iterator[Schema]:
@@ -367,12 +369,12 @@ def subschemas_with_paths(schema: Any, at: str = "") -> Iterator[tuple[str, Sche
         return
     yield at, schema
     for key, value in schema.items():
-        if key in ONE and isinstance(value, dict):
+        if key in SUBSCHEMA_KEYWORDS and isinstance(value, dict):
             yield from subschemas_with_paths(value, f"{at}.{key}")
-        elif key in MANY and isinstance(value, list):
+        elif key in LIST_KEYWORDS and isinstance(value, list):
             for number, each in enumerate(value):
                 yield from subschemas_with_paths(each, f"{at}.{key}[{number}]")
-        elif key in NAMED and isinstance(value, dict):
+        elif key in MAPPING_KEYWORDS and isinstance(value, dict):
             for name, each in value.items():
                 yield from subschemas_with_paths(each, f"{at}.{key}.{name}")
 
@@ -395,10 +397,10 @@ _GEMINI: Final = SchemaDialect(
     _gemini_native,
     _gemini_instruct,
     _gemini_turns,
-    also=("generation_config", "response_mime_type"),
+    aliases=("generation_config", "response_mime_type"),
 )
 _CONVERSE: Final = SchemaDialect(
-    "toolConfig", "tools", _converse_native, _converse_instruct, _converse_turns, in_words=_converse_thinks
+    "toolConfig", "tools", _converse_native, _converse_instruct, _converse_turns, needs_text=_converse_reasons
 )
 _NOVA_CONVERSE: Final = msgspec.structs.replace(_CONVERSE, native=_nova_native)
-_CONVERSE_IN_WORDS: Final = msgspec.structs.replace(_CONVERSE, native=lambda schema: None)
+_CONVERSE_TEXT_ONLY: Final = msgspec.structs.replace(_CONVERSE, native=lambda schema: None)

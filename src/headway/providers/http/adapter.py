@@ -59,11 +59,11 @@ if TYPE_CHECKING:
 MOST_ROUTES: Final = 256
 LONGEST_REQUEST_ID: Final = 200
 
-_LIMITED: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
+_LIMIT_KINDS: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.HOLD, Kind.QUOTA, Kind.OVERLOAD})
 #: Compression makes a server collect events before it sends them.
 _UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 #: Counts that stand beside the answer: Llama's on Bedrock.
-_TOP_COUNTS: Final = ("prompt_token_count", "generation_token_count")
+_TOP_LEVEL_COUNTS: Final = ("prompt_token_count", "generation_token_count")
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -175,31 +175,31 @@ class HttpAdapter:
         self._root = dialect.address(base_url)
         self._host = URL(self._root).host_port_subcomponent or ""
         self._profile = profile_for(settings.profile, base_url, dialect.kind)
-        self._named_by = self._profile.request_id or dialect.request_id
+        self._id_header = self._profile.request_id or dialect.request_id
         #: Whether requests are turned into streams. A host is known by its address, not by its kind: imitators
         #: stream in their own ways.
         self.streams = profile_for(base_url).name in STREAMED if settings.stream is None else settings.stream
         key = settings.key.reveal()
         self._sign, secrets = _signer(dialect.kind, key, settings.region)
         self._headers = _headers(dialect.headers(key), settings.headers)
-        self._named = {name.lower() for name in self._headers}
+        self._header_names = {name.lower() for name in self._headers}
         self._scrub = Scrubber([*secrets, *secrets_in_headers(settings.headers), *settings.secrets])
         self._most = byte_ceiling(settings.max_answer_bytes)
         self._routes: dict[str, HttpRoute] = {}
-        self._wire: ConnectionPool | None = None
+        self._pool: ConnectionPool | None = None
 
     def __repr__(self) -> str:
         return f"<HttpAdapter {self._dialect.kind} at {self._root}>"
 
     async def open(self) -> None:
         """Get ready to send."""
-        self._wire = ConnectionPool(URL(self._root))
+        self._pool = ConnectionPool(URL(self._root))
 
     async def close(self) -> None:
         """Let go of every connection."""
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            await wire.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """Send once, and wait."""
@@ -212,26 +212,28 @@ class HttpAdapter:
                 exchange = _StreamedAttempt(route, draft, streamed is not None)
                 return await self._send_streamed(exchange, streamed or body, timeout_s, admitted)
         response: HttpResponse | None = None
-        limit = AttemptTimeout(timeout_s)
+        timeout = AttemptTimeout(timeout_s)
         try:
             response = await self._post(route.head, body, route.url)
-            got = await response.read(self._most)
+            received = await response.read(self._most)
         except AnswerTooLong as long:
             return self._too_long(response, long)
         except (*NETWORK_ERRORS, asyncio.CancelledError) as fault:
-            limit.judge(fault)
-            return self._lost(fault, response, limit)
+            timeout.check_cancelled(fault)
+            return self._incomplete(fault, response, timeout)
         finally:
-            limit.end()
-        return self._answer(route, response, got)
+            timeout.end()
+        return self._answer(route, response, received)
 
     async def _post(self, head: bytes, body: bytes, url: URL) -> HttpResponse:
-        if self._wire is None:
+        if self._pool is None:
             raise RuntimeError("the adapter is not open")
         if self._sign is not None:
             signed = self._sign(url, body)
-            head += header_lines({name: signed[name] for name in signed if name.lower() not in self._named})
-        return await self._wire.post(head, body)
+            head += header_lines(
+                {name: signed[name] for name in signed if name.lower() not in self._header_names}
+            )
+        return await self._pool.post(head, body)
 
     def _route(self, path: str) -> HttpRoute:
         if len(self._routes) >= MOST_ROUTES:
@@ -261,7 +263,7 @@ class HttpAdapter:
         except AnswerTooComplex as many:
             return self._too_long(response, many)
         except (ValueError, RecursionError):
-            return self._odd(route, response, body)
+            return self._unusual_success(route, response, body)
         if shape.error is not None:
             return self._error(response, body, shape.counted())
         return self._success(response, body.strip(), shape.counted())
@@ -275,22 +277,22 @@ class HttpAdapter:
         )
 
     def _hint(self, response: HttpResponse) -> Hint | None:
-        seen = RawResponse(response.status, response.headers)
-        hint = understand(seen, self._profile, now_utc=time.time()).hint
+        raw = RawResponse(response.status, response.headers)
+        hint = understand(raw, self._profile, now_utc=time.time()).hint
         return hint if hint.reports else None
 
     def _request_id(self, response: HttpResponse, body: bytes = b"") -> str:
-        named = response.headers.get(self._named_by) or self._dialect.named_in(body)
+        named = response.headers.get(self._id_header) or self._dialect.named_in(body)
         return self._scrub.text(named)[:LONGEST_REQUEST_ID] if named else ""
 
-    def _odd(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
+    def _unusual_success(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         """A 2xx that is not what was expected: a good answer with odd numbers, an error, a stream, or no answer."""
         try:
             value = decoded(body)
         except AnswerTooComplex as many:
             return self._too_long(response, many)
         except ValueError:
-            return self._no_json(route, response, body)
+            return self._not_json(route, response, body)
         if not isinstance(value, dict):
             return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
         if value.get("error"):
@@ -298,13 +300,13 @@ class HttpAdapter:
         try:
             sound = value | {"usage": counts(value.get("usage")) or None, "error": None}
             sound["usageMetadata"] = counts(value.get("usageMetadata")) or None  # Gemini's
-            sound |= {name: counts(value).get(name) for name in _TOP_COUNTS}
+            sound |= {name: counts(value).get(name) for name in _TOP_LEVEL_COUNTS}
             usage = msgspec.convert(sound, route.endpoint.shape).counted()
         except (ValueError, RecursionError):
             return self._no_answer(response, body, f"the body is no {route.endpoint.name}")
         return self._success(response, _valid(body, value), usage)
 
-    def _no_json(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
+    def _not_json(self, route: HttpRoute, response: HttpResponse, body: bytes) -> Answer:
         draft = route.endpoint.draft(b"")
         if draft is not None and body.lstrip().startswith((b"data:", b"event:", b":")):
             try:
@@ -312,12 +314,12 @@ class HttpAdapter:
             except StreamedError as refused:
                 return self._error(response, refused.body)
             except AnswerTooLong as long:
-                return self._too_long(response, long, _so_far(draft))
+                return self._too_long(response, long, _usage_so_far(draft))
             except UnreadableAnswer as broken:
                 return self._transient(response, body, str(broken))
             if draft.whole:
                 return self._assembled(response, draft)
-        return self._no_answer(response, body, _what_is(body, response.headers.get("Content-Type", "")))
+        return self._no_answer(response, body, _describe_body(body, response.headers.get("Content-Type", "")))
 
     def _no_answer(self, response: HttpResponse, body: bytes, what: str) -> Answer:
         """A 2xx whose body is whole and no answer."""
@@ -331,41 +333,47 @@ class HttpAdapter:
     async def _send_streamed(
         self, exchange: _StreamedAttempt, body: bytes, timeout_s: float, admitted: Admitted
     ) -> Answer:
-        limit = AttemptTimeout(timeout_s)
+        timeout = AttemptTimeout(timeout_s)
         try:
             route = exchange.route
             exchange.response = await self._post(route.stream_head, body, route.stream_url)
-            return await self._hear(exchange, exchange.response, admitted)
+            return await self._read_stream(exchange, exchange.response, admitted)
         except (*NETWORK_ERRORS, asyncio.CancelledError) as fault:
-            limit.judge(fault)
-            return self._broken_off(exchange, fault, limit)
+            timeout.check_cancelled(fault)
+            return self._broken_off(exchange, fault, timeout)
         finally:
-            limit.end()
+            timeout.end()
             if exchange.response is not None:
                 exchange.response.close()
 
-    def _broken_off(self, exchange: _StreamedAttempt, fault: BaseException, limit: AttemptTimeout) -> Answer:
+    def _broken_off(
+        self, exchange: _StreamedAttempt, fault: BaseException, timeout: AttemptTimeout
+    ) -> Answer:
         response, draft = exchange.response, exchange.draft
         if response is not None and draft.whole:
             return self._assembled(response, draft)
-        return self._lost(fault, response, limit, _so_far(draft))
+        return self._incomplete(fault, response, timeout, _usage_so_far(draft))
 
-    async def _hear(self, exchange: _StreamedAttempt, response: HttpResponse, admitted: Admitted) -> Answer:
+    async def _read_stream(
+        self, exchange: _StreamedAttempt, response: HttpResponse, admitted: Admitted
+    ) -> Answer:
         draft = exchange.draft
         try:
-            got = await self._listen(draft, response, admitted)
+            body = await self._fill_draft(draft, response, admitted)
         except StreamedError as refused:
-            return self._error(response, refused.body, _so_far(draft))
+            return self._error(response, refused.body, _usage_so_far(draft))
         except AnswerTooLong as long:
-            return self._too_long(response, long, _so_far(draft))
+            return self._too_long(response, long, _usage_so_far(draft))
         except UnreadableAnswer as broken:
-            return self._transient(response, b"", str(broken), _so_far(draft))
-        if got is not None:
-            if exchange.switched and response.status == 400 and _streaming_refused(got):
-                return self._unstreamable(exchange.route, response, got)
-            return self._answer(exchange.route, response, got)
+            return self._transient(response, b"", str(broken), _usage_so_far(draft))
+        if body is not None:
+            if exchange.made_stream and response.status == 400 and _streaming_refused(body):
+                return self._unstreamable(exchange.route, response, body)
+            return self._answer(exchange.route, response, body)
         if not draft.whole:
-            return self._transient(response, b"", "the stream ended before the answer did", _so_far(draft))
+            return self._transient(
+                response, b"", "the stream ended before the answer did", _usage_so_far(draft)
+            )
         return self._assembled(response, draft)
 
     def _assembled(self, response: HttpResponse, draft: Draft) -> Answer:
@@ -377,27 +385,27 @@ class HttpAdapter:
         except UnreadableAnswer as broken:
             return self._transient(response, b"", str(broken), draft.usage)
 
-    async def _listen(self, draft: Draft, response: HttpResponse, admitted: Admitted) -> bytes | None:
+    async def _fill_draft(self, draft: Draft, response: HttpResponse, admitted: Admitted) -> bytes | None:
         """Read the stream into the draft; or give back the body where it is in one piece after all."""
         if response.refused:
             return await response.read(self._most)
-        incoming = IncomingStream(response.content, draft, self._most)
-        told = draft.begun and response.content_type == "text/event-stream"
-        if told:
+        stream = IncomingStream(response.content, draft, self._most)
+        admitted_called = draft.begun and response.content_type == "text/event-stream"
+        if admitted_called:
             admitted(self._hint(response), early_usage(draft.usage))
-        chunk = await incoming.first()
+        chunk = await stream.first()
         if chunk[:1] in (b"", b"{", b"[", b"<"):
-            return await incoming.whole(chunk)
+            return await stream.whole(chunk)
         try:
             while chunk:
-                incoming.take(chunk)
-                if not told and draft.begun:
-                    told = True
+                stream.take(chunk)
+                if not admitted_called and draft.begun:
+                    admitted_called = True
                     admitted(self._hint(response), early_usage(draft.usage))
                 if draft.ended:
                     break
-                chunk = await incoming.more()
-            await incoming.finish()
+                chunk = await stream.more()
+            await stream.finish()
         except (StreamedError, UnreadableAnswer):
             if not draft.whole:
                 raise
@@ -425,20 +433,20 @@ class HttpAdapter:
         )
 
     def _failure(
-        self, seen: RawResponse, body: bytes, response: HttpResponse, usage: Usage | None = None
+        self, raw: RawResponse, body: bytes, response: HttpResponse, usage: Usage | None = None
     ) -> Answer:
         now_utc = time.time()
-        facts = understand(seen, self._profile, now_utc=now_utc)
+        facts = understand(raw, self._profile, now_utc=now_utc)
         message = self._scrub.message(facts.message)
-        if message == f"HTTP {seen.status}" and is_unusual(response.status):
+        if message == f"HTTP {raw.status}" and is_unusual(response.status):
             message = unusual_status_text(response.status)
         message = message or f"HTTP {response.status} with an error that says nothing"
         rate_limit: RateLimit | None = None
-        if facts.kind in _LIMITED:
-            bare = understand(
-                RawResponse(seen.status, seen.headers, origin=seen.origin), self._profile, now_utc=now_utc
+        if facts.kind in _LIMIT_KINDS:
+            without_body = understand(
+                RawResponse(raw.status, raw.headers, origin=raw.origin), self._profile, now_utc=now_utc
             )
-            rate_limit = RateLimit(_source(facts, bare), facts.hint.retry_after_s, message, now_utc)
+            rate_limit = RateLimit(_source(facts, without_body), facts.hint.retry_after_s, message, now_utc)
         return Answer(
             checked_outcome(facts.kind, usage, facts.hint, message, wrong_path=facts.wrong_path),
             response.status,
@@ -481,20 +489,20 @@ class HttpAdapter:
         kept = self._scrub.beginning(body, LONGEST_FAILURE)
         return Answer(outcome, response.status, self._request_id(response), kept)
 
-    def _lost(
+    def _incomplete(
         self,
         fault: BaseException,
         response: HttpResponse | None,
-        limit: AttemptTimeout,
+        timeout: AttemptTimeout,
         usage: Usage | None = None,
     ) -> Answer:
         """Nothing came back, or not all of it. A refusal is one without its words too."""
         if response is not None and response.status >= 300:
             return self._refusal(response, b"")
-        if limit.expired:
+        if timeout.expired:
             what = "no answer" if response is None else "no whole answer"
             late = self._failed(
-                Kind.TIMEOUT, f"{what} within {duration_text(limit.seconds)}", response, usage=usage
+                Kind.TIMEOUT, f"{what} within {duration_text(timeout.seconds)}", response, usage=usage
             )
             return Answer(msgspec.structs.replace(late.outcome, sent=False)) if is_unsent(fault) else late
         answer = self._failed(Kind.TRANSIENT, network_error_text(fault, self._host), response, usage=usage)
@@ -509,11 +517,11 @@ class _StreamedAttempt(msgspec.Struct):
     route: HttpRoute
     draft: Draft
     #: Whether it was made a stream here.
-    switched: bool
+    made_stream: bool
     response: HttpResponse | None = None
 
 
-def _so_far(draft: Draft) -> Usage | None:
+def _usage_so_far(draft: Draft) -> Usage | None:
     """What a stream that broke off has told of its usage: there may be more to it."""
     return None if draft.usage is None else msgspec.structs.replace(draft.usage, partial=True)
 
@@ -547,12 +555,12 @@ def _valid(body: bytes, value: Any) -> bytes:
     return body.strip()
 
 
-def _source(facts: Facts, bare: Facts) -> str:
+def _source(facts: Facts, without_body: Facts) -> str:
     """Where a limit was told: `bare` is what is known without the body."""
-    if facts.kind is bare.kind and bare.hint.retry_after_s is not None:
+    if facts.kind is without_body.kind and without_body.hint.retry_after_s is not None:
         return "headers"
-    told = facts.code or facts.kind is not bare.kind or facts.hint.retry_after_s is not None
-    return "body" if told else "status"
+    in_body = facts.code or facts.kind is not without_body.kind or facts.hint.retry_after_s is not None
+    return "body" if in_body else "status"
 
 
 def _streaming_refused(body: bytes) -> bool:
@@ -564,7 +572,7 @@ def _streaming_refused(body: bytes) -> bool:
     return str(error.get("param")).startswith("stream")
 
 
-def _what_is(body: bytes, content_type: str) -> str:
+def _describe_body(body: bytes, content_type: str) -> str:
     """What a body that is no JSON is instead."""
     start = body.strip()[:200]
     if not start:

@@ -37,9 +37,9 @@ def byte_ceiling(max_answer_bytes: int) -> int:
     return max_answer_bytes or sys.maxsize
 
 
-async def rest_of(content: aiohttp.StreamReader, begun: bytes, most: int) -> bytes:
+async def rest_of(content: aiohttp.StreamReader, start: bytes, most: int) -> bytes:
     """A whole body, of which the beginning is here. Raises `AnswerTooLong`."""
-    body = bytearray(begun)
+    body = bytearray(start)
     while len(body) <= most and (piece := await content.readany()):
         body += piece
     if len(body) > most:
@@ -67,14 +67,14 @@ class IncomingStream:
         self._draft = draft
         self._most = most
         self._parser = SseParser(most)
-        self._taken = 0
+        self._received = 0
         self._measure_at = most // MEASURES
 
     async def more(self) -> bytes:
         """The next bytes; none at the end."""
         chunk = await self._content.readany()
-        self._taken += len(chunk)
-        if self._taken > STREAM_FACTOR * self._most:
+        self._received += len(chunk)
+        if self._received > STREAM_FACTOR * self._most:
             raise AnswerTooLong(STREAM_FACTOR * self._most, "the stream")
         return chunk
 
@@ -86,15 +86,15 @@ class IncomingStream:
                 break
         return chunk
 
-    async def whole(self, begun: bytes) -> bytes:
+    async def whole(self, start: bytes) -> bytes:
         """The body, where it turns out to be no stream."""
-        return await rest_of(self._content, begun, self._most)
+        return await rest_of(self._content, start, self._most)
 
     def take(self, chunk: bytes) -> None:
         """Add the events that these bytes complete. Raises what the draft raises."""
         add_events(self._draft, self._parser.feed(chunk))
-        if self._taken > self._measure_at:
-            self._measure_at = self._taken + self._most // MEASURES
+        if self._received > self._measure_at:
+            self._measure_at = self._received + self._most // MEASURES
             if is_heavy(draft_body(self._draft, self._most), MEMORY_FACTOR * self._most):
                 raise AnswerTooLong(MEMORY_FACTOR * self._most, "the answer as it is put together")
 

@@ -40,7 +40,7 @@ PROBE_S: Final = 60
 #: Headers longer than aiohttp's 8 KB are odd, but no reason to lose the answer.
 LONGEST_HEADER: Final = 65_536
 #: Of 1xx this one alone is the last: what follows is another protocol.
-SWITCHED: Final = 101
+SWITCHING_PROTOCOLS: Final = 101
 #: Answers of 1xx before the one that counts; aiohttp takes no more than 128 headers each.
 MOST_INTERIM: Final = 32
 #: What may be sent besides the bytes of an answer, decompressed: its head, and so many bytes for each of them. A chunk of one
@@ -48,7 +48,7 @@ MOST_INTERIM: Final = 32
 SPARE_BYTES: Final = 4_000_000
 BYTES_EACH: Final = 8
 #: Up to here one copy is cheaper than one more write.
-SMALL: Final = 65_536
+SMALL_BODY: Final = 65_536
 
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
 
@@ -79,11 +79,11 @@ class _BoundedProtocol(ResponseHandler):
         """A request is about to be sent."""
         self._received, self._body, self._idle = 0, None, False
 
-    def head_came(self, body: aiohttp.StreamReader) -> None:
+    def begin_body(self, body: aiohttp.StreamReader) -> None:
         """The head of the answer is here."""
         self._body = body
 
-    def rest(self) -> None:
+    def end_body(self) -> None:
         """The answer has been read: nothing more may come."""
         self._idle = True
 
@@ -134,11 +134,11 @@ class _PooledConnection:
         if transport is None or transport.is_closing():
             return True
         if self._poll is None:
-            held = transport.get_extra_info("socket")
-            if held is None or held.fileno() < 0:
+            raw_socket = transport.get_extra_info("socket")
+            if raw_socket is None or raw_socket.fileno() < 0:
                 return True
             self._poll = select.poll()
-            self._poll.register(held.fileno(), select.POLLIN)
+            self._poll.register(raw_socket.fileno(), select.POLLIN)
         return bool(self._poll.poll(0))
 
     def close(self) -> None:
@@ -148,18 +148,18 @@ class _PooledConnection:
 class HttpResponse:
     """An answer whose head is here."""
 
-    __slots__ = ("_line", "_wire", "content", "headers", "status")
+    __slots__ = ("_connection", "_pool", "content", "headers", "status")
 
     def __init__(
         self,
-        wire: ConnectionPool,
-        line: _PooledConnection,
+        pool: ConnectionPool,
+        connection: _PooledConnection,
         status: int,
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
     ) -> None:
-        self._wire = wire
-        self._line: _PooledConnection | None = line
+        self._pool = pool
+        self._connection: _PooledConnection | None = connection
         self.status = status
         self.headers = headers
         self.content = content
@@ -180,7 +180,7 @@ class HttpResponse:
         Its connection is free as soon as the body is here, and closed if not all of it was read.
         """
         try:
-            if self.status == SWITCHED:
+            if self.status == SWITCHING_PROTOCOLS:
                 return b""
             if self.refused:
                 return await beginning_of(self.content, LONGEST_FAILURE_READ)
@@ -200,9 +200,9 @@ class HttpResponse:
 
     def close(self) -> None:
         """Let go of the connection: to the next request if the answer was read to its end."""
-        line, self._line = self._line, None
-        if line is not None:
-            self._wire.put_back(line)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.put_back(connection)
 
 
 class ConnectionPool:
@@ -218,11 +218,11 @@ class ConnectionPool:
     async def post(self, head: bytes, body: bytes) -> HttpResponse:
         """Send, and wait for the head of the answer. A fault before the first byte left is marked (`base.unsent`)."""
         try:
-            line = self._take() or await self._connect()
+            connection = self._take() or await self._connect()
         except BaseException as fault:
             mark_unsent(fault)
             raise
-        protocol = line.protocol
+        protocol = connection.protocol
         try:
             protocol.begin()
             protocol.set_response_params(
@@ -231,27 +231,27 @@ class ConnectionPool:
             _write(protocol, b"%bContent-Length: %d\r\n\r\n" % (head, len(body)), body)
             message, content = await protocol.read()
             interim = 0
-            while message.code < 200 and message.code != SWITCHED:
+            while message.code < 200 and message.code != SWITCHING_PROTOCOLS:
                 interim += 1
                 if interim > MOST_INTERIM:
                     raise HttpProcessingError(message="too many interim answers")
                 message, content = await protocol.read()
         except BaseException:
-            line.close()
+            connection.close()
             raise
-        if message.code == SWITCHED:
+        if message.code == SWITCHING_PROTOCOLS:
             protocol.force_close()
-        protocol.head_came(content)
-        return HttpResponse(self, line, message.code, message.headers, content)
+        protocol.begin_body(content)
+        return HttpResponse(self, connection, message.code, message.headers, content)
 
     def _take(self) -> _PooledConnection | None:
         """The line that was used last, of those that are still good."""
         idle = self._idle
         while idle:
-            line = idle.pop()
-            if not line.dropped():
-                return line
-            line.close()
+            connection = idle.pop()
+            if not connection.dropped():
+                return connection
+            connection.close()
         return None
 
     async def _connect(self) -> _PooledConnection:
@@ -263,15 +263,15 @@ class ConnectionPool:
         assert isinstance(protocol, _BoundedProtocol)
         return _PooledConnection(connection, protocol)
 
-    def put_back(self, line: _PooledConnection) -> None:
+    def put_back(self, connection: _PooledConnection) -> None:
         """A request is done with its line."""
         now = monotonic()
-        if self._connector.closed or line.protocol.should_close:
-            line.close()
+        if self._connector.closed or connection.protocol.should_close:
+            connection.close()
         else:
-            line.idle_since = now
-            line.protocol.rest()
-            self._idle.append(line)
+            connection.idle_since = now
+            connection.protocol.end_body()
+            self._idle.append(connection)
         while self._idle and now - self._idle[0].idle_since > KEEPALIVE_S:
             self._idle.popleft().close()
 
@@ -288,7 +288,7 @@ def _write(protocol: ResponseHandler, head: bytes, body: bytes) -> None:
         closed = aiohttp.ClientConnectionResetError("the connection is closed")
         mark_unsent(closed)
         raise closed
-    if len(body) <= SMALL:
+    if len(body) <= SMALL_BODY:
         transport.write(head + body)
     else:
         transport.write(head)
@@ -298,9 +298,9 @@ def _write(protocol: ResponseHandler, head: bytes, body: bytes) -> None:
 def _socket(address: tuple[Any, ...]) -> socket.socket:
     """A socket that shows a sign of life while a model thinks."""
     family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    created = socket.socket(family, kind, protocol)
+    created.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_S)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_S)
-    return made
+        created.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_S)
+        created.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_S)
+    return created

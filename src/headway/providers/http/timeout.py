@@ -27,7 +27,7 @@ class AttemptTimeout:
         """Nothing expires any more."""
         self._timer.cancel()
 
-    def judge(self, fault: BaseException) -> None:
+    def check_cancelled(self, fault: BaseException) -> None:
         """Raise a cancellation that came from elsewhere; take back our own."""
         ours = self.expired and self._task.uncancel() <= self._before
         if not ours and isinstance(fault, asyncio.CancelledError):

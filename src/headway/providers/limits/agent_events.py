@@ -25,7 +25,7 @@ class AgentResult(msgspec.Struct):
     """How a run ended: `ok` is None where nothing said so."""
 
     ok: bool | None = None
-    said: ErrorInfo | None = None
+    error: ErrorInfo | None = None
     #: When a subscription's window opens again, as it was written; empty where none was rejected.
     rejected: bool = False
     resets_at: str = ""
@@ -33,14 +33,14 @@ class AgentResult(msgspec.Struct):
 
 def read(output: bytes | str | None) -> AgentResult:
     """Read a program's standard output."""
-    ending = AgentResult()
+    result = AgentResult()
     for event in _events(_tail(output)):
         kind = event.get("type")
         if kind == "rate_limit_event":
-            _take_window(event.get("rate_limit_info"), ending)
+            _take_window(event.get("rate_limit_info"), result)
         else:
-            _take_end(event, kind, ending)
-    return ending
+            _take_event(event, kind, result)
+    return result
 
 
 def _tail(output: bytes | str | None) -> str:
@@ -62,77 +62,77 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def _take_window(info: Any, ending: AgentResult) -> None:
+def _take_window(info: Any, result: AgentResult) -> None:
     """Only a rejection counts; a window may be rejected while paid overage goes on."""
     if not isinstance(info, dict):
         return
-    ending.rejected = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
-    ending.resets_at = short_text(info.get("resetsAt")) if ending.rejected else ""
+    result.rejected = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
+    result.resets_at = short_text(info.get("resetsAt")) if result.rejected else ""
 
 
-def _take_end(event: dict[str, Any], kind: Any, ending: AgentResult) -> None:
+def _take_event(event: dict[str, Any], kind: Any, result: AgentResult) -> None:
     if kind == "result":
-        _take_result(event, ending)
+        _take_result(event, result)
     elif kind == "turn.completed":
-        ending.ok = True
+        result.ok = True
     elif kind in ("turn.failed", "error"):
-        _take_error(event, ending)
+        _take_error(event, result)
     elif kind == "system" and event.get("subtype") == "api_retry":
-        _fail(ending, _said(event, str(event.get("error") or "")))
+        _fail(result, _error_info(event, str(event.get("error") or "")))
     elif kind == "assistant" and isinstance(event.get("error"), str):
-        _fail(ending, ErrorInfo(codes=[event["error"][:80]]))
+        _fail(result, ErrorInfo(codes=[event["error"][:80]]))
     elif kind is None and "session_id" in event:
-        _take_document(event, ending)
+        _take_document(event, result)
 
 
-def _take_result(event: dict[str, Any], ending: AgentResult) -> None:
+def _take_result(event: dict[str, Any], result: AgentResult) -> None:
     """Claude's result has `is_error`, whatever its subtype claims; Gemini's has a status."""
     subtype = event.get("subtype")
     failed = event.get("is_error") is True or event.get("status") == "error"
     if isinstance(subtype, str) and subtype.startswith("error"):
         failed = True
     if not failed:
-        ending.ok = True
+        result.ok = True
         return
     text = event.get("result")
-    said = _said(event, text if isinstance(text, str) else "")
+    error = _error_info(event, text if isinstance(text, str) else "")
     if isinstance(subtype, str) and subtype != "success":
-        said.codes.append(subtype)
-    _fail(ending, said)
+        error.codes.append(subtype)
+    _fail(result, error)
 
 
-def _take_document(event: dict[str, Any], ending: AgentResult) -> None:
+def _take_document(event: dict[str, Any], result: AgentResult) -> None:
     """Gemini's one document."""
     if isinstance(event.get("error"), dict):
-        _take_error(event, ending)
+        _take_error(event, result)
     elif isinstance(event.get("response"), str):
-        ending.ok = True
+        result.ok = True
 
 
-def _take_error(event: dict[str, Any], ending: AgentResult) -> None:
-    said = _said(event, "")
-    if not said.message.startswith(_INTERIM) and event.get("severity") != "warning":
-        _fail(ending, said)
+def _take_error(event: dict[str, Any], result: AgentResult) -> None:
+    error = _error_info(event, "")
+    if not error.message.startswith(_INTERIM) and event.get("severity") != "warning":
+        _fail(result, error)
 
 
-def _fail(ending: AgentResult, said: ErrorInfo) -> None:
+def _fail(result: AgentResult, error: ErrorInfo) -> None:
     """A later failure says more only where it says something."""
-    if ending.said is None or said.message or said.status is not None:
-        ending.said = said
-    ending.ok = False
+    if result.error is None or error.message or error.status is not None:
+        result.error = error
+    result.ok = False
 
 
-def _said(event: dict[str, Any], text: str) -> ErrorInfo:
+def _error_info(event: dict[str, Any], text: str) -> ErrorInfo:
     """The event's error, or the text that reports it; messages of agents wrap what the provider said."""
-    said = ErrorInfo()
+    error = ErrorInfo()
     inner = {key: event.get(key) for key in ("error", "message") if not isinstance(event.get(key), list)}
-    collect(inner, said)
-    told = error_texts.read(text or said.message)
-    told.codes = [*told.codes, *(code for code in said.codes if code not in told.codes)]
+    collect(inner, error)
+    info = error_texts.read(text or error.message)
+    info.codes = [*info.codes, *(code for code in error.codes if code not in info.codes)]
     status = event.get("api_error_status") or event.get("error_status")
     if type(status) is int and 400 <= status < 600:
-        told.status = status
-    told.status = told.status if told.status is not None else said.status
-    told.waits += said.waits
-    told.quotas += said.quotas
-    return told
+        info.status = status
+    info.status = info.status if info.status is not None else error.status
+    info.waits += error.waits
+    info.quotas += error.quotas
+    return info

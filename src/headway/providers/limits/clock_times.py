@@ -48,7 +48,7 @@ def wait_until_clock_time(text: str, start: int, now_utc: float, zone: str) -> T
     if when is None:
         return None
     try:
-        return _wait(when, now_utc, zone_of(when["zone"] or when["short"] or zone))
+        return _wait_until(when, now_utc, zone_of(when["zone"] or when["short"] or zone))
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -63,14 +63,14 @@ def zone_of(name: str) -> tzinfo:
         return UTC
 
 
-def _wait(when: re.Match[str], now_utc: float, zone: tzinfo) -> TimeSpan | None:
+def _wait_until(when: re.Match[str], now_utc: float, zone: tzinfo) -> TimeSpan | None:
     now = datetime.fromtimestamp(now_utc, zone)
     moment = _moment(when, now)
     seconds = moment.timestamp() - now_utc
     if -JUST_PASSED_S <= seconds <= 0.0:
         return TimeSpan(MINUTE_S, STEP_S)
     if seconds < 0.0:
-        moment = _next(when, moment, now)
+        moment = _next_moment(when, moment, now)
         seconds = moment.timestamp() - now_utc
     if when["year"] is None and seconds > LONGEST_UNDATED_S:
         return None
@@ -94,7 +94,7 @@ def _moment(when: re.Match[str], now: datetime) -> datetime:
     return moment
 
 
-def _next(when: re.Match[str], moment: datetime, now: datetime) -> datetime:
+def _next_moment(when: re.Match[str], moment: datetime, now: datetime) -> datetime:
     """The same moment once more, where it has passed: next year, next week or tomorrow. A full date stays."""
     if when["year"] is not None:
         return moment

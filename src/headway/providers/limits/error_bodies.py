@@ -69,13 +69,13 @@ def read(body: bytes | str | None) -> ErrorInfo:
     text = as_text(body).strip()
     if not text:
         return ErrorInfo()
-    found = _EVENT_DATA.search(text) if text.startswith(("data:", "event:", ":")) else None
-    parsed = parse(_LINE_END.split(text[found.end() :], maxsplit=1)[0] if found is not None else text)
+    event = _EVENT_DATA.search(text) if text.startswith(("data:", "event:", ":")) else None
+    parsed = parse(_LINE_END.split(text[event.end() :], maxsplit=1)[0] if event is not None else text)
     if parsed is None:
         return search_keys(text)
-    said = ErrorInfo()
-    collect(parsed, said)
-    return said
+    error = ErrorInfo()
+    collect(parsed, error)
+    return error
 
 
 def as_text(body: bytes | str | None) -> str:
@@ -97,23 +97,23 @@ def parse(text: str) -> Any:
         return None
 
 
-def collect(node: Any, said: ErrorInfo, depth: int = 0) -> None:
+def collect(node: Any, error: ErrorInfo, depth: int = 0) -> None:
     """Gather from a parsed body into `said`: the innermost error first, since it is the most specific."""
     if depth > DEEPEST:
         return
     if isinstance(node, list):
         for item in node[:4]:
-            collect(item, said, depth + 1)
+            collect(item, error, depth + 1)
         return
     if not isinstance(node, dict):
         return
     for inner in _wrapped(node):
-        collect(inner, said, depth + 1)
-    _take_inner(node, said)
-    _take_block(node, said)
-    _take_message(node, said, depth)
-    _take_codes(node, said)
-    _take_waits(node, said)
+        collect(inner, error, depth + 1)
+    _take_inner(node, error)
+    _take_block(node, error)
+    _take_message(node, error, depth)
+    _take_codes(node, error)
+    _take_waits(node, error)
 
 
 def _wrapped(node: dict[str, Any]) -> Iterator[Any]:
@@ -124,58 +124,58 @@ def _wrapped(node: dict[str, Any]) -> Iterator[Any]:
             yield error
 
 
-def _take_inner(node: dict[str, Any], said: ErrorInfo) -> None:
+def _take_inner(node: dict[str, Any], error: ErrorInfo) -> None:
     for key in _INNER_KEYS:
         inner = node.get(key)
         if isinstance(inner, dict | list):
-            _take_details(inner, said)
+            _take_details(inner, error)
 
 
-def _take_block(node: dict[str, Any], said: ErrorInfo) -> None:
+def _take_block(node: dict[str, Any], error: ErrorInfo) -> None:
     """Gemini's answer without an answer: the prompt itself was blocked. Its id tells one such answer from the next."""
     feedback = node.get("promptFeedback")
     reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
     if isinstance(reason, str) and not node.get("candidates"):
         named = short_text(node.get("responseId"))
-        said.message = f"the prompt was blocked: {short_text(reason)}" + (
+        error.message = f"the prompt was blocked: {short_text(reason)}" + (
             f" (response {named})" if named else ""
         )
-        said.codes.append(PROMPT_BLOCKED)
+        error.codes.append(PROMPT_BLOCKED)
 
 
-def _take_details(details: Any, said: ErrorInfo) -> None:
+def _take_details(details: Any, error: ErrorInfo) -> None:
     for detail in (details if isinstance(details, list) else [details])[:8]:
         if not isinstance(detail, dict):
             continue
-        _take_codes(detail, said)
-        _take_waits(detail, said)
-        _take_quotas(detail.get("violations"), said)
-        _take_headers(detail.get("headers"), said)
+        _take_codes(detail, error)
+        _take_waits(detail, error)
+        _take_quotas(detail.get("violations"), error)
+        _take_headers(detail.get("headers"), error)
 
 
-def _take_quotas(violations: Any, said: ErrorInfo) -> None:
+def _take_quotas(violations: Any, error: ErrorInfo) -> None:
     for violation in violations[:8] if isinstance(violations, list) else ():
         if isinstance(violation, dict) and isinstance(violation.get("quotaId"), str):
-            said.quotas.append((short_text(violation["quotaId"]), short_text(violation.get("quotaValue"))))
+            error.quotas.append((short_text(violation["quotaId"]), short_text(violation.get("quotaValue"))))
 
 
-def _take_headers(headers: Any, said: ErrorInfo) -> None:
+def _take_headers(headers: Any, error: ErrorInfo) -> None:
     if isinstance(headers, dict):
         for name, value in list(headers.items())[:40]:
-            said.headers[name] = short_text(value)
+            error.headers[name] = short_text(value)
 
 
-def _take_message(node: dict[str, Any], said: ErrorInfo, depth: int) -> None:
-    if said.message:
+def _take_message(node: dict[str, Any], error: ErrorInfo, depth: int) -> None:
+    if error.message:
         return
     text = _message(node)
     inner = ErrorInfo()
     collect(parse(text.strip()), inner, depth + 1)
-    said.message = inner.message or text
-    said.codes += (code for code in inner.codes if code not in said.codes)
-    said.status = said.status if said.status is not None else inner.status
-    said.waits += inner.waits
-    said.quotas += inner.quotas
+    error.message = inner.message or text
+    error.codes += (code for code in inner.codes if code not in error.codes)
+    error.status = error.status if error.status is not None else inner.status
+    error.waits += inner.waits
+    error.quotas += inner.quotas
 
 
 def _message(node: Mapping[str, Any]) -> str:
@@ -192,31 +192,31 @@ def _message(node: Mapping[str, Any]) -> str:
     return ""
 
 
-def _take_codes(node: Mapping[str, Any], said: ErrorInfo) -> None:
+def _take_codes(node: Mapping[str, Any], error: ErrorInfo) -> None:
     for key in _CODE_KEYS:
-        _take_code(node.get(key), said)
+        _take_code(node.get(key), error)
     for key in _STATUS_KEYS:
         status = node.get(key)
-        if said.status is None and type(status) is int and status in _ERROR_STATUSES:
-            said.status = status
+        if error.status is None and type(status) is int and status in _ERROR_STATUSES:
+            error.status = status
 
 
-def _take_code(code: Any, said: ErrorInfo) -> None:
+def _take_code(code: Any, error: ErrorInfo) -> None:
     if not isinstance(code, str) or not 0 < len(code) <= LONGEST_CODE or code in _WRAPPERS:
         return
     code = code.rpartition("#")[2]  # AWS: "com.amazon.coral.availability#ThrottlingException"
     if code.isdecimal() and code.isascii():
-        if said.status is None and int(code) in _ERROR_STATUSES:
-            said.status = int(code)
-    elif code not in said.codes:
-        said.codes.append(code)
+        if error.status is None and int(code) in _ERROR_STATUSES:
+            error.status = int(code)
+    elif code not in error.codes:
+        error.codes.append(code)
 
 
-def _take_waits(node: Mapping[str, Any], said: ErrorInfo) -> None:
-    said.waits += filter(None, (short_text(node.get(key)) for key in _WAIT_KEYS))
+def _take_waits(node: Mapping[str, Any], error: ErrorInfo) -> None:
+    error.waits += filter(None, (short_text(node.get(key)) for key in _WAIT_KEYS))
     milliseconds = short_text(node.get("retry_after_ms"))
     if milliseconds.isdecimal():
-        said.waits.append(f"{milliseconds}ms")
+        error.waits.append(f"{milliseconds}ms")
 
 
 def short_text(value: Any) -> str:
@@ -230,27 +230,27 @@ def short_text(value: Any) -> str:
 
 def search_keys(text: str) -> ErrorInfo:
     """The same keys, searched in what is no JSON: cut off, wrapped in words, in Python's notation, or HTML."""
-    said = ErrorInfo()
-    for place, found in enumerate(_LOOSE.finditer(text)):
+    error = ErrorInfo()
+    for place, match in enumerate(_LOOSE.finditer(text)):
         if place >= _LOOSE_MOST:
             break
-        key, double, single, figure = found.groups()
+        key, double, single, figure = match.groups()
         value = double or single or figure or ""
         if key == "message":
-            said.message = said.message or value
+            error.message = error.message or value
         elif key == "quotaId":
-            said.quotas.append((value[:LONGEST_CODE], ""))
-        elif key == "quotaValue" and said.quotas:
-            said.quotas[-1] = (said.quotas[-1][0], value[:20])
+            error.quotas.append((value[:LONGEST_CODE], ""))
+        elif key == "quotaValue" and error.quotas:
+            error.quotas[-1] = (error.quotas[-1][0], value[:20])
         elif key == "retryDelay":
-            said.waits.append(value[:40])
+            error.waits.append(value[:40])
         else:
-            _take_code(value, said)
-    said.message = said.message or _plain(text)
-    return said
+            _take_code(value, error)
+    error.message = error.message or _text_or_title(text)
+    return error
 
 
-def _plain(text: str) -> str:
+def _text_or_title(text: str) -> str:
     """The text itself; of a page its title."""
     if text.startswith("<"):
         title = _TITLE.search(text)

@@ -230,20 +230,20 @@ PHRASES: Final = (
 # -- an error's kind -----------------------------------------------------------------------------------------------
 
 
-def kind_of(status: int | None, said: ErrorInfo, profile: Profile) -> tuple[Kind, str]:
+def kind_of(status: int | None, error: ErrorInfo, profile: Profile) -> tuple[Kind, str]:
     """The kind, and the word that decided it: codes, then sentences, then the status and what is left."""
-    for code in said.codes:
+    for code in error.codes:
         kind = profile.all_codes.get(normalized_code(code))
         if kind is not None:
             return kind, code
-    first = said.codes[0] if said.codes else ""
-    message = said.message[:LONGEST_MESSAGE]
+    first = error.codes[0] if error.codes else ""
+    message = error.message[:LONGEST_MESSAGE]
     for known in profile.all_phrases:
         if known.statuses and (status or NO_STATUS) not in known.statuses:
             continue
         if known.pattern.search(message) is not None:
             return known.kind, known.code or first
-    return _by_status(status, said, profile) or (Kind.TRANSIENT, first)
+    return _by_status(status, error, profile) or (Kind.TRANSIENT, first)
 
 
 def normalized_code(code: str) -> str:
@@ -251,18 +251,18 @@ def normalized_code(code: str) -> str:
     return code.lower().replace("-", "_")
 
 
-def _by_status(status: int | None, said: ErrorInfo, profile: Profile) -> tuple[Kind, str] | None:
+def _by_status(status: int | None, error: ErrorInfo, profile: Profile) -> tuple[Kind, str] | None:
     """By status; where there is none, or it says no more than "bad request", by the loosely used codes."""
-    plain = None if status is None else _plain(status, profile)
-    if plain is None or plain is Kind.INVALID:
-        for code in said.codes:
+    status_kind = None if status is None else _kind_of_status(status, profile)
+    if status_kind is None or status_kind is Kind.INVALID:
+        for code in error.codes:
             kind = profile.all_soft.get(normalized_code(code))
-            if kind is not None and (plain is None or kind is not Kind.INVALID):
+            if kind is not None and (status_kind is None or kind is not Kind.INVALID):
                 return kind, code
-    return None if plain is None else (plain, said.codes[0] if said.codes else "")
+    return None if status_kind is None else (status_kind, error.codes[0] if error.codes else "")
 
 
-def _plain(status: int, profile: Profile) -> Kind:
+def _kind_of_status(status: int, profile: Profile) -> Kind:
     """What the number alone says. A redirect that nobody followed is a wrong address, and so is another protocol. Numbers
     of 600 and more count as those of 5xx (RFC 9110 §15).
     """

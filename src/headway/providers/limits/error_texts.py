@@ -48,10 +48,10 @@ def qualified_text(error: BaseException) -> str:
     return f"{name}: {exception_text(error)}".rstrip(": ")
 
 
-def attribute(thing: object, name: str) -> Any:
+def attribute(value: object, name: str) -> Any:
     """An attribute of a stranger; None where there is none, or where reading it raises."""
     try:
-        return getattr(thing, name, None)
+        return getattr(value, name, None)
     except BaseException:
         return None
 
@@ -59,21 +59,21 @@ def attribute(thing: object, name: str) -> Any:
 def read(text: str) -> ErrorInfo:
     """What the text says. The message is the embedded error's where there is one, otherwise the text itself."""
     text = text[-LONGEST_BODY:].strip()
-    said = _document(text)
-    if said is None:
-        said = search_keys(text)
-    if said.status is None:
-        said.status = _status(text)
-    _take_names(text, said)
-    said.message = said.message or text
-    return said
+    error = _document(text)
+    if error is None:
+        error = search_keys(text)
+    if error.status is None:
+        error.status = _status(text)
+    _take_names(text, error)
+    error.message = error.message or text
+    return error
 
 
 def _status(text: str) -> int | None:
-    found = _STATUS.search(text) or _BRACKETS.search(text)
-    if found is None:
+    match = _STATUS.search(text) or _BRACKETS.search(text)
+    if match is None:
         return None
-    figure = int(next(group for group in found.groups() if group is not None))
+    figure = int(next(group for group in match.groups() if group is not None))
     return figure if 400 <= figure < 600 else None
 
 
@@ -81,27 +81,27 @@ def _document(text: str) -> ErrorInfo | None:
     """The last JSON document in the text: agents write theirs at the end of what they log."""
     if "{" not in text:
         return None
-    starts = [found.end() for found in _JSON.finditer(text)]
+    starts = [match.end() for match in _JSON.finditer(text)]
     for start in reversed(starts[-_DOCUMENTS:]):
         parsed = parse(text[start:].rstrip(" \n]).,·"))
         if parsed is None:
             parsed = parse(text[start:].rstrip())
         if parsed is not None:
-            said = ErrorInfo()
-            collect(parsed, said)
-            if said.message or said.codes:
-                return said
+            error = ErrorInfo()
+            collect(parsed, error)
+            if error.message or error.codes:
+                return error
     return None
 
 
-def _take_names(text: str, said: ErrorInfo) -> None:
+def _take_names(text: str, error: ErrorInfo) -> None:
     """The type's name in front, a code behind it, and the code that AWS puts into its sentence."""
     named = _AWS.search(text)
     if named is not None:
-        said.codes.insert(0, named[1])
+        error.codes.insert(0, named[1])
     kind = _TYPE.match(text)
     if kind is not None:
-        said.codes.append(kind[1])
+        error.codes.append(kind[1])
     code = _CODE.match(text)
     if code is not None:
-        said.codes.append(code[1])
+        error.codes.append(code[1])

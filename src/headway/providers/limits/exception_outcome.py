@@ -62,7 +62,9 @@ def _outcome(
     )
     if isinstance(error, retry_on) and (outcome is None or outcome.kind in HOPELESS):
         return Outcome(Kind.TRANSIENT, used, message=short_message(qualified_text(error)))
-    return outcome if outcome is not None and outcome.kind is not None and link.counts(outcome.kind) else None
+    return (
+        outcome if outcome is not None and outcome.kind is not None and link.decides(outcome.kind) else None
+    )
 
 
 def _response_outcome(error: BaseException, used: Usage | None) -> Outcome | None:
@@ -70,12 +72,12 @@ def _response_outcome(error: BaseException, used: Usage | None) -> Outcome | Non
     carried = response_in(error)
     if carried is None:
         return None
-    seen, names = carried
+    raw, names = carried
     profile = profile_for(*filter(None, names))
-    facts = understand(seen, profile, now_utc=time.time())
-    if seen.status is None and not _is_providers(facts, profile, names):
+    facts = understand(raw, profile, now_utc=time.time())
+    if raw.status is None and not _is_from_provider(facts, profile, names):
         return None
-    kind = Kind.INVALID if _only_a_page(seen.status, facts, profile) else facts.kind
+    kind = Kind.INVALID if _only_a_page(raw.status, facts, profile) else facts.kind
     return Outcome(kind, used, facts.hint, facts.message)
 
 
@@ -86,7 +88,7 @@ def _only_a_page(status: int | None, facts: Facts, profile: Profile) -> bool:
     return normalized_code(facts.code) not in profile.all_codes
 
 
-def _is_providers(facts: Facts, profile: Profile, names: tuple[str, ...]) -> bool:
+def _is_from_provider(facts: Facts, profile: Profile, names: tuple[str, ...]) -> bool:
     """Whether an error without a status is a provider's: other exceptions have bodies, too."""
     code = normalized_code(facts.code)
     known = code in profile.all_codes or code in profile.all_soft

@@ -67,34 +67,34 @@ class ExceptionLink(msgspec.Struct, frozen=True):
     """One exception of a chain. `beside`: it was being handled when another one was raised."""
 
     error: BaseException
-    beside: bool = False
+    in_context: bool = False
 
-    def counts(self, kind: Kind) -> bool:
+    def decides(self, kind: Kind) -> bool:
         """Whether its kind may stand for the whole chain.
 
         An error in an `except` block is an error of its own. What was being handled may make a retry worthwhile, but
         does not stop the lane.
         """
-        return not (self.beside and (kind in LANE_STOPPERS or kind in HOPELESS))
+        return not (self.in_context and (kind in LANE_STOPPERS or kind in HOPELESS))
 
 
 def exception_chain(error: BaseException) -> Iterator[ExceptionLink]:
     """The exception, then the exceptions of its group, its cause, or its context."""
     waiting = [ExceptionLink(error)]
-    met: set[int] = set()
-    while waiting and len(met) < MAX_LINKS:
+    visited: set[int] = set()
+    while waiting and len(visited) < MAX_LINKS:
         link = waiting.pop(0)
         error = link.error
-        if id(error) in met:
+        if id(error) in visited:
             continue
-        met.add(id(error))
+        visited.add(id(error))
         yield link
         if isinstance(error, BaseExceptionGroup):
-            waiting += (ExceptionLink(each, link.beside) for each in error.exceptions)
+            waiting += (ExceptionLink(each, link.in_context) for each in error.exceptions)
         if error.__cause__ is not None:
-            waiting.append(ExceptionLink(error.__cause__, link.beside))
+            waiting.append(ExceptionLink(error.__cause__, link.in_context))
         elif error.__context__ is not None and not error.__suppress_context__:
-            waiting.append(ExceptionLink(error.__context__, beside=True))
+            waiting.append(ExceptionLink(error.__context__, in_context=True))
 
 
 def network_error_kind(error: BaseException) -> Kind | None:
@@ -208,7 +208,7 @@ def _from_botocore(
     status = metadata.get("HTTPStatusCode")
     body = _json({"code": error_fields.get("Code"), "message": error_fields.get("Message")})
     headers = _headers(metadata.get("HTTPHeaders"))
-    seen = RawResponse(
+    raw = RawResponse(
         status if type(status) is int else None, headers, body, qualified_text(error), "exception"
     )
-    return seen, (api_of_package(error) or "bedrock",)
+    return raw, (api_of_package(error) or "bedrock",)

@@ -27,16 +27,16 @@ _FRAMES: Final = re.compile(
     r'^[ \t]+File "[^"\n]{0,500}", line \d+[^\n]*\n(?:[ \t]+[^\n]*(?:\n|\Z))*', re.MULTILINE
 )
 #: What a line may begin with: an exception's type, a place in a file, a mark of a diff.
-_BEGINS: Final = r"^(?:[\w.]{1,80}: )?(?:[^\s:]{1,200}:\d{1,7}[:-](?:\d{1,5}:)?)? ?[+-]? ?"
+_LINE_START: Final = r"^(?:[\w.]{1,80}: )?(?:[^\s:]{1,200}:\d{1,7}[:-](?:\d{1,5}:)?)? ?[+-]? ?"
 #: Errors of Python itself: they name keys, attributes and arguments, whatever those are called.
-_OWN_FAULTS: Final = (
+_PYTHON_ERRORS: Final = (
     r"(?:Key|Index|Lookup|Attribute|Name|UnboundLocal|Import|ModuleNotFound|Type|Syntax|Indentation|Assertion|Recursion"
     r"|NotImplemented|ZeroDivision|Overflow|UnicodeDecode|UnicodeEncode|JSONDecode|Memory)Error"
 )
 _LIMIT_NAME: Final = r"(?:rate|concurrency|usage|request)[ _-]?limit"
 #: Source code: statements that raise, catch, define, import and compare, and comments.
 _CODE: Final = (
-    rf"{_BEGINS}(?:raise \w[\w.]*\(|throw new \w|except\b[^:]{{0,200}}:\s*$|\}}?\s*catch ?\(|(?:async )?def \w+\("
+    rf"{_LINE_START}(?:raise \w[\w.]*\(|throw new \w|except\b[^:]{{0,200}}:\s*$|\}}?\s*catch ?\(|(?:async )?def \w+\("
     r"|class \w[^:{]{0,200}[:{]\s*$|(?:if|elif|else if|while)\b.{0,200}(?:==|!=|>=|<=|[:{]\s*$)|(?:if|while|switch|assert) ?\("
     r"|case [^\s:]{1,80}:\s*$|return (?:\S{1,80}\s*$|['\"(])|from \S{1,200} import \w|import (?:\{|[\w.]{1,200};?\s*$)"
     r"|(?:const|let|var|final|static) \w[\w<>: ]{0,80}=|(?:func|fn|pub fn) \w+[(<]|@\w[\w.]{0,80}\(|\w{1,80} = \d{3}[;,]?\s*$"
@@ -57,7 +57,7 @@ _OTHER_LIMITS: Final = (
 _WHOLE_LINES: Final = re.compile(
     "|".join(
         (
-            rf"^(?:[\w.]{{1,80}}: )?(?:E )?(?:[\w.]{{0,80}}\.)?{_OWN_FAULTS}\b",
+            rf"^(?:[\w.]{{1,80}}: )?(?:E )?(?:[\w.]{{0,80}}\.)?{_PYTHON_ERRORS}\b",
             _CODE,
             _TESTS,
             _COMMITS,
@@ -82,7 +82,7 @@ _CALLABLE: Final = re.compile(
     r"|meanings?|types?|notations?|buffers?|queues?|maps?|tables?)\b|\boperator\W|\w\(\)",
     re.IGNORECASE,
 )
-_PASSING: Final = re.compile(r"\b(?:currently|temporarily|retry|try again|later)\b", re.IGNORECASE)
+_TEMPORARY: Final = re.compile(r"\b(?:currently|temporarily|retry|try again|later)\b", re.IGNORECASE)
 
 # -- clauses --------------------------------------------------------------------------------------------------------
 
@@ -146,20 +146,20 @@ def may_report_limit(text: str) -> bool:
 def without_false_positives(text: str) -> str:
     """The text without what cannot be a report of a limit."""
     text = _FRAMES.sub("", _ESCAPES.sub("", text))
-    return "\n".join(_pruned(line) if may_report_limit(line) else line for line in text.split("\n"))
+    return "\n".join(_pruned_line(line) if may_report_limit(line) else line for line in text.split("\n"))
 
 
-def _pruned(line: str) -> str:
+def _pruned_line(line: str) -> str:
     line = " ".join(line.split())
-    if _WHOLE_LINES.search(line) is not None or _is_name(line):
+    if _WHOLE_LINES.search(line) is not None or _is_not_a_service(line):
         return ""
     return _MARKS.sub("", _CLAUSES.sub(r"\1", line))
 
 
-def _is_name(line: str) -> bool:
+def _is_not_a_service(line: str) -> bool:
     """Whether what is overloaded, or full, is no service."""
     if _BUSY.search(line) is None:
         return False
     if _CALLABLE.search(line) is not None:
-        return _PASSING.search(line) is None
+        return _TEMPORARY.search(line) is None
     return _SERVICE.search(line) is None

@@ -64,55 +64,57 @@ class Facts(msgspec.Struct, frozen=True):
     wrong_path: bool = False
 
 
-FINE: Final = Facts(None)
+SUCCESS_FACTS: Final = Facts(None)
 
 
-def understand(seen: RawResponse, profile: Profile, *, now_utc: float, zone: str = "UTC") -> Facts:
+def understand(response: RawResponse, profile: Profile, *, now_utc: float, zone: str = "UTC") -> Facts:
     """What an attempt's answer means. `zone` is the local one, for clock times that name none."""
-    if seen.origin == "cli":
-        return _of_agent(seen, profile, now_utc, zone)
-    status = seen.status
+    if response.origin == "cli":
+        return _agent_facts(response, profile, now_utc, zone)
+    status = response.status
     good = status is not None and 200 <= status < 300
-    if good and seen.origin == "http":
-        return _success(seen, profile, now_utc)
-    said = _joined(error_bodies.read(seen.body), seen.text)
+    if good and response.origin == "http":
+        return _success_facts(response, profile, now_utc)
+    error = _with_text(error_bodies.read(response.body), response.text)
     return _failure_facts(
-        said.status if good or status is None else status, said, seen, profile, now_utc, zone
+        error.status if good or status is None else status, error, response, profile, now_utc, zone
     )
 
 
-def _success(seen: RawResponse, profile: Profile, now_utc: float) -> Facts:
-    row = limit_headers.header_row(seen.headers, profile)
+def _success_facts(response: RawResponse, profile: Profile, now_utc: float) -> Facts:
+    row = limit_headers.header_row(response.headers, profile)
     if row is None:
-        return FINE
+        return SUCCESS_FACTS
     reports = reports_of(row, profile, limit_headers.server_clock(row, profile, now_utc))
-    return Facts(None, Hint(reports)) if reports else FINE
+    return Facts(None, Hint(reports)) if reports else SUCCESS_FACTS
 
 
-def _of_agent(seen: RawResponse, profile: Profile, now_utc: float, zone: str) -> Facts:
+def _agent_facts(response: RawResponse, profile: Profile, now_utc: float, zone: str) -> Facts:
     """An agent's run: its events decide; without any, whatever it said about a failure."""
-    ending = agent_events.read(seen.body) if profile.agent else agent_events.AgentResult()
-    refused = seen.status is not None and seen.status >= 400
-    if ending.ok or (ending.ok is None and not (ending.rejected or refused or seen.text.strip())):
-        return FINE
-    said = _joined(ending.said or ErrorInfo(), seen.text)
-    if ending.rejected:
-        said.codes.insert(0, "usage_limit_reached")
-        said.waits.append(ending.resets_at)
-    return _failure_facts(seen.status if refused else said.status, said, seen, profile, now_utc, zone)
+    result = agent_events.read(response.body) if profile.agent else agent_events.AgentResult()
+    refused = response.status is not None and response.status >= 400
+    if result.ok or (result.ok is None and not (result.rejected or refused or response.text.strip())):
+        return SUCCESS_FACTS
+    error = _with_text(result.error or ErrorInfo(), response.text)
+    if result.rejected:
+        error.codes.insert(0, "usage_limit_reached")
+        error.waits.append(result.resets_at)
+    return _failure_facts(
+        response.status if refused else error.status, error, response, profile, now_utc, zone
+    )
 
 
-def _joined(said: ErrorInfo, text: str) -> ErrorInfo:
+def _with_text(error: ErrorInfo, text: str) -> ErrorInfo:
     """What structure said, and what a text adds where that left something open."""
-    if not text or (said.message and said.codes):
-        return said
+    if not text or (error.message and error.codes):
+        return error
     more = error_texts.read(text)
-    said.message = said.message or more.message
-    said.codes += (code for code in more.codes if code not in said.codes)
-    said.status = said.status if said.status is not None else more.status
-    said.waits += more.waits
-    said.quotas = said.quotas or more.quotas
-    return said
+    error.message = error.message or more.message
+    error.codes += (code for code in more.codes if code not in error.codes)
+    error.status = error.status if error.status is not None else more.status
+    error.waits += more.waits
+    error.quotas = error.quotas or more.quotas
+    return error
 
 
 # -- a failure --------------------------------------------------------------------------------------------------------
@@ -130,51 +132,53 @@ class _Failure(msgspec.Struct):
     """Everything about one failure while it is being understood."""
 
     status: int | None
-    said: ErrorInfo
+    error: ErrorInfo
     row: HeaderRow
     profile: Profile
     now_utc: float
     zone: str
     reports: tuple[Report, ...] = ()
-    told: list[StatedLimit] = []
+    stated_limits: list[StatedLimit] = []
 
 
 def _failure_facts(
-    status: int | None, said: ErrorInfo, seen: RawResponse, profile: Profile, now_utc: float, zone: str
+    status: int | None, error: ErrorInfo, response: RawResponse, profile: Profile, now_utc: float, zone: str
 ) -> Facts:
     """What the failure means."""
-    case = _case(status, said, seen, profile, now_utc, zone)
-    kind, code = kind_of(status, said, profile)
-    span = limit_headers.retry_after(case.row, profile, case.now_utc) or _said_wait(case)
-    kind = _refined(case, kind, span)
+    failure = _read_failure(status, error, response, profile, now_utc, zone)
+    kind, code = kind_of(status, error, profile)
+    span = limit_headers.retry_after(failure.row, profile, failure.now_utc) or _stated_wait(failure)
+    kind = _refined_kind(failure, kind, span)
     if kind is Kind.HOLD:
-        span = _hold(case, span)
+        span = _hold_wait(failure, span)
     elif kind in _FINAL:
         span = None
     elif span is None and kind is Kind.RATE:
-        span = _reopening(case)
-    message = short_message(said.message, otherwise="" if status is None else f"HTTP {status}")
+        span = _reopening_wait(failure)
+    message = short_message(error.message, otherwise="" if status is None else f"HTTP {status}")
     growing = kind is Kind.RATE and code in profile.ramps
-    wrong_path = kind is Kind.AUTH and _NO_SUCH_PATH in said.message.lower()
-    return Facts(kind, _hint(case, kind, span, growing=growing), message, code, wrong_path)
+    wrong_path = kind is Kind.AUTH and _NO_SUCH_PATH in error.message.lower()
+    return Facts(kind, _hint(failure, kind, span, growing=growing), message, code, wrong_path)
 
 
-def _case(
-    status: int | None, said: ErrorInfo, seen: RawResponse, profile: Profile, now_utc: float, zone: str
+def _read_failure(
+    status: int | None, error: ErrorInfo, response: RawResponse, profile: Profile, now_utc: float, zone: str
 ) -> _Failure:
     """Read the headers, and those that a gateway passed on in the body."""
-    row = limit_headers.header_row(seen.headers, profile) or profile.blank
+    row = limit_headers.header_row(response.headers, profile) or profile.blank
     now_utc = limit_headers.server_clock(row, profile, now_utc)
-    passed_on = limit_headers.header_row(said.headers, profile) if said.headers else None
+    passed_on = limit_headers.header_row(error.headers, profile) if error.headers else None
     if passed_on is not None:
         row = [own if own is not None else other for own, other in zip(row, passed_on, strict=True)]
-    case = _Failure(status, said, row, profile, now_utc, zone, reports_of(row, profile, now_utc))
-    named = limit_headers.header_value(case.row, profile, profile.code_header)
+    failure = _Failure(status, error, row, profile, now_utc, zone, reports_of(row, profile, now_utc))
+    named = limit_headers.header_value(failure.row, profile, profile.code_header)
     if named:  # AWS: "ThrottlingException:http://internal.amazon.com/coral/…"
-        said.codes.insert(0, named.partition(":")[0].strip()[:LONGEST_CODE])
-    told = (*quota_limits(said.quotas), stated_limit(said.message))
-    case.told = [limit for limit in told if limit.dimension is not None or limit.limit is not None]
-    return case
+        error.codes.insert(0, named.partition(":")[0].strip()[:LONGEST_CODE])
+    limits = (*quota_limits(error.quotas), stated_limit(error.message))
+    failure.stated_limits = [
+        limit for limit in limits if limit.dimension is not None or limit.limit is not None
+    ]
+    return failure
 
 
 def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report, ...]:
@@ -190,51 +194,51 @@ def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report
 # -- the kind ---------------------------------------------------------------------------------------------------
 
 
-def _refined(case: _Failure, kind: Kind, span: TimeSpan | None) -> Kind:
+def _refined_kind(failure: _Failure, kind: Kind, span: TimeSpan | None) -> Kind:
     """The kind in the light of the numbers."""
     if kind is Kind.QUOTA:
         soon = span is not None and span.seconds <= LONGEST_RATE_S
-        return Kind.RATE if soon and case.profile.quota_returns and case.status == 429 else kind
+        return Kind.RATE if soon and failure.profile.quota_returns and failure.status == 429 else kind
     if kind is not Kind.RATE:
         return kind
-    if _never_fits(case):
+    if _never_fits(failure):
         return Kind.TOO_LARGE
-    period_s = _longest_period(case)
+    period_s = _longest_period(failure)
     if period_s >= MONTH_S and span is None:
         return Kind.QUOTA
     long = span is not None and span.seconds > LONGEST_RATE_S
-    return Kind.HOLD if period_s >= DAY_S or long or _session_rejected(case) else kind
+    return Kind.HOLD if period_s >= DAY_S or long or _session_rejected(failure) else kind
 
 
-def _never_fits(case: _Failure) -> bool:
-    return any(limit.too_large for limit in case.told)
+def _never_fits(failure: _Failure) -> bool:
+    return any(limit.too_large for limit in failure.stated_limits)
 
 
-def _longest_period(case: _Failure) -> float:
+def _longest_period(failure: _Failure) -> float:
     """The period of the limit that was met: the message's, otherwise that of whatever is used up."""
-    told = [limit.period_s for limit in case.told if limit.period_s is not None]
-    return max(told or (report.period_s for report in _used_up(case)), default=0.0)
+    periods = [limit.period_s for limit in failure.stated_limits if limit.period_s is not None]
+    return max(periods or (report.period_s for report in _used_up(failure)), default=0.0)
 
 
-def _used_up(case: _Failure) -> Iterator[Report]:
-    return (report for report in case.reports if report.remaining is not None and report.remaining <= 0.0)
+def _used_up(failure: _Failure) -> Iterator[Report]:
+    return (report for report in failure.reports if report.remaining is not None and report.remaining <= 0.0)
 
 
-def _session_rejected(case: _Failure) -> bool:
-    session = case.profile.session
+def _session_rejected(failure: _Failure) -> bool:
+    session = failure.profile.session
     return (
         session is not None
-        and limit_headers.header_value(case.row, case.profile, session.status) == session.rejected
+        and limit_headers.header_value(failure.row, failure.profile, session.status) == session.rejected
     )
 
 
 # -- the wait ---------------------------------------------------------------------------------------------------
 
 
-def _said_wait(case: _Failure) -> TimeSpan | None:
+def _stated_wait(failure: _Failure) -> TimeSpan | None:
     """The longest wait that body and message speak of: of `26s` and `26.46s` the first was cut off."""
-    spans = [parse_wait(text, case.now_utc) for text in case.said.waits]
-    spans.append(stated_wait(case.said.message, case.now_utc, case.zone))
+    spans = [parse_wait(text, failure.now_utc) for text in failure.error.waits]
+    spans.append(stated_wait(failure.error.message, failure.now_utc, failure.zone))
     return _longest(spans)
 
 
@@ -243,26 +247,26 @@ def _longest(spans: list[TimeSpan | None]) -> TimeSpan | None:
     return max(known, key=lambda span: span.seconds, default=None)
 
 
-def _hold(case: _Failure, span: TimeSpan | None) -> TimeSpan | None:
+def _hold_wait(failure: _Failure, span: TimeSpan | None) -> TimeSpan | None:
     """Until when a hold lasts: the last of all that is said. Short of a day's limit "in 40 s" means nothing."""
-    spans = [span, _said_wait(case), _reopening(case)]
-    if case.profile.session is not None and _session_rejected(case):
-        text = limit_headers.header_value(case.row, case.profile, case.profile.session.reset)
-        spans.append(parse_wait(text, case.now_utc) if text else None)
+    spans = [span, _stated_wait(failure), _reopening_wait(failure)]
+    if failure.profile.session is not None and _session_rejected(failure):
+        text = limit_headers.header_value(failure.row, failure.profile, failure.profile.session.reset)
+        spans.append(parse_wait(text, failure.now_utc) if text else None)
     longest = _longest(spans)
-    if case.profile.day_zone and (longest is None or longest.seconds <= MINUTE_S):
-        return wait_until_clock_time("12am", 0, case.now_utc, case.profile.day_zone)
+    if failure.profile.day_zone and (longest is None or longest.seconds <= MINUTE_S):
+        return wait_until_clock_time("12am", 0, failure.now_utc, failure.profile.day_zone)
     return longest
 
 
-def _reopening(case: _Failure) -> TimeSpan | None:
+def _reopening_wait(failure: _Failure) -> TimeSpan | None:
     """When a window opens again, where resets mean that: the last one of those that are used up or spoken of."""
-    if not case.profile.reset_reopens:
+    if not failure.profile.reset_reopens:
         return None
-    met = _dimension(case)
+    met = _dimension(failure)
     spans: list[TimeSpan | None] = [
         TimeSpan(report.reset_s, report.reset_precision_s)
-        for report in case.reports
+        for report in failure.reports
         if report.reset_s is not None and (report.remaining == 0.0 or report.dimension is met)
     ]
     return _longest(spans)
@@ -271,22 +275,22 @@ def _reopening(case: _Failure) -> TimeSpan | None:
 # -- the hint ---------------------------------------------------------------------------------------------------
 
 
-def _hint(case: _Failure, kind: Kind, span: TimeSpan | None, *, growing: bool) -> Hint:
+def _hint(failure: _Failure, kind: Kind, span: TimeSpan | None, *, growing: bool) -> Hint:
     """Everything about limits. A message's numbers count only where a limit was met."""
-    limited = kind in (Kind.RATE, Kind.HOLD) or (kind is Kind.TOO_LARGE and _never_fits(case))
+    limited = kind in (Kind.RATE, Kind.HOLD) or (kind is Kind.TOO_LARGE and _never_fits(failure))
     return Hint(
-        (*case.reports, *_told_reports(case)) if limited else case.reports,
+        (*failure.reports, *_stated_reports(failure)) if limited else failure.reports,
         None if span is None else span.seconds,
         0.0 if span is None else span.step_s,
-        _dimension(case) if limited else None,
+        _dimension(failure) if limited else None,
         growing,
     )
 
 
-def _told_reports(case: _Failure) -> Iterator[Report]:
+def _stated_reports(failure: _Failure) -> Iterator[Report]:
     """Limits that only the message told."""
-    known = {(report.dimension, report.period_s) for report in case.reports}
-    for limit in case.told:
+    known = {(report.dimension, report.period_s) for report in failure.reports}
+    for limit in failure.stated_limits:
         if limit.dimension is None or not limit.period_s or not limit.limit:
             continue
         if (limit.dimension, limit.period_s) not in known:
@@ -294,20 +298,20 @@ def _told_reports(case: _Failure) -> Iterator[Report]:
             yield Report(limit.dimension, limit.limit, _left(limit), None, limit.period_s)
 
 
-def _left(told: StatedLimit) -> float | None:
+def _left(limit: StatedLimit) -> float | None:
     """What is left of a limit that was met. Less than one request is none; of tokens nobody knows."""
-    if told.limit is not None and told.used is not None:
-        return max(0.0, told.limit - told.used)
-    return 0.0 if told.dimension is Dimension.REQUESTS else None
+    if limit.limit is not None and limit.used is not None:
+        return max(0.0, limit.limit - limit.used)
+    return 0.0 if limit.dimension is Dimension.REQUESTS else None
 
 
-def _dimension(case: _Failure) -> Dimension | None:
+def _dimension(failure: _Failure) -> Dimension | None:
     """Which limit was met: what a header or the message names, otherwise the only one that is used up."""
-    named = limit_headers.header_value(case.row, case.profile, case.profile.dimension_header)
+    named = limit_headers.header_value(failure.row, failure.profile, failure.profile.dimension_header)
     if named:
         return Dimension.TOKENS if named.lower().startswith("token") else Dimension.REQUESTS
-    for limit in case.told:
+    for limit in failure.stated_limits:
         if limit.dimension is not None:
             return limit.dimension
-    used_up = [report.dimension for report in _used_up(case)]
+    used_up = [report.dimension for report in _used_up(failure)]
     return used_up[0] if len(used_up) == 1 else None

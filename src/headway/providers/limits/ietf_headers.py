@@ -39,12 +39,12 @@ def reports_of(row: HeaderRow, profile: Profile) -> tuple[Report, ...]:
     limits, policies = (header_value(row, profile, name) for name in IETF_HEADERS)
     if limits is None and policies is None:
         return ()
-    named = _list(policies or "")
+    policy_items = _list(policies or "")
     dictionary = {key.lower(): figure for key, figure in _PAIR.findall(limits or "")}
     if dictionary:
-        return _from_dictionary(dictionary, named)
-    left = _list(limits or "")
-    reports = (_report(named[name], left.get(name, {})) for name in named)
+        return _from_dictionary(dictionary, policy_items)
+    remaining_items = _list(limits or "")
+    reports = (_report(policy_items[name], remaining_items.get(name, {})) for name in policy_items)
     return tuple(report for report in reports if report is not None)
 
 
@@ -69,20 +69,22 @@ def _report(policy: dict[str, str], left: dict[str, str]) -> Report | None:
         return None
     reset_s = _seconds(left.get("t"))
     remaining = parse_number(left.get("r", ""))
-    return _made(dimension, limit, remaining, reset_s, _seconds(policy.get("w")))
+    return _bounded_report(dimension, limit, remaining, reset_s, _seconds(policy.get("w")))
 
 
-def _from_dictionary(dictionary: dict[str, str], named: Policies) -> tuple[Report, ...]:
+def _from_dictionary(dictionary: dict[str, str], policy_items: Policies) -> tuple[Report, ...]:
     """Draft 7: the numbers in one header, and in the other `100;w=60`."""
     limit = parse_number(dictionary.get("limit", ""))
     if not limit:
         return ()
     remaining = parse_number(dictionary.get("remaining", ""))
-    period_s = next((_seconds(policy["w"]) for policy in named.values() if "w" in policy), None)
-    return (_made(Dimension.REQUESTS, limit, remaining, _seconds(dictionary.get("reset")), period_s),)
+    period_s = next((_seconds(policy["w"]) for policy in policy_items.values() if "w" in policy), None)
+    return (
+        _bounded_report(Dimension.REQUESTS, limit, remaining, _seconds(dictionary.get("reset")), period_s),
+    )
 
 
-def _made(
+def _bounded_report(
     dimension: Dimension,
     limit: float,
     remaining: float | None,

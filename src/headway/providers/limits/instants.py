@@ -103,20 +103,20 @@ def iso_date(value: str) -> float | None:
 def http_date(value: str) -> float | None:
     """An HTTP-date as epoch seconds. Cached: every response of one second carries the same."""
     for form in _HTTP_DATES:
-        found = form.fullmatch(value)
-        if found is not None:
-            return _epoch(found)
+        match = form.fullmatch(value)
+        if match is not None:
+            return _epoch(match)
     return None
 
 
-def _epoch(found: re.Match[str]) -> float | None:
-    month = _MONTH.get(found["month"])
-    year = int(found["year"])
+def _epoch(match: re.Match[str]) -> float | None:
+    month = _MONTH.get(match["month"])
+    year = int(match["year"])
     if month is None:
         return None
     if year < 100:
         year += 2000 if year < 70 else 1900
-    parts = (year, month, int(found["day"]), int(found["h"]), int(found["m"]), int(found["s"]))
+    parts = (year, month, int(match["day"]), int(match["h"]), int(match["m"]), int(match["s"]))
     try:
         return float(timegm(parts))
     except (ValueError, OverflowError):

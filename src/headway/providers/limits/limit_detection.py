@@ -35,12 +35,12 @@ __all__ = ["LIMIT_KINDS", "limit_in_exception", "limit_in_report", "limit_in_res
 #: How much of a log or of a program's output is read: its end.
 LOG_TAIL: Final = 262_144
 #: What is said of a limit that says nothing.
-_UNTOLD: Final = "a rate limit was met"
+_NO_DETAILS: Final = "a rate limit was met"
 
 # -- exceptions -----------------------------------------------------------------------------------------------------
 
 #: Bugs of the program. Their texts name keys, attributes and values of any kind, never a limit.
-_OWN_FAULTS: Final = (
+_PROGRAM_BUGS: Final = (
     LookupError, AttributeError, NameError, ImportError, TypeError, SyntaxError, AssertionError, ArithmeticError, UnicodeError,
     RecursionError, NotImplementedError, MemoryError, BufferError, ReferenceError, StopIteration, StopAsyncIteration,
     HeadwayError, Warning,
@@ -52,13 +52,13 @@ _QUOTING: Final = re.compile("Valid|Pars|Decod|Schema", re.IGNORECASE)
 def limit_in_exception(error: BaseException) -> Facts | None:
     """The limit that an exception tells of: by its type's name, by the output that it carries, by its text."""
     try:
-        return _told_by(error)
+        return _limit_reported_by(error)
     except BaseException:  # Attributes of strangers may do anything.
         return None
 
 
-def _told_by(error: BaseException) -> Facts | None:
-    if isinstance(error, _OWN_FAULTS) or isinstance(attribute(error, "errno"), int):
+def _limit_reported_by(error: BaseException) -> Facts | None:
+    if isinstance(error, _PROGRAM_BUGS) or isinstance(attribute(error, "errno"), int):
         return None
     if isinstance(error, SystemExit):
         return limit_in_text(error.code) if isinstance(error.code, str) else None
@@ -66,7 +66,7 @@ def _told_by(error: BaseException) -> Facts | None:
     if output is not None:
         return limit_in_output(*output, time.time(), local_zone()) or _only_refusal(output[0])
     if any(_names_limit(kind.__name__) for kind in type(error).__mro__):
-        return _named(error)
+        return _limit_by_type(error)
     if isinstance(error, ValueError) or any(_QUOTING.search(kind.__name__) for kind in type(error).__mro__):
         return limit_in_statement(exception_text(error), time.time(), local_zone())
     return limit_in_text(qualified_text(error))
@@ -81,23 +81,23 @@ def _names_limit(name: str) -> bool:
     return GENERIC.all_soft.get(name.lower()) is Kind.RATE
 
 
-def _named(error: BaseException) -> Facts:
+def _limit_by_type(error: BaseException) -> Facts:
     """An exception whose type says that a limit was met: when it ends is in its attributes, or in its text."""
     for holder in (error, attribute(error, "rate_limit_info"), attribute(error, "info")):
-        wait_s = _wait_in(lambda name, holder=holder: _field(holder, name))  # type: ignore[misc]
+        wait_s = _wait_s(lambda name, holder=holder: _field(holder, name))  # type: ignore[misc]
         if wait_s is not None:
             return Facts(Kind.RATE, Hint(retry_after_s=wait_s), short_message(qualified_text(error)))
-    return _met(qualified_text(error))
+    return _limit_facts(qualified_text(error))
 
 
-def _met(message: str) -> Facts:
+def _limit_facts(message: str) -> Facts:
     """A limit was met, that is certain: the message may tell which kind, and until when."""
     facts = limit_in_text(message)
     if facts is not None:
         return facts
     span = stated_wait(message, time.time(), local_zone())
     hint = Hint() if span is None else Hint(retry_after_s=span.seconds)
-    return Facts(Kind.RATE, hint, short_message(message, otherwise=_UNTOLD))
+    return Facts(Kind.RATE, hint, short_message(message, otherwise=_NO_DETAILS))
 
 
 def _output_of(error: BaseException) -> tuple[bytes, bytes] | None:
@@ -120,14 +120,16 @@ def as_bytes(text: bytes | str) -> bytes:
 # -- results --------------------------------------------------------------------------------------------------------
 
 #: How results and their frameworks name it; the seed's and Claude's names are among them.
-_WAITS: Final = ("retry_after_s", "retry_after_seconds", "retry_after", "resetsAt", "resets_at")
-_WORDS: Final = ("message", "error_message", "reason")
+_WAIT_FIELDS: Final = ("retry_after_s", "retry_after_seconds", "retry_after", "resetsAt", "resets_at")
+_MESSAGE_FIELDS: Final = ("message", "error_message", "reason")
 #: What a status says where a limit was met.
-_CLOSED: Final = frozenset({"rejected", "limited", "rate_limited", "exceeded", "blocked", "throttled"})
+_LIMITED_STATUSES: Final = frozenset(
+    {"rejected", "limited", "rate_limited", "exceeded", "blocked", "throttled"}
+)
 #: Values that have no fields.
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes, list, tuple, set})
 #: How a result says that it is an error's: the seed's safe worker writes it.
-_REASON: Final = "RateLimitError:"
+_REASON_PREFIX: Final = "RateLimitError:"
 
 _Get = Callable[[str], Any]
 
@@ -162,13 +164,13 @@ def _may_report(value: Any, kind: type) -> bool:
 def _reported(value: Any) -> Facts | None:
     for name in ("rate_limit_info", "rate_limit"):
         info = _field(value, name)
-        facts = None if info is None else _in_info(info)
+        facts = None if info is None else _limit_in_info(info)
         if facts is not None:
             return facts
     reason = _field(value, "selection_reason")
-    if isinstance(reason, str) and reason.startswith(_REASON):
-        message = reason.removeprefix(_REASON).strip()
-        return _met(message)
+    if isinstance(reason, str) and reason.startswith(_REASON_PREFIX):
+        message = reason.removeprefix(_REASON_PREFIX).strip()
+        return _limit_facts(message)
     return None
 
 
@@ -195,9 +197,9 @@ def _field(value: Any, name: str) -> Any:
     return attribute(value, name) if hasattr(type(value), name) else None
 
 
-def _in_info(info: Any) -> Facts | None:
+def _limit_in_info(info: Any) -> Facts | None:
     if info is True:
-        return _met("")
+        return _limit_facts("")
     if isinstance(info, str):
         return limit_in_text(info)
     if type(info) in _PLAIN:
@@ -206,15 +208,15 @@ def _in_info(info: Any) -> Facts | None:
     if _field(info, "isUsingOverage") is True or _is_open(info, status):
         return None
     get = partial(_field, info)
-    wait_s = _wait_in(get)
-    words = (_field(info, name) for name in _WORDS)
-    message = next((each for each in words if isinstance(each, str)), "")
+    wait_s = _wait_s(get)
+    messages = (_field(info, name) for name in _MESSAGE_FIELDS)
+    message = next((each for each in messages if isinstance(each, str)), "")
     rejected = isinstance(status, str) and status == "rejected"
     if wait_s is None and not message and not rejected and not _has_wait(get):
         return None
     if wait_s is None:
-        return _met(message)
-    return Facts(Kind.RATE, Hint(retry_after_s=wait_s), short_message(message, otherwise=_UNTOLD))
+        return _limit_facts(message)
+    return Facts(Kind.RATE, Hint(retry_after_s=wait_s), short_message(message, otherwise=_NO_DETAILS))
 
 
 def _is_open(info: Any, status: Any) -> bool:
@@ -222,27 +224,27 @@ def _is_open(info: Any, status: Any) -> bool:
     remaining = _field(info, "remaining")
     left = isinstance(remaining, int | float) and not isinstance(remaining, bool) and remaining > 0
     denied = any(_field(info, name) is False for name in ("is_limited", "limited", "rate_limited"))
-    other = isinstance(status, str) and status.lower() not in _CLOSED
+    other = isinstance(status, str) and status.lower() not in _LIMITED_STATUSES
     return left or denied or other
 
 
-def _wait_in(get: _Get) -> float | None:
+def _wait_s(get: _Get) -> float | None:
     """The wait that fields tell: seconds, an epoch, or a header's text."""
-    for name in _WAITS:
-        told = get(name)
-        if isinstance(told, bool) or not isinstance(told, int | float | str):
+    for name in _WAIT_FIELDS:
+        value = get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
             continue
-        span = wait_from_value(told, time.time()) if isinstance(told, str) or told >= 0 else None
+        span = wait_from_value(value, time.time()) if isinstance(value, str) or value >= 0 else None
         if span is not None:
             return max(0.0, span.seconds)
-        if not isinstance(told, str) and told < 0:
+        if not isinstance(value, str) and value < 0:
             return 0.0
     return None
 
 
 def _has_wait(get: _Get) -> bool:
     """Whether fields have a wait at all, even one that cannot be read: NaN, a number without end, "soon"."""
-    values = (get(name) for name in _WAITS)
+    values = (get(name) for name in _WAIT_FIELDS)
     return any(value is not None and not isinstance(value, bool) and value != "" for value in values)
 
 

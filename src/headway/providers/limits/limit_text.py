@@ -36,7 +36,7 @@ _QUOTED_REST: Final = re.compile(_QUOTING + r".*", re.IGNORECASE | re.DOTALL)
 
 # -- plain words --------------------------------------------------------------------------------------------------
 
-_MET: Final = r"(?:was |is |has been |have been )?(?:reached|hit|exceeded)"
+_REACHED: Final = r"(?:was |is |has been |have been )?(?:reached|hit|exceeded)"
 #: "Too fast". It ends by itself, soon.
 _RATE: Final = re.compile(
     r"\brate.?limit(?:ed|s)?\b.{0,20}\b(?:reached|hit|exceeded|error)\b"
@@ -53,7 +53,7 @@ _RATE: Final = re.compile(
     r"|\btemporarily limiting requests\b|\breduce your request rate\b|(?:^|[:=] ?)[\"'(]?RESOURCE_EXHAUSTED\b"
     r"|(?:^|: |\[)resource (?:has been |is )?exhausted\b"
     r"|\berror['\"]?\s?[:=]\s?['\"]rate_limit(?:ed)?['\"]|\btoo many tokens per\b|\bdue to (?:request )?throttling\b"
-    rf"|\b(?:[IO]?[RT]P[SMHD]|(?:requests?|tokens?|calls) per (?:second|minute|hour|day)) (?:limit )?{_MET}\b",
+    rf"|\b(?:[IO]?[RT]P[SMHD]|(?:requests?|tokens?|calls) per (?:second|minute|hour|day)) (?:limit )?{_REACHED}\b",
     re.IGNORECASE,
 )
 #: A quota or a subscription's window. It may last for hours.
@@ -63,7 +63,7 @@ _USED_UP: Final = re.compile(
     r"|\b(?:hit|reached|exceeded) your (?:[\w-]{1,20} ){0,4}(?:limit|usage|allowance)\b"
     r"|\b(?:hit|reached|exceeded) (?:the|its|their|this) (?:[\w-]{1,20} ){0,3}"
     r"(?:usage|requests?|session|daily|weekly|hourly|monthly|api|account|plan) (?:limit|cap)\b"
-    rf"|\b(?:weekly|daily|hourly|monthly) usage limit\b|\b(?:usage|session|plan|plan's|account|daily|weekly|monthly)(?: requests?)? (?:limit|cap) {_MET}\b"
+    rf"|\b(?:weekly|daily|hourly|monthly) usage limit\b|\b(?:usage|session|plan|plan's|account|daily|weekly|monthly)(?: requests?)? (?:limit|cap) {_REACHED}\b"
     r"|\bexceeded (?:daily|weekly|hourly|monthly)(?: requests?)? limit\b"
     r"|\bused (?:up )?(?:100 ?%|all) of your (?:[\w-]{1,20} ){0,3}limit\b"
     r"|\blimit resets? (?:at |in )?\d|\bupgrade to continue\b",
@@ -74,7 +74,7 @@ _VAGUE: Final = re.compile(
     r"\b(?:hit|reached|exceeded) (?:the|its|a) (?:[\w-]{1,20} ){0,3}limit\b|(?:^|: )limit reached\b",
     re.IGNORECASE,
 )
-_BUSY: Final = re.compile(
+_OVERLOADED: Final = re.compile(
     r"^(?:.{0,80}\b(?:\w{0,40}error|\w{0,40}exception|api|is|are|server|model)\b\W{0,3})?overloaded(?:_error)?\W{0,3}$"
     r"|\b529\b\W{0,3}overloaded\b|\brepeated (?:529|server overload)\b|\b(?:server|service|model|engine|api|upstream|provider)s? overloaded\b"
     r"|\b(?:error|http|status(?:[_ ]?code)?|code|got|received|returned):? ?\(?529\b|\bexperiencing (?:unusually )?high (?:demand|load|traffic)\b"
@@ -87,16 +87,16 @@ _NO_MONEY: Final = re.compile(
     r"(?:^|[:.] |\d )insufficient[ _](?:account )?(?:credits?|quota)(?=\s*(?:$|[.,;:!(—-]|to\b|for this\b|on\b|please\b|remaining\b))"
     r"|(?:^|[:.] |\d )insufficient account balance\b|\b402:? insufficient balance\b"
     r"|\bout of credits?\b|\bnot enough credits\b|\brequires more credits\b|\bcredit balance (?:is )?too low\b"
-    rf"|\b(?:spend(?:ing)?|billing) (?:limit|cap) {_MET}\b"
+    rf"|\b(?:spend(?:ing)?|billing) (?:limit|cap) {_REACHED}\b"
     r"|\b(?:hit|reached|exceeded) (?:the|its|your|their) (?:[\w-]{1,20} ){0,2}spend(?:ing)? (?:limit|cap)\b",
     re.IGNORECASE,
 )
-_LOCAL: Final = re.compile(
+_LOCAL_LIMITS: Final = re.compile(
     r"\b(?:disk|storage|inode|file ?system|mailbox|memory|recursion|time|size|depth|stack)\b(?!['\"]?\s?[=:])|\berrno\b",
     re.IGNORECASE,
 )
 #: "Concurrent requests" is also what a client has settings for.
-_REFUSED: Final = re.compile(
+_REFUSAL_WORDS: Final = re.compile(
     r"\btoo many\b|\bexceed|\breached\b|\bhit\b|\b429\b|\bretry\b|\btry again\b|\bwait\b", re.IGNORECASE
 )
 
@@ -161,40 +161,40 @@ def limit_in_statement(text: str, now_utc: float, zone: str) -> Facts | None:
 
 
 def _limit_in(stdout: bytes, text: str, now_utc: float, zone: str) -> Facts | None:
-    seen = RawResponse(body=stdout, text=text, origin="cli")
+    response = RawResponse(body=stdout, text=text, origin="cli")
     for profile in _AGENTS:
-        facts = understand(seen, profile, now_utc=now_utc, zone=zone)
+        facts = understand(response, profile, now_utc=now_utc, zone=zone)
         if facts.kind not in LIMIT_KINDS:
             continue
-        if facts.kind is Kind.CONCURRENCY and text and _REFUSED.search(text) is None:
+        if facts.kind is Kind.CONCURRENCY and text and _REFUSAL_WORDS.search(text) is None:
             continue
         if facts.code == "no_allowance" and text and "quota" not in text.lower():
             continue
         if facts.kind is Kind.QUOTA and "_" not in facts.code:
             # Words without a code: whether they speak of money, or of what comes back by itself, is decided below.
-            return _in_lines(text, now_utc, zone) or facts
+            return _limit_in_lines(text, now_utc, zone) or facts
         return facts
-    return _in_lines(text, now_utc, zone)
+    return _limit_in_lines(text, now_utc, zone)
 
 
-def _in_lines(text: str, now_utc: float, zone: str) -> Facts | None:
+def _limit_in_lines(text: str, now_utc: float, zone: str) -> Facts | None:
     """The last line that speaks of a limit."""
     for line in reversed(text.splitlines()[-_LAST_LINES:]):
         line = line[:_LONGEST_LINE].strip()
-        facts = _in_line(line, now_utc, zone)
+        facts = _limit_in_line(line, now_utc, zone)
         if facts is not None:
             return facts
     return None
 
 
-def _in_line(line: str, now_utc: float, zone: str) -> Facts | None:
+def _limit_in_line(line: str, now_utc: float, zone: str) -> Facts | None:
     words = ADDRESS.sub("", line)
-    if _BUSY.search(words) is not None:
+    if _OVERLOADED.search(words) is not None:
         return Facts(Kind.OVERLOAD, Hint(), short_message(line))
     if _NO_MONEY.search(words) is not None:
         return Facts(Kind.QUOTA, Hint(), short_message(line))
     rate, used_up = _RATE.search(words), _USED_UP.search(words)
-    if _LOCAL.search(words) is not None or not (rate or used_up or _VAGUE.search(words)):
+    if _LOCAL_LIMITS.search(words) is not None or not (rate or used_up or _VAGUE.search(words)):
         return None
     span = stated_wait(line, now_utc, zone)
     if span is not None:

@@ -90,63 +90,63 @@ def stated_limit(message: str) -> StatedLimit:
     """The limit that a message speaks of."""
     message = message[:LONGEST_MESSAGE]
     dimension, period_s = _subject(message)
-    found = _LIMIT.search(message)
-    if found is not None:
-        limit, used, requested = (parse_number(figure) if figure else None for figure in found.groups())
+    match = _LIMIT.search(message)
+    if match is not None:
+        limit, used, requested = (parse_number(figure) if figure else None for figure in match.groups())
         return StatedLimit(dimension, period_s, limit, used, requested)
-    found = _ACTUAL.search(message)
-    if found is not None:
-        return StatedLimit(dimension, period_s, parse_number(found[2]), parse_number(found[1]))
-    found = _LIMIT_OF.search(message)
-    if found is not None and dimension is not None:
-        return StatedLimit(dimension, period_s, parse_number(found[1]))
+    match = _ACTUAL.search(message)
+    if match is not None:
+        return StatedLimit(dimension, period_s, parse_number(match[2]), parse_number(match[1]))
+    match = _LIMIT_OF.search(message)
+    if match is not None and dimension is not None:
+        return StatedLimit(dimension, period_s, parse_number(match[1]))
     return StatedLimit(dimension, period_s)
 
 
 def _subject(message: str) -> tuple[Dimension | None, float | None]:
-    found = _LONG.search(message)
-    if found is not None:
-        which, what, period = found.groups()
-        return _dimension(which or "", what), _PERIODS[_period(period)]
-    found = _SHORT.search(message)
-    if found is not None:
-        which, what, period = found.groups()
-        if what == "R":
+    match = _LONG.search(message)
+    if match is not None:
+        part, unit, period = match.groups()
+        return _dimension(part or "", unit), _PERIODS[_period(period)]
+    match = _SHORT.search(message)
+    if match is not None:
+        part, unit, period = match.groups()
+        if unit == "R":
             return Dimension.REQUESTS, _PERIODS[period.lower()]
-        return _dimension({"I": "input", "O": "output"}.get(which, ""), "tokens"), _PERIODS[period.lower()]
-    found = _LOOSE.search(message)
-    if found is None:
+        return _dimension({"I": "input", "O": "output"}.get(part, ""), "tokens"), _PERIODS[period.lower()]
+    match = _LOOSE.search(message)
+    if match is None:
         return None, None
-    which, what, minute, day = found.groups()
+    part, unit, minute, day = match.groups()
     period_s = MINUTE_S if minute else DAY_S if day else None
-    return _dimension((which or "").strip(), what), period_s
+    return _dimension((part or "").strip(), unit), period_s
 
 
 def _period(word: str) -> str:
     return "mo" if word.lower().startswith("mo") else word[0].lower()
 
 
-def _dimension(which: str, what: str) -> Dimension:
-    if not what.lower().startswith("token"):
+def _dimension(part: str, unit: str) -> Dimension:
+    if not unit.lower().startswith("token"):
         return Dimension.REQUESTS
-    which = which.lower()
-    if which in ("input", "prompt"):
+    part = part.lower()
+    if part in ("input", "prompt"):
         return Dimension.INPUT
-    return Dimension.OUTPUT if which in ("output", "completion", "generated") else Dimension.TOKENS
+    return Dimension.OUTPUT if part in ("output", "completion", "generated") else Dimension.TOKENS
 
 
 def stated_wait(message: str, now_utc: float, zone: str) -> TimeSpan | None:
     """How long a message says to wait: as a duration, as a moment, as an epoch behind a bar, as a quoted header."""
     message = message[:LONGEST_MESSAGE]
     span = _duration(message) or _moment(message, now_utc, zone) or _epoch(message, now_utc)
-    if span is None and (found := _HEADER.search(message)) is not None:
-        span = parse_wait(found[1], now_utc)
+    if span is None and (match := _HEADER.search(message)) is not None:
+        span = parse_wait(match[1], now_utc)
     return span
 
 
 def _duration(message: str) -> TimeSpan | None:
-    for tries, found in enumerate(_IN.finditer(message)):
-        span = parse_leading_duration(message, found.end())
+    for tries, match in enumerate(_IN.finditer(message)):
+        span = parse_leading_duration(message, match.end())
         if span is not None:
             return span
         if tries >= _TRIES:
@@ -155,8 +155,8 @@ def _duration(message: str) -> TimeSpan | None:
 
 
 def _moment(message: str, now_utc: float, zone: str) -> TimeSpan | None:
-    for tries, found in enumerate(_AT.finditer(message)):
-        span = wait_until_clock_time(message, found.end(), now_utc, zone)
+    for tries, match in enumerate(_AT.finditer(message)):
+        span = wait_until_clock_time(message, match.end(), now_utc, zone)
         if span is not None:
             return span
         if tries >= _TRIES:
@@ -165,8 +165,8 @@ def _moment(message: str, now_utc: float, zone: str) -> TimeSpan | None:
 
 
 def _epoch(message: str, now_utc: float) -> TimeSpan | None:
-    found = _EPOCH.search(message)
-    return None if found is None else wait_until(float(found[1]), now_utc, 1.0)
+    match = _EPOCH.search(message)
+    return None if match is None else wait_until(float(match[1]), now_utc, 1.0)
 
 
 # -- Google's quota ids ---------------------------------------------------------------------------------------------
@@ -187,5 +187,5 @@ def quota_limit(name: str, value: str) -> StatedLimit:
 
 def quota_limits(named: list[tuple[str, str]]) -> list[StatedLimit]:
     """All of them, the longest period first: a day that is used up outlasts a minute that is."""
-    told = [quota_limit(name, value) for name, value in named]
-    return sorted(told, key=lambda limit: -(limit.period_s or 0.0))
+    limits = [quota_limit(name, value) for name, value in named]
+    return sorted(limits, key=lambda limit: -(limit.period_s or 0.0))

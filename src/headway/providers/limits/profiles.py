@@ -26,7 +26,7 @@ USED: Final = Counting(reserve_max_output=False, settle_output=True)
 USED_CACHE_FREE: Final = Counting(reserve_max_output=False, settle_output=True, cached_free=True)
 
 
-def _x(
+def _x_ratelimit(
     dimension: Dimension, what: str, *, reset: bool = True, daily: bool = False, period_s: float = MINUTE_S
 ) -> LimitHeaders:
     """The names that OpenAI introduced: x-ratelimit-{limit,remaining,reset}-…"""
@@ -71,7 +71,11 @@ _OPENAI: Final = Profile(
     "openai",
     hosts=("api.openai.com", "*.api.openai.com"),
     scope="organization, project, model",
-    limit_headers=(_x(REQUESTS, "requests", daily=True), _x(TOKENS, "tokens"), _x(TOKENS, "project-tokens")),
+    limit_headers=(
+        _x_ratelimit(REQUESTS, "requests", daily=True),
+        _x_ratelimit(TOKENS, "tokens"),
+        _x_ratelimit(TOKENS, "project-tokens"),
+    ),
     counting=RESERVED,
     codes={"slow_down": Kind.RATE},
     phrases=(
@@ -103,7 +107,7 @@ _PROFILES: Final = (
             "models.inference.ai.azure.com",
         ),
         scope="deployment",
-        limit_headers=(_x(REQUESTS, "requests"), _x(TOKENS, "tokens")),
+        limit_headers=(_x_ratelimit(REQUESTS, "requests"), _x_ratelimit(TOKENS, "tokens")),
         wait_headers=("x-rate-limit-reset-tokens", "x-rate-limit-reset-requests"),
         dimension_header="x-ratelimit-type",
         counting=RESERVED,
@@ -149,7 +153,7 @@ _PROFILES: Final = (
         "groq",
         hosts=("api.groq.com",),
         scope="organization, model",
-        limit_headers=(_x(REQUESTS, "requests", period_s=DAY_S), _x(TOKENS, "tokens")),
+        limit_headers=(_x_ratelimit(REQUESTS, "requests", period_s=DAY_S), _x_ratelimit(TOKENS, "tokens")),
         counting=Counting(reserve_max_output=True, settle_output=False, cached_free=True),
         statuses={498: Kind.OVERLOAD},
         codes={"organization_restricted": Kind.AUTH},
@@ -159,9 +163,9 @@ _PROFILES: Final = (
         hosts=("api.mistral.ai", "codestral.mistral.ai"),
         scope="workspace, model",
         limit_headers=(
-            _x(REQUESTS, "req-minute", reset=False),
-            _x(TOKENS, "tokens-minute", reset=False),
-            _x(TOKENS, "tokens-month", reset=False, period_s=MONTH_S),
+            _x_ratelimit(REQUESTS, "req-minute", reset=False),
+            _x_ratelimit(TOKENS, "tokens-minute", reset=False),
+            _x_ratelimit(TOKENS, "tokens-month", reset=False, period_s=MONTH_S),
         ),
         counting=USED,
         stream_usage=False,
@@ -221,7 +225,7 @@ _PROFILES: Final = (
         "xai",
         hosts=("api.x.ai", "*.api.x.ai"),
         scope="team, model",
-        limit_headers=(_x(REQUESTS, "requests"), _x(TOKENS, "tokens")),
+        limit_headers=(_x_ratelimit(REQUESTS, "requests"), _x_ratelimit(TOKENS, "tokens")),
         counting=USED,
         phrases=(
             phrase(
@@ -238,9 +242,9 @@ _PROFILES: Final = (
         hosts=("api.fireworks.ai",),
         scope="account, model; grows with use",
         limit_headers=(
-            _x(REQUESTS, "requests", reset=False),
-            _x(INPUT, "tokens-prompt", reset=False),
-            _x(OUTPUT, "tokens-generated", reset=False),
+            _x_ratelimit(REQUESTS, "requests", reset=False),
+            _x_ratelimit(INPUT, "tokens-prompt", reset=False),
+            _x_ratelimit(OUTPUT, "tokens-generated", reset=False),
         ),
         counting=USED,
         statuses={412: Kind.QUOTA},
@@ -343,14 +347,14 @@ _PROFILES: Final = (
         "generic",
         scope="unknown",
         limit_headers=(
-            _x(REQUESTS, "requests"),
-            _x(TOKENS, "tokens"),
-            _x(REQUESTS, "req-minute"),
-            _x(TOKENS, "tokens-minute"),
-            _x(TOKENS, "tokens-per-minute"),
-            _x(REQUESTS, "requests-day", period_s=DAY_S),
-            _x(TOKENS, "tokens-day", period_s=DAY_S),
-            _x(TOKENS, "tokens-per-day", period_s=DAY_S),
+            _x_ratelimit(REQUESTS, "requests"),
+            _x_ratelimit(TOKENS, "tokens"),
+            _x_ratelimit(REQUESTS, "req-minute"),
+            _x_ratelimit(TOKENS, "tokens-minute"),
+            _x_ratelimit(TOKENS, "tokens-per-minute"),
+            _x_ratelimit(REQUESTS, "requests-day", period_s=DAY_S),
+            _x_ratelimit(TOKENS, "tokens-day", period_s=DAY_S),
+            _x_ratelimit(TOKENS, "tokens-per-day", period_s=DAY_S),
             _BARE,
             LimitHeaders(REQUESTS, "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", None),
             *_ANTHROPIC,
