@@ -1,8 +1,8 @@
-"""The contract of whatever carries one attempt to a provider and back.
+"""The contract of an adapter: it carries one attempt to a provider and back.
 
-An adapter sends once and waits. It never retries, never paces, never raises for anything that a provider or a
-network can do: every such thing is an `Answer` with a kind. Only a cancellation leaves `send` as an exception, and
-by then its socket is closed; `is_unsent` tells whether anything of the request had left.
+An adapter sends once and waits. It never retries and never paces. It raises for nothing that a provider or a network can
+do: every failure is an `Answer` with a kind. Only a cancellation leaves `send` as an exception, and its socket is closed
+by then. `is_unsent` says whether any byte of the request had been sent.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ import msgspec
 
 from headway.core.model import SUCCESS, Hint, Outcome, Usage
 
-#: Called once, when a streamed answer's first headers are here: what they say of limits, and the input if it is
-#: counted already. An answer that comes in one piece needs no such call: its headers are in the outcome.
+#: Called once, when the headers of a streamed answer have arrived: what they say about limits, and the input tokens if they
+#: are known already. An answer in one piece needs no such call: its headers are in the outcome.
 Admitted = Callable[[Hint | None, Usage | None], None]
 
 
 def mark_unsent(fault: BaseException) -> None:
-    """Note on an exception that nothing of the request had left when it was raised."""
+    """Mark an exception that was raised before any byte of the request was sent."""
     fault.headway_unsent = True  # type: ignore[attr-defined]
 
 
 def is_unsent(fault: BaseException) -> bool:
-    """Whether nothing of the request had left, for certain."""
+    """Whether it is certain that no byte of the request was sent."""
     return getattr(fault, "headway_unsent", False)
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One call as it is sent: the path below the provider's root ("/v1/chat/completions") and the JSON body.
+    """One call: the path below the provider's root ("/v1/chat/completions") and the JSON body.
 
-    `repairs` is how often the conversation has been told already that an answer did not fit. `alone`: a worker that has
-    run no other unit is to do it.
+    `repairs` is how many corrections the conversation contains already. `alone`: it needs a worker that has run no other
+    unit.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class RateLimit(msgspec.Struct, frozen=True, gc=False):
-    """Where a limit was met, for the attempt's record (DESIGN §2)."""
+    """A rate limit, for the attempt's record (DESIGN §2). `source` is where it was read."""
 
     source: str
     retry_after_s: float | None
@@ -52,9 +52,9 @@ class RateLimit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Complaint(msgspec.Struct, frozen=True, gc=False):
-    """What is wrong with an answer that came well. `again` asks once more in the same conversation; None: nobody asks.
+    """What is wrong with a successful answer. `again` is the next request in the same conversation; None: there is none.
 
-    `more_chars` is how much longer than the request before that one is.
+    `more_chars` is how many characters that request is longer than the previous one.
     """
 
     message: str
@@ -63,7 +63,7 @@ class Complaint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """How an attempt ended, as the engine records it. `body` is the JSON that an unstreamed call gives."""
+    """How an attempt ended, as the engine records it. `body` is the JSON that an unstreamed call returns."""
 
     outcome: Outcome = SUCCESS
     status: int | None = None
@@ -71,18 +71,18 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     body: bytes = b""
     rate_limit: RateLimit | None = None
     complaint: Complaint | None = None
-    #: What the attempt left behind besides, as JSON: output, memory, files, the turns of a conversation.
+    #: Further details of the attempt, as JSON: output, memory, files, the turns of a conversation.
     note: bytes = b""
 
 
 class Adapter(Protocol):
-    """One provider's way to be asked."""
+    """Sends requests to one provider."""
 
     async def open(self) -> None:
-        """Get ready to send; called once, on the engine's loop."""
+        """Prepare to send. Called once, on the engine's loop."""
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """Send once. A timeout is an answer of kind `timeout`."""
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""

@@ -1,4 +1,4 @@
-"""An error's message as people get to see it: one short line without secrets."""
+"""Error messages for people: one short line without secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.safe_text import visible
 #: Long enough for the longest sentence with its numbers; a store keeps one for every attempt.
 LONGEST: Final = 500
 
-#: Keys and tokens that providers and clients are known to quote. What is left shows which one it was.
+#: Keys and tokens that providers and clients are known to quote. The part that stays shows which one it was.
 _SECRETS: Final = (
     re.compile(r"\b((?:sk-|gsk_|xai-|fw_)[A-Za-z0-9]{0,4})[\w\-*.]{8,200}"),
     re.compile(r"\b(AIza|AKIA|ASIA|ya29\.|eyJ)[\w\-.]{8,2000}"),
@@ -18,7 +18,7 @@ _SECRETS: Final = (
         r"(?i)\b(bearer |(?:api[-_]?key|access[-_]?token|authorization|[?&]key)['\"]?[=:] ?['\"]?)[\w\-./+]{8,2000}"
     ),
 )
-#: One of these is in every text that has such a key, in lower case.
+#: Every text that contains such a key contains one of these, in lower case.
 _SECRET_MARKS: Final = (
     "sk-", "gsk_", "xai-", "fw_", "aiza", "akia", "asia", "ya29.", "eyj", "bearer ", "apikey", "api-key", "api_key", "accesstoken",
     "access-token", "access_token", "authorization", "?key", "&key",
@@ -27,20 +27,20 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 def without_secrets(text: str) -> str:
-    """The text with keys blotted out."""
+    """The text with keys removed."""
     for secret in _SECRETS:
         text = secret.sub(r"\1…", text)
     return text
 
 
 def may_have_secrets(text: str) -> bool:
-    """Whether `without_secrets` might change it; for long texts, of which most have none, that is soon known."""
+    """Whether `without_secrets` might change it. A quick check for long texts, most of which have no secrets."""
     lower = text.lower()
     return any(mark in lower for mark in _SECRET_MARKS)
 
 
 def exception_text(error: BaseException) -> str:
-    """The exception's text; empty where its `__str__` fails."""
+    """The exception's text; empty if its `__str__` fails."""
     try:
         return str(error)
     except BaseException:
@@ -53,7 +53,7 @@ def describe_exception(error: BaseException) -> str:
 
 
 def short_message(message: str, *, otherwise: str = "") -> str:
-    """The message in one line, cut to a length, with keys blotted out."""
+    """The message in one line, shortened, with keys removed. `otherwise` is for an empty message."""
     message = visible(without_secrets(_SPACE.sub(" ", message[: 4 * LONGEST]).strip()))
     if len(message) > LONGEST:
         message = message[: LONGEST - 1] + "…"

@@ -1,7 +1,7 @@
-r"""Secrets that are written in JSON escapes: to every reader of JSON `\u0073k-…` is `sk-…`, and `a\/b` is `a/b`.
+r"""Secrets that are written in JSON escapes: a JSON reader takes `\u0073k-…` for `sk-…`, and `a\/b` for `a/b`.
 
 Pure functions on bytes, in linear time. An escape may have several backslashes: JSON that is quoted in JSON doubles them.
-`scrubber` decides what is a secret, and when this is worth a look.
+`scrubber` decides what a secret is, and when to search here.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: A run of backslashes is looked at once, from its beginning: `\\++` gives nothing back.
+#: A run of backslashes, matched once from its beginning: `\\++` does not backtrack.
 _RUN: Final = rb"(?<!\\)\\++"
 _ESCAPE: Final = re.compile(_RUN + rb'(?:u00([0-9a-fA-F]{2})|(["/]))')
-#: What one of them ends with; one pass is quicker than two searches.
+#: How an escape of interest ends. One pass is faster than two searches.
 _SIGN: Final = re.compile(rb"\\(?:u00|/)")
-#: One letter, escaped or not.
+#: One character, escaped or not.
 _LETTER: Final = re.compile(rb"\\++u00([0-9a-fA-F]{2})|\\*+(.)", re.DOTALL)
-#: An escape that was cut off.
+#: An escape that was cut off at the end.
 _BEGUN: Final = re.compile(_RUN + rb"(?:u[0-9a-fA-F]{0,3})?\Z")
-#: What a letter takes at the most where the end of a text is searched: an escape with seven backslashes.
+#: The most bytes that one character takes at the end of a text: an escape with seven backslashes.
 _LONGEST_LETTER: Final = 12
 
 
 def has_escapes(data: bytes) -> bool:
-    """Whether letters or slashes are escaped in it. Line ends, quotes and letters of other alphabets do not count."""
+    """Whether ASCII letters or slashes are escaped. Line ends, quotes and other alphabets do not count."""
     return b"\\" in data and _SIGN.search(data) is not None
 
 
 def unescaped(data: bytes) -> bytes:
-    """The same with plain letters, quotes and slashes in place of their escapes. It need not be JSON any more."""
+    """The data with letters, quotes and slashes in place of their escapes. The result may not be valid JSON."""
     return _ESCAPE.sub(_letter, data)
 
 
@@ -37,7 +37,7 @@ def _letter(match: re.Match[bytes]) -> bytes:
 
 
 def escaped_pattern(secret: str) -> re.Pattern[bytes]:
-    """What finds a secret of which any letter may be escaped."""
+    """A pattern for a secret in which any character may be escaped."""
     return re.compile(
         b"".join(_letter_pattern(letter, first=not place) for place, letter in enumerate(secret))
     )
@@ -54,7 +54,7 @@ def _letter_pattern(letter: str, *, first: bool) -> bytes:
 
 
 def cut_secret(secret: bytes, data: bytes) -> int:
-    """How many bytes at the end of `data` are the beginning of an escaped secret, or of an escape, that was cut off."""
+    """How many bytes at the end of `data` belong to an escaped secret, or to an escape, that was cut off."""
     tail = data[-_LONGEST_LETTER * len(secret) :]
     if b"\\" not in tail:
         return 0

@@ -1,8 +1,8 @@
-"""Keys: kept from being shown, and blotted out of whatever comes back.
+"""Removes keys from everything that is recorded.
 
-`Scrubber` is the one place that knows how. What goes on record passes through it where it enters: answers and refusals of
-servers in `http.adapter`, those of functions in `executors.python`, the ends of Python calls in `engine.calls`, their values in
-`api.value_codec`, and what an attempt leaves behind in `executors.details`. Requests are sent and kept as they were given.
+Recorded data passes through a `Scrubber` where it enters: responses of servers in `http.adapter`, results of functions in
+`executors.python`, outcomes of Python calls in `engine.calls`, their values in `api.value_codec`, and further details of
+attempts in `executors.details`. Requests are sent and stored as they were given.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from headway.errors import ConfigError
 from headway.providers.adapter import RateLimit
 from headway.providers.json_escapes import cut_secret, escaped_pattern, has_escapes, unescaped
 
-#: A shorter key is a word that a local server wants to hear, and stands in good answers.
+#: A shorter key is a placeholder for a local server, and may occur in good answers.
 SHORTEST_SECRET: Final = 8
-#: The same for a variable that is no provider's key: DESIGN §9.
+#: The same for an environment variable that is not a provider's key: DESIGN §9.
 SHORTEST_VALUE: Final = 16
-#: How much of a secret's beginning, and of its end, is told from chance. Vendors' keys begin alike ("sk-ant-api03-").
+#: How many characters of a secret's beginning, or of its end, are no coincidence. Keys of one vendor begin alike
+#: ("sk-ant-api03-").
 HEAD: Final = 16
 TAIL: Final = 12
 
-#: A part of a secret as long as this is looked for before all its spellings are.
+#: A part of a secret of this length is searched for first, before all its spellings.
 _SHORTEST_ANCHOR: Final = 4
 
 REDACTED: Final = "***"
-#: How the names of variables end that hold secrets, in capitals.
+#: The endings of names of secret variables, in capitals.
 _SECRET_ENDS: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-#: What neither URLs nor JSON escape.
+#: Characters that neither URLs nor JSON escape.
 _UNCHANGED: Final = re.compile(r"[A-Za-z0-9_.~-]+", re.ASCII)
-#: Characters that some writers spell in a way of their own: a form field, and a quote inside of a shell's quotes.
+#: Characters with further spellings: a form field, and a quote inside a shell's quotes.
 _BY_HAND: Final = {
     " ": (rb"\+",),
     "'": (rb"'\\{0,3}\"'\\{0,3}\"'", rb"'\\''"),
@@ -50,7 +51,7 @@ _SECRET_NAME: Final = re.compile(r"auth|key|token|secret|cookie|password", re.IG
 
 
 class Secret:
-    """A key in memory: it shows itself to nobody who does not ask."""
+    """A key in memory. Its `repr` does not show it."""
 
     __slots__ = ("_text",)
 
@@ -69,8 +70,8 @@ class Secret:
 
 
 class Scrubber:
-    """Blots secrets out of what goes on record: as they are, as URLs, HTML, shells and Python's `repr` write them, and as
-    JSON may: with any of their letters escaped. Of a secret of several lines also each line.
+    """Removes secrets: as they are, as URLs, HTML, shells and Python's `repr` write them, and in JSON with any of their
+    characters escaped. Of a secret with several lines, each line is removed, too.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -82,38 +83,38 @@ class Scrubber:
             (form, form.encode("utf-8", "surrogateescape"), _blot(form))
             for form in sorted(forms, key=lambda form: (-len(form), form))
         )
-        #: One of these is in every text that has a secret, however it is written: most texts are searched for no more.
+        #: Every text with a secret contains one of these, however it is written. Most texts are searched for these only.
         self._anchors = tuple(
             sorted(
                 {anchor.encode("utf-8", "surrogateescape") for secret in known for anchor in _anchors(secret)}
             )
         )
-        #: The longest first, for what is written in JSON escapes; patterns are made when they are needed.
+        #: The longest first, for JSON escapes. Patterns are compiled when they are needed.
         self._secrets = tuple(
             (secret, secret.encode("utf-8", "surrogateescape"))
             for secret in sorted(known, key=lambda secret: (-len(secret), secret))
         )
         self._patterns: dict[str, re.Pattern[bytes]] = {}
-        #: For the other spellings of those that have characters which are written in several ways.
+        #: Secrets with characters that have several spellings, and the patterns for them.
         self._spelled = tuple(secret for secret, _ in self._secrets if not _UNCHANGED.fullmatch(secret))
         self._spellings: dict[str, re.Pattern[bytes]] = {}
-        #: Whole secrets of which a part is enough to be blotted out of a message.
+        #: Secrets so long that a part of them is removed from messages, too.
         self._long = tuple(sorted(secret for secret in known if len(secret) > HEAD))
 
     @classmethod
     def of_environment(cls) -> Scrubber:
-        """For the secrets that the environment of this process holds."""
+        """A scrubber for the secrets in this process's environment."""
         return cls(secrets_in_environment(os.environ))
 
     def finds(self, body: bytes) -> bool:
-        """Whether there may be one in it."""
+        """Whether the body may contain a secret."""
         for anchor in self._anchors:
             if anchor in body:
                 return True
         return bool(self._secrets) and has_escapes(body)
 
     def body(self, body: bytes) -> bytes:
-        """The body without secrets; the same object where there are none. JSON stays JSON."""
+        """The body without secrets; the same object if there are none. JSON stays JSON."""
         for anchor in self._anchors:
             if anchor in body:
                 body = self._without(body)
@@ -121,7 +122,7 @@ class Scrubber:
         return self._without_escaped(body) if has_escapes(body) else body
 
     def _without_escaped(self, body: bytes) -> bytes:
-        """Without secrets in JSON escapes; the same object where there are none."""
+        """The body without secrets in JSON escapes; the same object if there are none."""
         plain = unescaped(body)
         for secret, form in self._secrets:
             if form in plain:
@@ -141,7 +142,7 @@ class Scrubber:
         return body
 
     def beginning(self, body: bytes, longest: int) -> bytes:
-        """The beginning of a body without them. Where it was cut off, a piece of one may stand at its end: that goes too."""
+        """The first `longest` bytes of a body, without secrets. A secret that was cut off at the end is removed, too."""
         if len(body) > longest:
             begun = (_begun(form, body) for _, form, _ in self._forms)
             escaped = (cut_secret(form, body) for _, form in self._secrets)
@@ -159,7 +160,7 @@ class Scrubber:
         return text
 
     def message(self, text: str) -> str:
-        """The same for a text that may have been cut in the middle of a secret: long parts are blotted out, too."""
+        """As `text`, for a text that may have been cut inside a secret: long parts of secrets are removed, too."""
         text = self._without_parts(self.text(text))
         if "\\" in text:
             plain = unescaped(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
@@ -173,34 +174,34 @@ class Scrubber:
         return text
 
     def outcome(self, outcome: Outcome) -> Outcome:
-        """An outcome whose message has no secrets."""
+        """The outcome with secrets removed from its message."""
         message = self.message(outcome.message)
         return outcome if message == outcome.message else msgspec.structs.replace(outcome, message=message)
 
     def rate_limit(self, limit: RateLimit | None) -> RateLimit | None:
-        """The same for a rate limit."""
+        """The rate limit with secrets removed from its message."""
         return None if limit is None else msgspec.structs.replace(limit, message=self.message(limit.message))
 
 
-#: Blots nothing out.
+#: Removes nothing.
 NO_SECRETS: Final = Scrubber(())
 
 
 def _forms(secret: str) -> set[str]:
-    """How a secret may be written: each also inside of a JSON text, where a worker quotes JSON."""
+    """The ways to write a secret; each also inside a JSON string, as workers quote JSON."""
     quoted = quote(secret, safe="", errors="replace")
     plain = {secret, quoted, repr(secret)[1:-1], " ".join(secret.split()), *_in_json(secret)}
     return {again for form in plain for again in (form, *_in_json(form)) if len(form) >= SHORTEST_SECRET}
 
 
 def _anchors(secret: str) -> set[str]:
-    """The longest part of a secret that is the same in all its forms. Where that is short, every text is searched."""
+    """The longest part of a secret that is the same in all its forms; empty if that is short, so every text is searched."""
     longest = max(_UNCHANGED.findall(secret), key=len, default="")
     return {longest if len(longest) >= _SHORTEST_ANCHOR else ""}
 
 
 def _lines(secret: str) -> list[str]:
-    """The lines of a secret of several, which may be indented, quoted or joined; not those that name a kind of key."""
+    """The lines of a secret with several: one by one and joined. Lines that name the kind of key ("-----BEGIN") are left out."""
     lines = [line.strip() for line in secret.splitlines()]
     if len(lines) < 2:
         return []
@@ -209,12 +210,12 @@ def _lines(secret: str) -> list[str]:
 
 
 def _spelling_pattern(secret: str) -> re.Pattern[bytes]:
-    """A secret in which each character that is not always written as itself is written in any of the usual ways."""
+    """A pattern for a secret in which each special character may have any of its spellings."""
     return re.compile(b"".join(_spellings_of(character) for character in secret))
 
 
 def _spellings_of(character: str) -> bytes:
-    """A character as itself, behind backslashes, as a URL writes it (%2f), as HTML does (&#47;), or as a shell does."""
+    """A pattern for a character: itself, after backslashes, as in a URL (%2f), in HTML (&#47;), or in a shell."""
     data = character.encode("utf-8", "surrogateescape")
     if _UNCHANGED.fullmatch(character):
         return re.escape(data)
@@ -228,18 +229,18 @@ def _spellings_of(character: str) -> bytes:
 
 
 def _in_json(text: str) -> tuple[str, ...]:
-    """Inside of a JSON text; some writers escape slashes, too."""
+    """The text as it is written inside a JSON string; some writers escape slashes, too."""
     plain = json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
     return (*plain, *(form.replace("/", "\\/") for form in plain))
 
 
 def _blot(form: str) -> bytes:
-    """What stands in its place in JSON: a number stays a number."""
+    """The replacement in JSON: a number stays a number."""
     return b"9" * len(form) if _NUMBER.fullmatch(form) else REDACTED.encode()
 
 
 def _without_start(text: str, secret: str) -> str:
-    """Without the beginning of a secret whose rest was cut off."""
+    """The text without the beginning of a secret whose rest was cut off."""
     at = text.find(secret[:HEAD])
     while at >= 0:
         end = HEAD
@@ -251,7 +252,7 @@ def _without_start(text: str, secret: str) -> str:
 
 
 def _without_end(text: str, secret: str) -> str:
-    """Without the end of a secret whose beginning was cut off."""
+    """The text without the end of a secret whose beginning was cut off."""
     at = text.find(secret[-TAIL:])
     while at >= 0:
         start, left = at, len(secret) - TAIL
@@ -263,7 +264,7 @@ def _without_end(text: str, secret: str) -> str:
 
 
 def secrets_in_environment(environ: Mapping[str, str], keys: Iterable[str] = ()) -> list[str]:
-    """What must not go on record: the given keys, and the values of variables that are named as secrets are."""
+    """The given keys, and the values of variables whose names say that they are secret."""
     named = (value.strip() for name, value in environ.items() if is_secret_variable(name))
     return [*keys, *(value for value in named if len(value) >= SHORTEST_VALUE)]
 
@@ -284,5 +285,5 @@ def is_secret_header(name: str) -> bool:
 
 
 def secrets_in_headers(headers: Mapping[str, str]) -> list[str]:
-    """What of the further headers is secret: by their names."""
+    """The values of headers whose names say that they are secret."""
     return [value.removeprefix("Bearer ") for name, value in headers.items() if is_secret_header(name)]

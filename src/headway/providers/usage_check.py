@@ -1,8 +1,8 @@
-"""Usage that cannot be: no budget is charged with it, and nothing is learned from it.
+"""Implausible usage: it is charged to no budget, and nothing is learned from it.
 
-A provider may report anything in an answer. The bounds are far above what any model takes: reasoning is counted and not shown, and
-searches and tools that run at the provider add input that no request has in it. A count above them is a mistake or an
-attack, so that the usage counts as unknown, and what was set aside for the attempt is charged instead.
+A provider may report any number. The bounds are far above what any model uses: hidden reasoning is counted, and searches
+and tools at the provider add input that is not in the request. A count above the bounds is a mistake or an attack. The
+usage is then unknown, and the amount that was reserved for the attempt is charged instead.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MOST_OUTPUT: Final = 2_000_000
 
 
 def checked_usage(usage: Usage | None) -> tuple[Usage | None, Usage | None]:
-    """The usage where it can be believed, and where it cannot.
+    """The usage as (plausible, implausible); one of them is None.
 
-    More cached input than input makes nothing cheaper: it would make a cost below nothing.
+    More cached input than input is ignored: it would make the cost negative.
     """
     if usage is None:
         return None, None
@@ -43,7 +43,7 @@ def checked_outcome(
     worked: bool = False,
     wrong_path: bool = False,
 ) -> Outcome:
-    """How an attempt ended, with its usage checked."""
+    """The outcome of an attempt, with its usage checked."""
     believed, disbelieved = checked_usage(usage)
     return Outcome(
         kind, believed, hint, message, worked=worked, wrong_path=wrong_path, disbelieved=disbelieved
@@ -51,6 +51,6 @@ def checked_outcome(
 
 
 def early_usage(usage: Usage | None) -> Usage | None:
-    """What a stream opens with, where it reports the input."""
+    """The usage that a stream reports at its beginning, if that has input tokens."""
     believed, _ = checked_usage(usage)
     return believed if believed is not None and believed.input_tokens else None

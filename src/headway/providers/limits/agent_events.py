@@ -1,7 +1,7 @@
-"""The structured output of agent CLIs → how the run ended. The model's own words are never looked at.
+"""The structured output of agent CLIs → how the run ended. The model's answer is never read.
 
-Three dialects, told apart by the keys they use: Claude Code's `result` and `rate_limit_event`, Codex's `turn.*`
-events, Gemini CLI's `response` and `error`. One JSON document or one a line; the last event that decides, decides.
+Three formats, distinguished by their keys: Claude Code's `result` and `rate_limit_event`, Codex's `turn.*` events,
+Gemini CLI's `response` and `error`. The output is one JSON document, or one per line; the last relevant event counts.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import msgspec
 from headway.providers.limits import error_texts
 from headway.providers.limits.error_bodies import ErrorInfo, collect, parse, short_text
 
-#: What decides stands at the end; a long conversation is not read again.
+#: The relevant events are at the end; the conversation before them is not read.
 LONGEST_TAIL: Final = 262_144
 MOST_EVENTS: Final = 400
-#: Codex announces its own retries as errors. They decide nothing.
+#: Codex reports its own retries as errors. They are ignored.
 _INTERIM: Final = "Reconnecting"
 
 
 class AgentResult(msgspec.Struct):
-    """How a run ended: `ok` is None where nothing said so."""
+    """How a run ended. `ok` is None if no event reports it."""
 
     ok: bool | None = None
     error: ErrorInfo | None = None
-    #: When a subscription's window opens again, as it was written; empty where none was rejected.
+    #: Whether a subscription's window rejected the run, and when it reopens, as it was written.
     rejected: bool = False
     resets_at: str = ""
 
@@ -55,7 +55,7 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
     if isinstance(whole, dict):
         yield whole
         return
-    # Not `splitlines`: a JSON text may hold other characters that end a line there, such as U+2028.
+    # Not `splitlines`: JSON may contain other characters that it splits at, such as U+2028.
     lines = whole if isinstance(whole, list) else map(parse, text.split("\n")[-MOST_EVENTS:])
     for event in lines:
         if isinstance(event, dict):
@@ -63,7 +63,7 @@ def _events(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _take_window(info: Any, result: AgentResult) -> None:
-    """Only a rejection counts; a window may be rejected while paid overage goes on."""
+    """Read a `rate_limit_event`. Only a rejection without paid overage counts."""
     if not isinstance(info, dict):
         return
     result.rejected = info.get("status") == "rejected" and info.get("isUsingOverage") is not True
@@ -86,7 +86,7 @@ def _take_event(event: dict[str, Any], kind: Any, result: AgentResult) -> None:
 
 
 def _take_result(event: dict[str, Any], result: AgentResult) -> None:
-    """Claude's result has `is_error`, whatever its subtype claims; Gemini's has a status."""
+    """Read a `result`: Claude's has `is_error`, which overrides its subtype; Gemini's has a status."""
     subtype = event.get("subtype")
     failed = event.get("is_error") is True or event.get("status") == "error"
     if isinstance(subtype, str) and subtype.startswith("error"):
@@ -102,7 +102,7 @@ def _take_result(event: dict[str, Any], result: AgentResult) -> None:
 
 
 def _take_document(event: dict[str, Any], result: AgentResult) -> None:
-    """Gemini's one document."""
+    """Read Gemini CLI's single document."""
     if isinstance(event.get("error"), dict):
         _take_error(event, result)
     elif isinstance(event.get("response"), str):
@@ -116,14 +116,14 @@ def _take_error(event: dict[str, Any], result: AgentResult) -> None:
 
 
 def _fail(result: AgentResult, error: ErrorInfo) -> None:
-    """A later failure says more only where it says something."""
+    """Note a failure. A later one replaces the error only if it has a message or a status."""
     if result.error is None or error.message or error.status is not None:
         result.error = error
     result.ok = False
 
 
 def _error_info(event: dict[str, Any], text: str) -> ErrorInfo:
-    """The event's error, or the text that reports it; messages of agents wrap what the provider said."""
+    """The error in an event, or in the text that reports it. Agents wrap the provider's error in their messages."""
     error = ErrorInfo()
     inner = {key: event.get(key) for key in ("error", "message") if not isinstance(event.get(key), list)}
     collect(inner, error)

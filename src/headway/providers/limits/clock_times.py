@@ -1,8 +1,7 @@
-"""Wall-clock resets as agent CLIs print them: `4pm (America/Los_Angeles)`, `Apr 3, 6am`, `10:21 AM`, `16:21`.
+"""Times of day as agent CLIs print them: `4pm (America/Los_Angeles)`, `Apr 3, 6am`, `10:21 AM`, `16:21`.
 
-Such a text leaves out what is obvious to a person in front of the screen: the day, the year, often the zone. The
-rule is the next such moment. A zone that is unknown or misspelled is UTC; one that is left out is the zone of the
-machine that ran the program, which the caller names.
+Such a text leaves out the day, the year, and often the zone. It means the next such moment. An unknown or misspelled zone
+is UTC; without a zone, the zone of the machine that ran the program counts, which the caller names.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from headway.core.model import DAY_S, MINUTE_S
 from headway.providers.limits.durations import TimeSpan, plausible_wait
 from headway.providers.limits.instants import iso_date, wait_until
 
-#: A time of day that passed so recently was meant as such: the reset is due, not a day away. Try again in a minute.
+#: A time that passed less than this ago is due, not a day away: try again in a minute.
 JUST_PASSED_S: Final = 600.0
-#: A date without a year is at most this far away; a stale one would otherwise be held until next year.
+#: A date without a year is at most this far away. Otherwise a date of yesterday would mean a hold until next year.
 LONGEST_UNDATED_S: Final = 32 * DAY_S
 #: Clocks on a screen show minutes.
 STEP_S: Final = MINUTE_S
@@ -39,7 +38,7 @@ _ISO: Final = re.compile(
 
 
 def wait_until_clock_time(text: str, start: int, now_utc: float, zone: str) -> TimeSpan | None:
-    """How long until the moment that is written at `start`; None where none is, or none that can be meant."""
+    """The time until the moment that is written at `start`; None if there is none, or no plausible one."""
     iso = _ISO.match(text, start)
     if iso is not None:
         instant = iso_date(iso[0].replace(" at ", "T"))
@@ -54,7 +53,7 @@ def wait_until_clock_time(text: str, start: int, now_utc: float, zone: str) -> T
 
 
 def zone_of(name: str) -> tzinfo:
-    """The zone by that name; UTC where there is none."""
+    """The zone of that name; UTC if it is unknown."""
     if name.upper() in ("UTC", "GMT", "Z", ""):
         return UTC
     try:
@@ -78,7 +77,7 @@ def _wait_until(when: re.Match[str], now_utc: float, zone: tzinfo) -> TimeSpan |
 
 
 def _moment(when: re.Match[str], now: datetime) -> datetime:
-    """The moment with what is left out taken from now."""
+    """The moment, with the missing parts taken from now."""
     hour = int(when["hour"])
     if when["half"] is not None:
         if not 1 <= hour <= 12:
@@ -95,7 +94,7 @@ def _moment(when: re.Match[str], now: datetime) -> datetime:
 
 
 def _next_moment(when: re.Match[str], moment: datetime, now: datetime) -> datetime:
-    """The same moment once more, where it has passed: next year, next week or tomorrow. A full date stays."""
+    """The next such moment after one that has passed: next year, next week or tomorrow. A full date stays."""
     if when["year"] is not None:
         return moment
     if when["month"] is not None:

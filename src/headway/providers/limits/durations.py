@@ -1,7 +1,7 @@
 """Numbers and durations as providers write them: `6m0s`, `120ms`, `7.66s`, `35 seconds`, `3 hours 32 minutes`, `12`.
 
-Owns the arithmetic of spans of time, and nothing about instants (`instants`). What cannot be meant (NaN, a
-negative number, more than a year) is no number at all: the answer is None, never an exception.
+Points in time are read in `instants`. Implausible values (NaN, a negative number, more than a year) give None, never an
+exception.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from headway.core.model import DAY_S, MINUTE_S
 HOUR_S: Final = 3600.0
 WEEK_S: Final = 7 * DAY_S
 MONTH_S: Final = 30 * DAY_S
-#: Nobody closes a lane for longer; a leap year, so that "in 365 days" passes.
+#: No provider asks for a longer wait. A leap year, so that "in 365 days" is accepted.
 LONGEST_S: Final = 366 * DAY_S
-#: No limit or remainder is larger; above it a number is an instant in milliseconds or garbage.
+#: No limit or remainder is larger. A larger number is an epoch in milliseconds, or garbage.
 LARGEST: Final = 1e12
 
-#: `6m0s` is how Go prints a duration, and providers that print like that count in milliseconds.
+#: Go prints a duration as `6m0s`; providers that do so count in milliseconds.
 COMPACT_STEP_S: Final = 0.001
-#: A text may name as many units as there are: weeks, days, hours, minutes, seconds, milliseconds.
+#: As many parts as there are units: weeks, days, hours, minutes, seconds, milliseconds.
 MOST_PARTS: Final = 6
 
 _UNITS: Final = {
@@ -47,13 +47,13 @@ _PART: Final = re.compile(
     r"(?![A-Za-z])",
     re.IGNORECASE,
 )
-#: What nearly every reset looks like, in one match: `6m0s`, `120ms`, `7.66s`.
+#: Nearly every reset, in one match: `6m0s`, `120ms`, `7.66s`.
 _COMPACT: Final = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(\d{1,9}(?:\.\d{1,9})?)(m?)s")
 _JOINT: Final = re.compile(r",?\s{0,3}(?:and\s)?")
 
 
 class TimeSpan(msgspec.Struct, frozen=True, gc=False):
-    """A length of time, the step it was rounded to, and where in the text it ended."""
+    """A length of time, the step it was rounded to, and its end in the text."""
 
     seconds: float
     step_s: float
@@ -61,10 +61,10 @@ class TimeSpan(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_number(text: str) -> float | None:
-    """A limit or what is left of it: finite, not negative, not absurd.
+    """A limit or its remainder; None if it is negative, infinite or far too large.
 
-    Thousands may be set off by commas; of a list (`100, 100;w=60`, as old drafts of RateLimit-Limit have it) the
-    first item counts.
+    Thousands may be separated by commas. Of a list (`100, 100;w=60`, as in old drafts of RateLimit-Limit) the first item
+    counts.
     """
     try:
         value = float(text)
@@ -75,12 +75,12 @@ def parse_number(text: str) -> float | None:
 
 
 def plausible_wait(seconds: float) -> float | None:
-    """A duration, if it can be meant."""
+    """The seconds if they are a plausible wait, otherwise None."""
     return seconds if 0.0 <= seconds <= LONGEST_S else None
 
 
 def parse_duration(text: str) -> TimeSpan | None:
-    """The whole text as a duration with units."""
+    """A duration with units that is the whole text."""
     quick = _COMPACT.fullmatch(text)
     if quick is not None:
         hours, minutes, figure, milli = quick.groups()
@@ -97,7 +97,7 @@ def parse_duration(text: str) -> TimeSpan | None:
 
 
 def parse_leading_duration(text: str, start: int) -> TimeSpan | None:
-    """A duration with units that begins at `start`, whatever follows it."""
+    """A duration with units that begins at `start`; any text may follow."""
     total, step_s, end, position = 0.0, COMPACT_STEP_S, -1, start
     for _ in range(MOST_PARTS):
         part = _PART.match(text, position)
@@ -127,5 +127,5 @@ def _worth(unit: str) -> float:
 
 
 def _step(worth_s: float, fraction: str | None, *, spelled: bool) -> float:
-    """`35 seconds` was rounded to seconds and `3 hours 32 minutes` to minutes; `20s` and `7.66s` to milliseconds."""
+    """The rounding step: `35 seconds` is rounded to seconds, `3 hours 32 minutes` to minutes, `20s` and `7.66s` to milliseconds."""
     return worth_s if spelled and fraction is None else COMPACT_STEP_S

@@ -1,8 +1,8 @@
-"""An error's body → what it says: a message, codes, a status, waits, quotas. Nothing here decides what that means.
+"""The body of an error → message, codes, status, waits, quotas. What they mean is decided elsewhere.
 
-Providers wrap the same four facts differently (`error.message`, `message`, `detail`, a list, JSON inside a string),
-gateways put HTML in front, and a body may be cut off. Whole JSON is read by its structure. What is not whole, and
-what an exception prints in Python's notation, is searched for the same keys.
+Providers wrap the same facts differently (`error.message`, `message`, `detail`, a list, JSON inside a string), gateways
+answer with HTML, and a body may be cut off. Valid JSON is read by its structure. Incomplete JSON, and the Python notation
+of exceptions, is searched for the same keys.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import msgspec
 #: Error bodies are short. More than this is an HTML page, a stack trace or garbage.
 LONGEST_BODY: Final = 65_536
 LONGEST_CODE: Final = 80
-#: A code of our own, for what providers say without one.
+#: A code of Headway's own: providers report a blocked prompt without one.
 PROMPT_BLOCKED: Final = "prompt_blocked"
-#: JSON inside JSON: gateways wrap what they were told once, agents once more.
+#: JSON inside JSON: gateways wrap the provider's error once, agents once more.
 DEEPEST: Final = 3
 _ERROR_STATUSES: Final = range(400, 600)
 
@@ -35,7 +35,7 @@ _WAIT_KEYS: Final = (
     "resetsAt",
 )
 _MESSAGE_KEYS: Final = ("message", "detail", "msg", "error_message", "error_description")
-#: Structures around errors, in which codes and waits stand too.
+#: Structures around errors that contain codes and waits, too.
 _INNER_KEYS: Final = ("details", "metadata", "errors", "error_info")
 _WRAPPERS: Final = frozenset({"error", "errors"})
 
@@ -45,13 +45,13 @@ _LOOSE: Final = re.compile(
 )
 _LOOSE_MOST: Final = 60
 _TITLE: Final = re.compile(r"<title[^>]{0,100}>([^<]{1,200})", re.IGNORECASE)
-#: Of an event stream: a JSON text may hold what `str.splitlines` takes for line ends, such as U+2028.
+#: Line ends of an event stream. JSON may contain others that `str.splitlines` splits at, such as U+2028.
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 _EVENT_DATA: Final = re.compile(r"^data:\s?(?=[\[{])", re.MULTILINE)
 
 
 class ErrorInfo(msgspec.Struct):
-    """What an error says about itself."""
+    """What an error contains."""
 
     message: str = ""
     codes: list[str] = []
@@ -65,7 +65,7 @@ class ErrorInfo(msgspec.Struct):
 
 
 def read(body: bytes | str | None) -> ErrorInfo:
-    """Read a body, whatever it is."""
+    """Read a body of any format."""
     text = as_text(body).strip()
     if not text:
         return ErrorInfo()
@@ -88,7 +88,7 @@ def as_text(body: bytes | str | None) -> str:
 
 
 def parse(text: str) -> Any:
-    """JSON objects and lists; None for everything else."""
+    """Decode a JSON object or list; None for everything else."""
     if not text.startswith(("{", "[")):
         return None
     try:
@@ -98,7 +98,7 @@ def parse(text: str) -> Any:
 
 
 def collect(node: Any, error: ErrorInfo, depth: int = 0) -> None:
-    """Gather from a parsed body into `said`: the innermost error first, since it is the most specific."""
+    """Collect from a parsed body into `error`: the innermost error first, since it is the most specific."""
     if depth > DEEPEST:
         return
     if isinstance(node, list):
@@ -117,7 +117,7 @@ def collect(node: Any, error: ErrorInfo, depth: int = 0) -> None:
 
 
 def _wrapped(node: dict[str, Any]) -> Iterator[Any]:
-    """What stands for the error inside its wrapper: an object under `error`, also in a failed response."""
+    """The errors inside a wrapper: an object or list under `error`, also of a failed `response`."""
     for wrapper in (node, node.get("response")):
         error = wrapper.get("error") if isinstance(wrapper, dict) else None
         if isinstance(error, dict | list):
@@ -132,7 +132,7 @@ def _take_inner(node: dict[str, Any], error: ErrorInfo) -> None:
 
 
 def _take_block(node: dict[str, Any], error: ErrorInfo) -> None:
-    """Gemini's answer without an answer: the prompt itself was blocked. Its id tells one such answer from the next."""
+    """Gemini's response to a blocked prompt, which has no candidates. Its id distinguishes it from the next one."""
     feedback = node.get("promptFeedback")
     reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
     if isinstance(reason, str) and not node.get("candidates"):
@@ -184,7 +184,7 @@ def _message(node: Mapping[str, Any]) -> str:
     for key in _MESSAGE_KEYS:
         text = node.get(key)
         if isinstance(text, list) and text and isinstance(text[0], dict):
-            text = text[0].get("msg")  # Pydantic's list of what is wrong with a request.
+            text = text[0].get("msg")  # Pydantic's list of validation errors.
         elif isinstance(text, dict):
             text = text.get("message") or text.get("error")
         if isinstance(text, str) and text.strip():
@@ -220,7 +220,7 @@ def _take_waits(node: Mapping[str, Any], error: ErrorInfo) -> None:
 
 
 def short_text(value: Any) -> str:
-    """A short string or a number as it was written; nothing for anything else."""
+    """A short string, or a number as text; empty for anything else."""
     if isinstance(value, str):
         return value[:LONGEST_CODE]
     if isinstance(value, bool) or not isinstance(value, int | float) or not -1e18 < value < 1e18:
@@ -229,7 +229,7 @@ def short_text(value: Any) -> str:
 
 
 def search_keys(text: str) -> ErrorInfo:
-    """The same keys, searched in what is no JSON: cut off, wrapped in words, in Python's notation, or HTML."""
+    """Search for the same keys in text that is no JSON: cut off, inside a sentence, in Python's notation, or HTML."""
     error = ErrorInfo()
     for place, match in enumerate(_LOOSE.finditer(text)):
         if place >= _LOOSE_MOST:
@@ -251,7 +251,7 @@ def search_keys(text: str) -> ErrorInfo:
 
 
 def _text_or_title(text: str) -> str:
-    """The text itself; of a page its title."""
+    """The text itself; the title of an HTML page."""
     if text.startswith("<"):
         title = _TITLE.search(text)
         return title[1].strip() if title is not None else ""

@@ -1,9 +1,12 @@
-"""What statuses, error codes and sentences mean at most providers: the tables that profiles depart from.
+"""Statuses, codes and sentences of errors → a kind: the common tables, which profiles extend, and their order.
 
-Three tables and their order. A *code* is the provider's own word for one thing and decides. A *sentence* tells two
-things apart that share a code. The *status* decides what is left, and *soft codes*, which are often used loosely
-("invalid_request_error" for an empty account), speak only where there is no status or a plain 400. Codes are compared
-whole and sentences only with the message of an error: a `500` or a `429` somewhere in a text means nothing.
+1. A *code* names one error, and decides.
+2. A *sentence* distinguishes errors that share a code.
+3. The *status* decides the rest. *Soft codes* are often used loosely ("invalid_request_error" for an empty account), so
+   they count only without a status or with a plain 400.
+
+Codes are compared as a whole, and sentences only with the message of an error: a `500` or a `429` somewhere in a text means
+nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ if TYPE_CHECKING:
     from headway.providers.limits.error_bodies import ErrorInfo
     from headway.providers.limits.profile import Profile
 
-#: Stands for "there is no status" in a phrase's statuses: an exception, an agent's error text, an error mid-stream.
+#: Means "without a status" in the statuses of a phrase: an exception, an agent's error text, an error in a stream.
 NO_STATUS: Final = 0
 
 
 class Phrase(msgspec.Struct, frozen=True):
-    """A sentence that means a kind, where the status is one of these (none given: any error)."""
+    """A sentence that means a kind if the status is one of these (none given: any error)."""
 
     pattern: re.Pattern[str]
     kind: Kind
@@ -35,7 +38,7 @@ class Phrase(msgspec.Struct, frozen=True):
 
 
 def phrase(pattern: str, kind: Kind, *statuses: int, code: str = "") -> Phrase:
-    """Make one; case does not matter."""
+    """A phrase whose pattern ignores case."""
     return Phrase(re.compile(pattern, re.IGNORECASE), kind, code, frozenset(statuses))
 
 
@@ -106,7 +109,7 @@ CODES: Final = _table(
     }
 )
 
-#: The names of exception types stand here too: often they are all there is.
+#: Names of exception types are here, too: some errors have nothing else.
 SOFT_CODES: Final = _table(
     {
         Kind.RATE: (
@@ -143,11 +146,11 @@ _PLAIN_400: Final = (NO_STATUS, 400, 413, 422)
 _REFUSALS: Final = (400, 402, 403, 412, 429)
 _BUSY: Final = (NO_STATUS, 429, 500, 502, 503, 529)
 
-#: A text that begins so, behind the names of exceptions: a sentence of its own, not words in somebody else's.
+#: The beginning of a text, after names of exceptions: a whole sentence, not words in the middle of another one.
 _BEGINS: Final = r"^(?:[\w. ]{1,60}: ){0,2}"
 
-#: The first that fits decides: what never comes back before what does. Where there is no status the text may be
-#: anybody's exception, and only sentences that no one else would say count.
+#: The first match decides, so permanent errors come before temporary ones. Without a status the text may be any exception's,
+#: so only unmistakable sentences count there.
 PHRASES: Final = (
     phrase(
         r"credit balance (?:is )?too low|used all available credits|billing hard limit"
@@ -201,7 +204,7 @@ PHRASES: Final = (
         404,
     ),
     phrase(r"\bapi key not valid\b|\binvalid api key\b", Kind.AUTH, NO_STATUS, 400, 404),
-    # From here on: texts that came without a status.
+    # From here on: texts without a status.
     phrase(
         _BEGINS + r"(?:rate limit (?:is )?(?:reached|exceeded)|too many requests)",
         Kind.RATE,
@@ -213,7 +216,7 @@ PHRASES: Final = (
         Kind.HOLD,
         NO_STATUS,
     ),
-    # Google's sentence for whatever limit was met, a minute's most often; it is more than these two words.
+    # Google's sentence for any limit, most often one per minute. It is longer than "quota exceeded".
     phrase(_BEGINS + r"quota exceeded for (?:quota )?metric\b", Kind.RATE, NO_STATUS),
     phrase(
         _BEGINS
@@ -231,7 +234,7 @@ PHRASES: Final = (
 
 
 def kind_of(status: int | None, error: ErrorInfo, profile: Profile) -> tuple[Kind, str]:
-    """The kind, and the word that decided it: codes, then sentences, then the status and what is left."""
+    """The kind of an error and the code that decided it: by codes, then sentences, then status and soft codes."""
     for code in error.codes:
         kind = profile.all_codes.get(normalized_code(code))
         if kind is not None:
@@ -247,12 +250,12 @@ def kind_of(status: int | None, error: ErrorInfo, profile: Profile) -> tuple[Kin
 
 
 def normalized_code(code: str) -> str:
-    """The one spelling of a code that the tables use."""
+    """A code as the tables spell it."""
     return code.lower().replace("-", "_")
 
 
 def _by_status(status: int | None, error: ErrorInfo, profile: Profile) -> tuple[Kind, str] | None:
-    """By status; where there is none, or it says no more than "bad request", by the loosely used codes."""
+    """The kind by status; by soft codes if there is no status, or if it means no more than "bad request"."""
     status_kind = None if status is None else _kind_of_status(status, profile)
     if status_kind is None or status_kind is Kind.INVALID:
         for code in error.codes:
@@ -263,8 +266,8 @@ def _by_status(status: int | None, error: ErrorInfo, profile: Profile) -> tuple[
 
 
 def _kind_of_status(status: int, profile: Profile) -> Kind:
-    """What the number alone says. A redirect that nobody followed is a wrong address, and so is another protocol. Numbers
-    of 600 and more count as those of 5xx (RFC 9110 §15).
+    """The kind of a status alone. A redirect means a wrong address, and so does another protocol. A status of 600 or more
+    counts as a 5xx (RFC 9110 §15).
     """
     kind = profile.all_statuses.get(status)
     if kind is not None:

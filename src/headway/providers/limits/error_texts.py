@@ -1,11 +1,11 @@
-"""An exception's text, or a program's error output → what it says, in the few forms that carry a status or a code.
+"""The text of an exception, or a program's error output → status, codes and message, in the few forms that contain them.
 
     openai.RateLimitError: Error code: 429 - {'error': {'message': …, 'code': 'rate_limit_exceeded'}}
     botocore.errorfactory.ThrottlingException: An error occurred (ThrottlingException) when calling the Converse operation …
     API Error: Request rejected (429) · …
 
-A status counts only at the beginning of a line and in one of these forms. A number in the middle of a sentence
-is a number in the middle of a sentence.
+A status counts only at the beginning of a line and in one of these forms. A number in the middle of a sentence is just a
+number.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _STATUS: Final = re.compile(
 )
 #: Google's JavaScript client: "Error fetching from …: [429 Too Many Requests] …"
 _BRACKETS: Final = re.compile(rf": \[(\d{{3}}) (?:{_REASONS})\]")
-#: A code behind the type: "RuntimeError: insufficient_quota: …". Only words with an underscore are codes.
+#: A code after the type: "RuntimeError: insufficient_quota: …". Only words with an underscore are codes.
 _CODE: Final = re.compile(r"(?:[\w.]{1,80}: ){1,2}([a-z]{2,40}(?:_[a-z]{2,40}){1,5})(?=:|,|\s|$)")
 _AWS: Final = re.compile(r"An error occurred \((\w{3,60})\) when calling")
 _JSON: Final = re.compile(r"(?:^|[\s(\[-])(?=\{['\"\s]|\[\{)", re.MULTILINE)
-#: Where a JSON document may begin in an error output; the last ones are looked at first.
+#: How many possible beginnings of a JSON document are tried, the last one first.
 _DOCUMENTS: Final = 6
 
 
 def qualified_text(error: BaseException) -> str:
-    """The exception with its type's name in front."""
+    """The exception's text after its package and type: "httpx.ReadTimeout: …"."""
     kind = type(error)
     package = str(kind.__module__).partition(".")[0]
     name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
@@ -49,7 +49,7 @@ def qualified_text(error: BaseException) -> str:
 
 
 def attribute(value: object, name: str) -> Any:
-    """An attribute of a stranger; None where there is none, or where reading it raises."""
+    """An attribute of a foreign object; None if it is missing, or if reading it raises."""
     try:
         return getattr(value, name, None)
     except BaseException:
@@ -57,7 +57,7 @@ def attribute(value: object, name: str) -> Any:
 
 
 def read(text: str) -> ErrorInfo:
-    """What the text says. The message is the embedded error's where there is one, otherwise the text itself."""
+    """Read a text. The message is that of an embedded JSON error if there is one, otherwise the text itself."""
     text = text[-LONGEST_BODY:].strip()
     error = _document(text)
     if error is None:
@@ -78,7 +78,7 @@ def _status(text: str) -> int | None:
 
 
 def _document(text: str) -> ErrorInfo | None:
-    """The last JSON document in the text: agents write theirs at the end of what they log."""
+    """The error in the last JSON document of the text: agents write theirs at the end of their logs."""
     if "{" not in text:
         return None
     starts = [match.end() for match in _JSON.finditer(text)]
@@ -95,7 +95,7 @@ def _document(text: str) -> ErrorInfo | None:
 
 
 def _take_names(text: str, error: ErrorInfo) -> None:
-    """The type's name in front, a code behind it, and the code that AWS puts into its sentence."""
+    """Collect the type's name, a code after it, and the code in AWS's sentence."""
     named = _AWS.search(text)
     if named is not None:
         error.codes.insert(0, named[1])

@@ -89,7 +89,7 @@ def _only_a_page(status: int | None, facts: Facts, profile: Profile) -> bool:
 
 
 def _is_from_provider(facts: Facts, profile: Profile, names: tuple[str, ...]) -> bool:
-    """Whether an error without a status is a provider's: other exceptions have bodies, too."""
+    """Whether an error without a status comes from a provider: other exceptions have bodies, too."""
     code = normalized_code(facts.code)
     known = code in profile.all_codes or code in profile.all_soft
     return known or facts.kind is not Kind.TRANSIENT or bool(names[-1])

@@ -64,7 +64,7 @@ _FAULTS["httpx2"] = _FAULTS["httpcore"] = _FAULTS["httpcore2"] = _FAULTS["httpx"
 
 
 class ExceptionLink(msgspec.Struct, frozen=True):
-    """One exception of a chain. `beside`: it was being handled when another one was raised."""
+    """One exception of a chain. `in_context`: it was being handled when another one was raised."""
 
     error: BaseException
     in_context: bool = False

@@ -1,7 +1,7 @@
-"""What in an error text reports no limit, though its words are there: source code, statistics, settings, advice. Pure.
+"""Text with the words of a rate limit that reports none: source code, statistics, settings, advice. Pure.
 
-Lines that report nothing are dropped. Of others only the clause goes that denies a limit, counts none, or says what happens
-in case of one: the rest of the line may still be a refusal. What is left is for `limit_text`.
+Whole lines of that kind are removed. Of other lines only the clause is removed that denies a limit, counts none, or says what
+happens in case of one: the rest of the line may still be a refusal. `limit_text` reads the rest.
 """
 
 from __future__ import annotations
@@ -9,32 +9,32 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: A text without any of these, in lower case, tells of no limit: most errors are done with here. A test holds that every code
-#: and phrase has one.
+#: A text without any of these, in lower case, reports no limit: most errors need no further search. A test checks that every
+#: code and phrase contains one.
 LIMIT_MARKERS: Final = (
     "limit", "429", "quota", "too many", "toomany", "too_many", "throttl", "overload", "exhaust", "capacity", "concurren", "credit",
     "usage", "503", "529", "402", "unavailable", "simultaneous", "slow_down", "slowdown", "notready", "balance", "spend", "billing",
     "payment", "access_terminated", "upgrade", "experiencing high", "allowance", " per minute", " per day", "rate exceeded",
 )  # fmt: skip
 
-#: A page that explains limits has the words in its address.
+#: The address of a page about limits contains the words.
 ADDRESS: Final = re.compile(r"https?://[^\s\"'<>]{1,500}")
 
 # -- whole lines ----------------------------------------------------------------------------------------------------
 
-#: A frame of a traceback with the source code below it.
+#: A frame of a traceback, with its source code.
 _FRAMES: Final = re.compile(
     r'^[ \t]+File "[^"\n]{0,500}", line \d+[^\n]*\n(?:[ \t]+[^\n]*(?:\n|\Z))*', re.MULTILINE
 )
-#: What a line may begin with: an exception's type, a place in a file, a mark of a diff.
+#: The beginning of a line: an exception's type, a place in a file, a mark of a diff.
 _LINE_START: Final = r"^(?:[\w.]{1,80}: )?(?:[^\s:]{1,200}:\d{1,7}[:-](?:\d{1,5}:)?)? ?[+-]? ?"
-#: Errors of Python itself: they name keys, attributes and arguments, whatever those are called.
+#: Errors of Python itself: they quote the names of keys, attributes and arguments.
 _PYTHON_ERRORS: Final = (
     r"(?:Key|Index|Lookup|Attribute|Name|UnboundLocal|Import|ModuleNotFound|Type|Syntax|Indentation|Assertion|Recursion"
     r"|NotImplemented|ZeroDivision|Overflow|UnicodeDecode|UnicodeEncode|JSONDecode|Memory)Error"
 )
 _LIMIT_NAME: Final = r"(?:rate|concurrency|usage|request)[ _-]?limit"
-#: Source code: statements that raise, catch, define, import and compare, and comments.
+#: Source code: statements that raise, catch, define, import and compare; comments.
 _CODE: Final = (
     rf"{_LINE_START}(?:raise \w[\w.]*\(|throw new \w|except\b[^:]{{0,200}}:\s*$|\}}?\s*catch ?\(|(?:async )?def \w+\("
     r"|class \w[^:{]{0,200}[:{]\s*$|(?:if|elif|else if|while)\b.{0,200}(?:==|!=|>=|<=|[:{]\s*$)|(?:if|while|switch|assert) ?\("
@@ -42,7 +42,7 @@ _CODE: Final = (
     r"|(?:const|let|var|final|static) \w[\w<>: ]{0,80}=|(?:func|fn|pub fn) \w+[(<]|@\w[\w.]{0,80}\(|\w{1,80} = \d{3}[;,]?\s*$"
     r"|#(?!\d)|//|/\*|<!--)"
 )
-#: Lines of test runners on what passed.
+#: Lines of test runners about tests that passed.
 _TESTS: Final = r"^\s*(?:[✓✔√]|(?:not )?ok \d{1,6}\b)|(?-i:\bPASS(?:ED)?\b)"
 _COMMITS: Final = (
     r"^\s*(?:[\w.]{1,80}: )?(?:[0-9a-f]{7,40} )?(?:feat|fix|docs|chore|refactor)(?:\([^)]{0,40}\))?!?: "
@@ -68,7 +68,7 @@ _WHOLE_LINES: Final = re.compile(
     ),
     re.IGNORECASE,
 )
-#: "Overloaded" and "at capacity" are also what functions and containers are.
+#: Functions and containers may be "overloaded" or "at capacity", too.
 _BUSY: Final = re.compile(r"\b(?:is|are) overloaded\b|\bcapacity exceeded\b|\bat capacity\b", re.IGNORECASE)
 _SERVICE: Final = re.compile(
     r"\b(?:servers?|services?|models?|engines?|apis?|systems?|providers?|upstream|backends?|endpoints?|hosts?|gateways?|clusters?"
@@ -86,7 +86,7 @@ _TEMPORARY: Final = re.compile(r"\b(?:currently|temporarily|retry|try again|late
 
 # -- clauses --------------------------------------------------------------------------------------------------------
 
-#: A setting of that name.
+#: A setting with the name of a limit.
 _SETTINGS: Final = (
     rf"\b{_LIMIT_NAME}(?:s|er|ing)?\b['\"`]? (?:must|needs?|has to|may not|cannot|can't|is not|isn't|was not|wasn't|were not|weren't|(?:was|were) never"
     r"|is (?:missing|required|invalid|unset|disabled|enabled|ready|off|on)|not (?:set|configured|given|found|supported|reached|exceeded|hit)"
@@ -132,19 +132,19 @@ _CLAUSES: Final = re.compile(
     ),
     re.IGNORECASE,
 )
-#: Colours, and the marks that programs put in front of an error.
+#: Colours, and the marks that programs print before an error.
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _MARKS: Final = re.compile(r"^[\s✗✘✕✖×■●⏺⎿│┃>•·!⚠❌🚫⛔→\ufe0f]+(?=[\w\[(])")
 
 
 def may_report_limit(text: str) -> bool:
-    """Whether there is a word of a limit in it at all."""
+    """Whether the text contains a word of a limit at all."""
     text = text.lower()
     return any(word in text for word in LIMIT_MARKERS)
 
 
 def without_false_positives(text: str) -> str:
-    """The text without what cannot be a report of a limit."""
+    """The text without the parts that cannot be reports of a limit."""
     text = _FRAMES.sub("", _ESCAPES.sub("", text))
     return "\n".join(_pruned_line(line) if may_report_limit(line) else line for line in text.split("\n"))
 
@@ -157,7 +157,7 @@ def _pruned_line(line: str) -> str:
 
 
 def _is_not_a_service(line: str) -> bool:
-    """Whether what is overloaded, or full, is no service."""
+    """Whether the overloaded or full thing in the line is no service."""
     if _BUSY.search(line) is None:
         return False
     if _CALLABLE.search(line) is not None:

@@ -1,15 +1,15 @@
-"""What a provider said → facts: one of the closed list of kinds, and everything it told about limits and waits.
+"""What a provider sent → facts: one of the closed list of kinds, and everything about limits and waits.
 
-`understand` is pure: no clock, no I/O, no logging; the present is an argument. Malformed input gives no hint,
-never an exception. Two rules come before all others. A success stays a success whatever its headers say. And
-only errors are read for their words: the body of a 2xx and the answer of an agent may speak of limits as they like.
+`understand` is pure: no clock, no I/O, no logging; the current time is an argument. Malformed input gives no hint, never
+an exception. Two rules come first. A success stays a success, whatever its headers say. And only errors are searched for
+words: the body of a 2xx and the answer of an agent may contain any text about limits.
 
-How a failure is read: `error_bodies`, `error_texts` and `agent_events` collect what it says, `error_kinds` decides what
-that means, `limit_headers` and `ietf_headers` read headers, and `message_limits` reads sentences and quota ids.
+For a failure, `error_bodies`, `error_texts` and `agent_events` collect message, codes and status; `error_kinds` decides
+the kind; `limit_headers` and `ietf_headers` read headers; `message_limits` reads sentences and quota ids.
 
-The order matters and is all here: headers are read against the provider's clock; the kind comes from codes, sentences
-and status, and is then refined by what the numbers say (a day's limit is a hold, a request above its limit can never
-fit); and the wait is the headers', then the body's, then the sentence's.
+The order matters, and all of it is in this file. Headers are read against the provider's clock. The kind comes from codes,
+sentences and status, and is then refined by the numbers: a limit per day is a hold, and a request above its limit can never
+fit. The wait is the one in the headers, then in the body, then in the message.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ NO_HINT: Final = Hint()
 
 
 class RawResponse(msgspec.Struct, frozen=True):
-    """Everything an attempt got back.
+    """Everything that an attempt returned.
 
-    `http`: status, headers and the body as it came. `exception`: the same as far as the exception carries them, and
-    its text, best with the type's name in front ("httpx.ReadTimeout: …"); an exception is a failure even where the
-    status is 200, as when the body broke off. `cli`: the body is the program's standard output, of which only
-    structured error fields are read, and the text is what it said about a failure: standard error, or standard
-    output where the program failed and writes plain text. `status` is an HTTP status, never an exit code.
+    `http`: status, headers and body. `exception`: the same as far as the exception carries them, and its text, best with
+    the type's name in front ("httpx.ReadTimeout: …"). An exception is a failure even if the status is 200, as when the
+    body broke off. `cli`: the body is the program's standard output, of which only structured error fields are read; the
+    text is its report of a failure: standard error, or standard output if the program failed and writes plain text.
+    `status` is an HTTP status, never an exit code.
     """
 
     status: int | None = None
@@ -54,7 +54,7 @@ class RawResponse(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What it means. `kind` is None for a success; `code` is the provider's own word for the trouble, if it has one."""
+    """What a response means. `kind` is None for a success; `code` is the provider's own code for the error, if any."""
 
     kind: Kind | None
     hint: Hint = NO_HINT
@@ -68,7 +68,7 @@ SUCCESS_FACTS: Final = Facts(None)
 
 
 def understand(response: RawResponse, profile: Profile, *, now_utc: float, zone: str = "UTC") -> Facts:
-    """What an attempt's answer means. `zone` is the local one, for clock times that name none."""
+    """What a response means. `zone` is the local time zone, for clock times without one."""
     if response.origin == "cli":
         return _agent_facts(response, profile, now_utc, zone)
     status = response.status
@@ -90,7 +90,7 @@ def _success_facts(response: RawResponse, profile: Profile, now_utc: float) -> F
 
 
 def _agent_facts(response: RawResponse, profile: Profile, now_utc: float, zone: str) -> Facts:
-    """An agent's run: its events decide; without any, whatever it said about a failure."""
+    """The facts of an agent's run: from its events, otherwise from its error text."""
     result = agent_events.read(response.body) if profile.agent else agent_events.AgentResult()
     refused = response.status is not None and response.status >= 400
     if result.ok or (result.ok is None and not (result.rejected or refused or response.text.strip())):
@@ -105,7 +105,7 @@ def _agent_facts(response: RawResponse, profile: Profile, now_utc: float, zone: 
 
 
 def _with_text(error: ErrorInfo, text: str) -> ErrorInfo:
-    """What structure said, and what a text adds where that left something open."""
+    """Fill what the structured error left open from the text."""
     if not text or (error.message and error.codes):
         return error
     more = error_texts.read(text)
@@ -119,17 +119,16 @@ def _with_text(error: ErrorInfo, text: str) -> ErrorInfo:
 
 # -- a failure --------------------------------------------------------------------------------------------------------
 
-#: "Come back within the hour" is what a rate limit says, whatever it calls itself (providers.md §2, Azure); and what
-#: asks for more than that is a hold.
+#: A wait of up to an hour is a rate limit, whatever its code says (providers.md §2, Azure). A longer one is a hold.
 LONGEST_RATE_S: Final = HOUR_S
-#: Nothing comes back by waiting.
+#: Waiting does not help.
 _FINAL: Final = frozenset({Kind.AUTH, Kind.INVALID, Kind.TOO_LARGE})
-#: How OpenAI and its like answer a path that they do not have.
+#: In the message of OpenAI and compatible servers for an unknown path.
 _NO_SUCH_PATH: Final = "invalid url"
 
 
 class _Failure(msgspec.Struct):
-    """Everything about one failure while it is being understood."""
+    """One failure while it is read."""
 
     status: int | None
     error: ErrorInfo
@@ -144,7 +143,7 @@ class _Failure(msgspec.Struct):
 def _failure_facts(
     status: int | None, error: ErrorInfo, response: RawResponse, profile: Profile, now_utc: float, zone: str
 ) -> Facts:
-    """What the failure means."""
+    """The facts of a failure."""
     failure = _read_failure(status, error, response, profile, now_utc, zone)
     kind, code = kind_of(status, error, profile)
     span = limit_headers.retry_after(failure.row, profile, failure.now_utc) or _stated_wait(failure)
@@ -164,7 +163,7 @@ def _failure_facts(
 def _read_failure(
     status: int | None, error: ErrorInfo, response: RawResponse, profile: Profile, now_utc: float, zone: str
 ) -> _Failure:
-    """Read the headers, and those that a gateway passed on in the body."""
+    """Read the headers, including those that a gateway put into the body."""
     row = limit_headers.header_row(response.headers, profile) or profile.blank
     now_utc = limit_headers.server_clock(row, profile, now_utc)
     passed_on = limit_headers.header_row(error.headers, profile) if error.headers else None
@@ -182,7 +181,7 @@ def _read_failure(
 
 
 def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report, ...]:
-    """What the headers report, in the provider's own names and in the IETF's."""
+    """The limits in the headers: the provider's own, and those of the IETF draft."""
     reports = limit_headers.reports_of(row, profile, now_utc)
     return (
         limit_headers.tightest((*reports, *ietf_headers.reports_of(row, profile)))
@@ -195,7 +194,7 @@ def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report
 
 
 def _refined_kind(failure: _Failure, kind: Kind, span: TimeSpan | None) -> Kind:
-    """The kind in the light of the numbers."""
+    """The kind, refined by waits and limits."""
     if kind is Kind.QUOTA:
         soon = span is not None and span.seconds <= LONGEST_RATE_S
         return Kind.RATE if soon and failure.profile.quota_returns and failure.status == 429 else kind
@@ -215,7 +214,7 @@ def _never_fits(failure: _Failure) -> bool:
 
 
 def _longest_period(failure: _Failure) -> float:
-    """The period of the limit that was met: the message's, otherwise that of whatever is used up."""
+    """The period of the limit that was met: from the message, otherwise from the headers of what is used up."""
     periods = [limit.period_s for limit in failure.stated_limits if limit.period_s is not None]
     return max(periods or (report.period_s for report in _used_up(failure)), default=0.0)
 
@@ -236,7 +235,7 @@ def _session_rejected(failure: _Failure) -> bool:
 
 
 def _stated_wait(failure: _Failure) -> TimeSpan | None:
-    """The longest wait that body and message speak of: of `26s` and `26.46s` the first was cut off."""
+    """The longest wait in body and message: of `26s` and `26.46s` the first is rounded down."""
     spans = [parse_wait(text, failure.now_utc) for text in failure.error.waits]
     spans.append(stated_wait(failure.error.message, failure.now_utc, failure.zone))
     return _longest(spans)
@@ -248,7 +247,7 @@ def _longest(spans: list[TimeSpan | None]) -> TimeSpan | None:
 
 
 def _hold_wait(failure: _Failure, span: TimeSpan | None) -> TimeSpan | None:
-    """Until when a hold lasts: the last of all that is said. Short of a day's limit "in 40 s" means nothing."""
+    """How long a hold lasts: the longest wait of all. For a limit per day, "in 40 s" means nothing."""
     spans = [span, _stated_wait(failure), _reopening_wait(failure)]
     if failure.profile.session is not None and _session_rejected(failure):
         text = limit_headers.header_value(failure.row, failure.profile, failure.profile.session.reset)
@@ -260,7 +259,7 @@ def _hold_wait(failure: _Failure, span: TimeSpan | None) -> TimeSpan | None:
 
 
 def _reopening_wait(failure: _Failure) -> TimeSpan | None:
-    """When a window opens again, where resets mean that: the last one of those that are used up or spoken of."""
+    """When the last window reopens that is used up or was met, for providers whose resets mean that."""
     if not failure.profile.reset_reopens:
         return None
     met = _dimension(failure)
@@ -276,7 +275,7 @@ def _reopening_wait(failure: _Failure) -> TimeSpan | None:
 
 
 def _hint(failure: _Failure, kind: Kind, span: TimeSpan | None, *, growing: bool) -> Hint:
-    """Everything about limits. A message's numbers count only where a limit was met."""
+    """The hint for the lane. Numbers of a message count only if a limit was met."""
     limited = kind in (Kind.RATE, Kind.HOLD) or (kind is Kind.TOO_LARGE and _never_fits(failure))
     return Hint(
         (*failure.reports, *_stated_reports(failure)) if limited else failure.reports,
@@ -288,7 +287,7 @@ def _hint(failure: _Failure, kind: Kind, span: TimeSpan | None, *, growing: bool
 
 
 def _stated_reports(failure: _Failure) -> Iterator[Report]:
-    """Limits that only the message told."""
+    """Limits that are in the message but not in the headers."""
     known = {(report.dimension, report.period_s) for report in failure.reports}
     for limit in failure.stated_limits:
         if limit.dimension is None or not limit.period_s or not limit.limit:
@@ -299,14 +298,14 @@ def _stated_reports(failure: _Failure) -> Iterator[Report]:
 
 
 def _left(limit: StatedLimit) -> float | None:
-    """What is left of a limit that was met. Less than one request is none; of tokens nobody knows."""
+    """What is left of a limit that was met: no requests; for tokens it is unknown."""
     if limit.limit is not None and limit.used is not None:
         return max(0.0, limit.limit - limit.used)
     return 0.0 if limit.dimension is Dimension.REQUESTS else None
 
 
 def _dimension(failure: _Failure) -> Dimension | None:
-    """Which limit was met: what a header or the message names, otherwise the only one that is used up."""
+    """Which limit was met: named by a header or the message, otherwise the only one that is used up."""
     named = limit_headers.header_value(failure.row, failure.profile, failure.profile.dimension_header)
     if named:
         return Dimension.TOKENS if named.lower().startswith("token") else Dimension.REQUESTS

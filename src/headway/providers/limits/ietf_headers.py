@@ -1,11 +1,11 @@
-"""The IETF's RateLimit headers (draft-ietf-httpapi-ratelimit-headers, not an RFC), in the three shapes seen.
+"""The IETF's RateLimit headers (draft-ietf-httpapi-ratelimit-headers, not an RFC), in the three forms in use.
 
     RateLimit-Policy: "burst";q=100;w=60, "daily";q=5000;w=86400        since draft 8: a list of named policies …
     RateLimit: "burst";r=45;t=30                                        … and what is left of them
     RateLimit: limit=100, remaining=45, reset=30                        draft 7: one dictionary
     RateLimit-Limit: 100 · RateLimit-Remaining: 45 · RateLimit-Reset: 30    until draft 6: headers like any other
 
-`qu` is the unit; a policy that counts what no meter counts (bytes, concurrent requests) is passed over.
+`qu` is the unit; a policy with a unit that no meter counts (bytes, concurrent requests) is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headway.providers.limits.durations import TimeSpan, parse_number, plausible
 from headway.providers.limits.limit_headers import HeaderRow, header_value, usual_window
 from headway.providers.limits.profile import IETF_HEADERS, Profile
 
-#: More policies than anyone has; a longer list is not read to its end.
+#: More policies than any provider has. The rest of a longer list is not read.
 MOST_POLICIES: Final = 8
 
 _UNITS: Final = {
@@ -35,7 +35,7 @@ Policies = dict[str, dict[str, str]]
 
 
 def reports_of(row: HeaderRow, profile: Profile) -> tuple[Report, ...]:
-    """What the two headers report, a report for each policy that has a number."""
+    """The limits in the two headers: a report for each policy that has a number."""
     limits, policies = (header_value(row, profile, name) for name in IETF_HEADERS)
     if limits is None and policies is None:
         return ()
@@ -49,7 +49,7 @@ def reports_of(row: HeaderRow, profile: Profile) -> tuple[Report, ...]:
 
 
 def _list(text: str) -> Policies:
-    """A structured list: each item's name and its parameters."""
+    """The items of a structured list: name → parameters."""
     items: Policies = {}
     position = 0
     while position < len(text) and len(items) < MOST_POLICIES:
@@ -73,7 +73,7 @@ def _report(policy: dict[str, str], left: dict[str, str]) -> Report | None:
 
 
 def _from_dictionary(dictionary: dict[str, str], policy_items: Policies) -> tuple[Report, ...]:
-    """Draft 7: the numbers in one header, and in the other `100;w=60`."""
+    """Draft 7: the numbers are in one header, and the other has `100;w=60`."""
     limit = parse_number(dictionary.get("limit", ""))
     if not limit:
         return ()

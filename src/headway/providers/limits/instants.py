@@ -1,9 +1,8 @@
-"""Instants and waits, told apart by shape: ISO 8601, HTTP-dates, epoch in seconds or milliseconds, durations, seconds.
+"""Points in time and waits, distinguished by form: ISO 8601, HTTP dates, epoch in seconds or milliseconds, durations, seconds.
 
-An instant is understood against the provider's own clock, which is the response's `Date` header where there is one:
-the local clock may be off, and `reset − Date` is not. But a `Date` is rounded down to the second, and most instants are
-rounded up to it, so that their difference may be up to two seconds too long. What lies in the past is over (0), what lies more than a year
-away is not believed (None).
+An instant is compared with the provider's own clock, the `Date` header of the response if there is one: the local clock may
+be wrong, `reset − Date` is not. A `Date` is rounded down to the second and most instants are rounded up, so the difference
+may be up to two seconds too long. An instant in the past gives 0, one more than a year away gives None.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final
 
 from headway.providers.limits.durations import LONGEST_S, TimeSpan, parse_duration, plausible_wait
 
-#: By shape (providers.md §1): from here on a number is an instant in epoch seconds, or in epoch milliseconds.
+#: From here on a number is an epoch in seconds, or in milliseconds (providers.md §1).
 EPOCH_S: Final = 1e9
 EPOCH_MS: Final = 1e12
 MILLISECOND_S: Final = 0.001
@@ -38,14 +37,14 @@ _HTTP_DATES: Final = tuple(
 
 
 def parse_wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> TimeSpan | None:
-    """How long until what `value` says, whichever way it says it; None where it says nothing that can be meant.
+    """The wait that a text states in any of these forms; None if it states no plausible one.
 
-    `clock_step_s` is what `now_utc` was rounded down to.
+    `clock_step_s` is the step that `now_utc` was rounded down to.
     """
     value = value.strip()
     if value[4:5] == "-":
         return _until_iso(value, now_utc, clock_step_s)
-    if value[-1:] in _LETTERS:  # A unit or a zone. Asking float() first would cost an exception.
+    if value[-1:] in _LETTERS:  # A unit or a zone. Trying float() first would cost an exception.
         return parse_duration(value) or _until_date(value, now_utc, clock_step_s)
     try:
         figure = float(value)
@@ -61,7 +60,7 @@ def parse_wait(value: str, now_utc: float, clock_step_s: float = 0.0) -> TimeSpa
 
 
 def wait_from_value(value: float | str, now_utc: float) -> TimeSpan | None:
-    """The same for a number, too."""
+    """As `parse_wait`, for a number or a text."""
     try:
         text = str(value)
     except ValueError:  # A whole number of more digits than Python writes.
@@ -70,7 +69,7 @@ def wait_from_value(value: float | str, now_utc: float) -> TimeSpan | None:
 
 
 def wait_until(instant_utc: float, now_utc: float, step_s: float) -> TimeSpan | None:
-    """From now to an instant: 0 where it has passed, None where it is too far off either way to be meant."""
+    """The time until an instant: 0 if it has passed, None if it is more than a year away in either direction."""
     seconds = instant_utc - now_utc
     if not -LONGEST_S <= seconds <= LONGEST_S:
         return None
@@ -89,7 +88,7 @@ def _until_date(value: str, now_utc: float, clock_step_s: float) -> TimeSpan | N
 
 
 def iso_date(value: str) -> float | None:
-    """RFC 3339 and its relatives; without a zone it is UTC. A date alone is no instant."""
+    """An RFC 3339 date and time, or similar, as epoch seconds; UTC if it has no zone. A date alone gives None."""
     if not 16 <= len(value) <= 40 or not value[0].isdigit():
         return None
     try:
@@ -101,7 +100,7 @@ def iso_date(value: str) -> float | None:
 
 @lru_cache(maxsize=64)
 def http_date(value: str) -> float | None:
-    """An HTTP-date as epoch seconds. Cached: every response of one second carries the same."""
+    """An HTTP date as epoch seconds. Cached: all responses of one second have the same."""
     for form in _HTTP_DATES:
         match = form.fullmatch(value)
         if match is not None:
@@ -124,6 +123,6 @@ def _epoch(match: re.Match[str]) -> float | None:
 
 
 def server_now(date: str | None, now_utc: float) -> float:
-    """The instant that the provider's clock showed: its `Date` header, otherwise the local clock."""
+    """The time on the provider's clock: its `Date` header, otherwise the local clock."""
     instant = http_date(date.strip()) if date else None
     return now_utc if instant is None else instant

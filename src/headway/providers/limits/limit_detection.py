@@ -1,7 +1,7 @@
-"""Whether an exception, a result or an error text tells of a rate limit. Every way to run work asks here.
+"""Whether an exception, a result or an error text reports a rate limit, for every way to run work.
 
-`limit_text` has the words. What a failed unit leaves besides (exit codes, output, logs) is read by
-`executors.limit_evidence`. Plain text on standard output is never read: it may be a model's answer.
+`limit_text` reads the texts. Exit codes, output and logs of a failed unit are read by `executors.limit_evidence`. Plain text
+on standard output is never read: it may be a model's answer.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from headway.providers.limits.profiles import GENERIC
 
 __all__ = ["LIMIT_KINDS", "limit_in_exception", "limit_in_report", "limit_in_result", "limit_in_text"]
 
-#: How much of a log or of a program's output is read: its end.
+#: How many bytes at the end of a log or of a program's output are read.
 LOG_TAIL: Final = 262_144
-#: What is said of a limit that says nothing.
+#: The message for a limit without one.
 _NO_DETAILS: Final = "a rate limit was met"
 
 # -- exceptions -----------------------------------------------------------------------------------------------------
 
-#: Bugs of the program. Their texts name keys, attributes and values of any kind, never a limit.
+#: Exceptions that are bugs of the program. Their texts name keys, attributes and values, never a limit.
 _PROGRAM_BUGS: Final = (
     LookupError, AttributeError, NameError, ImportError, TypeError, SyntaxError, AssertionError, ArithmeticError, UnicodeError,
     RecursionError, NotImplementedError, MemoryError, BufferError, ReferenceError, StopIteration, StopAsyncIteration,
     HeadwayError, Warning,
 )  # fmt: skip
-#: Exceptions that say what is wrong with a value, and quote it: it may be an answer.
+#: Names of exceptions that quote a wrong value, which may be a model's answer.
 _QUOTING: Final = re.compile("Valid|Pars|Decod|Schema", re.IGNORECASE)
 
 
 def limit_in_exception(error: BaseException) -> Facts | None:
-    """The limit that an exception tells of: by its type's name, by the output that it carries, by its text."""
+    """The limit that an exception reports: by its type's name, by the output that it carries, or by its text."""
     try:
         return _limit_reported_by(error)
-    except BaseException:  # Attributes of strangers may do anything.
+    except BaseException:  # Attributes of foreign objects may raise anything.
         return None
 
 
@@ -73,7 +73,7 @@ def _limit_reported_by(error: BaseException) -> Facts | None:
 
 
 def limit_in_text(text: str) -> Facts | None:
-    """The limit that the text of an error tells of."""
+    """The limit that the text of an error reports."""
     return limit_in_message(text, time.time(), local_zone())
 
 
@@ -82,7 +82,7 @@ def _names_limit(name: str) -> bool:
 
 
 def _limit_by_type(error: BaseException) -> Facts:
-    """An exception whose type says that a limit was met: when it ends is in its attributes, or in its text."""
+    """The limit of an exception that is named for it. The wait is in its attributes, or in its text."""
     for holder in (error, attribute(error, "rate_limit_info"), attribute(error, "info")):
         wait_s = _wait_s(lambda name, holder=holder: _field(holder, name))  # type: ignore[misc]
         if wait_s is not None:
@@ -91,7 +91,7 @@ def _limit_by_type(error: BaseException) -> Facts:
 
 
 def _limit_facts(message: str) -> Facts:
-    """A limit was met, that is certain: the message may tell which kind, and until when."""
+    """The facts of a limit that was certainly met: kind and wait from the message, if it has them."""
     facts = limit_in_text(message)
     if facts is not None:
         return facts
@@ -101,9 +101,9 @@ def _limit_facts(message: str) -> Facts:
 
 
 def _output_of(error: BaseException) -> tuple[bytes, bytes] | None:
-    """What the program wrote that an exception reports on, as `CalledProcessError` does. None: it reports on none.
+    """The output of the program that an exception reports on, such as `CalledProcessError`; None if it reports on none.
 
-    The text of such an exception is its command line, which may be a prompt: it is not read.
+    The text of such an exception is its command line, which may contain a prompt. It is not read.
     """
     streams = [attribute(error, name) for name in ("stdout", "output", "stderr")]
     carried = [stream if isinstance(stream, bytes | str) else b"" for stream in streams]
@@ -119,37 +119,37 @@ def as_bytes(text: bytes | str) -> bytes:
 
 # -- results --------------------------------------------------------------------------------------------------------
 
-#: How results and their frameworks name it; the seed's and Claude's names are among them.
+#: Names of fields in results of various frameworks; the seed's and Claude's are among them.
 _WAIT_FIELDS: Final = ("retry_after_s", "retry_after_seconds", "retry_after", "resetsAt", "resets_at")
 _MESSAGE_FIELDS: Final = ("message", "error_message", "reason")
-#: What a status says where a limit was met.
+#: Values of `status` if a limit was met.
 _LIMITED_STATUSES: Final = frozenset(
     {"rejected", "limited", "rate_limited", "exceeded", "blocked", "throttled"}
 )
-#: Values that have no fields.
+#: Types without fields.
 _PLAIN: Final = frozenset({NoneType, bool, int, float, str, bytes, list, tuple, set})
-#: How a result says that it is an error's: the seed's safe worker writes it.
+#: The beginning of a `selection_reason` that reports an error: the seed's safe worker writes it.
 _REASON_PREFIX: Final = "RateLimitError:"
 
 _Get = Callable[[str], Any]
 
 
 def limit_in_result(value: Any) -> Facts | None:
-    """The limit that a result reports in a field of its own: `rate_limit_info`, `rate_limit`, `selection_reason`.
+    """The limit that a result reports in one of the fields `rate_limit_info`, `rate_limit`, `selection_reason`.
 
-    Keys of dictionaries and attributes of objects count. Whatever else a result says is an answer, and not read.
+    Keys of dictionaries and attributes of objects count. The rest of a result is an answer, and not read.
     """
     kind = type(value)
     if kind in _PLAIN:
         return None
     try:
         return _reported(value) if _may_report(value, kind) else None
-    except BaseException:  # Fields of strangers may do anything.
+    except BaseException:  # Fields of foreign objects may raise anything.
         return None
 
 
 def _may_report(value: Any, kind: type) -> bool:
-    """Whether there is such a field at all. Asked of every result that has fields: it is quick."""
+    """Whether there is such a field at all. Called for every result that has fields, so it is quick."""
     if kind is dict:
         return "rate_limit_info" in value or "rate_limit" in value or "selection_reason" in value
     fields = getattr(value, "__dict__", None)
@@ -175,7 +175,7 @@ def _reported(value: Any) -> Facts | None:
 
 
 def limit_in_report(error: object, output: object) -> Facts | None:
-    """The limit that a failure reports which is no exception: `error` is its text, `output` what its program wrote."""
+    """The limit in a failure that is no exception: `error` is its text, `output` the output of its program."""
     facts = limit_in_text(error) if isinstance(error, str) else None
     if facts is None and isinstance(output, str | bytes):
         return limit_in_output(as_bytes(output)[-LOG_TAIL:], b"", time.time(), local_zone())
@@ -183,12 +183,12 @@ def limit_in_report(error: object, output: object) -> Facts | None:
 
 
 def _only_refusal(stdout: bytes) -> Facts | None:
-    """The limit that a program which failed printed where answers go, and nothing else: some agent CLIs do that."""
+    """The limit in standard output that contains nothing else: some agent CLIs that fail print their refusal there."""
     return limit_in_statement(stdout.decode("utf-8", errors="replace").strip(), time.time(), local_zone())
 
 
 def _field(value: Any, name: str) -> Any:
-    """A key of a mapping, or an attribute that is really there: proxies and mocks have every attribute."""
+    """A key of a mapping, or an attribute that is defined: proxies and mocks return every attribute."""
     if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - the first is much the quicker
         return value.get(name)
     fields = getattr(value, "__dict__", None)
@@ -220,7 +220,7 @@ def _limit_in_info(info: Any) -> Facts | None:
 
 
 def _is_open(info: Any, status: Any) -> bool:
-    """Whether it says that no limit was met: a report of what is left is no refusal."""
+    """Whether it reports that no limit was met: a remainder is no refusal."""
     remaining = _field(info, "remaining")
     left = isinstance(remaining, int | float) and not isinstance(remaining, bool) and remaining > 0
     denied = any(_field(info, name) is False for name in ("is_limited", "limited", "rate_limited"))
@@ -229,7 +229,7 @@ def _is_open(info: Any, status: Any) -> bool:
 
 
 def _wait_s(get: _Get) -> float | None:
-    """The wait that fields tell: seconds, an epoch, or a header's text."""
+    """The wait in the fields: seconds, an epoch, or a header's text."""
     for name in _WAIT_FIELDS:
         value = get(name)
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -243,13 +243,13 @@ def _wait_s(get: _Get) -> float | None:
 
 
 def _has_wait(get: _Get) -> bool:
-    """Whether fields have a wait at all, even one that cannot be read: NaN, a number without end, "soon"."""
+    """Whether the fields have a wait at all, even one that cannot be read: NaN, infinity, "soon"."""
     values = (get(name) for name in _WAIT_FIELDS)
     return any(value is not None and not isinstance(value, bool) and value != "" for value in values)
 
 
 def local_zone() -> str:
-    """The local time zone, for clock times that name none."""
+    """The local time zone, for clock times without one."""
     zone = os.environ.get("TZ", "").lstrip(":")
     if zone:
         return zone

@@ -1,8 +1,8 @@
-"""Rate-limit headers → reports. Reads only the headers that a profile names, in any case, on every response.
+"""Rate-limit headers → reports. Reads only the headers that a profile names, in upper or lower case, of every response.
 
-This is the hot path: a response is one pass over its headers into a row of the profile's places. A limit without
-its number is no report (what remains is not the limit), a reset that cannot be the time until full is dropped,
-and of two limits on the same thing the tighter one counts.
+This is the hot path: one pass over the headers of a response fills a row, in which each header of the profile has its
+place. A limit without its number is no report, since the remainder does not give the limit. A reset that cannot be the time
+until the limit is full is dropped. Of two limits on the same thing, the tighter one counts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from headway.providers.limits.profile import DATE, RETRY_AFTER, RETRY_AFTER_MS, 
 
 HeaderRow = Sequence[str | None]
 
-#: A refill this near to a day's (half to one and a half) is a day's: the next candidate, a minute, is 1440 times off.
+#: A refill time between these is a day's. The only other candidate, a minute, is 1440 times shorter.
 DAILY: Final = (0.5 * DAY_S, 1.5 * DAY_S)
 
 
 def header_row(headers: Mapping[str, str], profile: Profile) -> HeaderRow | None:
-    """The values of the headers that the profile reads, each in its place; None where there are none."""
+    """The values of the headers that the profile reads, each in its place; None if there are none."""
     places = profile.places
     row: list[str | None] | None = None
     for name in headers:
@@ -47,16 +47,16 @@ def header_value(row: HeaderRow, profile: Profile, name: str) -> str | None:
 
 
 def server_clock(row: HeaderRow, profile: Profile, now_utc: float) -> float:
-    """What the provider's clock showed."""
+    """The time on the provider's clock."""
     return server_now(header_value(row, profile, DATE), now_utc)
 
 
-#: Input and output by themselves.
+#: Input alone, output alone.
 _PARTS: Final = frozenset({Dimension.INPUT, Dimension.OUTPUT})
 
 
 def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report, ...]:
-    """What the limit headers report."""
+    """The limits that the headers of a row report."""
     reports: list[Report] = []
     repeated = -1
     clock_step_s = 0.0 if row[profile.places[DATE]] is None else 1.0
@@ -86,7 +86,7 @@ def _report(
         remaining = limit
     if reset is not None and reset.seconds == 0.0 and profile.zero_is_unknown:
         reset = None
-        remaining = remaining or None  # Nothing left and nothing to wait for: that is "unknown" twice.
+        remaining = remaining or None  # Nothing left and no wait: both are unknown.
     period_s = _period(group, limit, remaining, reset)
     if reset is None or reset.seconds > SANE_RESET * period_s:
         return Report(
@@ -98,7 +98,7 @@ def _report(
 
 
 def _period(group: LimitHeaders, limit: float, remaining: float | None, reset: TimeSpan | None) -> float:
-    """The period of the limit, from the reset where the profile does not know it."""
+    """The period of the limit; estimated from the reset if the profile does not know it."""
     if group.period_s is None:
         return usual_window(reset)
     if group.maybe_daily and remaining is not None and reset is not None and remaining < limit:
@@ -109,14 +109,14 @@ def _period(group: LimitHeaders, limit: float, remaining: float | None, reset: T
 
 
 def usual_window(reset: TimeSpan | None) -> float:
-    """The usual window that such a reset fits into: a minute, an hour, a day."""
+    """The shortest usual window that contains the reset: a minute, an hour, a day."""
     if reset is None or reset.seconds <= MINUTE_S:
         return MINUTE_S
     return HOUR_S if reset.seconds <= HOUR_S else DAY_S
 
 
 def tightest(reports: Sequence[Report]) -> tuple[Report, ...]:
-    """One report for each dimension and period."""
+    """The tightest report of each dimension and period."""
     kept: dict[tuple[str, float], Report] = {}
     for report in reports:
         key = (report.dimension, report.period_s)
@@ -131,7 +131,7 @@ def _left(report: Report) -> float:
 
 
 def retry_after(row: HeaderRow, profile: Profile, now_utc: float) -> TimeSpan | None:
-    """How long the headers ask a refused client to wait: in milliseconds first, then Retry-After, then others."""
+    """How long a refused client should wait: by the headers in milliseconds, then Retry-After, then others."""
     for name in RETRY_AFTER_MS:
         text = header_value(row, profile, name)
         milliseconds = parse_number(text) if text else None

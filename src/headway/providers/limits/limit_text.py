@@ -1,8 +1,8 @@
-"""Whether an error text says that a rate limit was met, and for how long. Pure: the present is an argument.
+"""Whether an error text reports that a rate limit was met, and for how long. Pure: the current time is an argument.
 
-Read are the texts of programs that failed: standard error, logs, the messages of exceptions. A model's answer is never
-given to this file. But an error may quote one, and not every line that has the words reports a limit: `false_positives`
-takes out those that do not. What is left is read as an agent CLI's or a provider's error, and then line by line for plain words.
+The texts are those of programs that failed: standard error, logs, messages of exceptions. A model's answer is never read
+here. But an error may quote one, and not every line with the words reports a limit: `false_positives` removes those that
+do not. The rest is read as an error of an agent CLI or a provider, and then line by line for plain words.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from headway.providers.limits.hints import Facts, RawResponse, understand
 from headway.providers.limits.message_limits import stated_wait
 from headway.providers.limits.profiles import PROFILES
 
-#: Kinds that say "later" or "no more". Every other failure is the unit's own.
+#: Kinds that mean "later" or "no more". Every other failure is the unit's own.
 LIMIT_KINDS: Final = frozenset({Kind.RATE, Kind.CONCURRENCY, Kind.OVERLOAD, Kind.HOLD, Kind.QUOTA})
 #: The agent CLIs whose texts and events are known.
 _AGENTS: Final = tuple(PROFILES[name] for name in ("claude", "codex", "gemini-cli"))
 
-#: From here on a text quotes an answer.
+#: What follows these words is a quoted answer.
 _QUOTING: Final = (
     r"\b(?:(?:cannot|could not|couldn't|can't|failed to|unable to) (?:parse|decode|extract)\b"
     r"|(?:error|failure)(?: while| when)? (?:parsing|decoding|extracting)\b"
@@ -37,7 +37,7 @@ _QUOTED_REST: Final = re.compile(_QUOTING + r".*", re.IGNORECASE | re.DOTALL)
 # -- plain words --------------------------------------------------------------------------------------------------
 
 _REACHED: Final = r"(?:was |is |has been |have been )?(?:reached|hit|exceeded)"
-#: "Too fast". It ends by itself, soon.
+#: Too fast: it ends by itself, soon.
 _RATE: Final = re.compile(
     r"\brate.?limit(?:ed|s)?\b.{0,20}\b(?:reached|hit|exceeded|error)\b"
     r"|\b(?:hit|reached|exceeded|exceeds) (?:[\w-]{1,20} ){0,4}rate.?limits?\b"
@@ -56,7 +56,7 @@ _RATE: Final = re.compile(
     rf"|\b(?:[IO]?[RT]P[SMHD]|(?:requests?|tokens?|calls) per (?:second|minute|hour|day)) (?:limit )?{_REACHED}\b",
     re.IGNORECASE,
 )
-#: A quota or a subscription's window. It may last for hours.
+#: A used-up quota or subscription window: it may last for hours.
 _USED_UP: Final = re.compile(
     r"\bquota\b.{0,60}\b(?:exceeded|exhausted|reached|used up)\b|\b(?:exceeded|exhausted|used up)\b.{0,40}\bquota\b"
     r"|\byou have no quota\b|\bexhausted your capacity\b"
@@ -69,7 +69,7 @@ _USED_UP: Final = re.compile(
     r"|\blimit resets? (?:at |in )?\d|\bupgrade to continue\b",
     re.IGNORECASE,
 )
-#: Only a limit where the line also says when it ends.
+#: A limit only if the line also says when it ends.
 _VAGUE: Final = re.compile(
     r"\b(?:hit|reached|exceeded) (?:the|its|a) (?:[\w-]{1,20} ){0,3}limit\b|(?:^|: )limit reached\b",
     re.IGNORECASE,
@@ -81,7 +81,7 @@ _OVERLOADED: Final = re.compile(
     r"|\bno capacity available\b",
     re.IGNORECASE,
 )
-#: What does not pass by waiting, where something is used up; and what says so by itself.
+#: Money, where something is used up; and sentences that mean no money by themselves. Waiting does not help.
 _MONEY: Final = re.compile(r"\bcurrent quota\b|\bbilling\b|\bspend", re.IGNORECASE)
 _NO_MONEY: Final = re.compile(
     r"(?:^|[:.] |\d )insufficient[ _](?:account )?(?:credits?|quota)(?=\s*(?:$|[.,;:!(—-]|to\b|for this\b|on\b|please\b|remaining\b))"
@@ -95,12 +95,12 @@ _LOCAL_LIMITS: Final = re.compile(
     r"\b(?:disk|storage|inode|file ?system|mailbox|memory|recursion|time|size|depth|stack)\b(?!['\"]?\s?[=:])|\berrno\b",
     re.IGNORECASE,
 )
-#: "Concurrent requests" is also what a client has settings for.
+#: Words of a refusal: "concurrent requests" alone may also be a setting of a client.
 _REFUSAL_WORDS: Final = re.compile(
     r"\btoo many\b|\bexceed|\breached\b|\bhit\b|\b429\b|\bretry\b|\btry again\b|\bwait\b", re.IGNORECASE
 )
 
-#: A limit, and nothing else: the whole text of a program that prints its refusal where answers go.
+#: A limit and nothing else: the whole text of a program that prints its refusal on standard output.
 _STATEMENT: Final = re.compile(
     r"^\[?(?:API Error(?:: | \()"
     r"|(?:(?:[\w-]{1,20} ){0,2}error(?: code)?:? )?(?:http )?"
@@ -121,12 +121,12 @@ _STATEMENT: Final = re.compile(
 
 _LAST_LINES: Final = 200
 _LONGEST_LINE: Final = 500
-#: A refusal is a line or two.
+#: A refusal has a line or two.
 _LONGEST_STATEMENT: Final = 600
 
 
 def limit_in_output(stdout: bytes, stderr: bytes, now_utc: float, zone: str) -> Facts | None:
-    """A limit in a program's output: in structured events on `stdout`, in any words on `stderr`."""
+    """The limit in a program's output: in structured events on `stdout`, in any words on `stderr`."""
     if not may_report_limit(stdout.decode("utf-8", errors="replace")):
         stdout = b""
     text = _recent(stderr.decode("utf-8", errors="replace"))
@@ -135,14 +135,14 @@ def limit_in_output(stdout: bytes, stderr: bytes, now_utc: float, zone: str) -> 
 
 
 def _recent(text: str) -> str:
-    """The part at the end that is read at all."""
+    """The part at the end of the text that is read."""
     older = text.rsplit("\n", _LAST_LINES)
     begin = len(older[0]) if len(older) > _LAST_LINES else 0
     return text[min(begin, max(0, len(text) - LONGEST_BODY)) :]
 
 
 def limit_in_message(message: str, now_utc: float, zone: str) -> Facts | None:
-    """A limit in the text of an exception or of an error field. Quoting an answer, it quotes to its end."""
+    """The limit in the text of an exception or of an error field. A quoted answer extends to the end of the text."""
     message = message[-LONGEST_BODY:]
     return (
         _limit_in(b"", _QUOTED_REST.sub("", without_false_positives(message)), now_utc, zone)
@@ -152,7 +152,7 @@ def limit_in_message(message: str, now_utc: float, zone: str) -> Facts | None:
 
 
 def limit_in_statement(text: str, now_utc: float, zone: str) -> Facts | None:
-    """A limit where the first line of the text states one and says nothing else."""
+    """The limit in a text whose first line states one and nothing else."""
     text = text.strip()
     line = text.partition("\n")[0].strip()
     if len(text) > _LONGEST_STATEMENT or _STATEMENT.match(line) is None:
@@ -171,14 +171,14 @@ def _limit_in(stdout: bytes, text: str, now_utc: float, zone: str) -> Facts | No
         if facts.code == "no_allowance" and text and "quota" not in text.lower():
             continue
         if facts.kind is Kind.QUOTA and "_" not in facts.code:
-            # Words without a code: whether they speak of money, or of what comes back by itself, is decided below.
+            # Words without a code: whether it is money, or a quota that is renewed, is decided below.
             return _limit_in_lines(text, now_utc, zone) or facts
         return facts
     return _limit_in_lines(text, now_utc, zone)
 
 
 def _limit_in_lines(text: str, now_utc: float, zone: str) -> Facts | None:
-    """The last line that speaks of a limit."""
+    """The limit in the last line that reports one."""
     for line in reversed(text.splitlines()[-_LAST_LINES:]):
         line = line[:_LONGEST_LINE].strip()
         facts = _limit_in_line(line, now_utc, zone)

@@ -1,12 +1,11 @@
-"""Sentences of an error message → numbers: which limit, how much of it, how long to wait.
+"""Sentences of an error message → which limit, its numbers, and how long to wait.
 
     Rate limit reached for … on tokens per min (TPM): Limit 30000, Used 22999, Requested 12528. Please try again in 11.054s.
     This request would exceed your organization's rate limit of 30,000 input tokens per minute …
     You've hit your session limit · resets 4pm (America/Los_Angeles)
 
 Google's quota ids are read here too: `GenerateRequestsPerDayPerProjectPerModel-FreeTier` is requests, a day.
-Only ever asked about the message of an error. Every pattern is bounded, so that a hostile text costs no more
-than a long one.
+Only messages of errors are read here. Every pattern is bounded, so a hostile text costs no more time than any other.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from headway.providers.limits.durations import (
 )
 from headway.providers.limits.instants import parse_wait, wait_until
 
-#: A message longer than this has said what it has to say.
+#: The rest of a longer message is not read.
 LONGEST_MESSAGE: Final = 4096
 
 _PERIODS: Final = {"s": 1.0, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": WEEK_S, "mo": MONTH_S}
@@ -38,8 +37,8 @@ _LONG: Final = re.compile(
     r"(?: ?/ ?|[ _-]per[ _-])(second|min(?:ute)?|hour|day|week|month)",
     re.IGNORECASE,
 )
-#: Sentences that name the dimension and, at most, the period. "Too many requests" alone names nothing: it is what a
-#: 429 is called.
+#: Sentences that name the dimension, and perhaps the period. "Too many requests" alone names nothing: it is the name of
+#: status 429.
 _LOOSE: Final = re.compile(
     r"\b(?:exceeded (?:the )?|too many (?!requests\b(?!, please wait))|number of )"
     r"(input |output |request )?(tokens?|requests?|calls?)\b"
@@ -61,15 +60,15 @@ _AT: Final = re.compile(
     r"(?=\d|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)",
     re.IGNORECASE,
 )
-#: The header, quoted in a text.
+#: A Retry-After header, quoted in a text.
 _HEADER: Final = re.compile(r"\bretry[-_]after['\"]?[:=] ?['\"]?(\d{1,8})\b", re.IGNORECASE)
 _EPOCH: Final = re.compile(r"\blimit reached\|(\d{10})(?:\d{3})?\b", re.IGNORECASE)
-#: How many times a message may begin to speak of a wait before it is given up.
+#: How many possible waits in a message are tried.
 _TRIES: Final = 4
 
 
 class StatedLimit(msgspec.Struct, frozen=True):
-    """One limit as a message tells it."""
+    """One limit as a message states it."""
 
     dimension: Dimension | None = None
     period_s: float | None = None
@@ -79,7 +78,7 @@ class StatedLimit(msgspec.Struct, frozen=True):
 
     @property
     def too_large(self) -> bool:
-        """Whether what was asked for can never fit."""
+        """Whether the request is larger than the limit, and can never fit."""
         return self.limit is not None and self.requested is not None and self.requested > self.limit > 0.0
 
 
@@ -87,7 +86,7 @@ NOTHING: Final = StatedLimit()
 
 
 def stated_limit(message: str) -> StatedLimit:
-    """The limit that a message speaks of."""
+    """The limit that a message states."""
     message = message[:LONGEST_MESSAGE]
     dimension, period_s = _subject(message)
     match = _LIMIT.search(message)
@@ -136,7 +135,7 @@ def _dimension(part: str, unit: str) -> Dimension:
 
 
 def stated_wait(message: str, now_utc: float, zone: str) -> TimeSpan | None:
-    """How long a message says to wait: as a duration, as a moment, as an epoch behind a bar, as a quoted header."""
+    """The wait that a message states: as a duration, a clock time, an epoch after a bar, or a quoted header."""
     message = message[:LONGEST_MESSAGE]
     span = _duration(message) or _moment(message, now_utc, zone) or _epoch(message, now_utc)
     if span is None and (match := _HEADER.search(message)) is not None:
@@ -175,7 +174,7 @@ _QUOTA_PERIODS: Final = (("perday", DAY_S), ("daily", DAY_S), ("perminute", MINU
 
 
 def quota_limit(name: str, value: str) -> StatedLimit:
-    """The limit that a quota id stands for."""
+    """The limit that a quota id names."""
     name = name.lower()
     period_s = next((period for word, period in _QUOTA_PERIODS if word in name), None)
     if "token" not in name:
@@ -186,6 +185,6 @@ def quota_limit(name: str, value: str) -> StatedLimit:
 
 
 def quota_limits(named: list[tuple[str, str]]) -> list[StatedLimit]:
-    """All of them, the longest period first: a day that is used up outlasts a minute that is."""
+    """The limits of all quota ids, the longest period first: a day's limit outlasts a minute's."""
     limits = [quota_limit(name, value) for name, value in named]
     return sorted(limits, key=lambda limit: -(limit.period_s or 0.0))

@@ -1,7 +1,6 @@
 """What is known about one provider, as data: which headers it sends, how it counts, what its codes and texts mean.
 
-A profile departs from the common tables of `error_kinds` and says only where. No provider's name stands anywhere
-else in the code.
+A profile extends the common tables of `error_kinds`. Code depends on the fields of a profile, never on its name.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ IETF_HEADERS: Final = ("ratelimit", "ratelimit-policy")
 class LimitHeaders(msgspec.Struct, frozen=True):
     """The three headers that report one limit.
 
-    `period_s` None: the headers do not say; it is told by how far away the reset is. `maybe_daily`: the same
-    headers speak of a day where that is the limit, and the refill shows which. `remaining_precision` is how far
-    `remaining` may be off either way.
+    `period_s` None: the period is estimated from the reset. `maybe_daily`: the limit may be one per day, which the refill
+    time shows. `remaining_precision` is how much `remaining` may be off, up or down.
     """
 
     dimension: Dimension
@@ -37,12 +35,12 @@ class LimitHeaders(msgspec.Struct, frozen=True):
     period_s: float | None = MINUTE_S
     maybe_daily: bool = False
     remaining_precision: float = 1.0
-    #: Whether it shows the tightest of several limits: where that is the input's or the output's, it is no limit of both.
+    #: Whether it repeats the tightest of several limits. If that is the limit of input or output, it is not one of both.
     repeats: bool = False
 
 
 class SessionHeaders(msgspec.Struct, frozen=True):
-    """The headers of a subscription's window: its state, and when it opens again."""
+    """The headers of a subscription's window: its state, and when it reopens."""
 
     status: str
     reset: str
@@ -50,43 +48,44 @@ class SessionHeaders(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """One provider. The first block is what it sends, the second what that means, the third is derived."""
+    """One provider. The first block is what it sends, the second what that means, the third is derived from them."""
 
     name: str
-    #: Its hosts, as shell patterns ("*.openai.azure.com"), matched against host or host:port.
+    #: Patterns of its hosts ("*.openai.azure.com"), matched against host or host:port.
     hosts: tuple[str, ...] = ()
     #: Who shares a limit, for the reference.
     scope: str = ""
     limit_headers: tuple[LimitHeaders, ...] = ()
-    #: Whether the IETF draft's RateLimit and RateLimit-Policy are read too.
+    #: Whether RateLimit and RateLimit-Policy of the IETF draft are read, too.
     ietf: bool = False
-    #: Further headers that say how long a refused client should wait.
+    #: Further headers with the wait of a refused client.
     wait_headers: tuple[str, ...] = ()
     session: SessionHeaders | None = None
-    #: The header that names the error, where the body does not, and the one that names the limit that was met.
+    #: The header with the error's code, if the body has none.
     code_header: str = ""
-    #: The header that names a request, where it is not the API's usual one.
+    #: The header with the request's id, if it is not the API's usual one.
     request_id: str = ""
+    #: The header that names the limit that was met.
     dimension_header: str = ""
     #: Whether it is an agent CLI whose standard output is structured.
     agent: bool = False
     counting: Counting = Counting()
-    #: Whether a stream has to be asked for its usage. Mistral's tells it unasked, and refuses the question with 422.
+    #: Whether usage must be requested for a stream. Mistral always sends it, and refuses such a request with 422.
     stream_usage: bool = True
 
     codes: Mapping[str, Kind] = {}
     soft_codes: Mapping[str, Kind] = {}
     statuses: Mapping[int, Kind] = {}
     phrases: tuple[Phrase, ...] = ()
-    #: Codes that mean "you grow too fast": a cap on the ramp, not on the rate.
+    #: Codes for traffic that grows too fast: a limit of its growth, not of the rate.
     ramps: frozenset[str] = frozenset()
-    #: A hard quota that says to come back within the hour is a rate limit.
+    #: Whether an exceeded quota with a wait of up to an hour is a rate limit.
     quota_returns: bool = False
-    #: −1 and 0 stand for "unknown" in resets.
+    #: Whether −1 and 0 mean "unknown" in resets.
     zero_is_unknown: bool = False
-    #: A limit's reset is when a refused request may come back, not only when the bucket is full.
+    #: Whether a refused request may be sent again at the reset, which otherwise only says when the limit is full.
     reset_reopens: bool = False
-    #: Where a day's quota comes back at midnight: in this zone.
+    #: The time zone in which a day's quota is renewed at midnight.
     day_zone: str = ""
 
     places: dict[str, int] = {}
@@ -98,7 +97,7 @@ class Profile(msgspec.Struct, frozen=True):
     all_phrases: tuple[Phrase, ...] = ()
 
     def __post_init__(self) -> None:
-        """Lay out the row that headers are read into, and join the tables: once, not with every response."""
+        """Assign the headers their places in a row, and join the tables: once, not for every response."""
         places = {name: place for place, name in enumerate(self._headers())}
         absent = len(places)
         rows = tuple(

@@ -1,7 +1,7 @@
-"""Every provider that is known, as data, and which one an address belongs to.
+"""All known providers, as data, and which one an address belongs to.
 
-Facts and their sources are in the project's notes on providers; where a value is a guess the reference page says
-so. Adding a provider is adding a `Profile` here.
+Facts and their sources are in the project's notes on providers; the reference page marks guesses. To add a provider, add
+a `Profile` here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ REQUESTS, TOKENS, INPUT, OUTPUT = Dimension.REQUESTS, Dimension.TOKENS, Dimensio
 #: Anthropic documents its remaining tokens as rounded to the nearest thousand.
 ANTHROPIC_ROUNDING: Final = 500.0
 
-#: Input and max_tokens are charged at admission and stay charged.
+#: Input and max_tokens are charged when the request is accepted, and stay charged.
 RESERVED: Final = Counting(reserve_max_output=True, settle_output=False)
-#: What was used is charged.
+#: The tokens used are charged.
 USED: Final = Counting(reserve_max_output=False, settle_output=True)
 USED_CACHE_FREE: Final = Counting(reserve_max_output=False, settle_output=True, cached_free=True)
 
@@ -29,7 +29,7 @@ USED_CACHE_FREE: Final = Counting(reserve_max_output=False, settle_output=True, 
 def _x_ratelimit(
     dimension: Dimension, what: str, *, reset: bool = True, daily: bool = False, period_s: float = MINUTE_S
 ) -> LimitHeaders:
-    """The names that OpenAI introduced: x-ratelimit-{limit,remaining,reset}-…"""
+    """Header names that OpenAI introduced: x-ratelimit-{limit,remaining,reset}-…"""
     return LimitHeaders(
         dimension,
         f"x-ratelimit-limit-{what}",
@@ -371,9 +371,9 @@ GENERIC: Final = PROFILES["generic"]
 
 
 def profile_for(*names: str) -> Profile:
-    """The profile of the first name that is known: a base URL by its host, or a provider's kind. Otherwise generic.
+    """The profile of the first known name: a base URL (by its host), or a provider's kind. Otherwise the generic one.
 
-    `profile_for(base_url, kind)` takes the address first: `kind = "openai"` with Groq's address is Groq.
+    `profile_for(base_url, kind)` tries the address first: `kind = "openai"` with Groq's address is Groq.
     """
     for name in filter(None, names):
         named = PROFILES.get(name.strip().lower())
@@ -387,7 +387,7 @@ def profile_for(*names: str) -> Profile:
 
 
 def _host(address: str) -> tuple[str, str]:
-    """An address's host, without and with its port."""
+    """The host of an address, without and with its port."""
     authority = address.strip().lower().partition("://")[2] or address.strip().lower()
     for end in "/?#":
         authority = authority.partition(end)[0]
