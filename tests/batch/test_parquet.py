@@ -20,8 +20,8 @@ from headway.batch.arrow import packed, plain_values, restored, unpacked
 from headway.batch.cells import text_of
 from headway.batch.jobs import open_input
 from headway.batch.recipe import Recipe
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
+from headway.config.routing import Router
 from headway.errors import HeadwayError
 
 ROUTER = Router(config(ALPHA))

@@ -20,12 +20,12 @@ from headway.batch.answer import answer_of
 from headway.batch.jobs import open_input
 from headway.batch.reader import Reader
 from headway.batch.recipe import Recipe, delimiter_of
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row, parse
-from headway.batch.survey import survey
 from headway.batch.template import Template
 from headway.config import Config
+from headway.config.routing import Router
 from headway.errors import ConfigError, HeadwayError, InputError, UsageError
+from headway.forecast.survey import survey
 
 ASK = Recipe(prompt="Say {{text}}")
 

@@ -26,9 +26,9 @@ from headway.batch import rows, table
 from headway.batch.family import Families
 from headway.batch.reader import Reader, digest_of, must_exist
 from headway.batch.recipe import Recipe, is_parquet, is_table
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
 from headway.config import Config, identity_of
+from headway.config.routing import Router
 from headway.errors import ConfigError, DuplicateId, HeadwayError, InputError, JobBusy, UsageError
 from headway.stores.records import Family, Job, NewJob, NewUnit, StoredRoute
 from headway.stores.store import Store, chunks, free_name

@@ -18,7 +18,6 @@ from typing import BinaryIO, Final, Literal
 
 import msgspec
 
-from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_parquet, is_table
 from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
@@ -28,6 +27,7 @@ from headway.reason_text import unit_error
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.files import Replacement
+from headway.stores.output_lock import OutputLock, real_path
 from headway.stores.records import LIVE, Job, JobEvent
 from headway.stores.store import Store
 

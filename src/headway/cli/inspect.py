@@ -168,7 +168,6 @@ def export(
     whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
     """
     from headway.batch.output import lines, must_be_writable_table
-    from headway.batch.output_lock import OutputLock, real_path
     from headway.batch.recipe import is_table
     from headway.batch.sheet import write_sheet
     from headway.cli import session
@@ -176,6 +175,7 @@ def export(
     from headway.reports.lookup import find_job
     from headway.safe_text import escaped
     from headway.stores.files import Replacement
+    from headway.stores.output_lock import OutputLock, real_path
 
     if safe_cells:
         must_be_sheet(out)

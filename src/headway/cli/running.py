@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_table
 from headway.cli.options import must_be_sheet
 from headway.cli.resume_hint import next_command, next_step, spent_budgets
@@ -30,6 +29,7 @@ from headway.reports.runs import run_report
 from headway.reports.status import example_ids
 from headway.reports.stops import stops_left
 from headway.reports.usage import cached_units, saved_report, uses_by_key
+from headway.stores.output_lock import OutputLock, real_path
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.places import lock_of

@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from headway.batch.jobs import Input, Progress, find, relatives
-from headway.batch.survey import Load, Survey, To, survey
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, key_to_send
 from headway.core.lanes.estimate import ENOUGH
 from headway.core.lanes.lane_memory import LaneRecord
@@ -18,6 +17,7 @@ from headway.errors import ConfigError
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import Habits, habits_of, habits_of_new, habits_of_other_rows
+from headway.forecast.survey import Load, Survey, To, survey
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, StoredLane, UsageSample
 from headway.stores.store import Store

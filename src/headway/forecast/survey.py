@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from headway.batch.jobs import Check, Input, Intake, Progress
-from headway.batch.route import Router
 from headway.batch.rows import Row
 from headway.config import Config
+from headway.config.routing import Router
 from headway.errors import DuplicateId
 from headway.stores.records import Family, NewUnit, StoredRoute
 
