@@ -163,7 +163,7 @@ class JobKind(ABC):
 
     @abstractmethod
     def rows(self, store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
-        """The results of these units as they are now, each one line of JSON."""
+        """The results of these units as they are now, one line each: what `headway export` prints."""
 
     @abstractmethod
     def check_export(self, path: Path) -> None:

@@ -10,7 +10,7 @@ from headway.jobs.base import FileJobKind, JobKind
 from headway.jobs.python_programs import MapKind, PoolKind
 from headway.stores.records import Job
 
-#: By the name in the store. `headway run` takes the first that reads its file: the batch is the last of those.
+#: By the name in the store. The batch is the first: it reads every file that no later kind reads.
 KINDS: Final[dict[str, JobKind]] = {kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind())}
 
 
@@ -41,4 +41,5 @@ def must_take_commands(job: Job) -> None:
 
 def kind_for(path: str) -> FileJobKind:
     """The kind that `headway run` makes of a file."""
-    return next(kind for kind in KINDS.values() if isinstance(kind, FileJobKind) and kind.reads(path))
+    kinds = (kind for kind in reversed(KINDS.values()) if isinstance(kind, FileJobKind))
+    return next(kind for kind in kinds if kind.reads(path))

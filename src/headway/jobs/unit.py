@@ -27,8 +27,8 @@ class UnitRepair(msgspec.Struct, frozen=True):
 
 
 class UnitReport(msgspec.Struct, frozen=True):
-    """A unit. `result` is its row of the output file, `notes` what its attempts left behind, `answer_of` the unit whose
-    answer it has from the cache.
+    """A unit. `result` is its end as an OpenAI Batch result row, whatever the kind of its job; `notes` are what its attempts
+    left behind, `answer_of` is the unit whose answer it has from the cache.
     """
 
     job: str

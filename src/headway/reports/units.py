@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.jobs.kinds import kind_of
+from headway.batch.output import lines_of
 from headway.jobs.unit import UnitRepair, UnitReport, UnitRequest
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -21,7 +21,7 @@ def unit_report(store: Store, job: Job, index: int) -> UnitReport:
         provider=row.provider,
         model=row.model,
         request=UnitRequest(path, msgspec.Raw(body)),
-        result=msgspec.Raw(next(kind_of(job).rows(store, job, index, index))),
+        result=msgspec.Raw(next(lines_of(store, job, index, index))),
         attempts=store.attempts(job.id, index),
         notes=store.notes_of(job.id, index),
         repairs=[
