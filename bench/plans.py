@@ -17,12 +17,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bench.processes import HEADWAY, run
-from headway.batch.survey import KEPT, Load, Sampled
 from headway.core.model import LaneSpec, Limits
 from headway.fake.process import fake_process
 from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import habits_of
+from headway.forecast.survey import KEPT, Load, Sampled
 from headway.stores.records import UsageSample
 
 TIME_BAR: Final = 0.10

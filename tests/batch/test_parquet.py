@@ -18,10 +18,10 @@ from tests.batch.configs import ALPHA, config
 
 from headway.batch.arrow import packed, plain_values, restored, unpacked
 from headway.batch.cells import text_of
-from headway.batch.jobs import open_input
 from headway.batch.recipe import Recipe
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row
+from headway.batch.source import open_batch
+from headway.config.routing import Router
 from headway.errors import HeadwayError
 
 ROUTER = Router(config(ALPHA))
@@ -137,7 +137,7 @@ def test_values_in_a_template(name: str, text: str) -> None:
 
 
 def rows(path: Path, recipe: Recipe) -> list[Row | BadRow]:
-    with open_input(str(path), recipe=recipe) as source:
+    with open_batch(str(path), recipe=recipe) as source:
         return [row for _, row in source.numbered(ROUTER)]
 
 

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.batch.configs import ALPHA, BETA, BOTH, config
 
-from headway.batch import BadRow, Reader, Router, Row, parse, read, rows_of
+from headway.batch import BadRow, Reader, Row, parse, read, rows_of
 from headway.batch import reader as reading
 from headway.batch.family import NO_KIN
 from headway.batch.fields import MOST_TOKENS
 from headway.config import Config
+from headway.config.routing import Router
 
 HI: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
 CHAT = "/v1/chat/completions"

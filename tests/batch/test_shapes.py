@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from headway.batch import BadRow, Router, Row, parse
+from headway.batch import BadRow, Row, parse
 from headway.config import Config, ProviderConfig
+from headway.config.routing import Router
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
 

@@ -17,15 +17,16 @@ from tests.batch.configs import ALPHA, BETA, BOTH, config
 from headway.batch import reader as reading
 from headway.batch import table
 from headway.batch.answer import answer_of
-from headway.batch.jobs import open_input
 from headway.batch.reader import Reader
 from headway.batch.recipe import Recipe, delimiter_of
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row, parse
-from headway.batch.survey import survey
+from headway.batch.source import open_batch
 from headway.batch.template import Template
 from headway.config import Config
+from headway.config.routing import Router
 from headway.errors import ConfigError, HeadwayError, InputError, UsageError
+from headway.forecast.survey import survey
+from headway.jobs.base import IngestOptions
 
 ASK = Recipe(prompt="Say {{text}}")
 
@@ -260,19 +261,19 @@ def test_what_is_asked_is_part_of_the_job(tmp_path: Path) -> None:
         Recipe(prompt="{{text}}", model="m"),
         Recipe(prompt="{{text}}", limit=1),
     ]
-    digests = [open_input(str(path), recipe=recipe).digest for recipe in recipes]
+    digests = [open_batch(str(path), recipe=recipe).digest for recipe in recipes]
     assert len(set(digests)) == len(recipes)
-    assert digests == [open_input(str(path), recipe=recipe).digest for recipe in recipes]
+    assert digests == [open_batch(str(path), recipe=recipe).digest for recipe in recipes]
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert open_input(str(packed), recipe=recipes[0]).digest == digests[0]
+    assert open_batch(str(packed), recipe=recipes[0]).digest == digests[0]
 
 
 def test_rows_without_flags_are_their_content(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("{}\n")
-    assert open_input(str(path)).digest == reading.digest_of(path)
-    assert open_input(str(path), recipe=Recipe(model="m")).digest != reading.digest_of(path)
+    assert open_batch(str(path)).digest == reading.digest_of(path)
+    assert open_batch(str(path), recipe=Recipe(model="m")).digest != reading.digest_of(path)
 
 
 def test_a_prompt_and_a_table_belong_together(tmp_path: Path) -> None:
@@ -280,9 +281,9 @@ def test_a_prompt_and_a_table_belong_together(tmp_path: Path) -> None:
     for path in (rows, table):
         path.touch()
     with pytest.raises(UsageError, match="--prompt is for tables"):
-        open_input(str(rows), recipe=ASK)
+        open_batch(str(rows), recipe=ASK)
     with pytest.raises(UsageError, match="is a table"):
-        open_input(str(table))
+        open_batch(str(table))
 
 
 @pytest.mark.parametrize(
@@ -371,9 +372,9 @@ def test_an_answer_without_text_is_itself(body: Any) -> None:
 
 
 def surveyed(path: Path, recipe: Recipe | None = None, *, skip_bad: bool = False, **more: Any) -> Any:
-    with open_input(str(path), recipe=recipe) as source:
+    with open_batch(str(path), recipe=recipe) as source:
         return survey(
-            config(ALPHA, BETA, run="alpha"), source, skip_bad=skip_bad, progress=lambda n: None, check=lambda p, m: None, **more
+            config(ALPHA, BETA, run="alpha"), source, options=IngestOptions(skip_bad=skip_bad), check=lambda p, m: None, **more
         )  # fmt: skip
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from headway.batch.recipe import Recipe
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row, from_fields, parse
 from headway.config import Config, ProviderConfig, WorkersConfig
+from headway.config.routing import Router
 
 WORK = ProviderConfig("work", "python", "", "", model="grade", kind_settings=WorkersConfig("grading:grade"))
 ALPHA = ProviderConfig("alpha", "openai", "http://127.0.0.1:1", "KEY", model="gpt-x")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.crash.stage import PATIENCE_S, Stage, started, wait_for
 
-from headway.batch import jobs
-from headway.cli import run
+from headway.jobs import finding
 from headway.stores import store as stores
+from headway.wiring import submission
 
 from .conftest import Headway
 
@@ -42,9 +42,9 @@ def assert_sent_once(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        pytest.param(jobs, "clear_remains", id="before it looks for remains"),
-        pytest.param(jobs, "find_or_add", id="before it looks for its job"),
-        pytest.param(run, "_run_new", id="with its job added and locked"),
+        pytest.param(submission, "clear_remains", id="before it looks for remains"),
+        pytest.param(submission, "find_or_add", id="before it looks for its job"),
+        pytest.param(submission, "is_ingesting", id="with its job added and locked"),
     ],
 )
 def test_another_process_comes_in_between(
@@ -57,7 +57,7 @@ def test_another_process_comes_in_between(
 
     assert mine.code == 0, mine.err
     [other] = others
-    if name == "_run_new":
+    if name == "is_ingesting":
         assert other.returncode == 2
         assert f"is being run by process {os.getpid()}" in other.stderr
     else:
@@ -69,15 +69,15 @@ def test_another_process_comes_between_adding_the_job_and_its_lock(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes the job without a lock for one that a dead process left; the first then finds the other's."""
-    really, others = jobs.find_or_add, []
+    really, others = finding.find_or_add, []
 
     def add_then_wait(*args: Any, **more: Any) -> Any:
-        monkeypatch.setattr(jobs, "find_or_add", really)
+        monkeypatch.setattr(submission, "find_or_add", really)
         found = really(*args, **more)
         others.append(stage.run(*RUN))
         return found
 
-    monkeypatch.setattr(jobs, "find_or_add", add_then_wait)
+    monkeypatch.setattr(submission, "find_or_add", add_then_wait)
     mine = headway(*RUN)
 
     assert (mine.code, others[0].returncode) == (0, 0), mine.err + others[0].stderr
@@ -88,13 +88,13 @@ def test_another_process_comes_between_adding_the_job_and_its_lock(
 TELLING = """
 import sys
 from pathlib import Path
-from headway.batch import jobs
 from headway.cli import main
-really = jobs.find_or_add
+from headway.wiring import submission
+really = submission.find_or_add
 def telling(*args, **more):
     Path("looking").touch()
     return really(*args, **more)
-jobs.find_or_add = telling
+submission.find_or_add = telling
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from headway.batch.survey import Load, Sampled
 from headway.core.lanes.lane_memory import FoundRecord, LaneRecord, MeterRecord
 from headway.core.lanes.rate_finder import LEARNED
 from headway.core.model import Costs, Dimension, LaneSpec, Limits, Price
@@ -15,6 +14,7 @@ from headway.forecast.account import account_of
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import ASSUMED, Habits, habits_of
+from headway.forecast.survey import Load, Sampled
 from headway.forecast.trial import _scheduler, choose
 from headway.stores.records import UsageSample
 

@@ -27,7 +27,8 @@ from headway.core.reasons import (
 )
 from headway.core.snapshot import LaneView, Reserve, Snapshot
 from headway.engine.observer import View
-from headway.reports import holds, jobs, lanes, prediction, progress, runs, status, units, usage
+from headway.jobs import unit
+from headway.reports import holds, jobs, lanes, prediction, progress, runs, status, usage
 from headway.reports.lanes import lane_reports
 from headway.reports.progress import LaneProgress, Progress, ProgressTotals, WaitReason, read_progress
 from headway.reports.status import status_report
@@ -37,7 +38,7 @@ from headway.stores.records import Job
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 
-REPORTS = (holds, jobs, lanes, prediction, progress, runs, status, units, usage)
+REPORTS = (holds, jobs, lanes, prediction, progress, runs, status, unit, usage)
 LANE = "alpha/m"
 SPENT = LaneBudgetSpent("alpha", 5.0, 4.5, 0.75)
 

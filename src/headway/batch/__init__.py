@@ -1,7 +1,6 @@
 """A batch: a file of requests in, a file of results out. docs/reference/batch.md is the contract.
 
 reader      a file → numbered lines, and the digest of all of it
-route       a model's name → the provider that is asked
 rows        one line → one row, or what is wrong with it
 recipe      what the flags say about the requests
 template    a prompt with columns in it
@@ -15,7 +14,6 @@ answer      what an answer says
 fields      the cheap checks of single fields
 chars       how long an input is, for estimates
 jobs        which job an input is, and how it is taken in
-survey      what it would ask of each lane
 result      one unit's end → one output line
 output      the file of these lines
 sheet       the same as a table, as .csv or
@@ -25,16 +23,13 @@ spread      an answer's fields as columns
 
 from headway.batch.reader import Reader, digest_of
 from headway.batch.result import Result, owner_of, result_line
-from headway.batch.route import Router, Target
 from headway.batch.rows import BadRow, Row, parse, read, rows_of
 
 __all__ = [
     "BadRow",
     "Reader",
     "Result",
-    "Router",
     "Row",
-    "Target",
     "digest_of",
     "owner_of",
     "parse",

@@ -11,23 +11,23 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final
 
 import msgspec
 
-from headway.batch.output_lock import OutputLock, real_path
 from headway.batch.recipe import is_parquet, is_table
 from headway.batch.result import Result, owner_of, result_line
 from headway.core.model import Usage
 from headway.core.unit_states import GOOD, Status
 from headway.errors import HeadwayError, UsageError
+from headway.jobs.base import Order
 from headway.reason_text import unit_error
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.files import Replacement
+from headway.stores.output_lock import real_path
 from headway.stores.records import LIVE, Job, JobEvent
 from headway.stores.store import Store
 
@@ -38,8 +38,6 @@ _LEFT: Final = ("interrupted", "it has not been run yet")
 
 #: What is noted of a job that writes a table: which one.
 WROTE: Final = "wrote"
-
-Order = Literal["input", "completion"]
 
 
 class OutputFile:
@@ -163,14 +161,6 @@ class OutputFile:
             self._store.close()
 
 
-@contextmanager
-def owned(path: Path, job: str, *, force: bool = False, store: Store | None = None) -> Iterator[None]:
-    """Keep a file for this job: locked against other processes, `force` or not, and claimed."""
-    with OutputLock(path, job):
-        claim(path, job, force=force, store=store)
-        yield
-
-
 def claim(
     path: Path, job: str, *, force: bool = False, store: Store | None = None, make: bool = True
 ) -> None:
@@ -268,11 +258,6 @@ class _Good:
 
     def all(self) -> Iterator[int]:
         return (index for index, good in enumerate(self._known) if good)
-
-
-def lines(store: Store, job: Job) -> Iterator[bytes]:
-    """Every row of a job as it stands, in input order."""
-    return lines_of(store, job, 0, job.total - 1)
 
 
 def lines_of(store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:

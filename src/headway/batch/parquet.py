@@ -13,10 +13,10 @@ from typing import Any, Final
 from headway.batch.arrow import packed, plain_values, pyarrow, readable
 from headway.batch.cells import text_of
 from headway.batch.recipe import Recipe
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row, from_fields
 from headway.batch.table import Requests
 from headway.batch.template import Template
+from headway.config.routing import Router
 from headway.errors import ConfigError
 
 #: Records that are turned into Python objects at once.

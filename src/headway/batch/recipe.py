@@ -48,6 +48,12 @@ def must_be_an_output(path: Path) -> None:
         raise UsageError(f"--out {path}: nothing is written as {path.suffix}", hint=f"these work: {known}")
 
 
+def must_be_spreadsheet(path: Path | None) -> None:
+    """That --safe-cells means something: only texts with separators have cells that are taken for formulas."""
+    if path is None or delimiter_of(path.name) is None:
+        raise UsageError("--safe-cells is for spreadsheets", hint="name a .csv or .tsv file with --out")
+
+
 class Recipe(msgspec.Struct, frozen=True, omit_defaults=True):
     """How rows become requests. `limit` is how many rows of the input there are to be."""
 

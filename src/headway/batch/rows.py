@@ -20,8 +20,8 @@ from headway.batch import chars, fields
 from headway.batch.family import NO_KIN, Kin, kin_of
 from headway.batch.reader import LONGEST_LINE, Reader
 from headway.batch.recipe import Recipe
-from headway.batch.route import Router, Target
 from headway.config import KINDS, Config
+from headway.config.routing import Router, Target
 from headway.errors import UsageError
 from headway.providers.dialects.structured_output import SchemaRequests, schema_dialect
 

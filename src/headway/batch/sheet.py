@@ -17,11 +17,12 @@ import msgspec
 
 from headway.batch.answer import answer_of
 from headway.batch.cells import text_of, without_formula
-from headway.batch.output import Order, OutputFile, claim, note_written, results_of, unwritable
+from headway.batch.output import OutputFile, claim, note_written, results_of, unwritable
 from headway.batch.recipe import delimiter_of, is_parquet, is_table
 from headway.batch.result import Result
 from headway.batch.spread import Field, fields_of
 from headway.errors import UsageError
+from headway.jobs.base import JobOutput, Order
 from headway.stores.files import Replacement
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -210,7 +211,7 @@ class SheetFile:
 
 def output_for(
     open_store: Callable[[], Store], job: Job, path: Path, order: Order, *, force: bool, safe: bool = False
-) -> OutputFile | SheetFile:
+) -> JobOutput:
     """What a file's name asks for: a table (which has one order only, and may have safe cells), or rows."""
     if not is_table(path):
         return OutputFile(open_store, job, path, order)

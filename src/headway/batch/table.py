@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from headway.batch.reader import LONGEST_LINE, Reader
 from headway.batch.recipe import Recipe, delimiter_of
-from headway.batch.route import Router
 from headway.batch.rows import BadRow, Row, from_fields
 from headway.batch.template import Bound, Template
+from headway.config.routing import Router
 from headway.errors import ConfigError
 
 ID: Final = "id"

@@ -22,7 +22,7 @@ import click
 import headway
 from headway.cli.signals import interruptible, terminal_gone
 from headway.display.terminal import echo, echo_text
-from headway.errors import HeadwayError, UsageError
+from headway.errors import HeadwayError, InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,6 +153,8 @@ def _run(args: Sequence[str] | None) -> int:
         with interruptible():
             result = cli.main(args, prog_name="headway", standalone_mode=False, obj=session)
     except HeadwayError as error:
+        for problem in error.problems if isinstance(error, InputError) else ():
+            echo(problem, err=True)
         if session.verbose:
             echo_text(traceback.format_exc().rstrip(), err=True)
         return _fail(str(error), error.exit_code)

@@ -36,9 +36,9 @@ def cancel(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 
 
 def _request(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
-
     from headway.cli import session
     from headway.errors import UsageError
+    from headway.jobs.kinds import must_take_commands
     from headway.reports.lookup import find_job
     from headway.wiring.places import store_of
 
@@ -50,7 +50,7 @@ def _request(what: str, name: str | None, config: Path | None, db: str | None, *
             raise UsageError(
                 f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
             )
-        session.must_take_commands(job)
+        must_take_commands(job)
         store.ask(job.id, what, {}, time.time())
     if as_json:
         echo_json({"job": job.name, "asked": what})

@@ -7,16 +7,15 @@ import sys
 
 import click
 
-from headway.batch.jobs import Input, find, name_for
-from headway.batch.output import claim
 from headway.cli import plan
-from headway.cli.run import Taking
-from headway.cli.running import tell_bad_rows
 from headway.cli.session import print_json, say
 from headway.config import Config
 from headway.display.terminal import echo
-from headway.errors import InputError, UsageError
+from headway.errors import UsageError
 from headway.forecast.figures import RunOptions
+from headway.jobs.base import IngestOptions, JobSource
+from headway.jobs.finding import find, name_for
+from headway.jobs.kinds import kind_for
 from headway.stores.store import Store
 from headway.wiring.forecasts import Ahead, look_ahead
 from headway.wiring.places import records_of
@@ -24,37 +23,30 @@ from headway.wiring.runs import RunFlags
 
 
 def dry_run(
-    config: Config, source: Input, flags: RunFlags, taking: Taking, as_json: bool, quiet: bool
+    config: Config, source: JobSource, flags: RunFlags, options: IngestOptions, as_json: bool, quiet: bool
 ) -> int:
     """Check the rows, where they go, the keys and the output; say what there would be to do, and what it would take."""
     with records_of(config) as store:
-        job = None if taking.fresh else find(store, config, source.digest)
+        job = None if options.fresh else find(store, config, source.digest)
         if job is None and flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         name = name_for(store, source) if job is None else job.name
-        claim(flags.out, name, force=flags.force, store=store, make=False)
-        ahead = _ahead(config, store, source, flags, taking)
+        kind_for(source.path).claim_output(flags.output, name, store=store, make=False)
+        ahead = _ahead(config, store, source, flags, options)
     if as_json:
-        print_json({**plan.facts(ahead), "out": str(flags.out)})
+        print_json({**plan.facts(ahead), "out": str(flags.output.path)})
     elif not quiet:
         plan.show(f"{plan.heading(source.name, ahead)}; a dry run, nothing was sent", ahead)
-        echo(f"  results would go to {flags.out}")
+        echo(f"  results would go to {flags.output.path}")
     return 0
 
 
-def _ahead(config: Config, store: Store, source: Input, flags: RunFlags, taking: Taking) -> Ahead:
+def _ahead(config: Config, store: Store, source: JobSource, flags: RunFlags, options: IngestOptions) -> Ahead:
     way = RunOptions(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s)
-    try:
-        return look_ahead(
-            config, store, source, way, os.environ, fresh=taking.fresh, only_failed=flags.only_failed,
-            skip_bad=taking.skip_bad, progress=taking.progress,
-        )  # fmt: skip
-    except InputError as error:
-        tell_bad_rows(error)
-        raise
+    return look_ahead(config, store, source, way, os.environ, options=options, only_failed=flags.only_failed)
 
 
-def confirmed(config: Config, source: Input, flags: RunFlags, taking: Taking) -> RunFlags | None:
+def confirmed(config: Config, source: JobSource, flags: RunFlags, options: IngestOptions) -> RunFlags | None:
     """Show the plan and ask; the flags with what was predicted, or None where the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
@@ -62,7 +54,7 @@ def confirmed(config: Config, source: Input, flags: RunFlags, taking: Taking) ->
             hint="leave --confirm out; 'headway plan FILE' shows the plan",
         )
     with records_of(config) as store:
-        ahead = _ahead(config, store, source, flags, taking)
+        ahead = _ahead(config, store, source, flags, options)
     if not ahead.forecast.requests:
         return flags  # Nothing would be sent, so there is nothing to ask.
     plan.show(plan.heading(source.name, ahead), ahead, err=True)

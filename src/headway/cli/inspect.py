@@ -11,12 +11,11 @@ import click
 import msgspec
 
 from headway.cli.limits import ask_jobs, limit_options, limits_by_name
-from headway.cli.options import json_option, must_be_sheet, output_name, safe_cells_option, where_options
+from headway.cli.options import json_option, output_name, safe_cells_option, where_options
 from headway.display.terminal import echo, echo_json, echo_text
 
 if TYPE_CHECKING:
     from headway.reports.lanes import LaneReport
-    from headway.reports.units import UnitReport
 
 
 @click.command("jobs", short_help="List the jobs.", epilog="Example: headway jobs --json")
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 @where_options
 def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
     """List every job in the database, the newest first."""
-    from headway.cli import python_jobs, session
+    from headway.cli import session
+    from headway.jobs.kinds import kind_of
     from headway.reports.jobs import job_report
 
     settings = session.settings(config, db)
@@ -37,7 +37,7 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
         echo("there are no jobs yet — 'headway run FILE' starts one")
         return
     rows = [
-        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), python_jobs.made_by(job) if python_jobs.is_python_job(job) else _input(job.input))
+        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), kind_of(job).input_name(job))
         for job, state in listed
     ]  # fmt: skip
     _table(("job", "state", "succeeded", "failed", "started", "input"), rows)
@@ -51,9 +51,10 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
 @where_options
 def status(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how JOB (the latest where none is named) stands: totals, lanes, failures by kind, and what it waits for."""
-    from headway.cli import python_jobs, session
+    from headway.cli import session
     from headway.cli.resume_hint import next_step
-    from headway.display.status_text import origin_lines, status_lines, stop_texts
+    from headway.display.status_text import status_lines, stop_texts, use_line
+    from headway.jobs.kinds import kind_of
     from headway.reports.lookup import find_job
     from headway.reports.progress import VERSION
     from headway.reports.status import status_report
@@ -75,14 +76,11 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
                 )
             )
             return
-        state, of_python, step = report.job.state, python_jobs.is_python_job(chosen), ""
-        if state not in ("running", "paused", "complete"):
-            step = (
-                python_jobs.next_step(chosen, state)
-                if of_python
-                else next_step(settings, store, chosen, state)
-            )
-    origin = python_jobs.origin_lines(chosen) if of_python else origin_lines(report.job)
+        state = report.job.state
+        is_open = state not in ("running", "paused", "complete")
+        step = next_step(settings, store, chosen, state) if is_open else ""
+    kind = kind_of(chosen)
+    origin = [kind.origin(chosen), use_line(report.job, sends_requests=kind.sends_requests)]
     for line in status_lines(report, origin, step):
         echo(line)
 
@@ -96,8 +94,9 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 @where_options
 def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show what UNIT (an id of the input, or an index) of JOB sent, what came back, and every attempt at it."""
-    from headway.cli import python_jobs, session
+    from headway.cli import session
     from headway.display.unit_text import unit_lines
+    from headway.jobs.kinds import kind_of
     from headway.reports.lookup import find_job, find_unit
     from headway.reports.units import unit_report
 
@@ -105,39 +104,19 @@ def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool
     with session.existing_store(settings) as store:
         chosen = find_job(store, job)
         report = unit_report(store, chosen, find_unit(store, chosen, unit))
-    result = msgspec.json.decode(report.result)
-    of_python = python_jobs.is_python_job(chosen)
+    text = kind_of(chosen).describe(chosen, report)
     if as_json:
-        more = python_jobs.unit_fields(chosen, report.custom_id, result) if of_python else {}
-        session.print_json(session.flat(report, more))
+        session.print_json(session.flat(report, dict(text.fields)))
         return
-    where = (
-        f"lane {report.provider}" if of_python else f"{report.provider}/{report.model} {report.request.path}"
-    )
-    for line in unit_lines(report, result["headway"]["status"], where):
+    status = msgspec.json.decode(report.result)["headway"]["status"]
+    for line in (*unit_lines(report, status, text.where), *(f"  {remark}" for remark in text.remarks)):
         echo(line)
-    if of_python:
-        body = bytes(report.request.body)
-        python_jobs.show_unit(chosen, body, result, attempts_shown=bool(report.notes))
-        return
-    _show_exchange(report, result)
-
-
-def _show_exchange(report: UnitReport, result: dict[str, Any]) -> None:
-    """What was sent, and what came back."""
-    from headway.batch.answer import answer_of
-
-    if (source := report.answer_of) is not None:
-        whose = "a job that is gone" if source.job is None else f"job {source.job}"
-        echo(f"  answered without a call: it has the answer of {source.custom_id or source.index} in {whose}")
-    echo("request:")
-    echo_json(bytes(report.request.body), indent=True)
-    for repair in report.repairs:
-        echo(f"answer of attempt {repair.attempt}, which did not fit:")
-        echo_text(answer_of(bytes(repair.answer)))
-    answer = result["response"]["body"] if result["response"] else result["error"]
-    echo("answer:" if result["response"] else "error:")
-    echo_json(answer, indent=True)
+    for section in text.sections:
+        echo(f"{section.title}:")
+        if isinstance(section.body, bytes):
+            echo_json(section.body, indent=True)
+        else:
+            echo_text(section.body)
 
 
 @click.command(
@@ -167,39 +146,35 @@ def export(
     """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
     whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
     """
-    from headway.batch.output import lines, must_be_writable_table
-    from headway.batch.output_lock import OutputLock, real_path
-    from headway.batch.recipe import is_table
-    from headway.batch.sheet import write_sheet
+    from headway.batch.recipe import must_be_spreadsheet
     from headway.cli import session
     from headway.errors import UsageError
+    from headway.jobs.kinds import kind_of
     from headway.reports.lookup import find_job
     from headway.safe_text import escaped
     from headway.stores.files import Replacement
+    from headway.stores.output_lock import OutputLock, real_path
 
     if safe_cells:
-        must_be_sheet(out)
+        must_be_spreadsheet(out)
     settings = session.settings(config, db)
     with session.existing_store(settings) as store:
         chosen = find_job(store, job)
+        kind = kind_of(chosen)
         if out is None:
             on_terminal = sys.stdout.isatty()
-            for line in lines(store, chosen):
+            for line in kind.rows(store, chosen, 0, chosen.total - 1):
                 sys.stdout.buffer.write(escaped(line.decode()).encode() if on_terminal else line)
             sys.stdout.buffer.flush()
             return
-        if is_table(out):
-            must_be_writable_table(out)
+        kind.check_export(out)
         target = real_path(out)
         with OutputLock(target, chosen.name, make=False):
             if out.exists() and not force:
                 raise UsageError(f"{out} exists", hint="replace it with --force")
             try:
                 with Replacement(target) as fresh:
-                    if is_table(out):
-                        write_sheet(fresh.file, target.name, store, chosen, safe=safe_cells)
-                    else:
-                        fresh.file.writelines(lines(store, chosen))
+                    kind.export(fresh.file, target.name, store, chosen, safe_cells=safe_cells)
                     fresh.commit()
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
@@ -266,10 +241,6 @@ def _lane_json(report: LaneReport) -> dict[str, Any]:
         words = None if wait is None else {"reason": wait_text(wait), "until": wait.until}
         fields["seen"] = session.flat(report.seen, {"wait": words})
     return fields
-
-
-def _input(path: str) -> str:
-    return "standard input" if path == "-" else Path(path).name
 
 
 def _table(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

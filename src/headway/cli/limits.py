@@ -103,6 +103,7 @@ def ask_jobs(
 ) -> list[Wish | ReopenedLane]:
     """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
     from headway.cli import session
+    from headway.jobs.kinds import kind_of, must_take_commands
     from headway.wiring.places import store_of
 
     with store_of(config) as store:
@@ -112,7 +113,7 @@ def ask_jobs(
                 "no job is running", hint="limits for later runs are in headway.toml: [providers.NAME.limits]"
             )
         in_use = _in_use(store, live)
-        programs = [job for job in store.jobs() if job.name in live and job.kind != "batch"]
+        programs = [job for job in store.jobs() if job.name in live and kind_of(job).command_refusal(job)]
         unused = [lane for lane in store.lanes() if lane.name not in {name for _, name in in_use}]
         _must_be_known(in_use, unused, limits, reopen)
         wishes = _wishes(in_use, limits, reopen)
@@ -123,7 +124,7 @@ def ask_jobs(
         meant = [lane for lane in unused if any(_means(name, lane.name) for name in reopen)]
         for job in programs:
             if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in meant):
-                session.must_take_commands(job)
+                must_take_commands(job)
         return [*wishes, *(_reopen(store, lane) for lane in meant)]
 
 

@@ -52,14 +52,6 @@ def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None)
 safe_cells_option = click.option("--safe-cells", is_flag=True, help="In a .csv or .tsv, put an apostrophe before every cell that a spreadsheet would take for a formula.")  # fmt: skip
 
 
-def must_be_sheet(out: Path | None) -> None:
-    """That --safe-cells means something: only texts with separators have cells that are taken for formulas."""
-    from headway.batch.recipe import delimiter_of
-
-    if out is None or delimiter_of(out.name) is None:
-        raise UsageError("--safe-cells is for spreadsheets", hint="name a .csv or .tsv file with --out")
-
-
 _RUN = (
     click.option("--out", type=click.Path(path_type=Path), callback=output_name, metavar="FILE", help="Where results go (default: FILE.results.jsonl): .jsonl, or a table as .csv, .tsv or .parquet."),
     click.option("--out-order", type=click.Choice(["input", "completion"]), default="input", show_default=True, help="In which order they are written."),

@@ -11,13 +11,12 @@ import click
 
 from headway.cli.limits import limit_options, limits_by_name
 from headway.cli.options import json_option, quiet_option, where_options
-from headway.cli.recipe import recipe_of, recipe_options
+from headway.cli.recipe import recipe_options
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
-    from headway.batch.jobs import Input
-    from headway.cli.run import Taking
     from headway.config import Config
+    from headway.jobs.base import IngestOptions, JobSource
     from headway.wiring.forecasts import Ahead
 
 #: Where nobody's terminal says how wide it is, a row is one line.
@@ -49,17 +48,18 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
     Nothing is sent, and no key is needed. Of a job that was begun before only what is left is planned. When it runs,
     its end and `headway status` compare the plan with what it took.
     """
-    from headway.batch.jobs import open_input
     from headway.cli import session
-    from headway.cli.run import Taking, counter
+    from headway.cli.run import counter
+    from headway.jobs.base import IngestOptions
+    from headway.jobs.kinds import kind_for
     from headway.wiring.predictions import remember
 
     settings = session.settings(config, db, concurrency=flags["concurrency"])
     session.must_have_provider(settings)
     what_if = limits_of(settings, flags)
-    taking = Taking(flags["fresh"], flags["skip_bad_rows"], counter(quiet))
-    with open_input(file, sys.stdin.buffer if file == "-" else None, recipe_of(flags)) as source:
-        ahead = _ahead(settings, source, taking, what_if, flags)
+    options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(quiet))
+    with kind_for(file).open(file, sys.stdin.buffer if file == "-" else None, flags) as source:
+        ahead = _ahead(settings, source, options, what_if, flags)
         if not what_if:
             remember(settings, source.digest, ahead.prediction)
         if as_json:
@@ -70,11 +70,14 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
 
 
 def _ahead(
-    config: Config, source: Input, taking: Taking, what_if: dict[str, dict[str, float]], flags: dict[str, Any]
+    config: Config,
+    source: JobSource,
+    options: IngestOptions,
+    what_if: dict[str, dict[str, float]],
+    flags: dict[str, Any],
 ) -> Ahead:
     """The forecast, from the records as they are."""
-    from headway.cli.running import delay_of, tell_bad_rows
-    from headway.errors import InputError
+    from headway.cli.running import delay_of
     from headway.forecast.figures import RunOptions
     from headway.wiring.forecasts import look_ahead
     from headway.wiring.places import records_of
@@ -82,14 +85,9 @@ def _ahead(
     delay_s = delay_of(flags["delay"])
     way = RunOptions(config.run.concurrency, flags["serial"] or delay_s > 0.0, delay_s)
     with records_of(config) as store:
-        try:
-            return look_ahead(
-                config, store, source, way, os.environ, what_if=what_if, fresh=taking.fresh, skip_bad=taking.skip_bad,
-                need_keys=False, progress=taking.progress,
-            )  # fmt: skip
-        except InputError as error:
-            tell_bad_rows(error)
-            raise
+        return look_ahead(
+            config, store, source, way, os.environ, options=options, what_if=what_if, need_keys=False
+        )
 
 
 def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, float]]:

@@ -57,33 +57,29 @@ def _again(
     **flags: Any,
 ) -> int:
     from headway.cli import running, session
-    from headway.errors import UsageError
+    from headway.jobs.kinds import file_kind_of, must_take_commands
     from headway.reports.jobs import job_report
     from headway.reports.lookup import find_job
     from headway.wiring.places import store_of
+    from headway.wiring.submission import reopened, with_cap_of
 
     settings = session.settings(config, db, **flags)
     session.existing_store(settings).close()
     with store_of(settings) as store:
         job = find_job(store, name)
         if not only_failed and session.is_live(settings, job):
-            session.must_take_commands(job)
+            must_take_commands(job)
             store.ask(job.id, "resume", {}, time.time())
             return session.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
-        if job.kind != "batch":
-            raise UsageError(
-                f"job {job.name} is a Python program's ({job.kind} of {job.input})",
-                hint="run that program again: what is finished stays finished",
-            )
+        kind = file_kind_of(job)
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
             report = job_report(store, job, session.state_of(settings, job))
             return session.tell(f"job {job.name} has no failed units", report, as_json)
         if not quiet:
             session.tell_config(settings)
             session.tell_place(settings)
-        settings = session.with_cap_of(settings, job, flags["max_cost"], quiet=quiet)
+        settings = with_cap_of(settings, job, flags["max_cost"], session.say_unless(quiet))
         target = out or Path(job.out or f"{job.name}.results.jsonl")
-        run_flags = running.flags_of(target, only_failed=only_failed, **flags)
-        return running.locked_run(
-            settings, store, job, run_flags, progress=progress, quiet=quiet, as_json=as_json
-        )
+        run_flags = running.flags_of(kind, target, only_failed=only_failed, **flags)
+        with reopened(settings, store, job, run_flags) as ready:
+            return running.run_ready(ready, progress=progress, quiet=quiet, as_json=as_json)

@@ -9,46 +9,26 @@ from pathlib import Path
 
 from headway.config import Config, load
 from headway.config.settings import is_plain_http
-from headway.core.reasons import LaneBudgetSpent
 from headway.display.stop_advice import shown_path
 from headway.errors import HeadwayError
+from headway.jobs.base import spent_budgets
+from headway.jobs.kinds import kind_of
 from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.places import foreign_part
 
 
-def next_step(config: Config, store: Store, job: Job, state: str) -> str:
-    """What to do, as a line for people."""
-    command = next_command(config, store, job, state)
-    if state == "failed" and job.ended == job.total:
-        return f"to try the failed ones again: {command}"
-    if state == "stopped":
-        return f"when that is mended: {command}"
-    if state == "parked":
-        return f"when the hold is over: {command}, or wait for it: {command} --max-hold unlimited; if it is wrong: headway lanes --reopen LANE"
-    if budgets := spent_budgets(job):
-        return f"raise {' and '.join(budgets)}, then: {command}"
-    return f"go on with: {command}"
-
-
-def next_command(config: Config, store: Store, job: Job, state: str) -> str:
-    """The command alone."""
+def resume_command(config: Config, store: Store, job: Job, state: str) -> str:
+    """`headway resume JOB`, or `headway retry --failed JOB` where only failed units are left."""
     words = ["headway", "resume", job.name]
     if state == "failed" and job.ended == job.total:
         words = ["headway", "retry", "--failed", job.name]
     return shlex.join([*words, *_flags(config, store, job, state)])
 
 
-def spent_budgets(job: Job) -> list[str]:
-    """The lane budgets that are used up, each as a setting of headway.toml."""
-    spent = {reason.budget for reason in job.unfinished.values() if isinstance(reason, LaneBudgetSpent)}
-    return [_key_of(name) for name in sorted(spent)]
-
-
-def _key_of(name: str) -> str:
-    provider, _, model = name.partition("/")
-    table = f'[providers.{provider}.models."{model}"]' if model else f"[providers.{provider}]"
-    return f"max_cost in {table}"
+def next_step(config: Config, store: Store, job: Job, state: str) -> str:
+    """What the user can do now, in one line."""
+    return kind_of(job).next_step(job, state, lambda: resume_command(config, store, job, state))
 
 
 def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headway.batch.output_lock import OutputLock, real_path
-from headway.batch.recipe import is_table
-from headway.cli.options import must_be_sheet
-from headway.cli.resume_hint import next_command, next_step, spent_budgets
+import msgspec
+
+from headway.cli.resume_hint import next_step, resume_command
 from headway.cli.session import flat, print_json, say
 from headway.config import Config, parse_duration
 from headway.display.jsonl import JsonDisplay
@@ -21,38 +20,32 @@ from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.run_text import RunSummary, summary_lines
 from headway.display.stop_advice import shown_path, stop_lines
 from headway.display.usage_text import saved
-from headway.display.words import units
 from headway.engine.endings import Ending
 from headway.engine.observer import Display
-from headway.errors import InputError, UsageError
+from headway.errors import UsageError
+from headway.jobs.base import FileJobKind, OutputOptions, spent_budgets
 from headway.reports.jobs import job_report
 from headway.reports.runs import run_report
 from headway.reports.status import example_ids
 from headway.reports.stops import stops_left
 from headway.reports.usage import cached_units, saved_report, uses_by_key
+from headway.stores.output_lock import real_path
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.places import lock_of
-from headway.wiring.runs import EXIT_CODES, RunFlags, perform, plan_of, rewrite
+from headway.wiring.runs import EXIT_CODES, RunFlags, rewrite, run
+from headway.wiring.submission import ReadyJob
 
 
-def flags_of(out: Path, **flags: Any) -> RunFlags:
-    """The flags of a run as the wiring wants them."""
+def flags_of(kind: FileJobKind, out: Path, **flags: Any) -> RunFlags:
+    """The flags of a command that runs a job."""
     delay_s = delay_of(flags["delay"])
     log_file: Path | None = flags.get("log_file")
     if log_file is not None and log_file.absolute() == out.absolute():
         raise UsageError(f"--log-file {log_file} is where the results go", hint="name another file")
-    if flags["out_order"] != "input" and is_table(out):
-        raise UsageError(
-            "--out-order completion does not go with a table", hint="name a .jsonl file with --out"
-        )
-    if flags.get("safe_cells"):
-        must_be_sheet(out)
+    output = OutputOptions(out, flags["out_order"], flags["force"], flags.get("safe_cells", False))
+    kind.check_output(output)
     return RunFlags(
-        out=real_path(out),
-        safe_cells=flags.get("safe_cells", False),
-        order=flags["out_order"],
-        force=flags["force"],
+        output=msgspec.structs.replace(output, path=real_path(out)),
         only_failed=flags.get("only_failed", False),
         serial=flags["serial"],
         delay_s=delay_s,
@@ -85,42 +78,45 @@ def display_for(progress: str, *, quiet: bool) -> Display | None:
     return PlainDisplay(sys.stderr, TERMINAL_S if sys.stderr.isatty() else PIPE_S)
 
 
-def run_job(
-    config: Config, store: Store, job: Job, flags: RunFlags, *, progress: str, quiet: bool, as_json: bool
-) -> int:
-    """Run a job whose lock the caller holds; returns the exit code."""
+def run_ready(ready: ReadyJob, *, progress: str, quiet: bool, as_json: bool) -> int:
+    """Run a job and print how it ended; returns the exit code. A job that is done needs no run, and no key."""
+    config, store, job, flags = ready
+    # A job whose process died between its last answer and its end is ended by a run that sends nothing.
+    if job.good < job.total or job.state != "complete":
+        return _run(ready, progress, quiet=quiet, as_json=as_json)
     with logged(config, job, flags) as log:
-        plan = plan_of(config, store, job, flags, os.environ)
+        rewrite(config, job, flags)
+        if log is not None:
+            log.say(f"job {job.name} is done: nothing was sent, its results are written again")
+    if as_json:
+        print_json(flat(job_report(store, job, job.state), {"saved": saved_report(job)}))
+    elif not quiet:
+        say(f"job {job.name} is done: nothing was sent, its results are written again from the store")
+        say(f"  {saved(job)}")
+        say(f"  results: {shown_path(flags.output.path)}")
+    return EXIT_CODES["complete"]
+
+
+def _run(ready: ReadyJob, progress: str, *, quiet: bool, as_json: bool) -> int:
+    config, store, job, flags = ready
+    with logged(config, job, flags) as log:
         display = display_for(progress, quiet=quiet)
         watching = [one for one in (log, display) if one is not None]
-        _tell_of_failed(watching, job, flags)
         try:
-            ending = perform(config, plan, flags, watching, lambda text: _tell_all(watching, text))
+            ending = run(config, store, job, flags, watching)
         finally:
             if display is not None:
                 display.close()
         after = store.job(job.name) or job
         as_data = _run_json(config, store, job, after, ending) if as_json or log is not None else {}
         if log is not None:
-            log.finished(_summary(config, store, after, ending, flags.out), as_data)
+            log.finished(_summary(config, store, after, ending, flags.output.path), as_data)
     if as_json:
         print_json(as_data)
     elif not quiet:
-        for line in _summary(config, store, after, ending, flags.out):
+        for line in _summary(config, store, after, ending, flags.output.path):
             say(line)
     return EXIT_CODES[ending.state]
-
-
-def _tell_of_failed(watching: list[Display], job: Job, flags: RunFlags) -> None:
-    """A job that runs again tries again what failed before. Say so: it may cost again."""
-    if failed := job.counts["failed"] + job.counts["timed_out"]:
-        they = "only they are" if flags.only_failed else "they are"
-        _tell_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
-
-
-def _tell_all(watching: list[Display], text: str) -> None:
-    for one in watching:
-        one.say(text)
 
 
 @contextmanager
@@ -144,27 +140,6 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
             say(f"{path} lacks some lines: {log.trouble}")
 
 
-def locked_run(config: Config, store: Store, job: Job, flags: RunFlags, **shown: Any) -> int:
-    """The same with the job's lock taken for as long as it runs. A job that is done needs no run, and no key."""
-    with lock_of(config, job.name), OutputLock(flags.out, job.name):
-        flags = flags.taken()
-        job = store.job(job.name) or job  # Another process may have finished it a moment ago.
-        # One that died between its last answer and its end is ended by a run that sends nothing.
-        if job.good < job.total or job.state != "complete":
-            return run_job(config, store, job, flags, **shown)
-        with logged(config, job, flags) as log:
-            rewrite(config, job, flags)
-            if log is not None:
-                log.say(f"job {job.name} is done: nothing was sent, its results are written again")
-    if shown["as_json"]:
-        print_json(flat(job_report(store, job, job.state), {"saved": saved_report(job)}))
-    elif not shown["quiet"]:
-        say(f"job {job.name} is done: nothing was sent, its results are written again from the store")
-        say(f"  {saved(job)}")
-        say(f"  results: {shown_path(flags.out)}")
-    return EXIT_CODES["complete"]
-
-
 def _summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
     """What a person wants to know at the end, and the command that goes on from here."""
     report = job_report(store, job, ending.state)
@@ -185,12 +160,6 @@ def _summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) 
 
 def _run_json(config: Config, store: Store, before: Job, job: Job, ending: Ending) -> dict[str, Any]:
     """The job and what this run was like, in one JSON object."""
-    command = None if ending.state == "complete" else next_command(config, store, job, ending.state)
+    command = None if ending.state == "complete" else resume_command(config, store, job, ending.state)
     fields = flat(run_report(store, before, job, ending, command))
     return flat(fields.pop("job"), fields)
-
-
-def tell_bad_rows(error: InputError) -> None:
-    """Every bad row before the one line that sums them up."""
-    for problem in error.problems:
-        say(problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,16 +71,6 @@ def tell_place(config: Config) -> None:
         say(f"warning: {'; '.join(warning)}")
 
 
-def with_cap_of(config: Config, job: Job, max_cost: float | None, *, quiet: bool) -> Config:
-    """The cap of a job's last run holds until `max_cost` sets another, or 0."""
-    cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
-    if not cap or max_cost is not None or config.run.max_cost_usd:
-        return config
-    if not quiet:
-        say(f"the job's cap of ${cap:,.10g} still holds (--max-cost sets another, --max-cost 0 none)")
-    return with_overrides(config, max_cost=cap)
-
-
 def must_have_provider(config: Config) -> None:
     """An error before any row is read, not one for each row."""
     if not config.providers:
@@ -104,18 +95,14 @@ def state_of(config: Config, job: Job) -> State:
     return jobs.state_of(jobs_folder(config), job)
 
 
-def must_take_commands(job: Job) -> None:
-    """A Python program that runs a job of its own takes no commands from another terminal."""
-    if job.kind != "batch":
-        raise UsageError(
-            f"job {job.name} is a Python program's ({job.kind} of {job.input}), which hears no commands",
-            hint="stop that program with Ctrl-C or SIGTERM: what is finished stays finished",
-        )
-
-
 def say(text: str) -> None:
     """One line on stderr."""
     echo(text, err=True)
+
+
+def say_unless(quiet: bool) -> Callable[[str], None]:
+    """The same, or nothing at all."""
+    return (lambda text: None) if quiet else say
 
 
 def tell(text: str, report: object, as_json: bool) -> int:

@@ -8,6 +8,7 @@ schema      which keys there are, table by table
 file        a parsed `headway.toml` → settings
 env_file    `.env` beside it
 keys        the key of a provider, and the lane that it opens
+routing     a model's name → the provider that is asked
 loading     where the settings come from: flag over environment over file
 trust       which file is used, and whether another user may have written it
 price_list  what models cost, where the `prices` extra is installed

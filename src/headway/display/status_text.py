@@ -17,9 +17,19 @@ MOST_IDS = 5
 _BREAKER = (WaitCode.BREAKER, WaitCode.PROBE)
 
 
-def origin_lines(job: JobReport) -> list[str]:
-    """Where a batch comes from and goes to, and what it took."""
-    return [f"input {job.input}, results {job.out}", f"{count(job.attempts, 'attempt')}, {spent(job.use)}"]
+def use_line(job: JobReport, *, sends_requests: bool) -> str:
+    """What a job took. Calls of functions have no statuses, and often no tokens."""
+    attempts = count(job.attempts, "attempt")
+    if sends_requests:
+        return f"{attempts}, {spent(job.use)}"
+    parts = [attempts]
+    if job.input_tokens or job.output_tokens:
+        parts.append(f"{job.input_tokens:,} tokens in, {job.output_tokens:,} out")
+    if job.refused:
+        parts.append(f"{job.refused:,} met a rate limit")
+    if cost := cost_of(job.use):
+        parts.append(cost)
+    return ", ".join(parts)
 
 
 def status_lines(report: StatusReport, origin: Sequence[str], next_step: str) -> list[str]:

@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from headway.batch.survey import KEPT, Load
 from headway.core.lanes.lane import Lane
 from headway.core.model import MINUTE_S, Price, Usage
 from headway.forecast.account import WINDOWS, account_of, glimpsed, in_flight
 from headway.forecast.figures import Forecast, ForecastRoute, LaneForecast, LaneKnowledge, Range, RunOptions
 from headway.forecast.habits import LEAST_DOUBT, DrawnUsage
+from headway.forecast.survey import KEPT, Load
 from headway.forecast.trial import Trial, TrialUnit, choose, try_out
 from headway.sim.world import LaneLog
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from headway.batch.survey import Load, Sampled
 from headway.core.lanes.lane_memory import import_lane, rebuild_levels
 from headway.core.model import Limits, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
@@ -23,6 +22,7 @@ from headway.engine.source import unit_of
 from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimpsed
 from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.habits import DrawnUsage
+from headway.forecast.survey import Load, Sampled
 from headway.sim.scenario import Scenario, SimLane, Work
 from headway.sim.workload import Truth, Workload
 from headway.sim.world import LaneLog, World

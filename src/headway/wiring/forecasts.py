@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-from headway.batch.jobs import Input, Progress, find, relatives
-from headway.batch.survey import Load, Survey, To, survey
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, key_to_send
 from headway.core.lanes.estimate import ENOUGH
 from headway.core.lanes.lane_memory import LaneRecord
@@ -18,6 +16,9 @@ from headway.errors import ConfigError
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
 from headway.forecast.habits import Habits, habits_of, habits_of_new, habits_of_other_rows
+from headway.forecast.survey import Load, Survey, To, survey
+from headway.jobs.base import IngestOptions, JobSource
+from headway.jobs.finding import find, siblings_of
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, StoredLane, UsageSample
 from headway.stores.store import Store
@@ -60,19 +61,17 @@ class Ahead(msgspec.Struct, frozen=True):
 def look_ahead(
     config: Config,
     store: Store,
-    source: Input,
+    source: JobSource,
     way: RunOptions,
     environ: Mapping[str, str],
     *,
+    options: IngestOptions,
     what_if: WhatIf | None = None,
-    fresh: bool = False,
     only_failed: bool = False,
-    skip_bad: bool = False,
     need_keys: bool = True,
-    progress: Progress,
 ) -> Ahead:
     """Survey an input and forecast what is left of it to be done."""
-    job = None if fresh else find(store, config, source.digest)
+    job = None if options.fresh else find(store, config, source.digest)
     keys = _Keys(config, environ, optional=not need_keys)
 
     def check(provider: str, model: str) -> None:
@@ -80,22 +79,24 @@ def look_ahead(
         if must_be_known(config, provider, model):
             required_price(config, provider, model)
 
-    earlier = None if fresh or job is not None else next(iter(relatives(store, config, source)), None)
-    begun = job or earlier
+    sibling = None
+    if job is None and not options.fresh:
+        sibling = next(iter(siblings_of(store, config, source)), None)
+    begun = job or sibling
     done = {} if begun is None else _done(store, begun, only_failed=only_failed)
-    seen = survey(config, source, skip_bad=skip_bad, progress=progress, check=check, done=done)
+    seen = survey(config, source, options=options, check=check, done=done)
     same = [] if begun is None else [begun.id]
     told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way, same)
-    return Ahead(seen, _with_elder(_with_caps(config, told), seen, earlier), job)
+    return Ahead(seen, _with_sibling(_with_caps(config, told), seen, sibling), job)
 
 
-def _with_elder(told: Forecast, seen: Survey, earlier: Job | None) -> Forecast:
+def _with_sibling(told: Forecast, seen: Survey, sibling: Job | None) -> Forecast:
     """The same, with a word about answers that need not be asked for."""
     there = seen.rows - told.requests
-    if earlier is None or not there:
+    if sibling is None or not there:
         return told
     answers = "1 answer is" if there == 1 else f"{there:,} answers are"
-    note = f"{answers} there already: job {earlier.name} is of the same rows, with another --limit"
+    note = f"{answers} there already: job {sibling.name} is of the same rows, with another --limit"
     return msgspec.structs.replace(told, notes=[note, *told.notes])
 
 

@@ -10,33 +10,34 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from headway.batch.output import Order, OutputFile, claim
-from headway.batch.recipe import is_table
-from headway.batch.sheet import SheetFile, output_for
 from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, kind_of, lane_key
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
+from headway.display.words import units
 from headway.engine.endings import Ending
 from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, ModelAddress
-from headway.engine.observer import Observer, View
+from headway.engine.observer import Display
 from headway.engine.plan import LanePlan, Plan, PriceList, UnitRoute
 from headway.errors import ConfigError, HeadwayError, JobTaken
+from headway.jobs.base import OutputOptions
+from headway.jobs.kinds import file_kind_of
 from headway.providers.adapter import Adapter
 from headway.providers.dialects.addresses import root_of
 from headway.providers.limits.profiles import profile_for
 from headway.providers.scrubber import secrets_in_environment
 from headway.reports.prediction import Prediction
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.families import open_inputs, reserves
 from headway.wiring.kinds import Check, builder_of
+from headway.wiring.output_observer import OutputObserver
 from headway.wiring.places import folder_of, store_of
 from headway.wiring.predictions import taken_up
 from headway.wiring.prices import (
@@ -48,9 +49,6 @@ from headway.wiring.prices import (
     unpriced_line,
 )
 from headway.wiring.stop_signals import stop_signals
-
-if TYPE_CHECKING:
-    from headway.batch.schema import Validator
 
 #: New objects between two looks of the garbage collector while a job runs.
 GC_OBJECTS: Final = 20_000
@@ -72,11 +70,7 @@ EXIT_CODES: Final = {
 class RunFlags(msgspec.Struct, frozen=True):
     """What a command says about this run alone."""
 
-    out: Path
-    order: Order = "input"
-    force: bool = False
-    #: Whether no cell of a table may be taken for a formula.
-    safe_cells: bool = False
+    output: OutputOptions
     only_failed: bool = False
     #: When this process locked the job; 0: when the run begins.
     taken_utc: float = 0.0
@@ -113,7 +107,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         lanes=lanes,
         routes=routes,
         settings=_told(config, job, flags) | taken_up(config, job, flags.predicted),
-        out=str(flags.out),
+        out=str(flags.output.path),
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
         max_duration_s=run.max_duration_s,
@@ -173,7 +167,7 @@ def _told(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
     """What the run was told, for the record: never a key."""
     return {
         "run": msgspec.to_builtins(config.run),
-        "order": flags.order,
+        "order": flags.output.order,
         "serial": flags.serial,
         "safe_cells": _safe_cells(job, flags),
         "providers": {
@@ -197,7 +191,7 @@ def _lanes(
     routes: dict[int, UnitRoute] = {}
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
-    validator = _validator(job)
+    judge = file_kind_of(job).judge(job)
     secrets = secrets_in_environment({**dotenv, **environ}, keys_of(config, environ, dotenv))
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
@@ -213,7 +207,7 @@ def _lanes(
             built = builder_of(provider).build(config, provider, key, secrets)
             if built.check is not None and _may_start(store, job, lane, name):
                 checks.append(built.check)
-            adapters[provider.name] = _judged(built.adapter, provider.kind, validator)
+            adapters[provider.name] = built.adapter if judge is None else judge(built.adapter, provider.kind)
         routes[route.id] = UnitRoute(lane, prices.get((provider.name, route.model)))
         lane_budgets = _lane_budgets(provider, route.model, spent)
         if lane in lanes:
@@ -252,24 +246,6 @@ def lane_for(
         one_ahead=kind.one_ahead(provider),
     )
     return spec, f"{provider.name}/{provider.pool or model}"
-
-
-def _validator(job: Job) -> Validator | None:
-    """What the job's answers are held against, where it has a schema."""
-    schema = job.form.get("schema")
-    if schema is None:
-        return None
-    from headway.batch.schema import Validator
-
-    return Validator(schema)
-
-
-def _judged(adapter: Adapter, kind: str, validator: Validator | None) -> Adapter:
-    if validator is None:
-        return adapter
-    from headway.batch.judge import Judged
-
-    return Judged(adapter, kind, validator)
 
 
 def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, str], None]:
@@ -311,21 +287,21 @@ def _with_lane_budgets(lane: LanePlan, lane_budgets: tuple[LaneBudget, ...]) -> 
     return msgspec.structs.replace(lane, spec=spec)
 
 
-def _output(open_store: Callable[[], Store], job: Job, flags: RunFlags) -> OutputFile | SheetFile:
-    safe = _safe_cells(job, flags)
-    return output_for(open_store, job, flags.out, flags.order, force=flags.force, safe=safe)
+def _output_options(job: Job, flags: RunFlags) -> OutputOptions:
+    """Where results go, and how."""
+    return msgspec.structs.replace(flags.output, safe_cells=_safe_cells(job, flags))
 
 
 def _safe_cells(job: Job, flags: RunFlags) -> bool:
     """Whether formulas are made harmless: once a run was asked to, every later run of the job does it too."""
-    return flags.safe_cells or bool(job.settings.get("safe_cells"))
+    return flags.output.safe_cells or bool(job.settings.get("safe_cells"))
 
 
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
     """Write the output of a job that needs no run, from the store alone."""
-    if not is_table(flags.out):  # A table looks for itself: it may be there already, word for word.
-        claim(flags.out, job.name, force=flags.force)
-    output = _output(lambda: store_of(config), job, flags)
+    kind, options = file_kind_of(job), _output_options(job, flags)
+    kind.claim_output(options, job.name)
+    output = kind.output(lambda: store_of(config), job, options)
     try:
         output.open()
         output.finish()
@@ -333,76 +309,33 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
         output.close()
 
 
-class _Output:
-    """Feeds the output file while the run goes on, in a thread, one step at a time."""
-
-    def __init__(self, output: OutputFile | SheetFile) -> None:
-        self._output = output
-        self._step: asyncio.Future[None] | None = None
-        self.failure: Exception | None = None
-
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
-        self._guarded(self._output.look)
-        self._later(self._output.open)
-
-    def noted(self, event: JobEvent) -> None:
-        """Not the file's business."""
-
-    def ended(self, indexes: list[int]) -> None:
-        self._output.ended(indexes)
-
-    def moved(self, view: View) -> None:
-        if self._step is None or self._step.done():
-            self._later(self._output.advance)
-
-    def _later(self, act: Callable[[], None]) -> None:
-        if self.failure is None:
-            self._step = asyncio.get_running_loop().run_in_executor(None, self._guarded, act)
-
-    def _guarded(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except (
-            Exception
-        ) as error:  # A bug as well: a run without its output must not end as if nothing were wrong.
-            self.failure = self.failure or error
-
-    async def leave(self) -> None:
-        """Write nothing more: another process writes the output now."""
-        if self._step is not None:
-            await self._step
-        self._output.close()
-
-    async def finish(self) -> None:
-        """The last step; an output that cannot be written is told after everything is safe in the store."""
-        if self._step is not None:  # Otherwise the run did not come to its beginning.
-            await self._step
-            if self.failure is None:
-                await asyncio.to_thread(self._guarded, self._output.finish)
-        self._output.close()
-        if self.failure is not None:
-            raise self.failure
+def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> Ending:
+    """Plan a run of a job and carry it out, with signals in place. The caller has the job's lock."""
+    plan = plan_of(config, store, job, flags, os.environ)
+    if failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
+        they = "only they are" if flags.only_failed else "they are"
+        _tell_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
+    return _perform(config, plan, flags, watching)
 
 
-def perform(
-    config: Config, plan: Plan, flags: RunFlags, observers: Sequence[Observer], say: Callable[[str], None]
-) -> Ending:
-    """Run the job to its end, with signals in place. The caller has the job's lock."""
+def _perform(config: Config, plan: Plan, flags: RunFlags, watching: Sequence[Display]) -> Ending:
+    """Run the job to its end."""
+    job = plan.job
+    kind, options = file_kind_of(job), _output_options(job, flags)
 
     def open_store() -> Store:
         return store_of(config)
 
     with open_store() as store:
-        claim(flags.out, plan.job.name, force=flags.force, store=store)
-    output = _output(open_store, plan.job, flags)
-    writing = _Output(output)
-    progress = ProgressFile(folder_of(config, plan.job.name) / "progress.json")
-    engine = Engine(open_store, plan, [writing, progress, *observers])
+        kind.claim_output(options, job.name, store=store)
+    writing = OutputObserver(kind.output(open_store, job, options))
+    progress = ProgressFile(folder_of(config, job.name) / "progress.json")
+    engine = Engine(open_store, plan, [writing, progress, *watching])
 
     async def main() -> Ending:
         for check in plan.checks:
             await check()
-        _mind_signals(engine, say)
+        _mind_signals(engine, lambda text: _tell_all(watching, text))
         try:
             ending = await engine.run()
         except JobTaken:
@@ -420,6 +353,12 @@ def perform(
     gc.set_threshold(GC_OBJECTS, 20, 100)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main())
+
+
+def _tell_all(watching: Sequence[Display], text: str) -> None:
+    """One line on every display."""
+    for display in watching:
+        display.say(text)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

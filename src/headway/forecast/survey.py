@@ -12,11 +12,9 @@ from typing import Final
 
 import msgspec
 
-from headway.batch.jobs import Check, Input, Intake, Progress
-from headway.batch.route import Router
-from headway.batch.rows import Row
 from headway.config import Config
 from headway.errors import DuplicateId
+from headway.jobs.base import IngestOptions, JobSource, RouteCheck
 from headway.stores.records import Family, NewUnit, StoredRoute
 
 #: Rows that are kept of a route: what of a longer file is looked at closely (docs/decisions/0014).
@@ -62,11 +60,10 @@ class Survey(msgspec.Struct, frozen=True):
 
 def survey(
     config: Config,
-    source: Input,
+    source: JobSource,
     *,
-    skip_bad: bool,
-    progress: Progress,
-    check: Check,
+    options: IngestOptions,
+    check: RouteCheck,
     done: Mapping[To, int] | None = None,
     kept: int = KEPT,
 ) -> Survey:
@@ -74,7 +71,7 @@ def survey(
     them, need not be sent any more.
     """
     tally = _Tally(source, config, done or {}, kept)
-    bad = Intake(tally, config, source, 0, check, skip_bad=skip_bad, progress=progress).run()
+    bad = source.ingest(tally, config, 0, options=options, check=check)
     for load in tally.loads:
         load.sample.sort(key=lambda row: row.index)
     return Survey(tally.total, bad, [load for load in tally.loads if load.requests])
@@ -83,7 +80,7 @@ def survey(
 class _Tally:
     """Takes units as a store does, and only counts them."""
 
-    def __init__(self, source: Input, config: Config, done: Mapping[To, int], kept: int) -> None:
+    def __init__(self, source: JobSource, config: Config, done: Mapping[To, int], kept: int) -> None:
         self._source, self._config, self._kept = source, config, kept
         self._done = done
         self.total = 0
@@ -137,11 +134,11 @@ class _Tally:
         """All rows have been seen: none may have another's id."""
         suspects = {known for heap in self._ids if len(set(heap)) < len(heap) for known in _repeated(heap)}
         seen: set[str] = set()
-        for _, row in self._source.numbered(Router(self._config)) if suspects else ():
-            if isinstance(row, Row) and hash(row.custom_id) in suspects:
-                if row.custom_id in seen:
-                    raise DuplicateId(row.custom_id)
-                seen.add(row.custom_id)
+        for custom_id in self._source.ids(self._config) if suspects else ():
+            if hash(custom_id) in suspects:
+                if custom_id in seen:
+                    raise DuplicateId(custom_id)
+                seen.add(custom_id)
 
 
 def _repeated(heap: array[int]) -> Iterator[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.batch.configs import ALPHA, BARE, BETA, BOTH, config
 
-from headway.batch.route import REMEMBERED, Router, Target
+from headway.config.routing import REMEMBERED, Router, Target
 from headway.errors import UsageError
 
 

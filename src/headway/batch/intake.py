@@ -1,0 +1,134 @@
+"""Rows of a batch → units of a job. Every row is checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from headway.batch.family import Families
+from headway.batch.recipe import is_parquet
+from headway.batch.rows import BadRow, Row
+from headway.config import Config, identity_of
+from headway.config.routing import Router
+from headway.errors import ConfigError, DuplicateId, InputError, UsageError
+from headway.jobs.base import IngestOptions, RouteCheck, Sink
+from headway.stores.records import NewUnit, StoredRoute
+from headway.stores.store import chunks
+
+if TYPE_CHECKING:
+    from headway.batch.source import BatchSource
+
+#: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
+CHUNK: Final = 10_000
+#: How the paths end that answer without output tokens.
+_EMBEDDED: Final = "/embeddings"
+#: Different mistakes that are shown, and that are counted.
+MOST_SHOWN: Final = 20
+MOST_REMEMBERED: Final = 1_000
+
+#: Of rows, of a .csv and of a .parquet.
+_EXPECTED: Final = ("one JSON object a line", "a record a line below its header", "at least one record")
+
+
+class RowIntake:
+    """Reads rows, checks them all, and stores them for as long as none was bad."""
+
+    def __init__(
+        self,
+        store: Sink,
+        config: Config,
+        source: BatchSource,
+        job: int,
+        options: IngestOptions,
+        check: RouteCheck,
+    ) -> None:
+        self._store, self._config, self._source, self._job = store, config, source, job
+        self._check = check
+        self._skip_bad, self._progress = options.skip_bad, options.progress
+        self._kinds = {name: provider.kind for name, provider in config.providers.items()}
+        self._identities = {name: identity_of(provider) for name, provider in config.providers.items()}
+        self._routes: dict[tuple[str, str], int] = {}
+        self._models: dict[str, tuple[str, str, str]] = {}
+        self._families = Families(source.recipe.template)
+        #: What is wrong → (the first line that is, how many are).
+        self._bad: dict[str, tuple[int, int]] = {}
+        self._bad_count = 0
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> int:
+        """Take all of it in; how many bad rows were left out. `ready` is called when all units are there."""
+        try:
+            total = self._take_in()
+            if self._bad_count and not (self._skip_bad and total):
+                raise self._bad_rows()
+            if not total:
+                raise self._empty()
+            ready()
+            self._store.add_families(self._job, self._families.found())
+            self._store.seal(self._job, total, self._models, self._source.digest)
+        except DuplicateId as error:
+            raise self._twice(error.custom_id) from None
+        return self._bad_count
+
+    def _take_in(self) -> int:
+        total = 0
+        for chunk in chunks(self._units(self._source.numbered(Router(self._config))), CHUNK):
+            self._store.add_units(self._job, total, chunk)
+            total += len(chunk)
+            self._progress(total)
+        return total
+
+    def _empty(self) -> ConfigError:
+        expected = _EXPECTED[self._source.is_table + is_parquet(self._source.path)]
+        return ConfigError(f"{self._source.name} has no rows", hint=f"{expected} is expected")
+
+    def _units(self, numbered: Iterator[tuple[int, Row | BadRow]]) -> Iterator[NewUnit]:
+        for _, row in numbered:
+            if isinstance(row, BadRow):
+                self._bad_count += 1
+                first, count = self._bad.get(row.message, (row.line, 0))
+                if count or len(self._bad) < MOST_REMEMBERED:
+                    self._bad[row.message] = (first, count + 1)
+            elif self._skip_bad or not self._bad_count:
+                yield self._unit(row)
+
+    def _unit(self, row: Row) -> NewUnit:
+        route = self._routes.get((row.provider, row.model))
+        if route is None:
+            self._check(row.provider, row.model)
+            kind = self._kinds[row.provider]
+            route = self._store.add_route(self._job, StoredRoute(row.provider, kind, row.model))
+            self._routes[row.provider, row.model] = route
+        if row.raw_model not in self._models:
+            self._models[row.raw_model] = (row.provider, self._identities[row.provider], row.model)
+        most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
+        return NewUnit(
+            row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata,
+            self._families.number(route, row.kin),
+        )  # fmt: skip
+
+    def _bad_rows(self) -> InputError:
+        n = self._bad_count
+        what = "1 bad row" if n == 1 else f"{n:,} bad rows"
+        shown = list(self._bad.items())[:MOST_SHOWN]
+        lines = [
+            BadRow(line, message).at(self._source.name)
+            + (f" (and {count - 1:,} more rows)" if count > 1 else "")
+            for message, (line, count) in shown
+        ]
+        told = sum(count for _, (_, count) in shown)
+        more = [f"… and {n - told:,} more"] if n > told else []
+        return InputError(
+            f"{self._source.name} has {what}; nothing was sent",
+            (*lines, *more),
+            hint="mend them" if self._skip_bad else "mend them, or leave them out with --skip-bad-rows",
+        )
+
+    def _twice(self, custom_id: str) -> UsageError:
+        """Which lines have the same id: worth a second look at the input, since nothing was sent."""
+        numbered = self._source.numbered(Router(self._config))
+        lines = [str(n) for n, row in numbered if isinstance(row, Row) and row.custom_id == custom_id]
+        where = " and ".join(lines[:2])
+        return UsageError(
+            f"{self._source.name}: the id '{custom_id}' occurs twice (lines {where}); nothing was sent",
+            hint="give each row an id of its own",
+        )

@@ -1,0 +1,45 @@
+"""The registry of kinds of job. A new kind is one entry here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headway.batch.job_kind import BatchKind
+from headway.errors import UsageError
+from headway.jobs.base import FileJobKind, JobKind
+from headway.jobs.python_programs import MapKind, PoolKind
+from headway.stores.records import Job
+
+#: By the name in the store. The batch is the first: it reads every file that no later kind reads.
+KINDS: Final[dict[str, JobKind]] = {kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind())}
+
+
+def kind_of(job: Job) -> JobKind:
+    """The kind of a job."""
+    if job.kind not in KINDS:
+        raise UsageError(
+            f"job {job.name} is a {job.kind}, a kind that this version does not know",
+            hint="use the version of Headway that made it",
+        )
+    return KINDS[job.kind]
+
+
+def file_kind_of(job: Job) -> FileJobKind:
+    """The kind of a job that a command can run. Raises for one that only its program can run."""
+    kind = kind_of(job)
+    if (refusal := kind.resume_refusal(job)) is not None:
+        raise refusal
+    assert isinstance(kind, FileJobKind)
+    return kind
+
+
+def must_take_commands(job: Job) -> None:
+    """Raise where the process that runs the job hears no command of another terminal."""
+    if (refusal := kind_of(job).command_refusal(job)) is not None:
+        raise refusal
+
+
+def kind_for(path: str) -> FileJobKind:
+    """The kind that `headway run` makes of a file."""
+    kinds = (kind for kind in reversed(KINDS.values()) if isinstance(kind, FileJobKind))
+    return next(kind for kind in kinds if kind.reads(path))

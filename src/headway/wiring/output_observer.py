@@ -1,0 +1,61 @@
+"""Writes a job's output file while the job runs, in a thread, one step at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from headway.engine.observer import View
+from headway.jobs.base import JobOutput
+from headway.stores.records import Job, JobEvent, Unknown
+
+
+class OutputObserver:
+    """Feeds a `JobOutput` with what the engine reports. A failure stops the writing, not the run."""
+
+    def __init__(self, output: JobOutput) -> None:
+        self._output = output
+        self._step: asyncio.Future[None] | None = None
+        self.failure: Exception | None = None
+
+    def began(self, job: Job, unknown: list[Unknown]) -> None:
+        self._guarded(self._output.look)
+        self._later(self._output.open)
+
+    def noted(self, event: JobEvent) -> None:
+        """Events are not written to the output."""
+
+    def ended(self, indexes: list[int]) -> None:
+        self._output.ended(indexes)
+
+    def moved(self, view: View) -> None:
+        if self._step is None or self._step.done():
+            self._later(self._output.advance)
+
+    def _later(self, act: Callable[[], None]) -> None:
+        if self.failure is None:
+            self._step = asyncio.get_running_loop().run_in_executor(None, self._guarded, act)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (
+            Exception
+        ) as error:  # A bug, too: a run without its output must not end as if nothing were wrong.
+            self.failure = self.failure or error
+
+    async def leave(self) -> None:
+        """Write nothing more: another process writes the output now."""
+        if self._step is not None:
+            await self._step
+        self._output.close()
+
+    async def finish(self) -> None:
+        """The last step. Raises the first failure, after everything is safe in the store."""
+        if self._step is not None:  # Otherwise the run did not come to its beginning.
+            await self._step
+            if self.failure is None:
+                await asyncio.to_thread(self._guarded, self._output.finish)
+        self._output.close()
+        if self.failure is not None:
+            raise self.failure
