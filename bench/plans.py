@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bench.processes import HEADWAY, run
-from headway.core.model import LaneSpec, Limits
+from headway.core.model import LaneLimits, LaneSpec
 from headway.fake.process import fake_process
 from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
@@ -243,7 +243,7 @@ def sampling(units: int, tried: int, depth_s: float | None = None) -> Sampling:
     ]
     load = Load("A", "model", units, sum(row.chars for row in rows), MAX_TOKENS * units, 0, rows)
     course = ForecastRoute("lane", None, habits_of(lessons))
-    limits = Limits(rpm=6000, tpm=3000 * (_IN + MAX_TOKENS), burst_s=depth_s)
+    limits = LaneLimits(rpm=6000, tpm=3000 * (_IN + MAX_TOKENS), burst_s=depth_s)
     known = LaneKnowledge(LaneSpec("lane", limits), "A/model", "openai")
 
     def took(most: int) -> tuple[float, float]:

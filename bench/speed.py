@@ -21,7 +21,17 @@ import msgspec
 
 from headway.core.commands import Done, Start, Wake
 from headway.core.events import Event, Finished, RequestAccepted
-from headway.core.model import Dimension, Estimate, Hint, LaneSpec, Limits, Outcome, Report, Unit, Usage
+from headway.core.model import (
+    Dimension,
+    Estimate,
+    Hint,
+    LaneLimits,
+    LaneSpec,
+    LimitReport,
+    Outcome,
+    Unit,
+    Usage,
+)
 from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler
 
@@ -67,7 +77,7 @@ class Run:
 
     def __init__(self, units: int, *, headers: bool, batched: bool) -> None:
         # No burst at first that only a short run would notice.
-        limits = Limits(rpm=6_000, tpm=6_000_000, burst_s=0.1)
+        limits = LaneLimits(rpm=6_000, tpm=6_000_000, burst_s=0.1)
         source = Endless(units)
         self.units = units
         self.scheduler = Scheduler([LaneSpec(key, limits) for key in source.left])
@@ -87,7 +97,10 @@ class Run:
         """Answer whatever is started until the scheduler is done."""
         outcome = Outcome(usage=Usage(310.0, 180.0))
         hint = Hint(
-            (Report(Dimension.REQUESTS, 6_000, 90.0, 0.1), Report(Dimension.TOKENS, 6_000_000, 90_000.0, 0.1))
+            (
+                LimitReport(Dimension.REQUESTS, 6_000, 90.0, 0.1),
+                LimitReport(Dimension.TOKENS, 6_000_000, 90_000.0, 0.1),
+            )
         )
         scheduler = self.scheduler
         answers: deque[tuple[float, int]] = deque()

@@ -339,7 +339,7 @@ async def test_a_run_that_is_cancelled_twice_keeps_what_had_finished(tmp_path: P
 @virtual_time()
 async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
     """It has ended, and the scheduler has not heard of it yet."""
-    from headway.core.model import SUCCESS, LaneSpec, Limits, Retry
+    from headway.core.model import SUCCESS, LaneLimits, LaneSpec, RetryPolicy
     from headway.engine.calls import Calls, End, Flight
 
     ends: list[End] = []
@@ -349,7 +349,7 @@ async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
         began.set()
         return SUCCESS
 
-    calls = Calls(lambda lane: LaneSpec(lane, Limits(max_concurrency=1), Retry()))
+    calls = Calls(lambda lane: LaneSpec(lane, LaneLimits(max_concurrency=1), RetryPolicy()))
     calls.submit("x", call, lambda flight, end: ends.append(end))
     await began.wait()
     await calls.close()

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.engine.test_engine import Adapter, Watcher, ended, good, until
 
-from headway.core.model import Kind, LaneSpec, Limits, Outcome
+from headway.core.model import Kind, LaneLimits, LaneSpec, Outcome
 from headway.engine import cache as lookup
 from headway.engine import plan as plans
 from headway.engine.cache import Lookup
@@ -40,7 +40,9 @@ def engine_again(store: Store, adapter: Adapter, name: str = "job") -> tuple[Eng
     [route] = store.routes(job.id)
     plan = plans.Plan(
         job=job,
-        lanes={"lane": plans.LanePlan(LaneSpec("lane", Limits(max_concurrency=4)), "alpha/gpt-x", adapter)},
+        lanes={
+            "lane": plans.LanePlan(LaneSpec("lane", LaneLimits(max_concurrency=4)), "alpha/gpt-x", adapter)
+        },
         routes={route.id: plans.UnitRoute("lane", None)},
         settings={},
         timeout_s=10.0,

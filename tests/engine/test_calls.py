@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from headway.core.model import SUCCESS, LaneSpec, Limits, Outcome
+from headway.core.model import SUCCESS, LaneLimits, LaneSpec, Outcome
 from headway.engine.calls import Calls, End, Flight
 from headway.testing import Clock
 
@@ -14,7 +14,7 @@ async def good(flight: Flight) -> Outcome:
 
 
 def spec_of(lane: str) -> LaneSpec:
-    return LaneSpec(lane, Limits(max_concurrency=0, min_gap_s=10.0))
+    return LaneSpec(lane, LaneLimits(max_concurrency=0, min_gap_s=10.0))
 
 
 def test_a_start_that_falls_due_when_a_lane_is_opened_is_not_lost() -> None:
@@ -55,7 +55,7 @@ def test_an_attempt_that_is_cancelled_before_its_first_step_ends_too() -> None:
 
     async def work() -> None:
         loop = asyncio.get_running_loop()
-        calls = Calls(lambda lane: spec_of(lane) if lane == "a" else LaneSpec(lane, Limits(rpm=0)))
+        calls = Calls(lambda lane: spec_of(lane) if lane == "a" else LaneSpec(lane, LaneLimits(rpm=0)))
         for lane in ("a", "a", "b"):
             calls.submit(lane, good, note)
         await asyncio.sleep(1.0)

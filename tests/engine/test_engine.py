@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from headway.core.model import Hint, Kind, LaneSpec, Limits, Outcome
+from headway.core.model import Hint, Kind, LaneLimits, LaneSpec, Outcome
 from headway.engine import plan as plans
 from headway.engine.endings import Ending
 from headway.engine.engine import Engine
@@ -88,10 +88,10 @@ def job_of(store: Store, units: int) -> Job:
 
 
 def engine_of(
-    store: Store, adapter: Adapter, units: int = 3, *, limits: Limits | None = None
+    store: Store, adapter: Adapter, units: int = 3, *, limits: LaneLimits | None = None
 ) -> tuple[Engine, Watcher]:
     job = store.job("job") or job_of(store, units)
-    spec = LaneSpec("lane", limits or Limits(max_concurrency=4))
+    spec = LaneSpec("lane", limits or LaneLimits(max_concurrency=4))
     [route] = store.routes(job.id)
     plan = plans.Plan(
         job=job,
@@ -183,7 +183,7 @@ async def test_nothing_is_sent_once_the_records_cannot_be_kept() -> None:
             super().commit(batch)
 
     store, adapter = Full(SqliteMemory()), Adapter(good)
-    engine, _ = engine_of(store, adapter, 200, limits=Limits(max_concurrency=1))
+    engine, _ = engine_of(store, adapter, 200, limits=LaneLimits(max_concurrency=1))
     with pytest.raises(StoreError, match="no space"):
         await ended(engine)
     sent = len(adapter.sent)
@@ -238,7 +238,7 @@ async def test_an_auth_failure_stops_the_lane_and_keeps_its_units() -> None:
         return Answer(Outcome(Kind.AUTH, message="no such key"), status=401)
 
     store, adapter = Store(SqliteMemory()), Adapter(refused)
-    engine, watcher = engine_of(store, adapter, 30, limits=Limits(max_concurrency=1))
+    engine, watcher = engine_of(store, adapter, 30, limits=LaneLimits(max_concurrency=1))
     ending = await ended(engine)
     assert ending.state == "stopped"
     assert len(adapter.sent) == 1
@@ -257,7 +257,7 @@ async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
         )
 
     store, adapter = Store(SqliteMemory()), Adapter(held)
-    engine, watcher = engine_of(store, adapter, 3, limits=Limits(max_concurrency=1))
+    engine, watcher = engine_of(store, adapter, 3, limits=LaneLimits(max_concurrency=1))
     running = asyncio.create_task(engine.run())
     await until(lambda: "held" in watcher.noted_events)
     await until(lambda: store.lanes()[0].record is not None, 0.8 * LEARN_S)
@@ -275,7 +275,7 @@ async def test_a_run_whose_job_another_one_took_over_sends_nothing_more() -> Non
         return Answer(status=200, body=b"{}")
 
     adapter = Adapter(wait_then_answer)
-    engine, watcher = engine_of(store, adapter, 50, limits=Limits(max_concurrency=2))
+    engine, watcher = engine_of(store, adapter, 50, limits=LaneLimits(max_concurrency=2))
     running = asyncio.create_task(engine.run())
     await until(lambda: len(adapter.sent) == 2)
     other = store.begin(1, {}, "", 9.0)

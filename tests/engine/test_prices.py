@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.engine.test_engine import Adapter, Send, Watcher, ended, job_of, until
 
-from headway.core.model import Kind, LaneBudget, LaneSpec, Limits, Outcome, Price, Usage
+from headway.core.model import Kind, LaneBudget, LaneLimits, LaneSpec, Outcome, Price, Usage
 from headway.engine import plan as plans
 from headway.engine.engine import Engine
 from headway.providers.adapter import Answer, Request
@@ -54,7 +54,7 @@ def engine(
     [route] = store.routes(job.id)
     adapter, watcher = Adapter(send), Watcher()
     spec = LaneSpec(
-        "lane", Limits(max_concurrency=1), lane_budgets=() if lane_budget is None else (lane_budget,)
+        "lane", LaneLimits(max_concurrency=1), lane_budgets=() if lane_budget is None else (lane_budget,)
     )
     plan = plans.Plan(
         job=job,

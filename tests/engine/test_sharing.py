@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.model import LaneSpec, Limits, Outcome
+from headway.core.model import LaneLimits, LaneSpec, Outcome
 from headway.engine import plan as plans
 from headway.engine.engine import Engine
 from headway.engine.sharing import STALE_S
@@ -69,7 +69,7 @@ def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40)
     assert job is not None
     plan = plans.Plan(
         job=job,
-        lanes={"lane": plans.LanePlan(LaneSpec("lane", Limits(max_concurrency=8)), "alpha/gpt-x", gate)},
+        lanes={"lane": plans.LanePlan(LaneSpec("lane", LaneLimits(max_concurrency=8)), "alpha/gpt-x", gate)},
         routes={route: plans.UnitRoute("lane", None)},
         settings={},
         timeout_s=60.0,

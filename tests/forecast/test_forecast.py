@@ -8,7 +8,7 @@ import pytest
 
 from headway.core.lanes.lane_memory import FoundRecord, LaneRecord, MeterRecord
 from headway.core.lanes.rate_finder import LEARNED
-from headway.core.model import Costs, Dimension, LaneSpec, Limits, Price
+from headway.core.model import Costs, Dimension, LaneLimits, LaneSpec, Price
 from headway.core.scheduler import Scheduler
 from headway.forecast.account import account_of
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
@@ -34,7 +34,7 @@ def load(n: int, model: str = "m", max_tokens: int = 100, **row: Any) -> Load:
 def known(
     key: str = "lane", record: LaneRecord | None = None, starts: Any = (), **limits: Any
 ) -> LaneKnowledge:
-    return LaneKnowledge(LaneSpec(key, Limits(**limits)), f"alpha/{key}", "openai", record, list(starts))
+    return LaneKnowledge(LaneSpec(key, LaneLimits(**limits)), f"alpha/{key}", "openai", record, list(starts))
 
 
 def record(*meters: MeterRecord, **more: Any) -> LaneRecord:

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from headway.core.model import DAY_S, MINUTE_S, Dimension, Kind, Report
+from headway.core.model import DAY_S, MINUTE_S, Dimension, Kind, LimitReport
 from headway.providers import RawResponse
 
 #: A Sunday morning in Europe, midnight on the American west coast.
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     kind: Kind | None
     wait: float | None = None
     dimension: Dimension | None = None
-    reports: tuple[Report, ...] = ()
+    reports: tuple[LimitReport, ...] = ()
     code: str | None = None
     step: float | None = None
 
@@ -49,9 +49,9 @@ def raised(text: str, status: int | None = None, body: Any = None, **headers: st
     return RawResponse(status, seen.headers, seen.body, text, "exception")
 
 
-def told(dimension: Dimension, limit: float, left: float | None, period_s: float = MINUTE_S) -> Report:
+def told(dimension: Dimension, limit: float, left: float | None, period_s: float = MINUTE_S) -> LimitReport:
     """A limit that only a message told."""
-    return Report(dimension, limit, left, None, period_s)
+    return LimitReport(dimension, limit, left, None, period_s)
 
 
 def midstream(body: Any) -> RawResponse:

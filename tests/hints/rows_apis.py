@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from headway.core.model import Kind, Report
+from headway.core.model import Kind, LimitReport
 
 from .row import DATE, DAY, INPUT, OUTPUT, REQUESTS, TOKENS, Row, http, midstream, told
 
@@ -32,8 +32,8 @@ OPENAI: Final = (
         http(200, "{}", **openai_headers(("5000", "4999", "12ms"), ("800000", "799988", "0s"))),
         None,
         reports=(
-            Report(REQUESTS, 5000, 4999, 0.012, reset_precision_s=0.001),
-            Report(TOKENS, 800_000, 799_988, 0.0, reset_precision_s=0.001),
+            LimitReport(REQUESTS, 5000, 4999, 0.012, reset_precision_s=0.001),
+            LimitReport(TOKENS, 800_000, 799_988, 0.0, reset_precision_s=0.001),
         ),
     ),
     Row(
@@ -41,7 +41,10 @@ OPENAI: Final = (
         "openai",
         http(200, "{}", **openai_headers(("60", "59", "1s"), ("150000", "149984", "6m0s"))),
         None,
-        reports=(Report(REQUESTS, 60, 59, 1.0, reset_precision_s=0.001), Report(TOKENS, 150_000, 149_984)),
+        reports=(
+            LimitReport(REQUESTS, 60, 59, 1.0, reset_precision_s=0.001),
+            LimitReport(TOKENS, 150_000, 149_984),
+        ),
     ),
     Row(
         "openai-ok-requests-a-day",
@@ -49,8 +52,8 @@ OPENAI: Final = (
         http(200, "{}", **openai_headers(("10000", "9999", "8.64s"), ("200000", "199980", "6ms"))),
         None,
         reports=(
-            Report(REQUESTS, 10_000, 9_999, 8.64, DAY, reset_precision_s=0.001),
-            Report(TOKENS, 200_000, 199_980, 0.006, reset_precision_s=0.001),
+            LimitReport(REQUESTS, 10_000, 9_999, 8.64, DAY, reset_precision_s=0.001),
+            LimitReport(TOKENS, 200_000, 199_980, 0.006, reset_precision_s=0.001),
         ),
     ),
     Row(
@@ -67,7 +70,7 @@ OPENAI: Final = (
             x_ratelimit_reset_project_tokens="2s",
         ),
         None,
-        reports=(Report(TOKENS, 30_000, 29_000, 2.0, reset_precision_s=0.001),),
+        reports=(LimitReport(TOKENS, 30_000, 29_000, 2.0, reset_precision_s=0.001),),
     ),
     Row(
         "openai-429-requests-a-minute",
@@ -101,8 +104,8 @@ OPENAI: Final = (
         wait=11.054,
         dimension=TOKENS,
         reports=(
-            Report(REQUESTS, 500, 499, 0.12, reset_precision_s=0.001),
-            Report(TOKENS, 30_000, 7_001, 45.998, reset_precision_s=0.001),
+            LimitReport(REQUESTS, 500, 499, 0.12, reset_precision_s=0.001),
+            LimitReport(TOKENS, 30_000, 7_001, 45.998, reset_precision_s=0.001),
         ),
     ),
     Row(
@@ -379,10 +382,10 @@ _ANTHROPIC_HEADERS: Final = {
     "anthropic_ratelimit_output_tokens_reset": "2026-11-15T08:00:00Z",
 }
 _ANTHROPIC_REPORTS: Final = (
-    Report(REQUESTS, 4000, 3999, 1.0, reset_precision_s=2.0),
-    Report(TOKENS, 480_000, 479_000, 0.0, reset_precision_s=2.0, remaining_precision=500.0),
-    Report(INPUT, 400_000, 399_000, 7.0, reset_precision_s=2.0, remaining_precision=500.0),
-    Report(OUTPUT, 80_000, 80_000, 0.0, reset_precision_s=2.0, remaining_precision=500.0),
+    LimitReport(REQUESTS, 4000, 3999, 1.0, reset_precision_s=2.0),
+    LimitReport(TOKENS, 480_000, 479_000, 0.0, reset_precision_s=2.0, remaining_precision=500.0),
+    LimitReport(INPUT, 400_000, 399_000, 7.0, reset_precision_s=2.0, remaining_precision=500.0),
+    LimitReport(OUTPUT, 80_000, 80_000, 0.0, reset_precision_s=2.0, remaining_precision=500.0),
 )
 _TRY_LATER: Final = "Please reduce the prompt length or the maximum tokens requested, or try again later."
 
@@ -663,8 +666,8 @@ AZURE: Final = (
         ),
         None,
         reports=(
-            Report(REQUESTS, 9000, 8999),
-            Report(TOKENS, 1_500_000, 745_399, 30.0, reset_precision_s=1.0),
+            LimitReport(REQUESTS, 9000, 8999),
+            LimitReport(TOKENS, 1_500_000, 745_399, 30.0, reset_precision_s=1.0),
         ),
     ),
     Row(
@@ -698,7 +701,7 @@ AZURE: Final = (
         Kind.RATE,
         wait=1.0,
         dimension=TOKENS,
-        reports=(Report(REQUESTS, 5, 4, 12.0, reset_precision_s=1.0), Report(TOKENS, 5000)),
+        reports=(LimitReport(REQUESTS, 5, 4, 12.0, reset_precision_s=1.0), LimitReport(TOKENS, 5000)),
     ),
     Row(
         "azure-429-milliseconds",
@@ -745,7 +748,7 @@ AZURE: Final = (
         Kind.RATE,
         wait=17.0,
         dimension=TOKENS,
-        reports=(Report(TOKENS, 5000, 0, 17.0, reset_precision_s=1.0),),
+        reports=(LimitReport(TOKENS, 5000, 0, 17.0, reset_precision_s=1.0),),
     ),
     Row(
         "azure-429-insufficient-quota-soon-is-a-rate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.core.model import Kind, Report
+from headway.core.model import Kind, LimitReport
 
 from .row import DATE, DAY, INPUT, OUTPUT, REQUESTS, TOKENS, Row, http, midstream, told
 from .rows_apis import openai_error, openai_headers
@@ -19,8 +19,8 @@ GROQ: Final = (
         http(200, "{}", **openai_headers(("14400", "14370", "2m59.56s"), ("18000", "17997", "7.66ms"))),
         None,
         reports=(
-            Report(REQUESTS, 14_400, 14_370, 179.56, DAY, reset_precision_s=0.001),
-            Report(TOKENS, 18_000, 17_997, 0.00766, reset_precision_s=0.001),
+            LimitReport(REQUESTS, 14_400, 14_370, 179.56, DAY, reset_precision_s=0.001),
+            LimitReport(TOKENS, 18_000, 17_997, 0.00766, reset_precision_s=0.001),
         ),
     ),
     Row(
@@ -85,8 +85,8 @@ GROQ: Final = (
         wait=86.0,
         dimension=REQUESTS,
         reports=(
-            Report(REQUESTS, 1000, 0, DAY, DAY, reset_precision_s=0.001),
-            Report(TOKENS, 8000, 8000, 0.0, reset_precision_s=0.001),
+            LimitReport(REQUESTS, 1000, 0, DAY, DAY, reset_precision_s=0.001),
+            LimitReport(TOKENS, 8000, 8000, 0.0, reset_precision_s=0.001),
         ),
     ),
     Row(
@@ -152,7 +152,7 @@ MISTRAL: Final = (
             x_ratelimit_remaining_req_minute="717",
         ),
         None,
-        reports=(Report(REQUESTS, 720, 717), Report(TOKENS, 5_000_000, 4_999_911)),
+        reports=(LimitReport(REQUESTS, 720, 717), LimitReport(TOKENS, 5_000_000, 4_999_911)),
     ),
     Row(
         "mistral-429",
@@ -201,7 +201,7 @@ MISTRAL: Final = (
             x_ratelimit_remaining_tokens_month="0",
         ),
         Kind.QUOTA,
-        reports=(Report(TOKENS, 1e9, 0, None, 30 * DAY),),
+        reports=(LimitReport(TOKENS, 1e9, 0, None, 30 * DAY),),
     ),
     Row("mistral-401", "mistral", http(401, {"detail": "Unauthorized"}), Kind.AUTH),
     Row(
@@ -252,7 +252,7 @@ TOGETHER: Final = (
             x_tokenlimit_remaining="4200",
         ),
         None,
-        reports=(Report(REQUESTS, 10, 9, None, 1.0), Report(TOKENS, 5000, 4200, None, 1.0)),
+        reports=(LimitReport(REQUESTS, 10, 9, None, 1.0), LimitReport(TOKENS, 5000, 4200, None, 1.0)),
     ),
     Row(
         "together-429-requests",
@@ -337,7 +337,7 @@ OPENROUTER: Final = (
         Kind.HOLD,
         wait=16 * 3600.0,
         dimension=REQUESTS,
-        reports=(Report(REQUESTS, 50, 0, 16 * 3600.0, DAY, reset_precision_s=0.001),),
+        reports=(LimitReport(REQUESTS, 50, 0, 16 * 3600.0, DAY, reset_precision_s=0.001),),
         code="openrouter_free_tier_daily",
     ),
     Row(
@@ -353,7 +353,7 @@ OPENROUTER: Final = (
         Kind.RATE,
         wait=30.0,
         dimension=REQUESTS,
-        reports=(Report(REQUESTS, 20, 0, 30.0, reset_precision_s=0.001),),
+        reports=(LimitReport(REQUESTS, 20, 0, 30.0, reset_precision_s=0.001),),
     ),
     Row(
         "openrouter-429-upstream",
@@ -465,7 +465,7 @@ COHERE: Final = (
             x_trial_endpoint_call_remaining="19",
         ),
         None,
-        reports=(Report(REQUESTS, 20, 19),),
+        reports=(LimitReport(REQUESTS, 20, 19),),
     ),
     Row(
         "cohere-429-a-minute",
@@ -562,7 +562,7 @@ XAI: Final = (
             x_ratelimit_remaining_tokens="1999000",
         ),
         None,
-        reports=(Report(REQUESTS, 480, 479), Report(TOKENS, 2_000_000, 1_999_000)),
+        reports=(LimitReport(REQUESTS, 480, 479), LimitReport(TOKENS, 2_000_000, 1_999_000)),
     ),
     Row(
         "xai-429-a-minute",
@@ -648,7 +648,7 @@ FIREWORKS: Final = (
             X_Ratelimit_Remaining_Tokens_Generated="0",
         ),
         None,
-        reports=(Report(INPUT, 3_600_000, 3_599_000), Report(OUTPUT, 36_000, 0)),
+        reports=(LimitReport(INPUT, 3_600_000, 3_599_000), LimitReport(OUTPUT, 36_000, 0)),
     ),
     Row(
         "fireworks-429-generated",
@@ -661,7 +661,7 @@ FIREWORKS: Final = (
         ),
         Kind.RATE,
         dimension=OUTPUT,
-        reports=(Report(OUTPUT, 36_000, 0),),
+        reports=(LimitReport(OUTPUT, 36_000, 0),),
     ),
     Row(
         "fireworks-412-suspended",
@@ -799,7 +799,7 @@ GENERIC: Final = (
         "generic",
         http(200, "", RateLimit_Policy='"burst";q=100;w=60', RateLimit='"burst";r=45;t=30'),
         None,
-        reports=(Report(REQUESTS, 100, 45, 30.0, reset_precision_s=1.0),),
+        reports=(LimitReport(REQUESTS, 100, 45, 30.0, reset_precision_s=1.0),),
     ),
     Row(
         "generic-ok-ietf-two-policies",
@@ -812,8 +812,8 @@ GENERIC: Final = (
         ),
         None,
         reports=(
-            Report(REQUESTS, 100, 45, 30.0, reset_precision_s=1.0),
-            Report(REQUESTS, 1000, 400, 3600.0, DAY, reset_precision_s=1.0),
+            LimitReport(REQUESTS, 100, 45, 30.0, reset_precision_s=1.0),
+            LimitReport(REQUESTS, 1000, 400, 3600.0, DAY, reset_precision_s=1.0),
         ),
     ),
     Row(
@@ -821,14 +821,14 @@ GENERIC: Final = (
         "generic",
         http(200, "", RateLimit_Policy="100;w=60", RateLimit="limit=100, remaining=50, reset=5"),
         None,
-        reports=(Report(REQUESTS, 100, 50, 5.0, reset_precision_s=1.0),),
+        reports=(LimitReport(REQUESTS, 100, 50, 5.0, reset_precision_s=1.0),),
     ),
     Row(
         "generic-ok-ietf-draft-6",
         "generic",
         http(200, "", RateLimit_Limit="100", RateLimit_Remaining="50", RateLimit_Reset="50"),
         None,
-        reports=(Report(REQUESTS, 100, 50, 50.0, reset_precision_s=1.0),),
+        reports=(LimitReport(REQUESTS, 100, 50, 50.0, reset_precision_s=1.0),),
     ),
     Row(
         "generic-ok-an-hour",
@@ -842,7 +842,7 @@ GENERIC: Final = (
             Date=DATE,
         ),
         None,
-        reports=(Report(REQUESTS, 5000, 4999, 1800.0, 3600.0, reset_precision_s=2.0),),
+        reports=(LimitReport(REQUESTS, 5000, 4999, 1800.0, 3600.0, reset_precision_s=2.0),),
     ),
     Row(
         "generic-ok-openai-names",
@@ -850,8 +850,8 @@ GENERIC: Final = (
         http(200, "{}", **openai_headers(("500", "499", "120ms"), ("30000", "29000", "2s"))),
         None,
         reports=(
-            Report(REQUESTS, 500, 499, 0.12, reset_precision_s=0.001),
-            Report(TOKENS, 30_000, 29_000, 2.0, reset_precision_s=0.001),
+            LimitReport(REQUESTS, 500, 499, 0.12, reset_precision_s=0.001),
+            LimitReport(TOKENS, 30_000, 29_000, 2.0, reset_precision_s=0.001),
         ),
     ),
     Row(
@@ -861,7 +861,7 @@ GENERIC: Final = (
         Kind.RATE,
         wait=17.0,
         dimension=REQUESTS,
-        reports=(Report(REQUESTS, 60, 0, 17.0, reset_precision_s=1.0),),
+        reports=(LimitReport(REQUESTS, 60, 0, 17.0, reset_precision_s=1.0),),
     ),
     Row(
         "generic-429-date",
@@ -925,7 +925,7 @@ GENERIC: Final = (
             retry_after="60",
         ),
         None,
-        reports=(Report(REQUESTS, 60, 0, 17.0, reset_precision_s=1.0),),
+        reports=(LimitReport(REQUESTS, 60, 0, 17.0, reset_precision_s=1.0),),
     ),
     Row("generic-204", "generic", http(204, None), None),
     Row("generic-301", "generic", http(301, ""), Kind.INVALID),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from headway.core.lanes.meter import SANE_RESET
-from headway.core.model import Dimension, Hint, Kind, Report
+from headway.core.model import Dimension, Hint, Kind, LimitReport
 from headway.providers import Facts
 from headway.providers.error_messages import LONGEST as LONGEST_MESSAGE
 from headway.providers.limits.durations import LARGEST, LONGEST_S
@@ -32,7 +32,7 @@ def _check_hint(hint: Hint) -> None:
         _check_report(report)
 
 
-def _check_report(report: Report) -> None:
+def _check_report(report: LimitReport) -> None:
     assert isinstance(report.dimension, Dimension)
     assert 0.0 < report.limit < LARGEST
     assert report.remaining is None or _within(report.remaining, report.limit)

@@ -8,11 +8,11 @@ import pytest
 from tests.hints.row import NOW, Row
 from tests.hints.table import TABLE
 
-from headway.core.model import Kind, Report
+from headway.core.model import Kind, LimitReport
 from headway.providers import PROFILES, understand
 
 
-def rounded(reports: tuple[Report, ...]) -> list[tuple[object, ...]]:
+def rounded(reports: tuple[LimitReport, ...]) -> list[tuple[object, ...]]:
     return [
         (
             report.dimension,

@@ -9,7 +9,7 @@ bucket owes. A meter of unknown depth (`burst = "auto"`) and a lane with reports
 
 from __future__ import annotations
 
-from headway.core.model import DAY_S, MINUTE_S, Limits
+from headway.core.model import DAY_S, MINUTE_S, LaneLimits
 
 REQUESTS = 0
 
@@ -60,7 +60,7 @@ class Bucket:
             self.full_at = now + debt / self.rate
 
 
-def buckets_of(limits: Limits, now: float) -> dict[str, Bucket]:
+def buckets_of(limits: LaneLimits, now: float) -> dict[str, Bucket]:
     """A full bucket for each limit that can be judged, by name."""
     wanted: dict[str, Bucket] = {}
     minutes = (limits.rpm, limits.tpm, limits.input_tpm, limits.output_tpm)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headway.core.model import Costs, Kind, LaneSpec, Limits, Outcome, Unit, Usage
+from headway.core.model import Costs, Kind, LaneLimits, LaneSpec, Outcome, Unit, Usage
 from headway.core.reasons import LaneBudgetSpent, NoticeReason
 
 from .bucket import Bucket, buckets_of, slack_s
@@ -115,7 +115,7 @@ class LaneBook:
         elif what == "breaker_closed":
             self.breaker_open = False
 
-    def configure(self, limits: Limits, now: float) -> None:
+    def configure(self, limits: LaneLimits, now: float) -> None:
         """New limits: levels carry over by name, the window moves with its maximum."""
         old, self.buckets = self.buckets, buckets_of(limits, now)
         for name, bucket in self.buckets.items():

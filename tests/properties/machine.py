@@ -24,7 +24,7 @@ from headway.core.gates import Gates
 from headway.core.invariants import check
 from headway.core.lanes import stock as stock_module
 from headway.core.lanes.job_share import Grant
-from headway.core.model import SUCCESS, Hint, Kind, LaneSpec, Limits, Outcome, Unit, Usage
+from headway.core.model import SUCCESS, Hint, Kind, LaneLimits, LaneSpec, Outcome, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.scheduling import run_end as run_end_module
 from headway.core.scheduling import supply as supply_module
@@ -354,7 +354,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.more_work(new, True)
 
     @rule(number=numbers, limits=make.limits(), again=st.booleans(), now=flush)
-    def set_limits(self, number: int, limits: Limits, again: bool, now: bool) -> None:
+    def set_limits(self, number: int, limits: LaneLimits, again: bool, now: bool) -> None:
         """New limits for a lane, as such or by opening it a second time."""
         key = self.lane(number)
         event = events.OpenLane(LaneSpec(key, limits)) if again else events.SetLimits(key, limits)

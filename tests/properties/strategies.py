@@ -20,12 +20,12 @@ from headway.core.model import (
     Hint,
     Kind,
     LaneBudget,
+    LaneLimits,
     LaneSpec,
-    Limits,
+    LimitReport,
     Outcome,
     Ramp,
-    Report,
-    Retry,
+    RetryPolicy,
     Settings,
     Unit,
     Usage,
@@ -45,10 +45,10 @@ def grants() -> st.SearchStrategy[Grant]:
     )
 
 
-def limits(burst_s: Sequence[float | None] = (None, 0.0, 0.5, 5.0, 60.0)) -> st.SearchStrategy[Limits]:
+def limits(burst_s: Sequence[float | None] = (None, 0.0, 0.5, 5.0, 60.0)) -> st.SearchStrategy[LaneLimits]:
     """Nothing known, one limit, or several at once; of every dimension."""
     some = st.builds(
-        Limits,
+        LaneLimits,
         rpm=pick([None, 0, 6, 60, 600, 6000]),
         tpm=pick([None, None, 0, 1000, 6000, 60_000]),
         input_tpm=pick([None, None, 600, 6000]),
@@ -59,13 +59,13 @@ def limits(burst_s: Sequence[float | None] = (None, 0.0, 0.5, 5.0, 60.0)) -> st.
         min_gap_s=pick([0.0, 0.0, 0.5, 5.0, 90.0]),
         burst_s=pick(burst_s),
     )
-    window = st.builds(Limits, max_concurrency=pick([1, 2, 3, 8]))
-    pace = st.builds(Limits, rpm=pick([6, 60, 600]), burst_s=pick(burst_s))
-    return st.one_of(st.just(Limits(burst_s=burst_s[0])), window, pace, some)
+    window = st.builds(LaneLimits, max_concurrency=pick([1, 2, 3, 8]))
+    pace = st.builds(LaneLimits, rpm=pick([6, 60, 600]), burst_s=pick(burst_s))
+    return st.one_of(st.just(LaneLimits(burst_s=burst_s[0])), window, pace, some)
 
 
 retries = st.builds(
-    Retry,
+    RetryPolicy,
     max_attempts=pick([5, 1, 2, 3]),
     max_throttles=pick([50, 0, 1, 3]),
     base_s=pick([1.0, 0.0, 5.0]),
@@ -238,7 +238,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 # -- answers --------------------------------------------------------------------------------------------
 
 reports = st.builds(
-    Report,
+    LimitReport,
     dimension=pick(tuple(Dimension)),
     limit=pick([60.0, 0.0, 1.0, 1000.0, 6000.0, 1e9, -5.0]),
     remaining=pick([None, 0.0, 1.0, 59.0, 5e6, -3.0]),

@@ -19,11 +19,11 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
+    LaneLimits,
     LaneSpec,
-    Limits,
     Outcome,
     Ramp,
-    Retry,
+    RetryPolicy,
     Settings,
     Unit,
     Usage,
@@ -91,7 +91,7 @@ def test_blind_cap() -> None:
     scheduler = _fed([LaneSpec("a")], (units))
     scheduler.handle([], 0.0)
     scheduler.handle([events.Finished(3, Outcome(Kind.RATE))], 0.5)
-    scheduler.handle([events.SetLimits("a", Limits(max_concurrency=2))], 1.0)
+    scheduler.handle([events.SetLimits("a", LaneLimits(max_concurrency=2))], 1.0)
     told = scheduler.handle([events.Finished(index, SUCCESS) for index in scheduler.scheduler.out], 2.0)
     assert len(starts(told)) == 2
 
@@ -102,7 +102,7 @@ def test_ramp_overflow() -> None:
     `Ramp.limit` raises its growth to the power of the elapsed periods, and nothing ends that.
     """
     units = [Unit(index, "a", Estimate(input_tokens=20.0)) for index in range(9)]
-    lane = LaneSpec("a", Limits(max_concurrency=0), ramp=Ramp(Dimension.INPUT, 6000.0))
+    lane = LaneSpec("a", LaneLimits(max_concurrency=0), ramp=Ramp(Dimension.INPUT, 6000.0))
     scheduler = _fed([lane], (units))
     assert len(starts(scheduler.handle([], 0.0))) > 1
     assert starts(scheduler.handle([], 20.0 * DAY_S)) != []
@@ -114,7 +114,7 @@ def test_cancel_refill() -> None:
     `_step` does not refill because the dead entries still count in `len(queue.ready)`; `head()` then drops them.
     """
     units = [Unit(index, "a") for index in range(200)]
-    scheduler = _fed([LaneSpec("a", Limits(max_concurrency=1))], (units))
+    scheduler = _fed([LaneSpec("a", LaneLimits(max_concurrency=1))], (units))
     scheduler.handle([events.HoldLane("a", 10.0, "asked")], 0.0)
     scheduler.handle([events.CancelUnit(index) for index in range(128)], 1.0)
     assert starts(scheduler.handle([], 10.0)) == [128]
@@ -126,7 +126,7 @@ def test_budget_end_leaves_no_unit_that_would_fit() -> None:
     `_start` sleeps for ever where the head does not fit, and forgets what is delayed in the same lane.
     """
     units = [Unit(0, "a", Estimate(cost_usd=0.1)), Unit(1, "a", Estimate(cost_usd=2.0))]
-    lane = LaneSpec("a", Limits(max_concurrency=1))
+    lane = LaneSpec("a", LaneLimits(max_concurrency=1))
     scheduler = _fed([lane], (units), Settings(max_cost_usd=1.0))
     assert starts(scheduler.handle([], 0.0)) == [0]
     told = scheduler.handle([events.Finished(0, Outcome(Kind.OVERLOAD))], 1.0)
@@ -152,7 +152,7 @@ def test_min_gap_refund() -> None:
 
     `_refund` gives the request back to the minimum gap's meter too.
     """
-    lane = LaneSpec("a", Limits(max_concurrency=0, min_gap_s=10.0))
+    lane = LaneSpec("a", LaneLimits(max_concurrency=0, min_gap_s=10.0))
     scheduler = _fed([lane], ([Unit(0, "a"), Unit(1, "a")]))
     assert starts(scheduler.handle([], 0.0)) == [0]
     told = scheduler.handle([events.Finished(0, Outcome(Kind.INVALID))], 1.0)
@@ -229,7 +229,7 @@ def test_ripe_within_the_same_instant() -> None:
     Another lane's alarm may ring this lane a hair early (sums of floats). Its meter is then ready, but `ripen` takes
     `now` to the last bit, and the unit that stands behind goes first: what starts depends on the other lane.
     """
-    lane = LaneSpec("a", Limits(rpm=60, burst_s=0.0), Retry(base_s=0.0))
+    lane = LaneSpec("a", LaneLimits(rpm=60, burst_s=0.0), RetryPolicy(base_s=0.0))
     scheduler = _fed([lane], ([Unit(0, "a"), Unit(1, "a")]))
     assert starts(scheduler.handle([], 0.0)) == [0]
     failed = Outcome(Kind.TRANSIENT, hint=Hint(retry_after_s=1.0))

@@ -9,7 +9,7 @@ from tests.unit.drive import Run, Step, failed, lane_spec, ok, play, units
 from headway.core.commands import Start
 from headway.core.events import Finished
 from headway.core.lanes.rate_finder import Finder
-from headway.core.model import Costs, Estimate, Kind, Limits
+from headway.core.model import Costs, Estimate, Kind, LaneLimits
 from headway.sim.bucket import Bucket
 
 #: A unit of a hundred tokens, and what it costs.
@@ -23,7 +23,7 @@ class Blind:
     """A lane of which nothing is known, in front of a bucket that is `rate` a second and `depth_s` deep."""
 
     def __init__(self, rate: float, depth_s: float, answer_s: float = 0.3) -> None:
-        self.run = Run(units(30_000, estimate=PLAIN), lane_spec(limits=Limits()))
+        self.run = Run(units(30_000, estimate=PLAIN), lane_spec(limits=LaneLimits()))
         self.bucket = Bucket(rate, depth_s)
         self.answer_s = answer_s
         self.accepted: list[float] = []

@@ -17,10 +17,10 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
+    LaneLimits,
     LaneSpec,
-    Limits,
     Outcome,
-    Retry,
+    RetryPolicy,
     Settings,
     Unit,
     Usage,
@@ -30,11 +30,11 @@ from headway.core.snapshot import LaneView, Snapshot, snapshot
 from headway.core.unit_source import FETCHES, FedScheduler, ListSource
 
 #: Backoff without jitter: 1 s, 2 s, 4 s, …
-STEADY: Final = Retry(jitter=0.0)
+STEADY: Final = RetryPolicy(jitter=0.0)
 #: One attempt at a time: what starts next is then plain to see.
-ONE_BY_ONE: Final = Limits(max_concurrency=1)
+ONE_BY_ONE: Final = LaneLimits(max_concurrency=1)
 #: Known to be unlimited: nothing holds a start back.
-UNLIMITED: Final = Limits(rpm=0)
+UNLIMITED: Final = LaneLimits(rpm=0)
 COUNTING: Final = Counting()
 SETTINGS: Final = Settings()
 
@@ -45,13 +45,15 @@ def units(n: int, lane: str = "a", *, first: int = 0, estimate: Estimate = NO_ES
 
 
 def lane_spec(
-    key: str = "a", limits: Limits = UNLIMITED, retry: Retry = STEADY, counting: Counting = COUNTING
+    key: str = "a", limits: LaneLimits = UNLIMITED, retry: RetryPolicy = STEADY, counting: Counting = COUNTING
 ) -> LaneSpec:
     """A lane that backs off without jitter, unlimited unless told."""
     return LaneSpec(key, limits, retry, counting)
 
 
-def one_lane(limits: Limits = UNLIMITED, retry: Retry = STEADY, counting: Counting = COUNTING) -> Lane:
+def one_lane(
+    limits: LaneLimits = UNLIMITED, retry: RetryPolicy = STEADY, counting: Counting = COUNTING
+) -> Lane:
     """A lane by itself, at instant 0."""
     return Lane(lane_spec("a", limits, retry, counting), 0.0, {})
 

@@ -12,12 +12,12 @@ from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import export_lane, import_lane
 from headway.core.lanes.queue import NEVER, Entry
 from headway.core.lanes.window import QUIET_S
-from headway.core.model import Dimension, Estimate, Kind, LaneSpec, Limits, Outcome, Ramp, Unit, Usage
+from headway.core.model import Dimension, Estimate, Kind, LaneLimits, LaneSpec, Outcome, Ramp, Unit, Usage
 
 
 def suspected() -> tuple[Run, float]:
     """The last of the first handful was refused; returns the run and when one beyond may go."""
-    run = Run(units(999, estimate=PLAIN), lane_spec(limits=Limits()))
+    run = Run(units(999, estimate=PLAIN), lane_spec(limits=LaneLimits()))
     run.at(0.0)
     run.at(0.1, failed(run.out[-1], Kind.RATE))
     return run, 0.1 + QUIET_S
@@ -58,7 +58,7 @@ def test_a_refusal_that_names_the_number_in_flight_ends_the_suspicion() -> None:
 def test_a_mere_suspicion_is_not_remembered_as_a_window() -> None:
     """Window.learned was true of a suspect too; resume() made a ceiling of it that nothing would question."""
     run, _ = suspected()
-    warm = Run(units(999, estimate=PLAIN), lane_spec(limits=Limits()))
+    warm = Run(units(999, estimate=PLAIN), lane_spec(limits=LaneLimits()))
     import_lane(warm.lane(), export_lane(run.lane(), 0.2, 0.0), 0.0, 0.0)
     assert warm.lane().window.open
 
@@ -66,7 +66,7 @@ def test_a_mere_suspicion_is_not_remembered_as_a_window() -> None:
 def test_a_refused_burst_of_one_instant_counts_in_no_measurement() -> None:
     """`since` was only what started later, so the burst's other refusals counted as accepted."""
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(Limits()).spec, 0.0, out)
+    lane = Lane(one_lane(LaneLimits()).spec, 0.0, out)
 
     def send(now: float) -> Entry:
         entry = out[lane.started] = entry_of(lane, Unit(lane.started, "a", PLAIN))

@@ -26,7 +26,7 @@ from headway.config import (
 )
 from headway.config.durations import LONGEST_S
 from headway.config.kinds.python import workers_of
-from headway.core.model import Limits, Price, Retry, Usage
+from headway.core.model import LaneLimits, Price, RetryPolicy, Usage
 from headway.errors import ConfigError, UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,7 @@ def test_everything_that_design_shows_is_read(tmp_path: Path) -> None:
         max_hold = "1h"
         """,
     )
-    limits = Limits(3000.0, 200_000.0, 100_000.0, 50_000.0, 10_000.0, 2e6, 64, 0.25, None)
+    limits = LaneLimits(3000.0, 200_000.0, 100_000.0, 50_000.0, 10_000.0, 2e6, 64, 0.25, None)
     assert config == Config(
         path=tmp_path / "headway.toml",
         root=tmp_path,
@@ -230,9 +230,9 @@ def test_a_model_replaces_the_limits_it_names_and_inherits_the_rest(tmp_path: Pa
         [providers.alpha.models.bare]
         """,
     )
-    assert provider.limits_for("gpt-y") == Limits(rpm=0.0, tpm=200_000.0)
+    assert provider.limits_for("gpt-y") == LaneLimits(rpm=0.0, tpm=200_000.0)
     assert provider.limits_for("bare") == provider.limits
-    assert provider.limits_for("another") == provider.limits == Limits(3000.0, 200_000.0, burst_s=10.0)
+    assert provider.limits_for("another") == provider.limits == LaneLimits(3000.0, 200_000.0, burst_s=10.0)
 
 
 def test_no_limit_at_all_is_unknown(tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_zero_is_a_limit_that_is_known(tmp_path: Path) -> None:
 
 def test_retries_get_their_attempts_from_the_run(tmp_path: Path) -> None:
     provider = alpha(tmp_path, '[providers.alpha.retry]\nbase = "5s"\ncap = "2m"')
-    assert provider.retry_for(9) == Retry(max_attempts=9, base_s=5.0, cap_s=120.0)
-    assert alpha(tmp_path).retry_for(5) == Retry()
+    assert provider.retry_for(9) == RetryPolicy(max_attempts=9, base_s=5.0, cap_s=120.0)
+    assert alpha(tmp_path).retry_for(5) == RetryPolicy()
 
 
 # What a bad file is told
@@ -918,7 +918,7 @@ def test_the_pages_example_is_a_good_file(tmp_path: Path) -> None:
     example = PAGE.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     config = loaded(tmp_path, example)
     assert list(config.providers) == ["alpha", "beta"]
-    assert config.providers["alpha"].limits_for("gpt-y") == Limits(500.0, 200_000.0, max_concurrency=64)
+    assert config.providers["alpha"].limits_for("gpt-y") == LaneLimits(500.0, 200_000.0, max_concurrency=64)
 
 
 def test_the_defaults_on_the_page_are_those_of_the_code(tmp_path: Path) -> None:

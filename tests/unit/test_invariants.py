@@ -6,11 +6,11 @@ import pytest
 from tests.unit.drive import Run, entry_of, lane_spec, units
 
 from headway.core.invariants import check
-from headway.core.model import Estimate, Limits, Settings
+from headway.core.model import Estimate, LaneLimits, Settings
 
 
 def test_the_invariants_notice_a_window_above_what_is_configured() -> None:
-    run = Run(units(1), lane_spec(limits=Limits(max_concurrency=4)))
+    run = Run(units(1), lane_spec(limits=LaneLimits(max_concurrency=4)))
     run.lane().window.size = 5
     with pytest.raises(AssertionError, match="window"):
         check(run.scheduler)

@@ -20,10 +20,10 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
-    Limits,
+    LaneLimits,
+    LimitReport,
     Outcome,
-    Report,
-    Retry,
+    RetryPolicy,
     Unit,
     Usage,
 )
@@ -32,7 +32,7 @@ from headway.core.retry import LONGEST_HINT_S
 
 REQUESTS, TOKENS, INPUT = Dimension.REQUESTS, Dimension.TOKENS, Dimension.INPUT
 #: Sixty a minute out of a bucket of a minute.
-DEEP = Limits(rpm=60.0, burst_s=60.0)
+DEEP = LaneLimits(rpm=60.0, burst_s=60.0)
 #: Counts the input at first and the output as it comes, gives cached input back.
 AS_IT_COMES = Counting(reserve_max_output=False, settle_output=True, cached_free=True)
 
@@ -59,7 +59,7 @@ def succeeded(lane: Lane, entry: Entry, now: float, usage: Usage | None = None) 
 
 def says(remaining: float | None = None, limit: float = 60.0, dimension: Dimension = REQUESTS) -> Hint:
     """Exact headers."""
-    return Hint((Report(dimension, limit, remaining, remaining_precision=0.0),))
+    return Hint((LimitReport(dimension, limit, remaining, remaining_precision=0.0),))
 
 
 def in_force(lane: Lane) -> list[tuple[str, float, bool]]:
@@ -70,7 +70,7 @@ def in_force(lane: Lane) -> list[tuple[str, float, bool]]:
 
 
 def test_every_configured_limit_is_a_meter() -> None:
-    lane = one_lane(Limits(rpm=1, tpm=2, input_tpm=3, output_tpm=4, rpd=5, tpd=6, min_gap_s=10.0))
+    lane = one_lane(LaneLimits(rpm=1, tpm=2, input_tpm=3, output_tpm=4, rpd=5, tpd=6, min_gap_s=10.0))
     assert in_force(lane) == [
         ("requests per minute", 1, False),
         ("tokens per minute", 2, False),
@@ -83,7 +83,7 @@ def test_every_configured_limit_is_a_meter() -> None:
 
 
 def test_a_limit_of_zero_is_unlimited() -> None:
-    assert in_force(one_lane(Limits(rpm=0, tpm=100))) == [("tokens per minute", 100, False)]
+    assert in_force(one_lane(LaneLimits(rpm=0, tpm=100))) == [("tokens per minute", 100, False)]
 
 
 def test_a_lower_reported_limit_takes_the_place_of_the_configured_one() -> None:
@@ -93,21 +93,21 @@ def test_a_lower_reported_limit_takes_the_place_of_the_configured_one() -> None:
 
 
 def test_a_higher_reported_limit_never_lifts_the_configured_one() -> None:
-    lane = one_lane(Limits(rpm=60.0, burst_s=0.0))
+    lane = one_lane(LaneLimits(rpm=60.0, burst_s=0.0))
     lane.admitted(sent(lane, 0.0), says(599.0, limit=600.0), 0.1)
     assert ("requests per minute", 60.0, False) in in_force(lane)
     assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(1.0)
 
 
 def test_a_reported_limit_that_changes_is_followed() -> None:
-    lane = one_lane(Limits(burst_s=60.0))
+    lane = one_lane(LaneLimits(burst_s=60.0))
     lane.admitted(sent(lane, 0.0), says(10.0, limit=60.0), 0.1)
     lane.admitted(sent(lane, 1.0), says(5.0, limit=30.0), 1.1)
     assert in_force(lane) == [("requests per minute", 30.0, True)]
 
 
 def test_an_old_answer_does_not_bring_an_old_limit_back() -> None:
-    lane = one_lane(Limits(burst_s=60.0))
+    lane = one_lane(LaneLimits(burst_s=60.0))
     lane.admitted(sent(lane, 0.0), says(10.0, limit=60.0), 0.1)
     old, new = sent(lane, 1.0), sent(lane, 2.0)
     lane.admitted(new, says(5.0, limit=30.0), 2.1)
@@ -117,21 +117,21 @@ def test_an_old_answer_does_not_bring_an_old_limit_back() -> None:
 
 @pytest.mark.parametrize("limit", [0.0, -1.0])
 def test_a_reported_limit_of_nothing_is_unknown(limit: float) -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     lane.admitted(sent(lane, 0.0), says(0.0, limit=limit), 0.1)
     assert in_force(lane) == [(LEARNED, FIRST_RATE * MINUTE_S, False)]
 
 
 def test_limits_a_minute_and_a_day_stand_beside_each_other() -> None:
-    lane = one_lane(Limits(rpm=60.0))
-    hint = Hint((Report(REQUESTS, 1000.0, 900.0, period_s=DAY_S),))
+    lane = one_lane(LaneLimits(rpm=60.0))
+    hint = Hint((LimitReport(REQUESTS, 1000.0, 900.0, period_s=DAY_S),))
     lane.admitted(sent(lane, 0.0), hint, 0.1)
     assert in_force(lane) == [("requests per minute", 60.0, False), ("requests per day", 1000.0, True)]
 
 
 def test_a_first_report_counts_what_was_sent_since() -> None:
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(Limits(burst_s=60.0)).spec, 0.0, out)
+    lane = Lane(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
     for index in range(3):
         out[index] = sent(lane, 10.0 + index)
     lane.admitted(out[0], says(20.0), 12.5)
@@ -139,7 +139,7 @@ def test_a_first_report_counts_what_was_sent_since() -> None:
 
 
 def test_the_first_report_takes_the_place_of_the_search() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     assert in_force(lane) == [(LEARNED, FIRST_RATE * MINUTE_S, False)]
     lane.admitted(sent(lane, 0.0), says(20.0), 0.1)
     assert in_force(lane) == [("requests per minute", 60.0, True)]
@@ -147,8 +147,8 @@ def test_the_first_report_takes_the_place_of_the_search() -> None:
 
 
 def test_a_configured_limit_takes_the_place_of_the_search() -> None:
-    lane = one_lane(Limits())
-    lane.configure(Limits(rpm=30.0), 1.0)
+    lane = one_lane(LaneLimits())
+    lane.configure(LaneLimits(rpm=30.0), 1.0)
     assert in_force(lane) == [("requests per minute", 30.0, False)]
 
 
@@ -156,15 +156,15 @@ def test_new_configured_limits_keep_what_is_owed() -> None:
     lane = one_lane(DEEP)
     for _ in range(30):
         sent(lane, 0.0)
-    lane.configure(Limits(rpm=120.0, burst_s=60.0), 10.0)
+    lane.configure(LaneLimits(rpm=120.0, burst_s=60.0), 10.0)
     meter = lane.meters[0]
     assert meter.limit == 120.0
     assert meter.depth_s * meter.rate - meter.level(10.0) == pytest.approx(20.0)
 
 
 def test_a_limit_no_longer_configured_no_longer_counts() -> None:
-    lane = one_lane(Limits(rpm=60.0, tpm=100.0))
-    lane.configure(Limits(tpm=100.0), 1.0)
+    lane = one_lane(LaneLimits(rpm=60.0, tpm=100.0))
+    lane.configure(LaneLimits(tpm=100.0), 1.0)
     assert in_force(lane) == [("tokens per minute", 100.0, False)]
 
 
@@ -172,7 +172,7 @@ def test_a_limit_no_longer_configured_no_longer_counts() -> None:
 
 
 def test_a_start_waits_for_the_latest_of_hold_pause_and_meters() -> None:
-    lane = one_lane(Limits(rpm=60.0, burst_s=0.0, min_gap_s=3.0))
+    lane = one_lane(LaneLimits(rpm=60.0, burst_s=0.0, min_gap_s=3.0))
     assert lane.when(entry_of(lane), NEVER)[0] <= 0.0
     first = sent(lane, 0.0)
     assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(3.0)
@@ -183,7 +183,7 @@ def test_a_start_waits_for_the_latest_of_hold_pause_and_meters() -> None:
 
 
 def test_the_slowest_meter_decides() -> None:
-    lane = one_lane(Limits(rpm=60.0, tpm=600.0, burst_s=0.0))
+    lane = one_lane(LaneLimits(rpm=60.0, tpm=600.0, burst_s=0.0))
     unit = Estimate(input_tokens=50.0)
     sent(lane, 0.0, unit)
     assert lane.when(entry_of(lane, Unit(1, "a", unit)), NEVER)[0] == pytest.approx(5.0)
@@ -193,7 +193,7 @@ def test_the_slowest_meter_decides() -> None:
 
 
 def test_a_minimum_gap_does_not_depend_on_the_size() -> None:
-    lane = one_lane(Limits(rpm=0, min_gap_s=2.0))
+    lane = one_lane(LaneLimits(rpm=0, min_gap_s=2.0))
     sent(lane, 0.0, Estimate(input_tokens=1e6))
     assert lane.when(entry_of(lane, Unit(1, "a", Estimate(input_tokens=1e6))), NEVER)[0] == pytest.approx(2.0)
 
@@ -206,27 +206,27 @@ def test_a_shorter_hold_never_opens_a_longer_one() -> None:
 
 
 def test_a_unit_above_a_limit_can_never_fit_and_both_numbers_are_named() -> None:
-    lane = one_lane(Limits(tpm=8000.0))
+    lane = one_lane(LaneLimits(tpm=8000.0))
     problem = lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=10_098.0))))
     assert "10,098 tokens" in problem
     assert "8,000 tokens per minute" in problem
 
 
 def test_a_unit_above_the_depth_but_within_the_limit_fits() -> None:
-    lane = one_lane(Limits(tpm=8000.0, burst_s=1.0))
+    lane = one_lane(LaneLimits(tpm=8000.0, burst_s=1.0))
     entry = entry_of(lane, Unit(0, "a", Estimate(input_tokens=7000.0)))
     assert lane.too_large(entry) == ""
     assert lane.when(entry, NEVER)[0] <= 0.0
 
 
 def test_a_long_minimum_gap_makes_no_unit_too_large() -> None:
-    lane = one_lane(Limits(rpm=0, min_gap_s=3600.0))
+    lane = one_lane(LaneLimits(rpm=0, min_gap_s=3600.0))
     assert lane.too_large(entry_of(lane)) == ""
 
 
 # -- settling -----------------------------------------------------------------------------------------
 
-TOKEN_LANE = Limits(tpm=6000.0, burst_s=60.0)
+TOKEN_LANE = LaneLimits(tpm=6000.0, burst_s=60.0)
 ESTIMATE = Estimate(input_tokens=1000.0, output_tokens=100.0, max_output_tokens=500.0)
 
 
@@ -300,7 +300,7 @@ def test_a_refusal_after_early_input_refunds_all_of_it() -> None:
 
 
 def test_a_reported_level_is_not_moved_by_usage_again() -> None:
-    lane = one_lane(Limits(burst_s=60.0), counting=Counting(settle_output=True))
+    lane = one_lane(LaneLimits(burst_s=60.0), counting=Counting(settle_output=True))
     entry = sent(lane, 0.0, ESTIMATE)
     lane.admitted(entry, says(4000.0, 6000.0, TOKENS), 0.0)
     succeeded(lane, entry, 0.0, Usage(input_tokens=900.0, output_tokens=50.0))
@@ -308,8 +308,8 @@ def test_a_reported_level_is_not_moved_by_usage_again() -> None:
 
 
 def test_a_reported_limit_without_a_level_is_still_settled_by_usage() -> None:
-    lane = one_lane(Limits(burst_s=60.0), counting=Counting(settle_output=True))
-    hint = Hint((Report(Dimension.TOKENS, 6000.0),))
+    lane = one_lane(LaneLimits(burst_s=60.0), counting=Counting(settle_output=True))
+    hint = Hint((LimitReport(Dimension.TOKENS, 6000.0),))
     for index in range(2):
         entry = entry_of(lane, Unit(index, "a", Estimate(100.0, 10.0, 2000.0)))
         lane.charge(entry, 0.0)
@@ -318,7 +318,7 @@ def test_a_reported_limit_without_a_level_is_still_settled_by_usage() -> None:
 
 
 def test_a_reported_level_has_the_early_input_right_already() -> None:
-    lane = one_lane(Limits(burst_s=60.0), counting=Counting(reserve_max_output=False))
+    lane = one_lane(LaneLimits(burst_s=60.0), counting=Counting(reserve_max_output=False))
     lane.admitted(sent(lane, 0.0, ESTIMATE), says(5000.0, 6000.0, TOKENS), 0.0)
     old, new = sent(lane, 0.0, ESTIMATE), sent(lane, 0.0, ESTIMATE)
     lane.admitted(new, says(2500.0, 6000.0, TOKENS), 0.0)
@@ -327,7 +327,7 @@ def test_a_reported_level_has_the_early_input_right_already() -> None:
 
 
 def test_a_refusal_with_a_level_is_not_refunded_on_top() -> None:
-    lane = one_lane(Limits(burst_s=60.0))
+    lane = one_lane(LaneLimits(burst_s=60.0))
     succeeded(lane, sent(lane, 0.0), 0.0)
     lane.admitted(sent(lane, 0.0), says(30.0), 0.0)
     refused(lane, sent(lane, 10.0), 10.0, hint=says(0.0))
@@ -375,7 +375,7 @@ def test_the_reserve_decays_with_success_and_never_below_calm() -> None:
 
 
 def test_a_refusal_that_names_a_dimension_empties_only_that() -> None:
-    lane = one_lane(Limits(rpm=60.0, tpm=6000.0, burst_s=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0, tpm=6000.0, burst_s=60.0))
     refused(lane, sent(lane, 0.0), 0.0, hint=Hint(dimension=TOKENS))
     requests, tokens = lane.meters
     assert tokens.level(0.0) == pytest.approx(0.0)
@@ -383,7 +383,7 @@ def test_a_refusal_that_names_a_dimension_empties_only_that() -> None:
 
 
 def test_a_refusal_that_names_nothing_empties_the_meter_nearest_to_its_end() -> None:
-    lane = one_lane(Limits(rpm=60.0, tpm=6000.0, burst_s=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0, tpm=6000.0, burst_s=60.0))
     for _ in range(40):
         succeeded(lane, sent(lane, 0.0), 0.0)
     refused(lane, sent(lane, 0.0), 0.0)
@@ -393,7 +393,7 @@ def test_a_refusal_that_names_nothing_empties_the_meter_nearest_to_its_end() -> 
 
 
 def test_a_refusal_a_minute_long_leaves_the_days_quota_alone() -> None:
-    lane = one_lane(Limits(rpm=60.0, rpd=1000.0, burst_s=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0, rpd=1000.0, burst_s=60.0))
     refused(lane, sent(lane, 0.0), 0.0, hint=Hint(dimension=REQUESTS))
     minute, day = lane.meters
     assert minute.level(0.0) == pytest.approx(0.0)
@@ -401,7 +401,7 @@ def test_a_refusal_a_minute_long_leaves_the_days_quota_alone() -> None:
 
 
 def test_a_refusal_never_empties_a_whole_days_quota() -> None:
-    lane = one_lane(Limits(rpd=10_000.0))
+    lane = one_lane(LaneLimits(rpd=10_000.0))
     refused(lane, sent(lane, 0.0), 1.0)
     assert left(lane, 1.0) > 9000.0
 
@@ -420,14 +420,14 @@ def test_a_retry_after_that_was_rounded_up_pauses_the_lane_no_longer_than_it_may
 
 
 def test_without_any_meter_a_rate_refusal_halves_the_window_once() -> None:
-    lane = one_lane(Limits(max_concurrency=10))
+    lane = one_lane(LaneLimits(max_concurrency=10))
     for entry in [sent(lane, 0.0) for _ in range(10)]:
         refused(lane, entry, 1.0)
     assert lane.window.size == 5
 
 
 def test_a_refusal_slows_a_lane_that_has_only_a_minimum_gap() -> None:
-    lane = one_lane(Limits(min_gap_s=0.01))
+    lane = one_lane(LaneLimits(min_gap_s=0.01))
     entries = [sent(lane, 0.0) for _ in range(3)]
     before = lane.when(entry_of(lane), NEVER)[0]
     refused(lane, entries[-1], 1.0)
@@ -435,7 +435,7 @@ def test_a_refusal_slows_a_lane_that_has_only_a_minimum_gap() -> None:
 
 
 def test_too_many_at_once_halves_the_window_once_and_leaves_the_meters_alone() -> None:
-    lane = one_lane(Limits(rpm=60.0, burst_s=60.0, max_concurrency=10))
+    lane = one_lane(LaneLimits(rpm=60.0, burst_s=60.0, max_concurrency=10))
     for entry in [sent(lane, 0.0) for _ in range(10)]:
         refused(lane, entry, 0.0, Kind.CONCURRENCY)
     assert lane.window.size == 5
@@ -444,7 +444,7 @@ def test_too_many_at_once_halves_the_window_once_and_leaves_the_meters_alone() -
 
 
 def test_an_open_window_is_cut_to_half_of_what_was_in_flight() -> None:
-    lane = one_lane(Limits(rpm=6000.0, burst_s=60.0))
+    lane = one_lane(LaneLimits(rpm=6000.0, burst_s=60.0))
     for entry in [sent(lane, 0.0) for _ in range(40)]:
         refused(lane, entry, 0.0, Kind.CONCURRENCY)
     assert lane.window.size == 20
@@ -452,7 +452,7 @@ def test_an_open_window_is_cut_to_half_of_what_was_in_flight() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
 def test_a_hint_over_a_minute_is_a_hold_with_the_margin(kind: Kind) -> None:
-    lane = one_lane(DEEP, Retry(hold_margin_s=2.0))
+    lane = one_lane(DEEP, RetryPolicy(hold_margin_s=2.0))
     at = refused(lane, sent(lane, 0.0), 1.0, kind, Hint(retry_after_s=LONGEST_HINT_S + 1.0))
     assert at == lane.hold.until == pytest.approx(1.0 + 61.0 + 2.0)
 
@@ -465,7 +465,7 @@ def test_a_hint_of_a_minute_is_none(kind: Kind) -> None:
 
 
 def test_a_hold_closes_the_lane_however_short_it_is() -> None:
-    lane = one_lane(DEEP, Retry(hold_margin_s=3.0))
+    lane = one_lane(DEEP, RetryPolicy(hold_margin_s=3.0))
     refused(lane, sent(lane, 0.0), 1.0, Kind.HOLD, Hint(retry_after_s=5.0))
     assert lane.hold.until == pytest.approx(9.0)
 
@@ -484,7 +484,7 @@ def test_reopening_lifts_hold_pause_and_stop() -> None:
 
 
 def test_while_the_depth_is_unknown_one_probe_goes_beyond_it() -> None:
-    lane = one_lane(Limits(rpm=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0))
     sent(lane, 0.0)
     waits_until = lane.when(entry_of(lane), NEVER)[0]
     assert waits_until == pytest.approx(1.0)
@@ -496,14 +496,14 @@ def test_while_the_depth_is_unknown_one_probe_goes_beyond_it() -> None:
 
 
 def test_an_accepted_probe_proves_the_depth_that_it_used() -> None:
-    lane = one_lane(Limits(rpm=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0))
     sent(lane, 0.0)
     lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
     assert lane.meters[0].depth_s == pytest.approx(2.0, abs=0.5)
 
 
 def test_each_accepted_probe_widens_what_may_be_probed_at_once() -> None:
-    lane = one_lane(Limits(rpm=6000.0))
+    lane = one_lane(LaneLimits(rpm=6000.0))
     widths = []
     for _ in range(4):
         lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
@@ -514,7 +514,7 @@ def test_each_accepted_probe_widens_what_may_be_probed_at_once() -> None:
 
 
 def test_a_refused_probe_ends_the_probing_for_a_while_and_is_no_congestion() -> None:
-    lane = one_lane(Limits(rpm=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0))
     sent(lane, 0.0)
     refused(lane, sent(lane, 0.0, probe="depth"), 1.0)
     assert lane.caution == CALM
@@ -522,14 +522,14 @@ def test_a_refused_probe_ends_the_probing_for_a_while_and_is_no_congestion() -> 
 
 
 def test_each_refused_probe_doubles_the_pause() -> None:
-    lane = one_lane(Limits(rpm=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0))
     refused(lane, sent(lane, 0.0, probe="depth"), 1.0)
     refused(lane, sent(lane, 5000.0, probe="depth"), 5001.0)
     assert lane.probe_at(entry_of(lane)) == pytest.approx(5001.0 + 2.0 * PROBE_PAUSE_S)
 
 
 def test_probes_go_together_and_again_when_half_of_them_are_answered() -> None:
-    lane = one_lane(Limits(rpm=6000.0))
+    lane = one_lane(LaneLimits(rpm=6000.0))
     lane.probing.width = 4
     probes = [sent(lane, 0.0, probe="depth") for _ in range(3)]
     assert lane.probe_at(entry_of(lane), 0.0) < NEVER  # Still the same instant: there is room for a fourth.
@@ -540,10 +540,10 @@ def test_probes_go_together_and_again_when_half_of_them_are_answered() -> None:
 
 def test_a_shallow_bucket_that_a_refusal_calls_empty_is_no_debt_of_a_minute() -> None:
     """ "Limit 6000, Used 6000" of a bucket one second deep: the pace goes on, a minute's silence would be wrong."""
-    lane = one_lane(Limits(rpm=6000.0))
+    lane = one_lane(LaneLimits(rpm=6000.0))
     for _ in range(100):
         sent(lane, 0.0)
-    told = Hint((Report(Dimension.REQUESTS, 6000.0, 0.0, None),), dimension=Dimension.REQUESTS)
+    told = Hint((LimitReport(Dimension.REQUESTS, 6000.0, 0.0, None),), dimension=Dimension.REQUESTS)
     refused(lane, sent(lane, 0.0, probe="depth"), 0.1, hint=told)
     assert 0.0 < lane.when(entry_of(lane), NEVER)[0] < 1.0
 
@@ -556,7 +556,7 @@ def test_a_configured_depth_is_never_probed() -> None:
 
 
 def test_a_silent_lane_with_headers_sends_a_canary() -> None:
-    lane = one_lane(Limits(burst_s=60.0), counting=Counting(reserve_max_output=False))
+    lane = one_lane(LaneLimits(burst_s=60.0), counting=Counting(reserve_max_output=False))
     unit = Estimate(input_tokens=1.0)
     first = sent(lane, 0.0, unit)
     lane.admitted(first, says(50.0, 60.0, TOKENS), 0.1)
@@ -570,11 +570,11 @@ def test_a_silent_lane_with_headers_sends_a_canary() -> None:
 
 
 def test_no_canary_where_nothing_is_reported_or_the_pace_explains_the_silence() -> None:
-    unreported = one_lane(Limits(tpm=60.0, burst_s=0.0))
+    unreported = one_lane(LaneLimits(tpm=60.0, burst_s=0.0))
     unit = Unit(1, "a", Estimate(input_tokens=30.0))
     succeeded(unreported, sent(unreported, 0.0, unit.estimate), 0.1)
     assert unreported.sooner(entry_of(unreported, unit), 30.0) == (30.0, "")
-    slow = one_lane(Limits(burst_s=60.0))
+    slow = one_lane(LaneLimits(burst_s=60.0))
     first = sent(slow, 0.0, unit.estimate)
     slow.admitted(first, says(0.0, 60.0, TOKENS), 0.1)
     succeeded(slow, first, 0.2)
@@ -609,12 +609,12 @@ def test_mean_costs_are_those_of_what_was_started() -> None:
 
 
 def test_the_limits_in_force_can_be_told() -> None:
-    limits = one_lane(Limits(rpm=3000, tpm=200_000)).limits_in_force()
+    limits = one_lane(LaneLimits(rpm=3000, tpm=200_000)).limits_in_force()
     assert limits == ((3000, "requests per minute"), (200_000, "tokens per minute"))
 
 
 def test_a_probe_that_was_accepted_and_failed_later_is_counted_once() -> None:
-    lane = one_lane(Limits(rpm=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0))
     first, second = (sent(lane, 0.0, probe="depth") for _ in range(2))
     lane.admitted(first, None, 0.1)
     lane.release(first, Outcome(Kind.TRANSIENT), 1.0)
@@ -626,7 +626,7 @@ def test_a_probe_that_was_accepted_and_failed_later_is_counted_once() -> None:
 
 @pytest.mark.parametrize(("proven_s", "widest"), [(1.0, 2), (5.0, 10), (30.0, 14)])
 def test_no_more_probes_at_once_than_a_twentieth_of_what_is_proven(proven_s: float, widest: int) -> None:
-    lane = one_lane(Limits(rpm=60_000.0))
+    lane = one_lane(LaneLimits(rpm=60_000.0))
     lane.meters[0].deepen(proven_s)
     for tenth in range(1000):
         for _ in range(4):
@@ -636,7 +636,7 @@ def test_no_more_probes_at_once_than_a_twentieth_of_what_is_proven(proven_s: flo
 
 
 def test_a_slow_lane_probes_by_twos() -> None:
-    slow = one_lane(Limits(rpm=60.0))
+    slow = one_lane(LaneLimits(rpm=60.0))
     for second in range(20):
         slow.admitted(sent(slow, float(second), probe="depth"), None, float(second))
     assert slow.probing.width == 2
@@ -644,7 +644,7 @@ def test_a_slow_lane_probes_by_twos() -> None:
 
 def test_what_an_accepted_probe_proves_does_not_depend_on_the_caution_of_the_moment() -> None:
     """A reserve that refusals have made larger goes again; a depth that was reckoned from it would be too deep."""
-    calm, alarmed = one_lane(Limits(rpm=6000.0)), one_lane(Limits(rpm=6000.0))
+    calm, alarmed = one_lane(LaneLimits(rpm=6000.0)), one_lane(LaneLimits(rpm=6000.0))
     alarmed.caution = 3.0
     for lane in (calm, alarmed):
         lane.meters[0].reserve(80.0, 0.0)
@@ -654,7 +654,7 @@ def test_what_an_accepted_probe_proves_does_not_depend_on_the_caution_of_the_mom
 
 def test_what_was_in_flight_when_a_limit_was_first_reported_reports_on_it_too() -> None:
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(Limits(burst_s=60.0)).spec, 0.0, out)
+    lane = Lane(one_lane(LaneLimits(burst_s=60.0)).spec, 0.0, out)
     for index in range(2):
         out[index] = sent(lane, 10.0 + index)
     lane.admitted(out[0], says(20.0), 11.5)
@@ -664,31 +664,31 @@ def test_what_was_in_flight_when_a_limit_was_first_reported_reports_on_it_too() 
 
 @pytest.mark.parametrize(("size", "at_floor"), [(1, True), (2, False)])
 def test_a_window_of_one_is_the_floor_too(size: int, at_floor: bool) -> None:
-    assert one_lane(Limits(max_concurrency=size)).at_floor is at_floor
+    assert one_lane(LaneLimits(max_concurrency=size)).at_floor is at_floor
 
 
 def test_a_new_depth_counts_for_reported_minutes_and_leaves_days_alone() -> None:
-    lane = one_lane(Limits())
-    day = Report(REQUESTS, 1000.0, 900.0, period_s=DAY_S)
+    lane = one_lane(LaneLimits())
+    day = LimitReport(REQUESTS, 1000.0, 900.0, period_s=DAY_S)
     lane.admitted(sent(lane, 0.0), Hint((*says(50.0).reports, day)), 0.1)
-    lane.configure(Limits(burst_s=7.0), 1.0)
+    lane.configure(LaneLimits(burst_s=7.0), 1.0)
     assert [meter.depth_s for meter in lane.meters] == pytest.approx([7.0, DAY_S])
 
 
 def test_at_first_sight_an_earlier_send_of_the_same_burst_may_not_have_been_counted_yet() -> None:
     """Twenty go at once and arrive in any order: the first header knows of those that came before it, no more."""
     out: dict[int, Entry] = {}
-    lane = Lane(lane_spec("a", Limits(rpm=600.0, burst_s=60.0)), 0.0, out)
+    lane = Lane(lane_spec("a", LaneLimits(rpm=600.0, burst_s=60.0)), 0.0, out)
     entries = [sent(lane, 0.0) for _ in range(20)]
     out.update(enumerate(entries))
-    lane.learn(entries[10], (Report(Dimension.REQUESTS, 600.0, 596.0, 0.4),), 0.2)
+    lane.learn(entries[10], (LimitReport(Dimension.REQUESTS, 600.0, 596.0, 0.4),), 0.2)
     (meter,) = lane.meters
     assert meter.level(0.0) == pytest.approx(596.0 - 19.0, abs=1.0)
 
 
 def test_a_short_text_whose_size_is_only_learned_waits_instead_of_failing() -> None:
     """One unit took 900,000 tokens for a few characters. That says nothing of the next one."""
-    lane = one_lane(Limits(tpm=800_000.0))
+    lane = one_lane(LaneLimits(tpm=800_000.0))
     short = lane.entry(Unit(1, "a", chars=20))
     short.costs = (1.0, 900_000.0, 900_000.0, 0.0)
     assert lane.too_large(short) == ""

@@ -12,11 +12,11 @@ from headway.core.lanes.queue import ALWAYS, NEVER, Entry
 from headway.core.lanes.rate_finder import FIRST_UNANSWERED
 from headway.core.lanes.refusals import ALWAYS_AT
 from headway.core.lanes.window import QUIET_S
-from headway.core.model import Dimension, Estimate, Kind, Limits, Outcome, Unit, Usage
+from headway.core.model import Dimension, Estimate, Kind, LaneLimits, Outcome, Unit, Usage
 
 
 def blind_run(n: int = 999) -> Run:
-    return Run(units(n, estimate=PLAIN), lane_spec(limits=Limits()))
+    return Run(units(n, estimate=PLAIN), lane_spec(limits=LaneLimits()))
 
 
 def sent(lane: Lane, now: float) -> Entry:
@@ -68,7 +68,7 @@ def test_the_first_refusal_is_suspected_to_be_about_the_number_in_flight() -> No
 
 
 def test_a_refusal_while_many_more_are_in_flight_is_not_about_their_number() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     entries = [sent(lane, 0.0) for _ in range(10)]
     refused(lane, entries[1], 0.1)
     assert lane.window.open
@@ -112,7 +112,7 @@ def test_one_beyond_that_fails_for_another_reason_tells_nothing() -> None:
 
 def test_a_suspicion_never_lifts_a_maximum_configured_later() -> None:
     run, _ = suspected()
-    run.at(0.2, SetLimits("a", Limits(max_concurrency=2)))
+    run.at(0.2, SetLimits("a", LaneLimits(max_concurrency=2)))
     while run.lane().in_flight > 2:
         run.at(0.5, ok(run.out[0]))
     run.at(0.1 + QUIET_S)
@@ -122,7 +122,7 @@ def test_a_suspicion_never_lifts_a_maximum_configured_later() -> None:
 def past_the_ramp() -> tuple[Lane, dict[int, Entry]]:
     """A lane whose ramp has ended, with the suspicion dispelled, and what is out on it."""
     out: dict[int, Entry] = {}
-    lane = Lane(one_lane(Limits()).spec, 0.0, out)
+    lane = Lane(one_lane(LaneLimits()).spec, 0.0, out)
     refused(lane, sent(lane, 0.0), 0.1)
     lane.window.clear()
     return lane, out
@@ -154,7 +154,7 @@ def test_refusals_at_different_numbers_are_about_a_rate() -> None:
 
 
 def test_a_refusal_that_says_what_it_is_about_is_no_measurement_of_a_rate() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     entries = [sent(lane, 0.0) for _ in range(10)]
     outcome = Outcome(Kind.CONCURRENCY)
     lane.release(entries[-1], outcome, 0.1)
@@ -168,20 +168,20 @@ def test_a_refusal_that_says_what_it_is_about_is_no_measurement_of_a_rate() -> N
 
 
 def test_ten_refusals_of_one_burst_slow_the_pace_once() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     for entry in [sent(lane, 0.0) for _ in range(10)]:
         refused(lane, entry, 0.1)
     assert lane.meters[0].rate == pytest.approx(0.25 * 10.0 * 100.0)
 
 
 def test_a_refusal_empties_the_learned_meter() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     refused(lane, sent(lane, 0.0), 0.1)
     assert lane.meters[0].level(0.1) == pytest.approx(0.0)
 
 
 def test_units_without_an_estimate_are_paced_as_requests() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     entry = entry_of(lane)
     lane.charge(entry, 0.0)
     refused(lane, entry, 0.1)
@@ -190,7 +190,7 @@ def test_units_without_an_estimate_are_paced_as_requests() -> None:
 
 
 def test_a_learned_pace_makes_no_unit_too_large() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     refused(lane, sent(lane, 0.0), 0.1)
     huge = Unit(1, "a", Estimate(input_tokens=1e9))
     assert lane.too_large(entry_of(lane, huge)) == ""
@@ -200,7 +200,7 @@ def test_a_learned_pace_makes_no_unit_too_large() -> None:
 
 
 def test_as_many_as_may_be_unanswered_fill_the_lane() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     entries = [sent(lane, place / 10.0) for place in range(int(FIRST_UNANSWERED))]
     before = (lane.full, lane.permit_at())
     lane.admitted(entries[0], None, 3.0)
@@ -210,14 +210,14 @@ def test_as_many_as_may_be_unanswered_fill_the_lane() -> None:
 
 @pytest.mark.parametrize("kind", [None, Kind.TRANSIENT, Kind.TIMEOUT, Kind.OVERLOAD])
 def test_every_end_of_an_attempt_is_an_answer(kind: Kind | None) -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     for place in range(5):
         lane.release(sent(lane, float(place)), Outcome(kind), place + 0.5)
     assert lane.unanswered == 0
 
 
 def test_an_answer_after_the_first_word_is_not_counted_twice() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     first, _ = sent(lane, 0.0), sent(lane, 0.0)
     lane.admitted(first, None, 0.1)
     lane.admitted(first, None, 0.2)
@@ -226,7 +226,7 @@ def test_an_answer_after_the_first_word_is_not_counted_twice() -> None:
 
 
 def test_a_lane_with_a_known_limit_may_have_any_number_unanswered() -> None:
-    lane = one_lane(Limits(rpm=6e6))
+    lane = one_lane(LaneLimits(rpm=6e6))
     for _ in range(1000):
         sent(lane, 0.0)
     assert not lane.full
@@ -246,7 +246,7 @@ def first_words(lane: Lane, after_s: float, in_flight: int, now: float) -> None:
 
 
 def test_first_words_that_take_ever_longer_shrink_the_window() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     first_words(lane, 0.1, 10, 0.0)
     first_words(lane, 0.1, 100, 10.0)
     assert lane.window.open
@@ -256,7 +256,7 @@ def test_first_words_that_take_ever_longer_shrink_the_window() -> None:
 
 
 def test_a_lane_with_a_known_limit_does_not_mind_slow_first_words() -> None:
-    lane = one_lane(Limits(rpm=6e6))
+    lane = one_lane(LaneLimits(rpm=6e6))
     first_words(lane, 0.1, 10, 0.0)
     first_words(lane, 9.0, 400, 10.0)
     assert lane.window.open

@@ -25,9 +25,9 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
-    Limits,
+    LaneLimits,
+    LimitReport,
     Outcome,
-    Report,
     Unit,
     Usage,
 )
@@ -37,7 +37,7 @@ NOW, UTC = 100.0, 1_800_000_000.0
 LATER, LATER_UTC = 7.0, UTC + 60.0
 
 
-def reborn(lane: Lane, limits: Limits | None = None) -> Lane:
+def reborn(lane: Lane, limits: LaneLimits | None = None) -> Lane:
     """A new lane that knows what the old one wrote down, a minute later on another clock."""
     record = export_lane(lane, NOW, UTC)
     stored = msgspec.json.decode(msgspec.json.encode(record), type=LaneRecord)
@@ -47,7 +47,7 @@ def reborn(lane: Lane, limits: Limits | None = None) -> Lane:
     return new
 
 
-def reported(limits: Limits, *reports: Report) -> Lane:
+def reported(limits: LaneLimits, *reports: LimitReport) -> Lane:
     lane = one_lane(limits)
     entry = entry_of(lane)
     lane.charge(entry, 0.0)
@@ -56,7 +56,7 @@ def reported(limits: Limits, *reports: Report) -> Lane:
 
 
 def test_a_lane_that_learned_nothing_writes_nothing() -> None:
-    record = export_lane(one_lane(Limits(rpm=60.0, burst_s=1.0, max_concurrency=4)), NOW, UTC)
+    record = export_lane(one_lane(LaneLimits(rpm=60.0, burst_s=1.0, max_concurrency=4)), NOW, UTC)
     assert record == LaneRecord("a", UTC)
 
 
@@ -84,31 +84,33 @@ def test_a_hold_that_was_over_is_not_written() -> None:
 
 def test_reported_limits_are_in_force_from_the_start() -> None:
     lane = reported(
-        Limits(), Report(Dimension.REQUESTS, 500.0, 400.0), Report(Dimension.TOKENS, 9e6, 8e6, period_s=DAY_S)
+        LaneLimits(),
+        LimitReport(Dimension.REQUESTS, 500.0, 400.0),
+        LimitReport(Dimension.TOKENS, 9e6, 8e6, period_s=DAY_S),
     )
     meters = {(meter.name, meter.limit, meter.reported) for meter in reborn(lane).meters}
     assert meters == {("requests per minute", 500.0, True), ("tokens per day", 9e6, True)}
 
 
 def test_a_configured_limit_below_a_remembered_one_still_counts() -> None:
-    new = reborn(reported(Limits(), Report(Dimension.REQUESTS, 500.0, 400.0)), Limits(rpm=100.0))
+    new = reborn(reported(LaneLimits(), LimitReport(Dimension.REQUESTS, 500.0, 400.0)), LaneLimits(rpm=100.0))
     assert min(meter.limit for meter in new.meters) == 100.0
 
 
 def test_a_new_report_corrects_a_remembered_limit() -> None:
-    new = reborn(reported(Limits(), Report(Dimension.REQUESTS, 500.0, 400.0)))
+    new = reborn(reported(LaneLimits(), LimitReport(Dimension.REQUESTS, 500.0, 400.0)))
     entry = entry_of(new)
     new.charge(entry, LATER)
-    new.admitted(entry, Hint((Report(Dimension.REQUESTS, 200.0, 100.0),)), LATER + 0.1)
+    new.admitted(entry, Hint((LimitReport(Dimension.REQUESTS, 200.0, 100.0),)), LATER + 0.1)
     assert [meter.limit for meter in new.meters] == [200.0]
 
 
 def test_a_remembered_rate_opens_the_window_at_once() -> None:
-    assert reborn(reported(Limits(), Report(Dimension.REQUESTS, 500.0, 400.0))).window.open
+    assert reborn(reported(LaneLimits(), LimitReport(Dimension.REQUESTS, 500.0, 400.0))).window.open
 
 
 def test_a_proven_depth_is_remembered() -> None:
-    lane = one_lane(Limits(rpm=600.0))
+    lane = one_lane(LaneLimits(rpm=600.0))
     lane.meters[0].deepen(17.0)
     new = reborn(lane)
     assert new.meters[0].depth_s == pytest.approx(17.0)
@@ -116,13 +118,13 @@ def test_a_proven_depth_is_remembered() -> None:
 
 
 def test_a_configured_depth_is_stronger_than_a_remembered_one() -> None:
-    lane = one_lane(Limits(rpm=600.0))
+    lane = one_lane(LaneLimits(rpm=600.0))
     lane.meters[0].deepen(17.0)
-    assert reborn(lane, Limits(rpm=600.0, burst_s=2.0)).meters[0].depth_s == pytest.approx(2.0)
+    assert reborn(lane, LaneLimits(rpm=600.0, burst_s=2.0)).meters[0].depth_s == pytest.approx(2.0)
 
 
 def test_a_window_that_was_cut_goes_on_where_it_was() -> None:
-    lane = one_lane(Limits(max_concurrency=64))
+    lane = one_lane(LaneLimits(max_concurrency=64))
     entry = entry_of(lane)
     for _ in range(64):
         lane.charge(entry, 0.0)
@@ -133,21 +135,21 @@ def test_a_window_that_was_cut_goes_on_where_it_was() -> None:
 
 
 def test_a_remembered_window_never_exceeds_what_is_configured_now() -> None:
-    lane = one_lane(Limits(max_concurrency=64))
+    lane = one_lane(LaneLimits(max_concurrency=64))
     lane.window.refused(lane.window.epoch, 64)
-    assert reborn(lane, Limits(max_concurrency=10)).window.size == 10
+    assert reborn(lane, LaneLimits(max_concurrency=10)).window.size == 10
 
 
 def test_a_window_that_learned_nothing_follows_the_new_configuration() -> None:
-    lane = one_lane(Limits(max_concurrency=10))
-    assert reborn(lane, Limits(max_concurrency=64)).window.size == 64
+    lane = one_lane(LaneLimits(max_concurrency=10))
+    assert reborn(lane, LaneLimits(max_concurrency=64)).window.size == 64
 
 
 def test_a_warm_start_is_no_slower_than_a_cold_one() -> None:
     def starts_by(run: Run, until: float) -> int:
         return len(started_at(play(run, good, until=until)))
 
-    spec = lane_spec(limits=Limits())
+    spec = lane_spec(limits=LaneLimits())
     cold = Run(units(2000), spec)
     starts_by(cold, 2.0)
     warm = Run(units(2000), spec)
@@ -156,7 +158,7 @@ def test_a_warm_start_is_no_slower_than_a_cold_one() -> None:
 
 
 def test_levels_are_rebuilt_from_the_starts_of_the_earlier_life() -> None:
-    lane = Lane(one_lane(Limits(rpm=60.0, tpm=6000.0, burst_s=60.0)).spec, LATER, {})
+    lane = Lane(one_lane(LaneLimits(rpm=60.0, tpm=6000.0, burst_s=60.0)).spec, LATER, {})
     costs: Costs = (1.0, 500.0, 400.0, 100.0)
     rebuild_levels(lane, [(LATER - 2.0, costs), (LATER - 2.0, costs), (LATER - 1.0, costs)])
     requests, tokens = lane.meters
@@ -166,20 +168,20 @@ def test_levels_are_rebuilt_from_the_starts_of_the_earlier_life() -> None:
 
 def test_starts_that_set_too_much_aside_leave_no_debt_beyond_the_bucket() -> None:
     """What was let in fitted; a guess at answers that nobody knew is no reason to wait for minutes."""
-    lane = one_lane(Limits(tpm=6000.0, burst_s=5.0))
+    lane = one_lane(LaneLimits(tpm=6000.0, burst_s=5.0))
     rebuild_levels(lane, [(at, (1.0, 3000.0, 10.0, 0.0)) for at in (-3.0, -2.0, -1.0)])
     assert lane.meters[0].full_at == pytest.approx(-1.0 + 5.0)
 
 
 def test_a_burst_before_a_restart_is_not_repeated_after_it() -> None:
-    lane = Lane(one_lane(Limits(rpm=60.0, burst_s=60.0)).spec, LATER, {})
+    lane = Lane(one_lane(LaneLimits(rpm=60.0, burst_s=60.0)).spec, LATER, {})
     rebuild_levels(lane, [(LATER - 1.0, (1.0, 0.0, 0.0, 0.0))] * 60)
     assert lane.when(entry_of(lane), NEVER)[0] > LATER - 1e-9
     assert lane.meters[0].level(LATER) == pytest.approx(1.0)
 
 
 def test_no_starts_leave_full_buckets() -> None:
-    lane = Lane(one_lane(Limits(rpm=60.0, burst_s=60.0)).spec, LATER, {})
+    lane = Lane(one_lane(LaneLimits(rpm=60.0, burst_s=60.0)).spec, LATER, {})
     rebuild_levels(lane, [])
     assert lane.meters[0].level(LATER) == pytest.approx(60.0)
 
@@ -191,14 +193,14 @@ FOUND = FoundRecord((10.0, 1000.0, 800.0, 200.0), Dimension.TOKENS, 12.0, 100.0)
 
 def finder_after(record: LaneRecord, age_s: float) -> Finder:
     """What a new lane makes of a record of this age."""
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     import_lane(lane, record, 0.0, UTC + age_s)
     assert lane.finder is not None
     return lane.finder
 
 
 def test_a_found_rate_survives() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     import_lane(lane, LaneRecord("a", UTC, found=FOUND), 0.0, UTC)
     new = reborn(lane)
     assert new.finder is not None
@@ -210,21 +212,21 @@ def test_a_found_rate_survives() -> None:
 
 
 def test_a_lane_that_found_nothing_yet_remembers_nothing() -> None:
-    assert export_lane(one_lane(Limits()), NOW, UTC).found is None
+    assert export_lane(one_lane(LaneLimits()), NOW, UTC).found is None
 
 
 def test_a_found_rate_is_of_no_use_where_a_limit_is_configured() -> None:
-    lane = one_lane(Limits(rpm=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0))
     import_lane(lane, LaneRecord("a", UTC, found=FOUND), 0.0, UTC)
     assert [meter.name for meter in lane.meters] == ["requests per minute"]
 
 
 def test_a_report_is_stronger_than_a_found_rate() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     import_lane(lane, LaneRecord("a", UTC, found=FOUND), 0.0, UTC)
     entry = entry_of(lane)
     lane.charge(entry, 0.0)
-    lane.admitted(entry, Hint((Report(Dimension.REQUESTS, 500.0, 400.0),)), 0.1)
+    lane.admitted(entry, Hint((LimitReport(Dimension.REQUESTS, 500.0, 400.0),)), 0.1)
     assert [meter.name for meter in lane.meters] == ["requests per minute"]
 
 
@@ -267,12 +269,12 @@ def test_a_lane_without_usage_remembers_no_estimates() -> None:
 
 def test_a_level_that_was_reported_lower_than_our_own_starts_explain_survives() -> None:
     """Somebody else had used the bucket, or a refusal had told so: the next life does not burst into it."""
-    reported = one_lane(Limits())
+    reported = one_lane(LaneLimits())
     first = entry_of(reported)
     reported.charge(first, 100.0)
-    reported.learn(first, (Report(Dimension.REQUESTS, 600.0, 10.0, 59.0),), 100.0)
+    reported.learn(first, (LimitReport(Dimension.REQUESTS, 600.0, 10.0, 59.0),), 100.0)
     record = export_lane(reported, 100.0, 5_000.0)
-    again = one_lane(Limits())
+    again = one_lane(LaneLimits())
     import_lane(again, record, 7.0, 5_002.0)
     rebuild_levels(again, [(6.5, (1.0, 0.0, 0.0, 0.0))], recorded_at=5.0)
     (meter,) = again.meters
@@ -280,7 +282,7 @@ def test_a_level_that_was_reported_lower_than_our_own_starts_explain_survives() 
 
 
 def test_a_pace_that_is_only_a_place_to_start_from_owes_nothing() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     rebuild_levels(lane, [(LATER - 1.0, (1.0, 0.0, 0.0, 0.0))] * 500)
     assert lane.when(entry_of(lane), NEVER)[0] <= LATER
 
@@ -293,7 +295,7 @@ def test_whether_anybody_ever_answered_outlives_the_process() -> None:
 
 
 def test_a_limit_that_was_met_and_not_measured_is_written_down_for_plans_and_paces_nobody() -> None:
-    lane = one_lane(Limits())
+    lane = one_lane(LaneLimits())
     finder = lane.finder
     assert finder is not None
     before = finder.glimpsed
@@ -310,7 +312,7 @@ def test_a_limit_that_was_met_and_not_measured_is_written_down_for_plans_and_pac
 
 
 def test_a_record_of_an_earlier_version_shows_it_by_what_was_learned() -> None:
-    lane = one_lane(Limits(rpm=60.0))
+    lane = one_lane(LaneLimits(rpm=60.0))
     probed = export_lane(lane, NOW, UTC)
     import_lane(lane, probed, NOW, UTC)
     assert not lane.breaker.heard, "a limit of the settings was told by nobody"

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from headway.core.lanes.meter import FIRST_DEPTH_S, GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
-from headway.core.model import DAY_S, Dimension, Report
+from headway.core.model import DAY_S, Dimension, LimitReport
 from headway.sim.bucket import Bucket
 
 REQUESTS, TOKENS = Dimension.REQUESTS, Dimension.TOKENS
@@ -19,9 +19,9 @@ def deep(limit: float = 60.0, depth_s: float = 60.0) -> Meter:
     return Meter(REQUESTS, limit, burst_s=depth_s, reported=True)
 
 
-def left(remaining: float, reset_s: float | None = None, *, limit: float = 60.0) -> Report:
+def left(remaining: float, reset_s: float | None = None, *, limit: float = 60.0) -> LimitReport:
     """An exact report."""
-    return Report(REQUESTS, limit, remaining, reset_s, remaining_precision=0.0)
+    return LimitReport(REQUESTS, limit, remaining, reset_s, remaining_precision=0.0)
 
 
 # -- admission ----------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_reports_in_send_order_each_correct_the_one_before() -> None:
 def test_a_report_without_a_level_moves_nothing() -> None:
     meter = deep()
     mark = meter.reserve(1.0, 10.0)
-    meter.sync(Report(REQUESTS, 60.0), mark, 10.0, seq=1)
+    meter.sync(LimitReport(REQUESTS, 60.0), mark, 10.0, seq=1)
     assert meter.level(10.0) == pytest.approx(59.0)
     assert meter.synced_seq < 1
 
@@ -299,14 +299,14 @@ def test_a_report_without_a_level_moves_nothing() -> None:
 def test_a_difference_within_the_rounding_of_a_report_moves_nothing(remaining: float) -> None:
     meter = deep()
     mark = meter.reserve(1.0, 10.0)
-    meter.sync(Report(REQUESTS, 60.0, remaining, remaining_precision=2.0), mark, 10.0, seq=1)
+    meter.sync(LimitReport(REQUESTS, 60.0, remaining, remaining_precision=2.0), mark, 10.0, seq=1)
     assert meter.level(10.0) == pytest.approx(59.0)
 
 
 def test_a_difference_beyond_the_rounding_moves_only_by_the_rest() -> None:
     meter = deep()
     mark = meter.reserve(1.0, 10.0)
-    meter.sync(Report(REQUESTS, 60.0, 39.0, remaining_precision=2.0), mark, 10.0, seq=1)
+    meter.sync(LimitReport(REQUESTS, 60.0, 39.0, remaining_precision=2.0), mark, 10.0, seq=1)
     assert meter.level(10.0) == pytest.approx(41.0)
 
 
@@ -371,7 +371,7 @@ def test_rounded_resets_narrow_the_ceiling_down_to_the_truth(depth_s: float) -> 
         bucket.charge(random.uniform(0.0, 12.0), now)
         bucket.level = max(0.0, bucket.level)
         reset_s = ceil(now + bucket.full_in_s()) - now
-        report = Report(
+        report = LimitReport(
             REQUESTS, 600.0, bucket.level, reset_s, reset_precision_s=1.0, remaining_precision=0.0
         )
         meter.sync(report, mark, now, seq)
@@ -397,7 +397,9 @@ def test_without_a_reset_a_bucket_holds_no_more_than_was_ever_seen_in_it() -> No
 def test_what_is_left_of_a_day_says_nothing_of_how_deep_it_is() -> None:
     meter = Meter(REQUESTS, 1000.0, DAY_S, reported=True)
     mark = meter.reserve(1.0, 0.0)
-    meter.sync(Report(REQUESTS, 1000.0, 400.0, period_s=DAY_S, remaining_precision=0.0), mark, 0.0, 1, 1.0)
+    meter.sync(
+        LimitReport(REQUESTS, 1000.0, 400.0, period_s=DAY_S, remaining_precision=0.0), mark, 0.0, 1, 1.0
+    )
     assert meter.ceiling_s == DAY_S
     assert meter.level(0.0) == pytest.approx(400.0)
 
@@ -407,11 +409,11 @@ def test_as_long_as_a_whole_period_fits_a_bucket_is_taken_to_hold_that() -> None
     meter = Meter(TOKENS, 6000.0, reported=True)
     for seq, (left_s, reset_s) in enumerate(((59.5, 2.0), (59.9, 1.0), (59.3, 1.0))):
         mark = meter.reserve(1.0, float(seq))
-        report = Report(TOKENS, 6000.0, left_s * 100.0, reset_s, reset_precision_s=2.0)
+        report = LimitReport(TOKENS, 6000.0, left_s * 100.0, reset_s, reset_precision_s=2.0)
         meter.sync(report, mark, float(seq), seq, 1.0)
         assert meter.ceiling_s == 60.0
     mark = meter.reserve(1.0, 9.0)
-    meter.sync(Report(TOKENS, 6000.0, 5770.0, 2.0, reset_precision_s=2.0), mark, 9.0, 9, 1.0)
+    meter.sync(LimitReport(TOKENS, 6000.0, 5770.0, 2.0, reset_precision_s=2.0), mark, 9.0, 9, 1.0)
     assert meter.ceiling_s == pytest.approx(
         59.5, abs=0.3
     )  # It cannot be 60: at 57.7 it is full after 2 s at the latest.
@@ -420,7 +422,7 @@ def test_as_long_as_a_whole_period_fits_a_bucket_is_taken_to_hold_that() -> None
 def test_a_reset_that_cannot_be_is_not_believed() -> None:
     meter = Meter(TOKENS, 150_000.0, reported=True)
     mark = meter.reserve(16.0, 0.0)
-    meter.sync(Report(TOKENS, 150_000.0, 149_984.0, 360.0), mark, 0.0, seq=1)
+    meter.sync(LimitReport(TOKENS, 150_000.0, 149_984.0, 360.0), mark, 0.0, seq=1)
     assert meter.ceiling_s == pytest.approx(60.0)
 
 

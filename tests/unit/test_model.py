@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.model import Counting, Estimate, Limits, Usage
+from headway.core.model import Counting, Estimate, LaneLimits, Usage
 
 ESTIMATE = Estimate(input_tokens=1000.0, output_tokens=200.0, max_output_tokens=500.0)
 USAGE = Usage(input_tokens=900.0, output_tokens=150.0, cached_input_tokens=300.0)
@@ -40,11 +40,11 @@ def test_no_more_input_is_given_back_than_there_was() -> None:
     assert counting.settled(ESTIMATE, Usage(10.0, 5.0, 300.0)) == (1.0, 5.0, 0.0, 5.0)
 
 
-@pytest.mark.parametrize("limits", [Limits(rpm=1.0), Limits(tpd=0.0), Limits(max_concurrency=4)])
-def test_one_configured_limit_makes_the_lane_known(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [LaneLimits(rpm=1.0), LaneLimits(tpd=0.0), LaneLimits(max_concurrency=4)])
+def test_one_configured_limit_makes_the_lane_known(limits: LaneLimits) -> None:
     assert limits.known
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(min_gap_s=1.0), Limits(burst_s=1.0)])
-def test_a_gap_or_a_depth_alone_says_nothing_about_the_limit(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [LaneLimits(), LaneLimits(min_gap_s=1.0), LaneLimits(burst_s=1.0)])
+def test_a_gap_or_a_depth_alone_says_nothing_about_the_limit(limits: LaneLimits) -> None:
     assert not limits.known

@@ -11,13 +11,23 @@ from headway.core.lanes.job_share import LEAST, WHOLE, Claim, Grant, claim_of, g
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import export_lane
 from headway.core.lanes.window import OPEN
-from headway.core.model import Dimension, Estimate, Hint, Kind, LaneSpec, Limits, Outcome, Report, Unit
+from headway.core.model import (
+    Dimension,
+    Estimate,
+    Hint,
+    Kind,
+    LaneLimits,
+    LaneSpec,
+    LimitReport,
+    Outcome,
+    Unit,
+)
 from headway.sim.crowd import Jobs
 from headway.sim.runner import HEADWAY, run_once
 from headway.sim.workload import draw
 
 MINE = Claim(1, 1.0, hungry=True, use=0.0)
-RPM = Limits(rpm=600)
+RPM = LaneLimits(rpm=600)
 
 
 def other(weight: float = 1.0, *, hungry: bool = True, use: float = 0.0, job: int = 2) -> Claim:
@@ -151,13 +161,13 @@ def ready_after(lane: Lane, starts: int) -> float:
 
 
 def test_a_part_of_the_rate() -> None:
-    alone = ready_after(one_lane(Limits(rpm=600, burst_s=0.0)), 10)
-    half = ready_after(shared(one_lane(Limits(rpm=600, burst_s=0.0)), 0.5), 10)
+    alone = ready_after(one_lane(LaneLimits(rpm=600, burst_s=0.0)), 10)
+    half = ready_after(shared(one_lane(LaneLimits(rpm=600, burst_s=0.0)), 0.5), 10)
     assert half == pytest.approx(2 * alone)
 
 
 def test_so_many_places_of_what_may_be_in_flight() -> None:
-    lane = one_lane(Limits(max_concurrency=32))
+    lane = one_lane(LaneLimits(max_concurrency=32))
     for places in (24, 0, 3):
         lane.share(Grant(0.75, places=places), 0.0)
         assert lane.window.size == lane.window.configured == places
@@ -166,7 +176,7 @@ def test_so_many_places_of_what_may_be_in_flight() -> None:
 
 
 def test_a_learned_number_in_flight_is_shared_and_remembered_whole() -> None:
-    lane = one_lane(Limits(rpm=0, max_concurrency=32))
+    lane = one_lane(LaneLimits(rpm=0, max_concurrency=32))
     lane.window.resume(16)
     shared(lane, 0.5)
     assert lane.window.size == 8
@@ -176,40 +186,40 @@ def test_a_learned_number_in_flight_is_shared_and_remembered_whole() -> None:
 
 def test_a_number_in_flight_that_was_refused_comes_back_as_it_was() -> None:
     """Small numbers round to the same: what was learned must not look like all that is configured."""
-    lane = one_lane(Limits(rpm=0, max_concurrency=2))
+    lane = one_lane(LaneLimits(rpm=0, max_concurrency=2))
     lane.window.refused(0, 2)
     for part in (0.75, 0.02, 0.25, WHOLE):
         assert shared(lane, part).window.size == 1
 
 
 def test_new_limits_do_not_forget_what_was_refused_while_others_are_there() -> None:
-    lane = one_lane(Limits(rpm=0, max_concurrency=4))
+    lane = one_lane(LaneLimits(rpm=0, max_concurrency=4))
     lane.window.refused(0, 2)
     lane.share(Grant(0.75, places=1), 0.0)
-    lane.configure(Limits(rpm=0, max_concurrency=2), 0.0)
-    lane.configure(Limits(rpm=0), 0.0)
+    lane.configure(LaneLimits(rpm=0, max_concurrency=2), 0.0)
+    lane.configure(LaneLimits(rpm=0), 0.0)
     assert lane.window.size == 1
 
 
 def test_without_a_limit_there_is_nothing_to_share() -> None:
-    lane = shared(one_lane(Limits(rpm=0)), 0.5)
+    lane = shared(one_lane(LaneLimits(rpm=0)), 0.5)
     assert lane.meters == ()
     assert lane.window.size == OPEN
 
 
 def test_what_a_limit_alone_would_admit_does_not_fail_for_a_part() -> None:
-    lane = shared(one_lane(Limits(tpm=1_000)), 0.1)
+    lane = shared(one_lane(LaneLimits(tpm=1_000)), 0.1)
     assert lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=900.0)))) == ""
     assert "1,100" in lane.too_large(entry_of(lane, Unit(0, "a", Estimate(input_tokens=1_100.0))))
 
 
 def test_a_days_quota_is_for_whoever_comes_first() -> None:
-    assert len(shared(one_lane(Limits(rpd=1_000)), 0.5).meters) == 1
+    assert len(shared(one_lane(LaneLimits(rpd=1_000)), 0.5).meters) == 1
 
 
 def test_when_the_others_go_their_use_is_not_taken_for_room() -> None:
     """The account told no levels, so what they took is only known from what our part owes."""
-    lane = shared(one_lane(Limits(rpm=600, burst_s=10.0)), 0.5)
+    lane = shared(one_lane(LaneLimits(rpm=600, burst_s=10.0)), 0.5)
     entry = entry_of(lane)
     for _ in range(40):
         lane.charge(entry, 0.0)
@@ -219,9 +229,9 @@ def test_when_the_others_go_their_use_is_not_taken_for_room() -> None:
 
 
 def test_limits_that_are_told_while_sharing_are_shared_too() -> None:
-    run = Run(units(2), LaneSpec("a", Limits(rpm=0)))
+    run = Run(units(2), LaneSpec("a", LaneLimits(rpm=0)))
     run.at(0.0, Share("a", Grant(0.5)))
-    report = Report(Dimension.REQUESTS, 600.0, 590.0, 1.0)
+    report = LimitReport(Dimension.REQUESTS, 600.0, 590.0, 1.0)
     run.at(1.0, ok(0, hint=Hint((report,))))
     meters = run.scheduler.lanes["a"].meters
     assert {(meter.name, meter.limit) for meter in meters} == {
@@ -232,7 +242,7 @@ def test_limits_that_are_told_while_sharing_are_shared_too() -> None:
 
 
 def test_a_refusal_is_about_the_limit_and_not_about_our_part() -> None:
-    lane = shared(one_lane(Limits(rpm=600)), 0.5)
+    lane = shared(one_lane(LaneLimits(rpm=600)), 0.5)
     entry = entry_of(lane)
     lane.charge(entry, 0.0)
     whole, part = lane.meters

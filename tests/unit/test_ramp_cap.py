@@ -8,13 +8,13 @@ from tests.unit.drive import STEADY, UNLIMITED, Run, entry_of, good, play, start
 from headway.core.lanes.growth_cap import RAMP_CAP
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import NEVER
-from headway.core.model import Dimension, Estimate, LaneSpec, Limits, Ramp, Unit
+from headway.core.model import Dimension, Estimate, LaneLimits, LaneSpec, Ramp, Unit
 
 #: Six hundred requests a minute are free: ten a second.
 RAMP = Ramp(Dimension.REQUESTS, 600.0)
 
 
-def capped(ramp: Ramp = RAMP, limits: Limits = UNLIMITED) -> Lane:
+def capped(ramp: Ramp = RAMP, limits: LaneLimits = UNLIMITED) -> Lane:
     return Lane(LaneSpec("a", limits, STEADY, ramp=ramp), 0.0, {})
 
 
@@ -71,7 +71,7 @@ def test_the_meter_is_named_as_what_binds() -> None:
 
 
 def test_it_stands_beside_the_configured_limits_and_the_lower_one_decides() -> None:
-    lane = capped(limits=Limits(rpm=60.0, burst_s=0.0))
+    lane = capped(limits=LaneLimits(rpm=60.0, burst_s=0.0))
     lane.charge(entry_of(lane), 0.0)
     assert {meter.name for meter in lane.meters} == {"requests per minute", RAMP_CAP}
     assert lane.when(entry_of(lane), NEVER)[0] == pytest.approx(1.0)

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from headway.core.model import Kind, Retry
+from headway.core.model import Kind, RetryPolicy
 from headway.core.retry import HOPELESS, LANE_STOPPERS, REFUSED, THROTTLES, backoff_s, spread
 
 
 def test_the_defaults_are_those_of_http() -> None:
-    retry = Retry()
+    retry = RetryPolicy()
     assert (retry.base_s, retry.cap_s, retry.jitter) == (1.0, 60.0, 0.2)
     assert (retry.max_attempts, retry.max_throttles) == (5, 50)
     assert (retry.hold_margin_s, retry.default_wait_s) == (2.0, 60.0)
 
 
 def test_the_wait_doubles_up_to_the_cap() -> None:
-    retry = Retry(base_s=1.0, cap_s=60.0, jitter=0.0)
+    retry = RetryPolicy(base_s=1.0, cap_s=60.0, jitter=0.0)
     waits = [backoff_s(retry, 0, attempt) for attempt in range(8)]
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
 def test_a_very_late_attempt_still_waits_the_cap() -> None:
-    assert backoff_s(Retry(jitter=0.0), 0, 100_000) == 60.0
+    assert backoff_s(RetryPolicy(jitter=0.0), 0, 100_000) == 60.0
 
 
 @pytest.mark.parametrize("attempt", [0, 3, 9])
 def test_jitter_comes_after_the_cap_so_that_capped_waits_spread_too(attempt: int) -> None:
-    retry = Retry(base_s=1.0, cap_s=60.0, jitter=0.2)
+    retry = RetryPolicy(base_s=1.0, cap_s=60.0, jitter=0.2)
     middle = min(2.0**attempt, 60.0)
     waits = [backoff_s(retry, index, attempt) for index in range(2000)]
     assert min(waits) >= 0.8 * middle
@@ -37,8 +37,8 @@ def test_jitter_comes_after_the_cap_so_that_capped_waits_spread_too(attempt: int
 
 
 def test_the_same_unit_and_attempt_wait_the_same_on_every_run() -> None:
-    assert backoff_s(Retry(), 17, 2) == backoff_s(Retry(), 17, 2)
-    assert backoff_s(Retry(), 17, 2) != backoff_s(Retry(), 18, 2)
+    assert backoff_s(RetryPolicy(), 17, 2) == backoff_s(RetryPolicy(), 17, 2)
+    assert backoff_s(RetryPolicy(), 17, 2) != backoff_s(RetryPolicy(), 18, 2)
     assert spread(17, 2) != spread(17, 3)
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play, units
 
 from headway.core.events import Finished
-from headway.core.model import Estimate, Kind, Limits, Outcome, Settings, Unit, Usage
+from headway.core.model import Estimate, Kind, LaneLimits, Outcome, Settings, Unit, Usage
 
 DOLLAR = Estimate(cost_usd=1.0)
 HUNDRED = Estimate(input_tokens=60.0, max_output_tokens=40.0)
@@ -97,7 +97,7 @@ def test_an_answer_without_usage_costs_what_was_estimated() -> None:
 def test_an_attempt_far_dearer_than_estimated_ends_the_starts() -> None:
     run = Run(
         units(3, estimate=DOLLAR),
-        lane_spec(limits=Limits(max_concurrency=1)),
+        lane_spec(limits=LaneLimits(max_concurrency=1)),
         settings=Settings(max_cost_usd=9.0),
     )
     run.at(0.0)
@@ -131,7 +131,7 @@ def test_units_that_cost_nothing_go_on_in_other_lanes() -> None:
     run = Run(
         [*units(3, "a", estimate=DOLLAR), *units(3, "b", first=3)],
         lane_spec("a"),
-        lane_spec("b", Limits(max_concurrency=1)),
+        lane_spec("b", LaneLimits(max_concurrency=1)),
         settings=Settings(max_cost_usd=0.5),
     )
     assert run.at(0.0).started == [3]
@@ -141,7 +141,7 @@ def test_units_that_cost_nothing_go_on_in_other_lanes() -> None:
 
 
 def test_a_lane_waiting_for_the_budget_is_charged_nothing() -> None:
-    limits = Limits(rpm=60.0, burst_s=60.0)
+    limits = LaneLimits(rpm=60.0, burst_s=60.0)
     run = Run(units(3, estimate=DOLLAR), lane_spec(limits=limits), settings=Settings(max_cost_usd=1.0))
     run.at(0.0)
     run.at(0.0)

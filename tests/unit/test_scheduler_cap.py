@@ -8,7 +8,7 @@ import pytest
 from tests.unit.drive import Run, Step, failed, good, lane_spec, ok, play, units
 
 from headway.core.events import HoldLane, SetConcurrency
-from headway.core.model import Kind, Limits, Settings
+from headway.core.model import Kind, LaneLimits, Settings
 
 
 def three_lanes(cap: int, n: int = 20) -> Run:
@@ -55,7 +55,7 @@ def test_a_lane_comes_back_into_the_turns_after_its_hold() -> None:
 
 
 def test_a_lane_waiting_for_the_cap_is_charged_nothing() -> None:
-    limits = Limits(rpm=60.0, burst_s=60.0)
+    limits = LaneLimits(rpm=60.0, burst_s=60.0)
     run = Run(
         [*units(5, "a"), *units(5, "b", first=5)],
         lane_spec("a", limits),
@@ -71,7 +71,7 @@ def test_a_lane_waiting_for_the_cap_is_charged_nothing() -> None:
 def test_the_lanes_own_window_still_counts_below_the_cap() -> None:
     run = Run(
         [*units(9, "a"), *units(9, "b", first=9)],
-        lane_spec("a", Limits(max_concurrency=1)),
+        lane_spec("a", LaneLimits(max_concurrency=1)),
         lane_spec("b"),
         settings=Settings(concurrency=4),
     )

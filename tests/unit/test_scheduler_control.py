@@ -7,7 +7,7 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play,
 
 from headway.core.events import Abort, Cancelled, CancelUnit, HoldLane, Pause, Resume
 from headway.core.lanes.stock import BATCH
-from headway.core.model import Kind, Limits, Settings, Unit
+from headway.core.model import Kind, LaneLimits, Settings, Unit
 
 # -- pause --------------------------------------------------------------------------------------------
 
@@ -24,7 +24,9 @@ def test_a_paused_run_starts_nothing_and_what_is_in_flight_goes_on() -> None:
 
 def test_resume_goes_on_where_the_pause_began() -> None:
     run = Run(
-        [*units(2, "a"), *units(2, "b", first=2)], lane_spec("a"), lane_spec("b", Limits(rpm=60, burst_s=0.0))
+        [*units(2, "a"), *units(2, "b", first=2)],
+        lane_spec("a"),
+        lane_spec("b", LaneLimits(rpm=60, burst_s=0.0)),
     )
     assert run.at(0.0, Pause()).started == []
     assert run.at(5.0).started == []
@@ -53,7 +55,7 @@ def test_retries_go_back_while_paused() -> None:
 
 
 def test_draining_starts_nothing_more_and_lets_the_rest_finish() -> None:
-    run = Run(units(5), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(5), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     step = run.at(1.0, Abort("drain"))
     assert (step.cancels, step.done, step.wake_at) == ([], None, None)
@@ -74,7 +76,7 @@ def test_a_failure_while_draining_leaves_its_unit_pending() -> None:
 
 
 def test_cancelling_stops_what_is_in_flight_and_leaves_it_pending() -> None:
-    run = Run(units(5), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(5), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     assert run.at(1.0, Abort("cancel")).cancels == [0, 1]
     first = run.at(1.1, Cancelled(0))
@@ -139,7 +141,7 @@ def assert_cancelled(run: Run, index: int, now: float) -> None:
 
 
 def test_cancelling_a_queued_unit() -> None:
-    run = Run(units(3), lane_spec(limits=Limits(max_concurrency=1)))
+    run = Run(units(3), lane_spec(limits=LaneLimits(max_concurrency=1)))
     run.at(0.0, HoldLane("a", 5.0, "closed"))
     assert_cancelled(run, 1, 1.0)
 
@@ -228,7 +230,7 @@ def test_an_attempt_that_somebody_stopped_unasked_goes_back() -> None:
 def test_a_cancelled_unit_gives_everything_back(cap: int) -> None:
     run = Run(
         units(3),
-        lane_spec(limits=Limits(max_concurrency=1)),
+        lane_spec(limits=LaneLimits(max_concurrency=1)),
         settings=Settings(concurrency=cap, max_cost_usd=9.0),
     )
     run.at(0.0)

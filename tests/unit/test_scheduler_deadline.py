@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.drive import ONE_BY_ONE, Run, Step, failed, lane_spec, ok, units
 
 from headway.core.events import Abort, Cancelled, CancelUnit, HoldLane, Pause
-from headway.core.model import Kind, Limits, Settings, Unit
+from headway.core.model import Kind, LaneLimits, Settings, Unit
 from headway.core.scheduler import Scheduler
 from headway.core.scheduling.run_end import EXPIRY_BATCH
 from headway.core.unit_source import ListSource, answer
@@ -97,7 +97,7 @@ def test_nothing_starts_after_the_deadline() -> None:
 
 
 def test_a_deadline_passes_while_paused_too() -> None:
-    run = Run(units(2), lane_spec(limits=Limits(max_concurrency=1)), settings=TEN)
+    run = Run(units(2), lane_spec(limits=LaneLimits(max_concurrency=1)), settings=TEN)
     run.at(0.0)
     assert run.at(1.0, Pause()).wake_at == 10.0
     step = run.at(10.0)

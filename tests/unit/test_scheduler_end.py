@@ -9,7 +9,7 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play,
 
 from headway.core.commands import Start, Wake
 from headway.core.events import Finished, HoldLane, StopLane
-from headway.core.model import Estimate, Kind, Limits, Outcome, Settings, Usage
+from headway.core.model import Estimate, Kind, LaneLimits, Outcome, Settings, Usage
 
 
 def test_the_end_is_reported_once() -> None:
@@ -64,7 +64,7 @@ def test_a_parked_lane_is_the_reason_before_a_stopped_one() -> None:
 
 
 def test_no_end_while_something_is_in_flight_or_waits_for_an_instant() -> None:
-    run = Run(units(2), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(2), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     assert run.at(1.0, ok(0)).done is None
     step = run.at(2.0, failed(1, Kind.TRANSIENT))
@@ -79,8 +79,8 @@ def test_nothing_to_wake_up_for_while_only_answers_are_awaited() -> None:
 def test_one_wake_up_is_asked_for_and_it_is_the_earliest() -> None:
     run = Run(
         [*units(5, "a"), *units(5, "b", first=5)],
-        lane_spec("a", Limits(rpm=6.0, burst_s=0.0)),
-        lane_spec("b", Limits(rpm=60.0, burst_s=0.0)),
+        lane_spec("a", LaneLimits(rpm=6.0, burst_s=0.0)),
+        lane_spec("b", LaneLimits(rpm=60.0, burst_s=0.0)),
     )
     step = run.at(0.0)
     assert [command.at for command in step.commands if isinstance(command, Wake)] == [1.0]
@@ -94,8 +94,8 @@ def test_a_run_full_of_trouble_ends_once_and_every_unit_ends_once(seed: int) -> 
     estimate = Estimate(100.0, 50.0, 200.0, 0.01)
     run = Run(
         [*units(150, "a", estimate=estimate), *units(150, "b", first=150, estimate=estimate)],
-        lane_spec("a", Limits(rpm=600.0, tpm=100_000.0, max_concurrency=12)),
-        lane_spec("b", Limits()),
+        lane_spec("a", LaneLimits(rpm=600.0, tpm=100_000.0, max_concurrency=12)),
+        lane_spec("b", LaneLimits()),
         settings=Settings(concurrency=random.choice([0, 9]), max_cost_usd=random.choice([0.0, 99.0])),
     )
 
@@ -114,7 +114,7 @@ def test_a_run_over_many_lanes_completes() -> None:
     keys = [f"lane{place}" for place in range(30)]
     work = [unit for place, key in enumerate(keys) for unit in units(20, key, first=100 * place)]
     run = Run(
-        work, *(lane_spec(key, Limits(rpm=60.0 + place, burst_s=1.0)) for place, key in enumerate(keys))
+        work, *(lane_spec(key, LaneLimits(rpm=60.0 + place, burst_s=1.0)) for place, key in enumerate(keys))
     )
     steps = play(run, good)
     assert steps[-1][1].done == "complete"

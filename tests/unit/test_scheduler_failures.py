@@ -20,7 +20,7 @@ from tests.unit.drive import (
 from headway.core.commands import Start
 from headway.core.events import Cancelled, CancelUnit, Finished, RequestAccepted
 from headway.core.lanes.breaker import OVERLOADS, PATIENCE_S, UNREACHED_S
-from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
+from headway.core.model import Estimate, Kind, LaneLimits, RetryPolicy, Settings, Unit
 from headway.core.reasons import Wait, WaitCode
 from headway.core.retry import backoff_s
 from headway.reason_text import notice_text, wait_text
@@ -46,8 +46,8 @@ def test_a_failed_attempt_goes_back_with_an_instant_and_a_reason_and_holds_nothi
 
 
 def test_the_backoff_has_the_units_own_jitter() -> None:
-    retry = Retry(base_s=2.0, cap_s=60.0, jitter=0.2)
-    run = Run(units(8), lane_spec(limits=Limits(max_concurrency=8), retry=retry))
+    retry = RetryPolicy(base_s=2.0, cap_s=60.0, jitter=0.2)
+    run = Run(units(8), lane_spec(limits=LaneLimits(max_concurrency=8), retry=retry))
     run.at(0.0)
     step = run.at(10.0, failed(3, Kind.TRANSIENT))
     assert step.requeues[0].not_before == pytest.approx(10.0 + backoff_s(retry, 3, 0))
@@ -59,7 +59,7 @@ def test_the_backoff_has_the_units_own_jitter() -> None:
     [(Kind.OVERLOAD, "failed"), (Kind.TRANSIENT, "failed"), (Kind.TIMEOUT, "timed_out")],
 )
 def test_the_last_attempt_ends_the_unit(kind: Kind, status: str) -> None:
-    run = Run(units(1), lane_spec(retry=Retry(max_attempts=3, jitter=0.0)))
+    run = Run(units(1), lane_spec(retry=RetryPolicy(max_attempts=3, jitter=0.0)))
     run.at(0.0)
     waits = []
     for second in (10.0, 20.0):
@@ -74,7 +74,7 @@ def test_the_last_attempt_ends_the_unit(kind: Kind, status: str) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY, Kind.HOLD])
 def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
-    run = Run(units(1), lane_spec(retry=Retry(max_attempts=1, max_throttles=5)))
+    run = Run(units(1), lane_spec(retry=RetryPolicy(max_attempts=1, max_throttles=5)))
     run.at(0.0)
     for count in range(5):
         step = run.at(100.0 * count + 50.0, failed(0, kind, retry_after_s=1.0))
@@ -84,7 +84,7 @@ def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
 
 
 def test_throttled_too_often_it_fails_and_says_what_was_seen_and_what_to_do() -> None:
-    run = Run(units(1), lane_spec(retry=Retry(max_throttles=2, jitter=0.0)))
+    run = Run(units(1), lane_spec(retry=RetryPolicy(max_throttles=2, jitter=0.0)))
     run.at(0.0)
     for second in (10.0, 20.0):
         run.at(second, failed(0, Kind.RATE, "Limit 500, used 500", retry_after_s=1.0))
@@ -110,7 +110,7 @@ def test_a_throttle_without_a_hint_backs_off(kind: Kind) -> None:
 
 
 def test_too_many_at_once_shrinks_the_window_once_for_the_whole_burst() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(max_concurrency=16)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(max_concurrency=16)))
     run.at(0.0)
     run.at(1.0, *(failed(index, Kind.CONCURRENCY) for index in range(10)))
     assert run.view(1.0).window == 8
@@ -139,7 +139,7 @@ def test_a_unit_that_the_provider_finds_too_large_fails_at_once() -> None:
 
 def test_a_unit_larger_than_the_limit_fails_unsent_with_both_numbers() -> None:
     large = Unit(0, "a", Estimate(input_tokens=10_098.0))
-    run = Run([large, *units(1, first=1)], lane_spec(limits=Limits(tpm=8000.0)))
+    run = Run([large, *units(1, first=1)], lane_spec(limits=LaneLimits(tpm=8000.0)))
     step = run.at(0.0)
     assert (step.finish_of(0).status, step.finish_of(0).code) == ("failed", "too_large")
     assert "10,098" in step.finish_of(0).message
@@ -182,7 +182,7 @@ def test_a_suspect_that_succeeds_alone_was_innocent() -> None:
 
 
 def test_a_suspect_waits_for_the_rest_of_its_lane() -> None:
-    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(20), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     at = suspected(run, 0, 1.0) + 3.0  # Its backoff is over.
     started: list[int] = []
@@ -207,7 +207,7 @@ def test_a_suspect_waits_no_longer_than_a_minute_and_the_wait_has_a_name() -> No
 
 
 def test_a_lane_says_that_it_waits_for_a_suspects_turn() -> None:
-    run = Run(units(2), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(2), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.CRASH))
     run.at(2.0)
@@ -221,7 +221,7 @@ def test_a_lane_says_that_it_waits_for_a_suspects_turn() -> None:
 
 
 def test_suspects_go_one_after_another() -> None:
-    run = Run(units(3), lane_spec(limits=Limits(max_concurrency=3)))
+    run = Run(units(3), lane_spec(limits=LaneLimits(max_concurrency=3)))
     run.at(0.0)
     for at in (1.0, 4.0):
         run.at(at, *(failed(index, Kind.CRASH) for index in range(3)))
@@ -239,7 +239,7 @@ def test_suspects_go_one_after_another() -> None:
 
 
 def test_a_suspect_that_is_cancelled_makes_room_for_the_next() -> None:
-    run = Run(units(2), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(2), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     for at in (1.0, 4.0):
         run.at(at, *(failed(index, Kind.CRASH) for index in range(2)))
@@ -274,7 +274,7 @@ def test_a_good_answer_of_an_attempt_being_cancelled_counts() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.QUOTA, Kind.AUTH])
 def test_out_of_credit_or_keys_the_lane_stops_with_one_notice_and_its_units_stay_pending(kind: Kind) -> None:
-    run = Run(units(100), lane_spec(limits=Limits(max_concurrency=4)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(max_concurrency=4)))
     run.at(0.0)
     first = run.at(1.0, failed(0, kind, "spend limit reached"))
     assert [(notice.lane, notice.what) for notice in first.notices] == [("a", "stopped")]
@@ -289,7 +289,7 @@ def test_out_of_credit_or_keys_the_lane_stops_with_one_notice_and_its_units_stay
 
 
 def test_what_is_in_flight_when_the_lane_stops_may_still_succeed() -> None:
-    run = Run(units(3), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(3), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.QUOTA))
     step = run.at(2.0, ok(1))
@@ -323,7 +323,7 @@ def test_a_success_between_them_starts_the_count_of_invalid_ones_anew() -> None:
 
 def test_quick_invalid_answers_are_weighed_against_what_may_still_succeed() -> None:
     """Ten bad rows among 161 in flight come back first: the lane goes on, and the good ones succeed."""
-    run = Run(units(500), lane_spec(limits=Limits(max_concurrency=161)))
+    run = Run(units(500), lane_spec(limits=LaneLimits(max_concurrency=161)))
     run.at(0.0)
     bad = range(100, 110)
     steps = [run.at(0.1 + 0.01 * n, failed(index, Kind.INVALID, "bad row")) for n, index in enumerate(bad)]
@@ -334,7 +334,7 @@ def test_quick_invalid_answers_are_weighed_against_what_may_still_succeed() -> N
 
 def test_quick_invalid_answers_of_a_paced_lane_are_weighed_against_slow_answers() -> None:
     """One send each 0.1 s, every fifth row bad: complaints come back after 0.1 s, answers after 9 s."""
-    run = Run(units(90), lane_spec(limits=Limits(rpm=600, burst_s=0.0)))
+    run = Run(units(90), lane_spec(limits=LaneLimits(rpm=600, burst_s=0.0)))
     told, at = [], 0.0
     for _ in range(90):
         bad = [index for index in run.out if index % 5 == 0]
@@ -345,7 +345,7 @@ def test_quick_invalid_answers_of_a_paced_lane_are_weighed_against_slow_answers(
 
 
 def test_a_lane_whose_every_answer_is_the_same_complaint_stops_although_much_is_in_flight() -> None:
-    run = Run(units(2000), lane_spec(limits=Limits(max_concurrency=161)))
+    run = Run(units(2000), lane_spec(limits=LaneLimits(max_concurrency=161)))
     run.at(0.0)
     answered = 0
     for index in range(2000):
@@ -357,7 +357,7 @@ def test_a_lane_whose_every_answer_is_the_same_complaint_stops_although_much_is_
 
 def test_a_lane_with_nothing_left_to_do_is_not_stopped_for_bad_rows() -> None:
     run = Run(
-        units(4), lane_spec(limits=Limits(max_concurrency=4)), settings=Settings(max_identical_invalid=4)
+        units(4), lane_spec(limits=LaneLimits(max_concurrency=4)), settings=Settings(max_identical_invalid=4)
     )
     run.at(0.0)
     step = run.at(1.0, *(failed(index, Kind.INVALID, "bad row") for index in range(4)))
@@ -373,7 +373,7 @@ def test_no_identical_invalid_answers_at_all_are_too_many_where_the_number_is_ze
 # -- the breaker --------------------------------------------------------------------------------------
 
 #: Enough attempts that units outlive the tests.
-PATIENT = lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=99, jitter=0.0))
+PATIENT = lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(max_attempts=99, jitter=0.0))
 
 
 def broken(kind: Kind = Kind.OVERLOAD) -> tuple[Run, float]:
@@ -415,7 +415,7 @@ def test_probes_come_ever_later() -> None:
 
 
 def test_a_probe_spends_none_of_its_units_attempts() -> None:
-    retry = Retry(max_attempts=2, jitter=0.0, base_s=0.01)
+    retry = RetryPolicy(max_attempts=2, jitter=0.0, base_s=0.01)
     run = Run(units(1000), lane_spec(limits=ONE_BY_ONE, retry=retry))
     run.at(0.0)
     for index in range(OVERLOADS):
@@ -478,7 +478,7 @@ def test_a_connection_that_times_out_is_waited_for_about_as_long() -> None:
     def late(start: Start, now: float) -> tuple[float, Finished]:
         return 30.0, unreached(start.unit.index, "no connection to host:1 within 30 s")
 
-    ended_at, last = play(Run(units(100), lane_spec(limits=Limits(max_concurrency=8))), late)[-1]
+    ended_at, last = play(Run(units(100), lane_spec(limits=LaneLimits(max_concurrency=8))), late)[-1]
     assert last.done == "stopped"
     assert ended_at < 70.0
 
@@ -506,7 +506,7 @@ def test_a_lane_that_nobody_answers_delays_no_other() -> None:
         return nobody(start, now) if start.unit.lane == "dead" else good(start, now)
 
     alive = units(50, "alive", first=100)
-    lanes = [lane_spec(key, Limits(rpm=60.0, burst_s=1.0)) for key in ("dead", "alive")]
+    lanes = [lane_spec(key, LaneLimits(rpm=60.0, burst_s=1.0)) for key in ("dead", "alive")]
     both = play(Run([*units(50, "dead"), *alive], *lanes), one_dead)
     alone = play(Run(alive, lanes[1]), good)
     assert started_at(both, "alive") == started_at(alone, "alive")
@@ -521,7 +521,7 @@ def test_a_crash_is_the_units_fault_and_opens_no_breaker() -> None:
 
 
 def test_a_provider_that_takes_requests_and_never_answers_opens_the_breaker() -> None:
-    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=2, jitter=0.0)))
+    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(max_attempts=2, jitter=0.0)))
     index = run.at(0.0).started[0]
     told: list[str] = []
     for second in range(1, 40):
@@ -535,7 +535,7 @@ def test_a_provider_that_takes_requests_and_never_answers_opens_the_breaker() ->
 
 
 def test_probes_of_a_broken_lane_that_crash_are_paused_too() -> None:
-    run = Run(units(999), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=9, jitter=0.0)))
+    run = Run(units(999), lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(max_attempts=9, jitter=0.0)))
     run.at(0.0)
     for index in range(OVERLOADS):
         run.at(0.5, failed(index, Kind.OVERLOAD))
@@ -559,7 +559,7 @@ def test_the_failed_unit_of_a_probe_lets_another_one_go_next() -> None:
             return 0.1, failed(index, Kind.TRANSIENT, "reset")
         return 0.1, ok(index)
 
-    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=5)))
+    run = Run(units(20), lane_spec(limits=LaneLimits(max_concurrency=5)))
     steps = play(run, bad_first)
     assert (
         steps[-1][0] < 60.0
@@ -570,7 +570,7 @@ def test_the_failed_unit_of_a_probe_lets_another_one_go_next() -> None:
     ("kind", "opens"), [(Kind.TRANSIENT, False), (Kind.TIMEOUT, False), (Kind.OVERLOAD, True)]
 )
 def test_where_failures_are_the_units_own_only_overload_opens_the_breaker(kind: Kind, opens: bool) -> None:
-    spec = structs.replace(lane_spec(limits=Limits(max_concurrency=2 * OVERLOADS)), own_failures=True)
+    spec = structs.replace(lane_spec(limits=LaneLimits(max_concurrency=2 * OVERLOADS)), own_failures=True)
     run = Run(units(2 * OVERLOADS), spec)
     run.at(0.0)
     run.at(1.0, *(failed(index, kind) for index in range(2 * OVERLOADS)))

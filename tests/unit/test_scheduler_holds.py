@@ -8,12 +8,12 @@ from tests.unit.drive import ONE_BY_ONE, Run, failed, good, lane_spec, ok, play,
 
 from headway.core.events import Event, HoldLane, ReopenLane, RequestAccepted
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane
-from headway.core.model import Kind, Limits, Retry, Settings
+from headway.core.model import Kind, LaneLimits, RetryPolicy, Settings
 from headway.reason_text import notice_text
 
 
 def test_a_hold_closes_the_lane_until_the_hint_and_a_margin() -> None:
-    run = Run(units(5), lane_spec(limits=ONE_BY_ONE, retry=Retry(hold_margin_s=2.0)))
+    run = Run(units(5), lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(hold_margin_s=2.0)))
     run.at(0.0)
     step = run.at(10.0, failed(0, Kind.HOLD, "resets 4pm", retry_after_s=3600.0))
     assert step.started == []
@@ -23,7 +23,7 @@ def test_a_hold_closes_the_lane_until_the_hint_and_a_margin() -> None:
 
 
 def test_a_hold_of_unknown_length_closes_the_lane_for_the_default_wait() -> None:
-    run = Run(units(9), lane_spec(limits=ONE_BY_ONE, retry=Retry(default_wait_s=60.0)))
+    run = Run(units(9), lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(default_wait_s=60.0)))
     run.at(0.0)
     step = run.at(1.0, failed(0, Kind.HOLD, "You've hit your session limit"))
     assert step.started == []
@@ -42,7 +42,7 @@ def test_a_hint_over_a_minute_is_a_hold(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.RATE, Kind.CONCURRENCY])
 def test_a_hint_of_a_minute_is_no_hold(kind: Kind) -> None:
-    run = Run(units(5), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(5), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     assert run.at(10.0, failed(0, kind, retry_after_s=60.0)).told == []
 
@@ -56,7 +56,7 @@ def test_a_long_hint_is_a_hold_whatever_the_kind(kind: Kind) -> None:
 
 
 def test_a_hold_is_announced_once_with_its_reason_and_its_end() -> None:
-    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=4)))
+    run = Run(units(20), lane_spec(limits=LaneLimits(max_concurrency=4)))
     run.at(0.0)
     step = run.at(1.0, *(failed(index, Kind.HOLD, "daily quota", retry_after_s=100.0) for index in range(4)))
     notices = [(notice.what, notice_text(notice.reason), notice.until) for notice in step.notices]
@@ -71,7 +71,9 @@ def test_a_hold_that_is_extended_is_announced_again() -> None:
 
 
 def test_a_hold_that_attempts_in_flight_meet_one_after_another_is_announced_once() -> None:
-    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=4), retry=Retry(hold_margin_s=0.0)))
+    run = Run(
+        units(20), lane_spec(limits=LaneLimits(max_concurrency=4), retry=RetryPolicy(hold_margin_s=0.0))
+    )
     run.at(0.0)
     told = []
     for index, at in enumerate((1.0, 1.2, 2.0, 5.5)):
@@ -140,7 +142,7 @@ def test_a_retry_due_during_a_hold_waits_for_its_end() -> None:
 
 
 def test_failures_during_a_hold_open_no_breaker() -> None:
-    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=20)))
+    run = Run(units(20), lane_spec(limits=LaneLimits(max_concurrency=20)))
     run.at(0.0)
     run.at(1.0, HoldLane("a", 50.0, "closed"))
     step = run.at(2.0, *(failed(index, Kind.OVERLOAD) for index in range(20)))
@@ -148,7 +150,7 @@ def test_failures_during_a_hold_open_no_breaker() -> None:
 
 
 def test_a_hold_spends_none_of_the_units_attempts() -> None:
-    run = Run(units(1), lane_spec(retry=Retry(max_attempts=1)))
+    run = Run(units(1), lane_spec(retry=RetryPolicy(max_attempts=1)))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.HOLD, retry_after_s=10.0))
     assert run.at(13.0).started == [0]
@@ -235,7 +237,7 @@ def test_a_hold_remembered_beyond_what_one_waits_for_parks_the_run() -> None:
 
 
 def test_a_whole_run_goes_on_by_itself_after_a_hold() -> None:
-    run = Run(units(20), lane_spec(limits=Limits(max_concurrency=3)))
+    run = Run(units(20), lane_spec(limits=LaneLimits(max_concurrency=3)))
     steps = play(run, good, HoldLane("a", 3600.0, "closed"))
     assert steps[-1][1].done == "complete"
     assert 3600.0 < steps[-1][0] < 3610.0
@@ -265,7 +267,7 @@ def test_the_same_hold_after_a_reopening_is_announced_again() -> None:
 
 
 def _ahead(most: int = 4) -> Run:
-    spec = msgspec.structs.replace(lane_spec(limits=Limits(max_concurrency=most)), one_ahead=True)
+    spec = msgspec.structs.replace(lane_spec(limits=LaneLimits(max_concurrency=most)), one_ahead=True)
     return Run(units(12), spec)
 
 
@@ -293,7 +295,7 @@ def test_after_a_refusal_one_goes_ahead_again_whatever_comes_late() -> None:
 
 
 def test_a_lane_with_one_ahead_holds_no_global_place_for_the_rest() -> None:
-    spec = msgspec.structs.replace(lane_spec("a", Limits(max_concurrency=4)), one_ahead=True)
+    spec = msgspec.structs.replace(lane_spec("a", LaneLimits(max_concurrency=4)), one_ahead=True)
     run = Run([*units(4), *units(4, "b", first=4)], spec, lane_spec("b"), settings=Settings(concurrency=4))
     assert sorted(run.at(0.0).started) == [0, 4, 5, 6]
 

@@ -6,13 +6,13 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, play, units
 
 from headway.core.events import ReopenLane
-from headway.core.model import Estimate, Kind, LaneBudget, LaneSpec, Limits, Settings, Unit, Usage
+from headway.core.model import Estimate, Kind, LaneBudget, LaneLimits, LaneSpec, Settings, Unit, Usage
 from headway.reason_text import notice_text, wait_text
 
 DOLLAR = Estimate(cost_usd=1.0)
 
 
-def with_lane_budgets(key: str, *lane_budgets: LaneBudget, limits: Limits | None = None) -> LaneSpec:
+def with_lane_budgets(key: str, *lane_budgets: LaneBudget, limits: LaneLimits | None = None) -> LaneSpec:
     spec = lane_spec(key) if limits is None else lane_spec(key, limits)
     return LaneSpec(spec.key, spec.limits, spec.retry, spec.counting, lane_budgets=lane_budgets)
 

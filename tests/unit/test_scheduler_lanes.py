@@ -15,14 +15,25 @@ from headway.core.events import (
     SetLimits,
     StopLane,
 )
-from headway.core.model import Dimension, Estimate, Hint, Kind, Limits, Outcome, Report, Settings, Unit, Usage
+from headway.core.model import (
+    Dimension,
+    Estimate,
+    Hint,
+    Kind,
+    LaneLimits,
+    LimitReport,
+    Outcome,
+    Settings,
+    Unit,
+    Usage,
+)
 from headway.reason_text import notice_text
 
 OPEN_INPUT = Settings(input_open=True)
 
 
 def reported(limit: float, remaining: float, dimension: Dimension = Dimension.REQUESTS) -> Hint:
-    return Hint((Report(dimension, limit, remaining, remaining_precision=0.0),))
+    return Hint((LimitReport(dimension, limit, remaining, remaining_precision=0.0),))
 
 
 # -- more work ----------------------------------------------------------------------------------------
@@ -101,7 +112,7 @@ def test_a_reopened_lane_may_stop_again_and_says_so_again() -> None:
 
 
 def test_reopening_closes_a_breaker() -> None:
-    run = Run(units(99), lane_spec(limits=Limits(max_concurrency=8)))
+    run = Run(units(99), lane_spec(limits=LaneLimits(max_concurrency=8)))
     run.at(0.0)
     step = run.at(1.0, *(failed(index, Kind.OVERLOAD) for index in range(8)))
     assert (step.told, step.started) == (["breaker_opened"], [])
@@ -112,18 +123,18 @@ def test_reopening_closes_a_breaker() -> None:
 
 
 def test_a_lower_limit_slows_the_lane_from_now_on() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=0.0)))
     run.at(0.0)
-    step = run.at(1.0, SetLimits("a", Limits(rpm=6.0, burst_s=0.0)))
+    step = run.at(1.0, SetLimits("a", LaneLimits(rpm=6.0, burst_s=0.0)))
     assert step.started == [1]
     assert step.wake_at == pytest.approx(11.0)
     assert step.told == ["limit"]
 
 
 def test_a_higher_limit_speeds_the_lane_up_at_once() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=1.0, burst_s=0.0)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=1.0, burst_s=0.0)))
     assert run.at(0.0).wake_at == pytest.approx(60.0)
-    assert run.at(1.0, SetLimits("a", Limits(rpm=60.0, burst_s=0.0))).wake_at == pytest.approx(
+    assert run.at(1.0, SetLimits("a", LaneLimits(rpm=60.0, burst_s=0.0))).wake_at == pytest.approx(
         1.0 + 59.0 / 60.0
     )
 
@@ -131,34 +142,34 @@ def test_a_higher_limit_speeds_the_lane_up_at_once() -> None:
 def test_a_wider_window_lets_more_out_at_once() -> None:
     run = Run(units(9), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
-    assert run.at(1.0, SetLimits("a", Limits(max_concurrency=4))).started == [1, 2, 3]
+    assert run.at(1.0, SetLimits("a", LaneLimits(max_concurrency=4))).started == [1, 2, 3]
 
 
 def test_a_narrower_window_lets_what_is_out_finish_first() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(max_concurrency=4)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(max_concurrency=4)))
     run.at(0.0)
-    run.at(1.0, SetLimits("a", Limits(max_concurrency=2)))
+    run.at(1.0, SetLimits("a", LaneLimits(max_concurrency=2)))
     assert run.at(2.0, ok(0), ok(1)).started == []
     assert run.at(3.0, ok(2)).started == [4]
 
 
 def test_a_limit_removed_frees_the_lane() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=1.0, burst_s=0.0)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=1.0, burst_s=0.0)))
     run.at(0.0)
-    assert len(run.at(1.0, SetLimits("a", Limits(rpm=0.0))).started) == 8
+    assert len(run.at(1.0, SetLimits("a", LaneLimits(rpm=0.0))).started) == 8
 
 
 def test_a_unit_that_no_longer_fits_fails_with_the_new_numbers() -> None:
     run = Run(units(2, estimate=Estimate(input_tokens=700.0)), lane_spec(limits=ONE_BY_ONE))
     run.at(0.0)
-    end = run.at(1.0, SetLimits("a", Limits(tpm=500.0, max_concurrency=1))).finish_of(1)
+    end = run.at(1.0, SetLimits("a", LaneLimits(tpm=500.0, max_concurrency=1))).finish_of(1)
     assert (end.status, end.code) == ("failed", "too_large")
     assert "700" in end.message
     assert "500" in end.message
 
 
 def test_a_limit_first_reported_is_told_and_obeyed() -> None:
-    run = Run(units(99), lane_spec(limits=Limits(burst_s=60.0)))
+    run = Run(units(99), lane_spec(limits=LaneLimits(burst_s=60.0)))
     since = run.at(0.0).started[1:]
     step = run.at(0.1, RequestAccepted(0, reported(60.0, 20.0)))
     assert step.told == ["limit"]
@@ -168,7 +179,7 @@ def test_a_limit_first_reported_is_told_and_obeyed() -> None:
 
 
 def test_a_limit_reported_again_is_not_told_again() -> None:
-    run = Run(units(99), lane_spec(limits=Limits(burst_s=60.0)))
+    run = Run(units(99), lane_spec(limits=LaneLimits(burst_s=60.0)))
     run.at(0.0)
     run.at(0.1, RequestAccepted(0, reported(60.0, 10.0)))
     assert run.at(0.2, RequestAccepted(1, reported(60.0, 9.0))).told == []
@@ -176,7 +187,7 @@ def test_a_limit_reported_again_is_not_told_again() -> None:
 
 
 def test_headers_of_an_answer_without_an_early_word_count_too() -> None:
-    run = Run(units(99), lane_spec(limits=Limits(burst_s=60.0)))
+    run = Run(units(99), lane_spec(limits=LaneLimits(burst_s=60.0)))
     run.at(0.0)
     run.at(0.1, ok(0, hint=reported(60.0, 10.0)))
     assert run.view(0.1).meters[0].limit == 60.0
@@ -185,50 +196,50 @@ def test_headers_of_an_answer_without_an_early_word_count_too() -> None:
 def test_a_good_answer_counts_whatever_its_headers_say() -> None:
     run = Run(units(1))
     run.at(0.0)
-    hint = Hint((Report(Dimension.REQUESTS, 60.0, 0.0, 9999.0),), retry_after_s=900.0)
+    hint = Hint((LimitReport(Dimension.REQUESTS, 60.0, 0.0, 9999.0),), retry_after_s=900.0)
     assert run.at(1.0, ok(0, hint=hint)).ended == {0: "succeeded"}
 
 
 def test_a_window_grows_by_answers_that_come_without_an_early_word() -> None:
-    run = Run(units(500), lane_spec(limits=Limits(max_concurrency=8)))
+    run = Run(units(500), lane_spec(limits=LaneLimits(max_concurrency=8)))
     run.lane().window.resume(1)
     play(run, good, until=60.0)
     assert run.lane().window.size > 1
 
 
 def test_an_unknown_lane_grows_by_answers_that_come_without_an_early_word() -> None:
-    run = Run(units(500), lane_spec(limits=Limits()))
+    run = Run(units(500), lane_spec(limits=LaneLimits()))
     before = run.view(0.0).meters[0].limit
     play(run, good, until=10.0)
     assert run.view(10.0).meters[0].limit > 2.0 * before
 
 
 def test_a_new_depth_takes_effect_while_running() -> None:
-    run = Run(units(99), lane_spec(limits=Limits(rpm=60.0, burst_s=1.0)))
+    run = Run(units(99), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=1.0)))
     run.at(0.0)
-    run.at(1.0, SetLimits("a", Limits(rpm=60.0, burst_s=30.0)))
+    run.at(1.0, SetLimits("a", LaneLimits(rpm=60.0, burst_s=30.0)))
     assert run.view(1.0).meters[0].depth_s == 30.0
 
 
 def test_a_limit_first_reported_at_the_end_of_an_attempt_is_told() -> None:
-    run = Run(units(99), lane_spec(limits=Limits(burst_s=60.0)))
+    run = Run(units(99), lane_spec(limits=LaneLimits(burst_s=60.0)))
     run.at(0.0)
     assert run.at(0.1, ok(0, hint=reported(60.0, 10.0))).told == ["limit"]
 
 
 def test_less_than_one_request_a_minute_is_slow_but_not_impossible() -> None:
-    run = Run(units(2), lane_spec(limits=Limits(rpm=0.5)))
+    run = Run(units(2), lane_spec(limits=LaneLimits(rpm=0.5)))
     assert run.at(0.0).started == [0]
 
 
 def test_a_configured_depth_is_kept_where_headers_report_a_deeper_bucket() -> None:
-    run = Run(units(500), lane_spec(limits=Limits(rpm=600.0, burst_s=1.0)))
+    run = Run(units(500), lane_spec(limits=LaneLimits(rpm=600.0, burst_s=1.0)))
     level, now, started = 600.0, 0.0, 0
     step = run.at(0.0)
     while now < 2.0:
         level -= len(step.started)
         started += len(step.started)
-        hint = Hint((Report(Dimension.REQUESTS, 600.0, level, (600.0 - level) / 10.0),))
+        hint = Hint((LimitReport(Dimension.REQUESTS, 600.0, level, (600.0 - level) / 10.0),))
         events = [ok(index, hint=hint) for index in step.started]
         now += 0.05
         level = min(600.0, level + 0.5)

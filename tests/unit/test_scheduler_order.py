@@ -8,7 +8,7 @@ from tests.unit.drive import UNLIMITED, Run, failed, good, lane_spec, ok, play, 
 from headway.core.events import CancelUnit, HoldLane, ReopenLane, StopLane
 from headway.core.gates import Gates
 from headway.core.lanes.lane_memory import LaneRecord, import_lane
-from headway.core.model import Estimate, Kind, Limits, Retry, Settings, Unit
+from headway.core.model import Estimate, Kind, LaneLimits, RetryPolicy, Settings, Unit
 
 BOTH = (lane_spec("a"), lane_spec("b"))
 
@@ -42,7 +42,7 @@ def test_the_next_serial_unit_goes_after_one_that_failed() -> None:
 
 def test_a_serial_unit_that_can_never_fit_holds_nobody_up() -> None:
     large = Unit(0, "a", Estimate(input_tokens=500.0))
-    run = Run([], lane_spec(limits=Limits(tpm=100.0)), serial=[large, Unit(1, "a")])
+    run = Run([], lane_spec(limits=LaneLimits(tpm=100.0)), serial=[large, Unit(1, "a")])
     step = run.at(0.0)
     assert step.ended == {0: "failed"}
     assert step.started == [1]
@@ -133,7 +133,7 @@ def test_a_unit_may_wait_for_one_in_another_lane() -> None:
 
 def test_a_unit_that_waits_for_others_occupies_nothing() -> None:
     work = [Unit(0, "a", leads=True), Unit(1, "a", after=(0,)), Unit(2, "a")]
-    run = Run(work, lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(work, lane_spec(limits=LaneLimits(max_concurrency=2)))
     assert run.at(0.0).started == [0, 2]
 
 
@@ -168,7 +168,8 @@ def test_a_failure_skips_all_that_builds_on_it_however_far() -> None:
 def test_followers_that_are_read_after_the_failure_are_skipped_too() -> None:
     tail = [Unit(index, "a", after=(0,)) for index in range(300, 305)]
     run = Run(
-        [Unit(0, "a", leads=True), *units(299, first=1), *tail], lane_spec(limits=Limits(max_concurrency=1))
+        [Unit(0, "a", leads=True), *units(299, first=1), *tail],
+        lane_spec(limits=LaneLimits(max_concurrency=1)),
     )
     steps = play(
         run,
@@ -191,14 +192,18 @@ def test_one_failed_upstream_of_two_is_enough(second_fails: bool) -> None:
 
 
 def test_a_timed_out_upstream_skips_its_followers() -> None:
-    run = Run([Unit(0, "a", leads=True), Unit(1, "a", after=(0,))], lane_spec(retry=Retry(max_attempts=1)))
+    run = Run(
+        [Unit(0, "a", leads=True), Unit(1, "a", after=(0,))], lane_spec(retry=RetryPolicy(max_attempts=1))
+    )
     run.at(0.0)
     assert run.at(1.0, failed(0, Kind.TIMEOUT)).ended == {0: "timed_out", 1: "skipped"}
 
 
 def test_a_cancelled_upstream_skips_its_followers() -> None:
     run = Run(
-        [Unit(0, "a", leads=True), Unit(1, "b", after=(0,))], lane_spec("a", Limits(rpm=60)), lane_spec("b")
+        [Unit(0, "a", leads=True), Unit(1, "b", after=(0,))],
+        lane_spec("a", LaneLimits(rpm=60)),
+        lane_spec("b"),
     )
     run.at(0.0, HoldLane("a", 100.0, "closed"))
     assert run.at(1.0, CancelUnit(0)).ended == {0: "cancelled", 1: "skipped"}

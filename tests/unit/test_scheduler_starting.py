@@ -22,10 +22,10 @@ from tests.unit.drive import (
 from headway.core.commands import Start
 from headway.core.events import Event, Finished, HoldLane, StopLane
 from headway.core.lanes.stock import BATCH, LOW
-from headway.core.model import Estimate, Kind, LaneSpec, Limits, Settings, Unit
+from headway.core.model import Estimate, Kind, LaneLimits, LaneSpec, Settings, Unit
 
 #: One a second, no burst.
-SPACED = Limits(rpm=60.0, burst_s=0.0)
+SPACED = LaneLimits(rpm=60.0, burst_s=0.0)
 
 
 def in_an_hour(start: Start, now: float) -> tuple[float, Finished]:
@@ -79,7 +79,7 @@ def test_a_units_own_wait_delays_nobody_but_itself() -> None:
 
 
 def test_following_the_wake_ups_alone_keeps_the_exact_pace() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(rpm=7000.0, burst_s=0.0)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=7000.0, burst_s=0.0)))
     steps = play(run, good)
     starts = [at for at, _ in started_at(steps)]
     assert starts == pytest.approx([index * 60.0 / 7000.0 for index in range(100)])
@@ -92,7 +92,7 @@ def test_no_step_is_wasted_on_waiting() -> None:
 
 
 def test_a_burst_goes_at_once_and_then_the_rate() -> None:
-    run = Run(units(40), lane_spec(limits=Limits(rpm=60.0, burst_s=20.0)))
+    run = Run(units(40), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=20.0)))
     assert len(run.at(0.0).started) == 19
     starts = [at for at, _ in started_at(play(run, good))]
     assert starts[-1] == pytest.approx(20.75)
@@ -100,12 +100,12 @@ def test_a_burst_goes_at_once_and_then_the_rate() -> None:
 
 def test_tokens_and_requests_both_bind() -> None:
     work = units(3, estimate=Estimate(input_tokens=100.0))
-    run = Run(work, lane_spec(limits=Limits(rpm=60.0, tpm=1200.0, burst_s=0.0)))
+    run = Run(work, lane_spec(limits=LaneLimits(rpm=60.0, tpm=1200.0, burst_s=0.0)))
     assert [at for at, _ in started_at(play(run, good))] == pytest.approx([0.0, 5.0, 10.0])
 
 
 def test_a_minimum_gap_holds_no_slot_while_it_waits() -> None:
-    run = Run(units(2), lane_spec(limits=Limits(max_concurrency=1, min_gap_s=4.0)))
+    run = Run(units(2), lane_spec(limits=LaneLimits(max_concurrency=1, min_gap_s=4.0)))
     run.at(0.0)
     step = run.at(1.0, ok(0))
     assert (step.started, step.wake_at) == ([], 4.0)
@@ -114,18 +114,18 @@ def test_a_minimum_gap_holds_no_slot_while_it_waits() -> None:
 
 
 def test_a_window_lets_as_many_out_as_it_is_wide() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(max_concurrency=3)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(max_concurrency=3)))
     assert run.at(0.0).started == [0, 1, 2]
     assert run.at(1.0, ok(1)).started == [3]
     assert run.at(2.0, ok(0), ok(2)).started == [4, 5]
 
 
 def test_an_unknown_lane_begins_with_a_handful() -> None:
-    assert 3 <= len(Run(units(99), lane_spec(limits=Limits())).at(0.0).started) <= 10
+    assert 3 <= len(Run(units(99), lane_spec(limits=LaneLimits())).at(0.0).started) <= 10
 
 
 def test_an_unknown_lane_that_hears_nothing_starts_ten_a_second_and_then_waits() -> None:
-    run = Run(units(99), lane_spec(limits=Limits()))
+    run = Run(units(99), lane_spec(limits=LaneLimits()))
     starts = [at for at, _ in started_at(play(run, in_an_hour, until=100.0))]
     gaps = [after - before for before, after in pairwise(starts) if after > before]
     assert gaps[0] <= 0.1 + 1e-9
@@ -134,7 +134,7 @@ def test_an_unknown_lane_that_hears_nothing_starts_ten_a_second_and_then_waits()
 
 
 def test_an_unknown_lane_grows_with_what_is_accepted() -> None:
-    starts = [at for at, _ in started_at(play(Run(units(2000), lane_spec(limits=Limits())), good))]
+    starts = [at for at, _ in started_at(play(Run(units(2000), lane_spec(limits=LaneLimits())), good))]
     in_second = [sum(second <= at < second + 1 for at in starts) for second in range(6)]
     assert in_second[0] <= 25
     assert in_second[0] < in_second[2] < in_second[4] < in_second[5]
@@ -142,7 +142,7 @@ def test_an_unknown_lane_grows_with_what_is_accepted() -> None:
 
 
 def test_no_more_than_twenty_or_half_of_those_answered_are_unanswered_on_an_unknown_lane() -> None:
-    run = Run(units(2000), lane_spec(limits=Limits()))
+    run = Run(units(2000), lane_spec(limits=LaneLimits()))
     started = answered = 0
     for _, step in play(run, good):
         started += len(step.started)
@@ -152,7 +152,7 @@ def test_no_more_than_twenty_or_half_of_those_answered_are_unanswered_on_an_unkn
 
 
 def test_virtual_time_is_charged_only_when_a_unit_starts() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=60.0, burst_s=60.0, max_concurrency=2)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=60.0, max_concurrency=2)))
     run.at(0.0)
     for tenth in range(1, 10):
         run.at(tenth / 10.0)
@@ -231,7 +231,7 @@ def test_a_held_lanes_rows_at_the_front_starve_nobody() -> None:
 
 
 def test_every_unit_is_started_and_finished_once() -> None:
-    run = Run(units(1000), lane_spec(limits=Limits(max_concurrency=7)))
+    run = Run(units(1000), lane_spec(limits=LaneLimits(max_concurrency=7)))
     steps = play(run, good)
     assert sorted(index for _, index in started_at(steps)) == list(range(1000))
     finished = [finish.unit.index for _, step in steps for finish in step.finishes]
@@ -255,7 +255,7 @@ TROUBLES: dict[str, tuple[Event, ...]] = {
 
 @pytest.mark.parametrize("trouble", list(TROUBLES))
 def test_whatever_befalls_a_lane_another_one_goes_on_as_if_alone(trouble: str) -> None:
-    other = lane_spec("b", Limits(rpm=600.0, burst_s=2.0, max_concurrency=8))
+    other = lane_spec("b", LaneLimits(rpm=600.0, burst_s=2.0, max_concurrency=8))
     work_of_b = units(60, "b", first=1000)
     alone = started_at(play(Run(work_of_b, other), good), "b")
 
@@ -275,7 +275,7 @@ def test_whatever_befalls_a_lane_another_one_goes_on_as_if_alone(trouble: str) -
             agenda = [(at, index) for at, index in agenda if at > now]
         return starts
 
-    run = Run([*units(500, "a"), *work_of_b], lane_spec("a", Limits(max_concurrency=10)), other)
+    run = Run([*units(500, "a"), *work_of_b], lane_spec("a", LaneLimits(max_concurrency=10)), other)
     assert beside(run) == alone
 
 

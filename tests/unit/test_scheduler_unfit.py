@@ -7,7 +7,7 @@ import pytest
 from tests.unit.drive import ONE_BY_ONE, Run, failed, lane_spec, ok, units
 
 from headway.core.events import Abort, AnswerRejected
-from headway.core.model import Estimate, Kind, Limits, Outcome, Retry, Settings, Unit, Usage
+from headway.core.model import Estimate, Kind, LaneLimits, Outcome, RetryPolicy, Settings, Unit, Usage
 
 ONE_AT_A_TIME = lane_spec(limits=ONE_BY_ONE)
 
@@ -59,17 +59,17 @@ def test_one_between_refused_requests_says_that_the_lane_works() -> None:
 
 
 def test_it_spends_an_attempt() -> None:
-    run = Run(units(1), lane_spec(retry=Retry(max_attempts=1)))
+    run = Run(units(1), lane_spec(retry=RetryPolicy(max_attempts=1)))
     run.at(0.0)
     assert run.at(1.0, unfit(Unit(0, "a"))).ended == {0: "failed"}
-    run = Run(units(1), lane_spec(retry=Retry(max_attempts=2, jitter=0.0)))
+    run = Run(units(1), lane_spec(retry=RetryPolicy(max_attempts=2, jitter=0.0)))
     run.at(0.0)
     run.at(1.0, unfit(Unit(0, "a")))
     assert run.at(2.0, failed(0, Kind.TRANSIENT, "reset")).ended == {0: "failed"}
 
 
 def test_it_closes_an_open_breaker() -> None:
-    run = Run(units(30), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=1)))
+    run = Run(units(30), lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(max_attempts=1)))
     step = run.at(0.0)
     now = 0.0
     while "breaker_opened" not in step.told:
@@ -82,7 +82,7 @@ def test_it_closes_an_open_breaker() -> None:
 
 
 def test_the_meters_are_settled_by_what_it_used() -> None:
-    spec = lane_spec(limits=Limits(tpm=60_000.0, burst_s=60.0))
+    spec = lane_spec(limits=LaneLimits(tpm=60_000.0, burst_s=60.0))
     run = Run(units(1, estimate=Estimate(input_tokens=100.0, max_output_tokens=100.0)), spec)
     run.at(0.0)
     run.at(0.0, unfit(Unit(0, "a"), Usage(1000.0, 100.0), again=False))

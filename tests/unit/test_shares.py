@@ -15,10 +15,10 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
+    LaneLimits,
     LaneSpec,
-    Limits,
+    LimitReport,
     Outcome,
-    Report,
     Settings,
     Usage,
 )
@@ -35,7 +35,7 @@ def top(run: Run, now: float = 1e4) -> LimitUsage:
 
 
 def test_a_rate_that_was_used_to_the_full() -> None:
-    run = Run(units(300), lane_spec(limits=Limits(rpm=600, burst_s=SECOND)))
+    run = Run(units(300), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND)))
     play(run, quick)
     share = top(run)
     assert (share.name, share.limit, share.found) == ("requests per minute", 600.0, False)
@@ -44,7 +44,7 @@ def test_a_rate_that_was_used_to_the_full() -> None:
 
 
 def test_a_job_that_fits_into_the_bucket_was_not_held_back() -> None:
-    run = Run(units(5), lane_spec(limits=Limits(rpm=6000, burst_s=SECOND)))
+    run = Run(units(5), lane_spec(limits=LaneLimits(rpm=6000, burst_s=SECOND)))
     play(run, quick)
     assert top(run).used < 0.1
     assert not top(run).binds
@@ -52,13 +52,13 @@ def test_a_job_that_fits_into_the_bucket_was_not_held_back() -> None:
 
 def test_a_bucket_that_was_full_counts_as_much_as_what_flowed_in() -> None:
     """Ninety requests at sixty a minute: half a minute's work after a bucket that lasts for a minute."""
-    run = Run(units(90), lane_spec(limits=Limits(rpm=60, burst_s=60.0)))
+    run = Run(units(90), lane_spec(limits=LaneLimits(rpm=60, burst_s=60.0)))
     play(run, quick)
     assert top(run).used == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_bucket_that_was_empty_is_not_counted() -> None:
-    run = Run(units(60), lane_spec(limits=Limits(rpm=60, burst_s=60.0)))
+    run = Run(units(60), lane_spec(limits=LaneLimits(rpm=60, burst_s=60.0)))
     run.lane().meters[0].full_at = 60.0
     play(run, quick)
     assert top(run).used == pytest.approx(1.0, abs=0.05)
@@ -68,7 +68,7 @@ def test_the_tokens_that_were_used_count_and_not_those_set_aside() -> None:
     counting = Counting(settle_output=True)
     run = Run(
         units(200, estimate=Estimate(input_tokens=10.0, max_output_tokens=90.0)),
-        lane_spec(limits=Limits(tpm=6000, burst_s=2.0), counting=counting),
+        lane_spec(limits=LaneLimits(tpm=6000, burst_s=2.0), counting=counting),
     )
     steps = play(run, lambda start, now: (0.2, ok(start.unit.index, Usage(10.0, 10.0))))
     took_s = steps[-1][0]
@@ -76,7 +76,7 @@ def test_the_tokens_that_were_used_count_and_not_those_set_aside() -> None:
 
 
 def test_so_many_at_once_was_the_limit() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(rpm=6000, max_concurrency=4)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=6000, max_concurrency=4)))
     play(run, lambda start, now: (1.0, ok(start.unit.index)))
     share = top(run)
     assert (share.name, share.limit) == (CONCURRENCY, 4)
@@ -86,7 +86,7 @@ def test_so_many_at_once_was_the_limit() -> None:
 
 
 def test_a_window_that_is_hardly_used_does_not_bind() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(rpm=600, burst_s=SECOND, max_concurrency=64)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND, max_concurrency=64)))
     play(run, quick)
     shares = {share.name: share.used for share in run.view(1e4).shares}
     assert shares[CONCURRENCY] < 0.1
@@ -109,13 +109,13 @@ def test_a_cap_over_all_lanes() -> None:
 
 
 def test_a_limit_that_a_header_tells_is_measured_from_then_on() -> None:
-    run = Run(units(1500), lane_spec(limits=Limits()))
+    run = Run(units(1500), lane_spec(limits=LaneLimits()))
     bucket = {"level": 600.0, "at": 0.0}
 
     def told(start: Start, now: float) -> tuple[float, Finished]:
         bucket["level"] = min(600.0, bucket["level"] + (now - bucket["at"]) * 10.0) - 1.0
         bucket["at"] = now
-        report = Report(Dimension.REQUESTS, 600.0, bucket["level"], (600.0 - bucket["level"]) / 10.0)
+        report = LimitReport(Dimension.REQUESTS, 600.0, bucket["level"], (600.0 - bucket["level"]) / 10.0)
         return 0.1, Finished(start.unit.index, Outcome(hint=Hint(reports=(report,))))
 
     play(run, told)
@@ -125,7 +125,7 @@ def test_a_limit_that_a_header_tells_is_measured_from_then_on() -> None:
 
 
 def test_a_pace_that_was_only_begun_is_no_limit_and_one_that_was_found_is() -> None:
-    run = Run(units(30), lane_spec(limits=Limits()))
+    run = Run(units(30), lane_spec(limits=LaneLimits()))
     play(run, quick)
     assert [share for share in run.view(1e4).shares if share.found] == []
 
@@ -137,7 +137,7 @@ def test_a_pace_that_was_only_begun_is_no_limit_and_one_that_was_found_is() -> N
         accepted.append(now)
         return 0.05, ok(start.unit.index)
 
-    run = Run(units(3000), lane_spec(limits=Limits()))
+    run = Run(units(3000), lane_spec(limits=LaneLimits()))
     play(run, at_most_ten_a_second)
     share = top(run)
     assert share.found
@@ -146,7 +146,7 @@ def test_a_pace_that_was_only_begun_is_no_limit_and_one_that_was_found_is() -> N
 
 
 def test_a_hold_is_told_and_is_no_time_that_the_limit_was_left_unused() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(rpm=600, burst_s=SECOND)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND)))
     play(run, quick, HoldLane("a", 1000.0, "asked"))
     view = run.view(2000.0)
     assert view.held_s == pytest.approx(1000.0)
@@ -163,7 +163,7 @@ def test_a_hold_that_goes_on_is_told() -> None:
 
 
 def test_a_pause_is_no_time_that_the_limit_was_left_unused() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(rpm=600, burst_s=SECOND)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND)))
     run.at(0.0, Pause())
     steps = [run.at(500.0, Resume())]
     now = 500.0
@@ -183,14 +183,14 @@ def test_a_last_unit_that_waits_for_its_next_try_does_not_spoil_the_figure() -> 
             return 0.1, failed(199, Kind.TRANSIENT, retry_after_s=50.0)
         return quick(start, now)
 
-    run = Run(units(200), lane_spec(limits=Limits(rpm=600, burst_s=SECOND)))
+    run = Run(units(200), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND)))
     steps = play(run, answer)
     assert steps[-1][0] > 150.0
     assert top(run).used > 0.9
 
 
 def test_a_minimum_gap_is_told_in_seconds() -> None:
-    spec = lane_spec(limits=Limits(rpm=0, min_gap_s=0.5))
+    spec = lane_spec(limits=LaneLimits(rpm=0, min_gap_s=0.5))
     run = Run(units(20), LaneSpec(spec.key, spec.limits))
     play(run, quick)
     share = top(run)
@@ -200,7 +200,7 @@ def test_a_minimum_gap_is_told_in_seconds() -> None:
 
 
 def test_a_window_that_was_only_suspected_for_a_moment_was_no_limit() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(rpm=600, burst_s=SECOND)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=600, burst_s=SECOND)))
     lane = run.lane()
     lane.window.suspect(3, 0.0)
     play(run, lambda start, now: (_clear(lane, now), ok(start.unit.index)))

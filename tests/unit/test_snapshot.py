@@ -26,9 +26,9 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
-    Limits,
-    Report,
-    Retry,
+    LaneLimits,
+    LimitReport,
+    RetryPolicy,
     Settings,
     Unit,
     Usage,
@@ -50,7 +50,7 @@ def shown(wait: Wait | None) -> tuple[str, float | None]:
 
 
 def test_a_lane_counts_what_happened_to_its_units() -> None:
-    run = Run(units(300), lane_spec(limits=Limits(max_concurrency=4)))
+    run = Run(units(300), lane_spec(limits=LaneLimits(max_concurrency=4)))
     run.at(0.0)
     run.at(1.0, failed(2, Kind.CONCURRENCY, retry_after_s=9.0), ok(0), failed(1, Kind.INVALID))
     view = run.view(1.0)
@@ -75,7 +75,7 @@ def test_a_total_is_the_sum_over_lanes() -> None:
 
 def test_the_sum_of_all_places_never_jumps() -> None:
     chain = [Unit(500 + index, "b", after=(499 + index,) if index else (), leads=True) for index in range(5)]
-    run = Run([*units(300, "a"), *chain], lane_spec("a", Limits(max_concurrency=7)), lane_spec("b"))
+    run = Run([*units(300, "a"), *chain], lane_spec("a", LaneLimits(max_concurrency=7)), lane_spec("b"))
 
     def total(now: float) -> int:
         seen = run.seen(now)
@@ -109,7 +109,7 @@ def test_a_cancelled_unit_is_not_counted_as_queued() -> None:
 
 
 def test_looking_changes_nothing() -> None:
-    run, twin = (Run(units(50), lane_spec(limits=Limits(rpm=60.0, max_concurrency=3))) for _ in range(2))
+    run, twin = (Run(units(50), lane_spec(limits=LaneLimits(rpm=60.0, max_concurrency=3))) for _ in range(2))
     run.at(0.0)
     twin.at(0.0)
     assert run.seen(0.5) == run.seen(0.5)
@@ -134,7 +134,7 @@ def test_money_spent_is_shown_without_a_cap_too() -> None:
 
 
 def test_a_meter_shows_its_limit_and_what_is_left() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=60.0, burst_s=30.0, max_concurrency=4)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=30.0, max_concurrency=4)))
     run.at(0.0)
     meter = run.view(2.0).meters[0]
     assert (meter.name, meter.limit, meter.reported) == ("requests per minute", 60.0, False)
@@ -143,26 +143,26 @@ def test_a_meter_shows_its_limit_and_what_is_left() -> None:
 
 
 def test_a_reported_limit_is_marked_as_such() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(burst_s=60.0)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(burst_s=60.0)))
     run.at(0.0)
-    run.at(0.1, RequestAccepted(0, Hint((Report(Dimension.REQUESTS, 60.0, 50.0),))))
+    run.at(0.1, RequestAccepted(0, Hint((LimitReport(Dimension.REQUESTS, 60.0, 50.0),))))
     assert [(meter.limit, meter.reported) for meter in run.view(0.2).meters] == [(60.0, True)]
 
 
 def test_the_level_shown_is_what_the_provider_said_is_left() -> None:
-    run = Run(units(1), lane_spec(limits=Limits()))
+    run = Run(units(1), lane_spec(limits=LaneLimits()))
     run.at(0.0)
-    run.at(0.0, ok(0, hint=Hint((Report(Dimension.REQUESTS, 60.0, 10.0, 50.0),))))
+    run.at(0.0, ok(0, hint=Hint((LimitReport(Dimension.REQUESTS, 60.0, 10.0, 50.0),))))
     assert run.view(0.0).meters[0].level == pytest.approx(10.0, abs=1.0)
 
 
 def test_the_window_is_shown_unless_it_is_open() -> None:
-    assert Run(units(1), lane_spec(limits=Limits(max_concurrency=4))).view(0.0).window == 4
-    assert Run(units(1), lane_spec(limits=Limits(rpm=60.0))).view(0.0).window is None
+    assert Run(units(1), lane_spec(limits=LaneLimits(max_concurrency=4))).view(0.0).window == 4
+    assert Run(units(1), lane_spec(limits=LaneLimits(rpm=60.0))).view(0.0).window is None
 
 
 def test_the_rate_is_what_was_started_lately_and_fades() -> None:
-    run = Run(units(400), lane_spec(limits=Limits(rpm=240.0, burst_s=0.0)))
+    run = Run(units(400), lane_spec(limits=LaneLimits(rpm=240.0, burst_s=0.0)))
     play(run, good, until=60.0)
     assert run.view(60.0).rate_per_s == pytest.approx(4.0, rel=0.1)
     assert run.view(100.0).rate_per_s < 0.6
@@ -181,7 +181,7 @@ def test_the_rate_shown_does_not_fall_while_the_pace_is_steady(second: float) ->
 
 def test_the_binding_limit_is_the_one_used_most() -> None:
     work = units(400, estimate=Estimate(input_tokens=100.0))
-    limits = Limits(rpm=600.0, tpm=12_000.0, burst_s=1.0, max_concurrency=50)
+    limits = LaneLimits(rpm=600.0, tpm=12_000.0, burst_s=1.0, max_concurrency=50)
     run = Run(work, lane_spec(limits=limits))
     play(run, good, until=60.0)
     view = run.view(60.0)
@@ -190,14 +190,14 @@ def test_the_binding_limit_is_the_one_used_most() -> None:
 
 
 def test_a_full_window_binds_where_nothing_else_does() -> None:
-    run = Run(units(400), lane_spec(limits=Limits(rpm=60_000.0, burst_s=1.0, max_concurrency=2)))
+    run = Run(units(400), lane_spec(limits=LaneLimits(rpm=60_000.0, burst_s=1.0, max_concurrency=2)))
     run.at(0.0)
     view = run.view(0.0)
     assert (view.binding, view.used_of_binding) == ("concurrency", 1.0)
 
 
 def test_an_idle_lane_is_bound_by_nothing() -> None:
-    run = Run([], lane_spec(limits=Limits(rpm=60.0, max_concurrency=4)))
+    run = Run([], lane_spec(limits=LaneLimits(rpm=60.0, max_concurrency=4)))
     run.at(0.0)
     assert run.view(0.0).binding == ""
 
@@ -243,7 +243,7 @@ def test_a_hold_that_is_over_is_no_wait() -> None:
 
 
 def test_a_full_window_is_named_with_its_size() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(max_concurrency=2)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(max_concurrency=2)))
     run.at(0.0)
     assert shown(run.view(0.0).wait) == ("concurrency: 2 in flight", None)
 
@@ -257,27 +257,27 @@ def test_the_global_cap_is_named_with_its_size() -> None:
 
 
 def test_a_retry_after_is_named_with_its_end() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=600.0, burst_s=1.0, max_concurrency=2)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=600.0, burst_s=1.0, max_concurrency=2)))
     run.at(0.0)
     run.at(1.0, failed(0, Kind.RATE, retry_after_s=20.0))
     assert shown(run.view(2.0).wait) == ("retry-after", 21.0)
 
 
 def test_a_meter_is_named_with_the_instant_at_which_the_next_fits() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=0.0)))
     step = run.at(0.0)
     assert shown(run.view(0.5).wait) == ("requests per minute", step.wake_at)
 
 
 def test_the_meter_named_is_the_one_that_takes_longest() -> None:
     work = units(9, estimate=Estimate(input_tokens=50.0))
-    run = Run(work, lane_spec(limits=Limits(rpm=60.0, tpm=600.0, burst_s=0.0)))
+    run = Run(work, lane_spec(limits=LaneLimits(rpm=60.0, tpm=600.0, burst_s=0.0)))
     run.at(0.0)
     assert shown(run.view(0.5).wait) == ("tokens per minute", 5.0)
 
 
 def test_a_minimum_gap_is_named() -> None:
-    run = Run(units(9), lane_spec(limits=Limits(rpm=0, min_gap_s=4.0)))
+    run = Run(units(9), lane_spec(limits=LaneLimits(rpm=0, min_gap_s=4.0)))
     run.at(0.0)
     assert shown(run.view(0.5).wait) == ("minimum gap", 4.0)
 
@@ -291,7 +291,7 @@ def test_a_delay_between_all_starts_is_a_wait_with_a_name() -> None:
 
 
 def test_a_reserve_that_must_stay_in_the_bucket_is_part_of_the_wait() -> None:
-    run = Run(units(99), lane_spec(limits=Limits(rpm=60.0, burst_s=20.0)))
+    run = Run(units(99), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=20.0)))
     run.at(0.0)
     wait = run.view(0.0).wait
     assert wait is not None
@@ -313,7 +313,9 @@ def test_where_nobody_was_reached_even_a_backoff_tells_the_trouble() -> None:
 
 
 def test_a_broken_lane_names_its_next_probe() -> None:
-    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=9, base_s=60.0, jitter=0.0)))
+    run = Run(
+        units(99), lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(max_attempts=9, base_s=60.0, jitter=0.0))
+    )
     run.at(0.0)
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
@@ -321,7 +323,7 @@ def test_a_broken_lane_names_its_next_probe() -> None:
 
 
 def test_the_end_of_a_probe_in_flight_is_not_an_instant_in_the_past() -> None:
-    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=Retry(max_attempts=9, jitter=0.0)))
+    run = Run(units(99), lane_spec(limits=ONE_BY_ONE, retry=RetryPolicy(max_attempts=9, jitter=0.0)))
     run.at(0.0)
     for index in range(OVERLOADS):
         run.at(1.0, failed(index, Kind.OVERLOAD))
@@ -351,15 +353,15 @@ def test_a_lane_whose_units_wait_for_other_units_says_so() -> None:
 @pytest.mark.parametrize(
     ("limits", "first", "then"),
     [
-        (Limits(rpm=60.0, burst_s=0.0), (), ()),
-        (Limits(rpm=0, min_gap_s=4.0), (), ()),
-        (Limits(rpm=0), (HoldLane("a", 50.0, "x"),), ()),
-        (Limits(rpm=600.0, burst_s=0.0), (), (failed(0, Kind.RATE, retry_after_s=20.0),)),
-        (Limits(max_concurrency=1), (), (failed(0, Kind.TRANSIENT), CancelUnit(1))),
+        (LaneLimits(rpm=60.0, burst_s=0.0), (), ()),
+        (LaneLimits(rpm=0, min_gap_s=4.0), (), ()),
+        (LaneLimits(rpm=0), (HoldLane("a", 50.0, "x"),), ()),
+        (LaneLimits(rpm=600.0, burst_s=0.0), (), (failed(0, Kind.RATE, retry_after_s=20.0),)),
+        (LaneLimits(max_concurrency=1), (), (failed(0, Kind.TRANSIENT), CancelUnit(1))),
     ],
 )
 def test_the_instant_that_is_shown_is_the_one_to_wake_up_at(
-    limits: Limits, first: tuple[Event, ...], then: tuple[Event, ...]
+    limits: LaneLimits, first: tuple[Event, ...], then: tuple[Event, ...]
 ) -> None:
     run = Run(units(2), lane_spec(limits=limits))
     run.at(0.0, *first)
@@ -374,7 +376,7 @@ def test_the_instant_that_is_shown_is_the_one_to_wake_up_at(
 
 
 def test_what_is_left_over_its_limit_is_the_time_it_takes() -> None:
-    run = Run(units(130), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
+    run = Run(units(130), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=0.0)))
     play(run, good, until=9.0)
     view = run.view(9.0)
     assert view.remaining == 120
@@ -383,13 +385,13 @@ def test_what_is_left_over_its_limit_is_the_time_it_takes() -> None:
 
 def test_tokens_count_by_what_units_took_so_far() -> None:
     work = units(104, estimate=Estimate(input_tokens=50.0))
-    run = Run(work, lane_spec(limits=Limits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
+    run = Run(work, lane_spec(limits=LaneLimits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
     play(run, good, until=15.0)
     assert run.view(15.0).eta_s == pytest.approx(100 * 5.0 + 0.5)
 
 
 def test_a_hold_is_added() -> None:
-    run = Run(units(60), lane_spec(limits=Limits(rpm=60.0, burst_s=0.0)))
+    run = Run(units(60), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=0.0)))
     run.at(0.0, HoldLane("a", 500.0, "closed"))
     assert run.view(100.0).eta_s == pytest.approx(400.0 + 59.0)
 
@@ -405,7 +407,7 @@ def test_the_time_left_is_not_less_than_what_a_full_window_allows() -> None:
     def slow(start: Start, now: float) -> tuple[float, Finished]:
         return 1.0, ok(start.unit.index)
 
-    run = Run(units(100), lane_spec(limits=Limits(rpm=6000.0, burst_s=1.0, max_concurrency=1)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=6000.0, burst_s=1.0, max_concurrency=1)))
     play(run, slow, until=40.0)
     eta_s = run.view(40.0).eta_s
     assert eta_s is not None
@@ -413,7 +415,7 @@ def test_the_time_left_is_not_less_than_what_a_full_window_allows() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    run = Run([*units(9, "a"), *units(9, "b", first=9)], lane_spec("a"), lane_spec("b", Limits(rpm=60.0)))
+    run = Run([*units(9, "a"), *units(9, "b", first=9)], lane_spec("a"), lane_spec("b", LaneLimits(rpm=60.0)))
     assert run.view(0.0, "a").eta_s is None
     assert run.seen(0.0).eta_s is None
 
@@ -431,8 +433,8 @@ def test_a_lane_with_nothing_left_or_stopped_takes_no_time() -> None:
 def test_the_run_takes_as_long_as_its_slowest_lane() -> None:
     run = Run(
         [*units(60, "a"), *units(60, "b", first=60)],
-        lane_spec("a", Limits(rpm=60.0, burst_s=0.0)),
-        lane_spec("b", Limits(rpm=600.0, burst_s=0.0)),
+        lane_spec("a", LaneLimits(rpm=60.0, burst_s=0.0)),
+        lane_spec("b", LaneLimits(rpm=600.0, burst_s=0.0)),
     )
     assert run.seen(0.0).eta_s == pytest.approx(59.0)
 
@@ -458,10 +460,10 @@ def left_s(run: Run, now: float) -> float:
 
 
 def test_what_a_window_of_slow_attempts_takes_is_not_known_before_one_has_ended() -> None:
-    run = Run(units(108), lane_spec(limits=Limits(rpm=60_000.0, max_concurrency=8)))
+    run = Run(units(108), lane_spec(limits=LaneLimits(rpm=60_000.0, max_concurrency=8)))
     play(run, slow, until=5.0)
     assert (run.seen(5.0).eta_s, run.view(5.0).rate_per_s) == (None, 0.0)
-    run = Run(units(108), lane_spec(limits=Limits(rpm=60_000.0, max_concurrency=8)))
+    run = Run(units(108), lane_spec(limits=LaneLimits(rpm=60_000.0, max_concurrency=8)))
     play(run, slow, until=10.5)
     assert left_s(run, 10.5) == pytest.approx(92 * 10.0 / 8 + 10.0)
     assert run.view(12.5).rate_per_s == pytest.approx(0.8, rel=0.3)
@@ -469,25 +471,25 @@ def test_what_a_window_of_slow_attempts_takes_is_not_known_before_one_has_ended(
 
 def test_what_units_are_expected_to_take_counts_before_any_was_sent() -> None:
     work = units(100, estimate=Estimate(input_tokens=50.0))
-    run = Run(work, lane_spec(limits=Limits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
+    run = Run(work, lane_spec(limits=LaneLimits(rpm=6000.0, tpm=600.0, burst_s=0.0)))
     run.at(0.0, HoldLane("a", 60.0, "closed"))
     assert left_s(run, 0.0) == pytest.approx(60.0 + 99 * 5.0, abs=5.0)
 
 
 def test_what_is_in_the_bucket_takes_no_time() -> None:
-    run = Run(units(100), lane_spec(limits=Limits(rpm=60.0, burst_s=60.0)))
+    run = Run(units(100), lane_spec(limits=LaneLimits(rpm=60.0, burst_s=60.0)))
     run.at(0.0, HoldLane("a", 10.0, "closed"))
     assert left_s(run, 0.0) == pytest.approx(10.0 + 40.0)
 
 
 def test_a_pace_that_is_still_searched_for_is_no_limit() -> None:
-    run = Run(units(1000), lane_spec(limits=Limits()))
+    run = Run(units(1000), lane_spec(limits=LaneLimits()))
     play(run, good, until=1.0)
     assert run.seen(1.0).eta_s is None, "the first pace is only where the search begins"
 
 
 def test_a_pace_that_was_found_is_one_also_while_the_lane_climbs_back_to_it() -> None:
-    run = Run(units(100), lane_spec(limits=Limits()))
+    run = Run(units(100), lane_spec(limits=LaneLimits()))
     lane = run.lane()
     lane.recall_found((2.0, 0.0, 0.0, 0.0), Dimension.REQUESTS, 1.0, 30.0, 0.0)
     assert lane.finder is not None
@@ -503,7 +505,7 @@ def test_what_is_in_flight_last_takes_what_attempts_take() -> None:
 
 
 def test_a_cap_on_all_lanes_takes_its_time() -> None:
-    lanes = [lane_spec(key, Limits(rpm=60_000.0)) for key in ("a", "b")]
+    lanes = [lane_spec(key, LaneLimits(rpm=60_000.0)) for key in ("a", "b")]
     run = Run([*units(52, "a"), *units(52, "b", first=52)], *lanes, settings=Settings(concurrency=4))
     run.at(0.0)
     assert run.seen(0.0).eta_s is None
@@ -513,13 +515,13 @@ def test_a_cap_on_all_lanes_takes_its_time() -> None:
 
 
 def test_a_delay_between_starts_does_too() -> None:
-    run = Run(units(11), lane_spec(limits=Limits(rpm=6000.0)), settings=Settings(delay_s=5.0))
+    run = Run(units(11), lane_spec(limits=LaneLimits(rpm=6000.0)), settings=Settings(delay_s=5.0))
     play(run, good, until=1.0)
     assert left_s(run, 1.0) == pytest.approx(10 * 5.0)
 
 
 def test_a_limit_that_was_met_and_not_measured_counts_by_what_went_through() -> None:
-    run = Run(units(1000), lane_spec(limits=Limits()))
+    run = Run(units(1000), lane_spec(limits=LaneLimits()))
     play(run, refusing(per_s=10.0), until=1.5)
     finder = run.lane().finder
     assert finder is not None

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drive import UNLIMITED, entry_of, one_lane
 
 from headway.core.lanes.queue import ALWAYS, Entry
-from headway.core.model import Hint, Kind, Outcome, Retry
+from headway.core.model import Hint, Kind, Outcome, RetryPolicy
 from headway.core.scheduling.verdict import GIVE_UP, Verdict, judge
 from headway.core.unit_states import Move
 
@@ -14,9 +14,9 @@ SPENDING = [Kind.OVERLOAD, Kind.TRANSIENT, Kind.TIMEOUT]
 THROTTLING = [Kind.RATE, Kind.CONCURRENCY, Kind.HOLD]
 
 
-def entry(retry: Retry | None = None) -> Entry:
+def entry(retry: RetryPolicy | None = None) -> Entry:
     """A unit whose attempt is out."""
-    lane = one_lane(UNLIMITED, retry or Retry(jitter=0.0))
+    lane = one_lane(UNLIMITED, retry or RetryPolicy(jitter=0.0))
     unit = entry_of(lane)
     lane.charge(unit, 0.0)
     return unit
@@ -30,7 +30,7 @@ def told(
 
 @pytest.mark.parametrize("kind", SPENDING)
 def test_an_attempt_that_failed_is_tried_again_with_growing_waits(kind: Kind) -> None:
-    unit = entry(Retry(max_attempts=5, jitter=0.0))
+    unit = entry(RetryPolicy(max_attempts=5, jitter=0.0))
     verdicts = [told(unit, kind, now=100.0) for _ in range(4)]
     assert [verdict.move for verdict in verdicts] == [Move.RETRY] * 4
     assert [verdict.not_before for verdict in verdicts] == [101.0, 102.0, 104.0, 108.0]
@@ -40,7 +40,7 @@ def test_an_attempt_that_failed_is_tried_again_with_growing_waits(kind: Kind) ->
     ("kind", "end"), [(Kind.OVERLOAD, Move.FAIL), (Kind.TRANSIENT, Move.FAIL), (Kind.TIMEOUT, Move.TIME_OUT)]
 )
 def test_the_last_attempt_ends_the_unit_with_what_was_said(kind: Kind, end: Move) -> None:
-    unit = entry(Retry(max_attempts=3))
+    unit = entry(RetryPolicy(max_attempts=3))
     verdicts = [told(unit, kind, "no luck") for _ in range(3)]
     assert verdicts[-1] == Verdict(end, message="no luck")
 
@@ -58,7 +58,7 @@ def test_a_hint_shorter_than_the_backoff_does_not_shorten_it() -> None:
 
 @pytest.mark.parametrize("kind", THROTTLING)
 def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
-    unit = entry(Retry(max_attempts=1, max_throttles=50))
+    unit = entry(RetryPolicy(max_attempts=1, max_throttles=50))
     for _ in range(50):
         assert told(unit, kind, hinted_at=5.0).move is Move.RETRY
     assert unit.attempts == 0
@@ -66,7 +66,7 @@ def test_a_throttle_spends_no_attempt(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", THROTTLING)
 def test_one_throttle_too_many_says_what_was_seen_and_what_to_do(kind: Kind) -> None:
-    unit = entry(Retry(max_throttles=2))
+    unit = entry(RetryPolicy(max_throttles=2))
     told(unit, kind)
     told(unit, kind)
     verdict = told(unit, kind, "slow down please")
@@ -78,22 +78,22 @@ def test_one_throttle_too_many_says_what_was_seen_and_what_to_do(kind: Kind) -> 
 
 
 def test_exhaustion_says_how_often_for_how_long_and_what_was_seen_last() -> None:
-    unit = entry(Retry(max_throttles=2))
+    unit = entry(RetryPolicy(max_throttles=2))
     for now in (100.0, 130.0):
         told(unit, Kind.RATE, "Limit 500", now=now)
     assert told(unit, Kind.RATE, "Limit 20", now=145.0).message == (
         "refused 3 times over 45 s, the last time with: Limit 20; reduce --concurrency or try again later"
     )
-    unit = entry(Retry(max_throttles=1))
+    unit = entry(RetryPolicy(max_throttles=1))
     told(unit, Kind.HOLD, now=0.0)
     assert "2 times over 90 min, the last time with: hold;" in told(unit, Kind.HOLD, now=5400.0).message
-    assert told(entry(Retry(max_throttles=0)), Kind.RATE, "no").message.startswith(
+    assert told(entry(RetryPolicy(max_throttles=0)), Kind.RATE, "no").message.startswith(
         "refused once, the last time with: no;"
     )
 
 
 def test_a_throttle_without_words_names_its_kind_in_the_end() -> None:
-    assert "rate" in told(entry(Retry(max_throttles=0)), Kind.RATE).message
+    assert "rate" in told(entry(RetryPolicy(max_throttles=0)), Kind.RATE).message
 
 
 @pytest.mark.parametrize("kind", THROTTLING)
@@ -110,7 +110,7 @@ def test_a_throttle_without_a_hint_backs_off(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.QUOTA, Kind.AUTH])
 def test_a_stopped_lane_costs_its_unit_nothing(kind: Kind) -> None:
-    unit = entry(Retry(max_attempts=1, max_throttles=0))
+    unit = entry(RetryPolicy(max_attempts=1, max_throttles=0))
     assert told(unit, kind, now=3.0) == Verdict(Move.RETRY, 3.0)
     assert (unit.attempts, unit.throttles) == (0, 0)
 
@@ -162,13 +162,13 @@ def test_a_suspect_that_meets_a_rate_limit_stays_one() -> None:
 
 
 def test_a_death_with_the_last_attempt_ends_the_unit() -> None:
-    unit = entry(Retry(max_attempts=2))
+    unit = entry(RetryPolicy(max_attempts=2))
     told(unit, Kind.CRASH)
     assert told(unit, Kind.CRASH, "signal 9") == Verdict(Move.FAIL, message="signal 9")
 
 
 def test_a_probe_of_a_broken_lane_spends_no_attempt() -> None:
-    lane = one_lane(UNLIMITED, Retry(max_attempts=1, jitter=0.0))
+    lane = one_lane(UNLIMITED, RetryPolicy(max_attempts=1, jitter=0.0))
     unit = entry_of(lane)
     lane.charge(unit, 0.0, "breaker")
     assert told(unit, Kind.OVERLOAD, now=10.0) == Verdict(Move.RETRY, 11.0)

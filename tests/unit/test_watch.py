@@ -14,11 +14,11 @@ from headway.core.model import (
     Estimate,
     Hint,
     Kind,
+    LaneLimits,
     LaneSpec,
-    Limits,
+    LimitReport,
     Outcome,
     Ramp,
-    Report,
     Unit,
     Usage,
 )
@@ -56,7 +56,7 @@ def test_a_little_is_not_worth_a_word() -> None:
 
 def at_a_shared_key(own_share: float, tokens_off: float = 0.0) -> list[str]:
     """What a lane says whose answers report a level that others, with the rest of the use, have lowered too."""
-    limits = Limits(rpm=0, max_concurrency=1)
+    limits = LaneLimits(rpm=0, max_concurrency=1)
     run = Run(units(1_000, estimate=Estimate(input_tokens=100.0)), lane_spec(limits=limits))
     per_s = RPM * 100.0 / 60.0
     used, last = 0.0, 0.0
@@ -69,7 +69,7 @@ def at_a_shared_key(own_share: float, tokens_off: float = 0.0) -> list[str]:
         for index in step.started:
             used = max(0.0, used - (now - last) * per_s) + (100.0 + tokens_off) / own_share
             last = now
-            hint = Hint((Report(Dimension.TOKENS, RPM * 100.0, RPM * 100.0 - used, used / per_s),))
+            hint = Hint((LimitReport(Dimension.TOKENS, RPM * 100.0, RPM * 100.0 - used, used / per_s),))
             events += [RequestAccepted(index, hint), ok(index, Usage(100.0 + tokens_off, 0.0))]
         step = run.at(now, *events)
     return told

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.config import Config, ProviderConfig, ProviderKind, checks
 from headway.config.kinds.base import TableError
-from headway.core.model import Limits
+from headway.core.model import LaneLimits
 from headway.errors import ConfigError
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.wiring.kinds import Built, ProviderBuilder
@@ -47,7 +47,7 @@ class EchoKind(ProviderKind):
     def identity(self, provider: ProviderConfig) -> str:
         return f"echo {word_of(provider)}"
 
-    def lane_limits(self, provider: ProviderConfig, limits: Limits) -> Limits:
+    def lane_limits(self, provider: ProviderConfig, limits: LaneLimits) -> LaneLimits:
         return msgspec.structs.replace(limits, max_concurrency=2)
 
 

@@ -327,7 +327,7 @@ class Options:
             # A call that waits for a free process would hold a slot of its lane.
             self.concurrency = min(self.concurrency or self.workers, self.workers)
 
-    def limits_of(self, lane: str) -> model.Limits:
+    def limits_of(self, lane: str) -> model.LaneLimits:
         """The limits of one lane, which is met for the first time."""
         if self.lane_names is not None:
             self.lane_names.met(lane)

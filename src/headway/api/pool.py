@@ -41,7 +41,7 @@ from headway.config.argument_checks import (
 )
 from headway.config.call_settings import Duration, Retry, retry_of, seconds
 from headway.core.commands import Requeue
-from headway.core.model import SUCCESS, Kind, LaneSpec, Limits, Outcome, Settings, Usage
+from headway.core.model import SUCCESS, Kind, LaneLimits, LaneSpec, Outcome, Settings, Usage
 from headway.core.unit_states import Status
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
@@ -363,7 +363,7 @@ class WorkerPool:
         self._calls.interrupt(cancel=True)
 
     def _begin(self) -> None:
-        limits = Limits(rpm=0, max_concurrency=self._max_workers)
+        limits = LaneLimits(rpm=0, max_concurrency=self._max_workers)
         self._calls = Calls(
             lambda lane: LaneSpec(lane, limits, self._retry.to_core(), own_failures=True),
             Settings(max_identical_invalid=0),

@@ -47,7 +47,7 @@ class Limits:
         given = {name: value for name, value in values.items() if value not in (None, 0.0, "auto")}
         return f"Limits({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
-    def to_core(self) -> model.Limits:
+    def to_core(self) -> model.LaneLimits:
         """The scheduler's form."""
         names = ("rpm", "tpm", "input_tpm", "output_tpm", "rpd", "tpd", "max_concurrency")
         limits = {name: getattr(self, name) for name in names}
@@ -57,7 +57,7 @@ class Limits:
         if self.max_concurrency is not None and self.max_concurrency != int(self.max_concurrency):
             raise UsageError(f"max_concurrency is {self.max_concurrency!r}", hint="calls at once are whole")
         burst_s = None if self.burst == "auto" else seconds(self.burst, "burst")
-        return model.Limits(**limits, min_gap_s=seconds(self.min_gap, "min_gap"), burst_s=burst_s)
+        return model.LaneLimits(**limits, min_gap_s=seconds(self.min_gap, "min_gap"), burst_s=burst_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Retry:
     def __post_init__(self) -> None:
         self.to_core()
 
-    def to_core(self) -> model.Retry:
+    def to_core(self) -> model.RetryPolicy:
         """The scheduler's form."""
         for name, least, why in (
             ("max_attempts", 1, "it is a whole number; 1 is the least: no retry"),
@@ -95,7 +95,7 @@ class Retry:
         jitter: object = self.jitter
         if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
             raise UsageError(f"jitter is {self.jitter!r}", hint="it is a share, from 0 to 1")
-        return model.Retry(
+        return model.RetryPolicy(
             max_attempts=self.max_attempts,
             max_throttles=self.max_throttles,
             base_s=seconds(self.base, "base"),
@@ -125,7 +125,7 @@ def retry_of(given: object, default: Retry) -> Retry:
     return given
 
 
-def limits_of(limits: Limits | Mapping[str, Limits] | None, lane: str) -> model.Limits:
+def limits_of(limits: Limits | Mapping[str, Limits] | None, lane: str) -> model.LaneLimits:
     """The limits of one lane, from the `limits` argument."""
     own = limits.get(lane) if isinstance(limits, Mapping) else limits
-    return model.Limits(max_concurrency=AT_ONCE) if own is None else own.to_core()
+    return model.LaneLimits(max_concurrency=AT_ONCE) if own is None else own.to_core()

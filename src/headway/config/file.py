@@ -10,7 +10,7 @@ from typing import Any, Final
 from headway.config import checks, schema
 from headway.config.kinds import KINDS, TableError, why_not
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig
-from headway.core.model import Limits, Price
+from headway.core.model import LaneLimits, Price
 from headway.errors import ConfigError
 
 DEFAULT_DB: Final = ".headway/headway.db"
@@ -104,9 +104,9 @@ class _File:
                 "a pool is one lane with one set of limits and one max_cost; its models have none of their own",
             )
         retry = self._retry(values.pop("retry", {}), dotted(place, "retry"))
-        return ProviderConfig(name=name, limits=Limits(**limits), retry=retry, **values)
+        return ProviderConfig(name=name, limits=LaneLimits(**limits), retry=retry, **values)
 
-    def _models(self, tables: object, inherited: dict[str, Any], place: str) -> dict[str, Limits]:
+    def _models(self, tables: object, inherited: dict[str, Any], place: str) -> dict[str, LaneLimits]:
         """Each model's limits: the keys that it names, the provider's for the rest."""
         place = dotted(place, "models")
         models = {}
@@ -114,7 +114,7 @@ class _File:
             inner = self._table(table, schema.MODEL, dotted(place, model))
             if "limits" in inner:
                 own = self._table(inner["limits"], schema.LIMITS, dotted(dotted(place, model), "limits"))
-                models[model] = Limits(**{**inherited, **own})
+                models[model] = LaneLimits(**{**inherited, **own})
         return models
 
     def _max_costs(self, models: object, place: str) -> dict[str, float]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headway.core.model import Limits, Price, Retry
+from headway.core.model import LaneLimits, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
@@ -25,7 +25,7 @@ MAX_ANSWER_BYTES: Final = 64_000_000
 
 
 class RetryConfig(msgspec.Struct, frozen=True):
-    """`[providers.NAME.retry]`: everything of `core.model.Retry` but the attempts, which belong to the run."""
+    """`[providers.NAME.retry]`: everything of `core.model.RetryPolicy` but the attempts, which belong to the run."""
 
     base_s: float = 1.0
     cap_s: float = 60.0
@@ -73,9 +73,9 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     api_key_env: str
     model: str | None = None
     pool: str | None = None
-    limits: Limits = Limits()
+    limits: LaneLimits = LaneLimits()
     retry: RetryConfig = RetryConfig()
-    models: dict[str, Limits] = {}
+    models: dict[str, LaneLimits] = {}
     #: By model; "" is for all that have none of their own. `likes`: whose price in the price list is meant.
     prices: dict[str, Price] = {}
     likes: dict[str, str] = {}
@@ -98,7 +98,7 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     #: What only its kind has.
     kind_settings: msgspec.Struct | None = None
 
-    def limits_for(self, model: str) -> Limits:
+    def limits_for(self, model: str) -> LaneLimits:
         """What is configured for one model: its own where it names them, the provider's otherwise."""
         return self.models.get(model, self.limits)
 
@@ -111,9 +111,9 @@ class ProviderConfig(msgspec.Struct, frozen=True):
         """Which model of the price list it costs as much as, where that is configured."""
         return self.likes.get(model) or self.likes.get("", "")
 
-    def retry_for(self, max_attempts: int) -> Retry:
+    def retry_for(self, max_attempts: int) -> RetryPolicy:
         """As the core wants it."""
-        return Retry(max_attempts=max_attempts, **msgspec.structs.asdict(self.retry))
+        return RetryPolicy(max_attempts=max_attempts, **msgspec.structs.asdict(self.retry))
 
 
 #: The longest hold that a run waits for: a day's quota fits, and two hours for clocks and time zones.

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from headway.core.lanes.job_share import Grant
-from headway.core.model import Hint, LaneSpec, Limits, Outcome, Unit, Usage
+from headway.core.model import Hint, LaneLimits, LaneSpec, Outcome, Unit, Usage
 
 
 class RequestAccepted(msgspec.Struct, frozen=True, gc=False):
@@ -80,7 +80,7 @@ class SetLimits(msgspec.Struct, frozen=True, gc=False):
     """New configured limits for a lane, while it runs."""
 
     lane: str
-    limits: Limits
+    limits: LaneLimits
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):

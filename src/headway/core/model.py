@@ -156,7 +156,7 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     open_input: bool = False
 
 
-class Report(msgspec.Struct, frozen=True, gc=False):
+class LimitReport(msgspec.Struct, frozen=True, gc=False):
     """One limit as a provider reports it in a response: so much, so much left, full again in so long.
 
     `reset_precision_s` is the step that the reset was rounded up to (a second where it is a date), and
@@ -178,7 +178,7 @@ class Hint(msgspec.Struct, frozen=True, gc=False):
     `growing` says that the refusal is about how fast the use grows, not about how much it is (OpenAI's `slow_down`).
     """
 
-    reports: tuple[Report, ...] = ()
+    reports: tuple[LimitReport, ...] = ()
     retry_after_s: float | None = None
     precision_s: float = 0.0
     dimension: Dimension | None = None
@@ -237,7 +237,7 @@ class Counting(msgspec.Struct, frozen=True, gc=False):
         return (1.0, paid_input + output, paid_input, usage.output_tokens)
 
 
-class Limits(msgspec.Struct, frozen=True, gc=False):
+class LaneLimits(msgspec.Struct, frozen=True, gc=False):
     """A lane's configured limits. None: not configured; 0: known to be unlimited."""
 
     rpm: float | None = None
@@ -258,7 +258,7 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
         return any(limit is not None for limit in told)
 
 
-class Retry(msgspec.Struct, frozen=True, gc=False):
+class RetryPolicy(msgspec.Struct, frozen=True, gc=False):
     """How a lane's units are tried again."""
 
     max_attempts: int = 5
@@ -304,8 +304,8 @@ class LaneSpec(msgspec.Struct, frozen=True):
     """What the outside tells the scheduler about a lane before it starts."""
 
     key: str
-    limits: Limits = Limits()
-    retry: Retry = Retry()
+    limits: LaneLimits = LaneLimits()
+    retry: RetryPolicy = RetryPolicy()
     counting: Counting = Counting()
     order: Literal["input", "longest"] = "input"
     ramp: Ramp | None = None

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from headway.core.model import Kind, Outcome, Retry
+from headway.core.model import Kind, Outcome, RetryPolicy
 
 #: A hint above this closes the whole lane instead of delaying one unit (DESIGN §2).
 LONGEST_HINT_S: Final = 60.0
@@ -63,7 +63,7 @@ def spread(index: int, attempt: int) -> float:
     return mixed / 0x80000000 - 1.0
 
 
-def backoff_s(retry: Retry, index: int, attempt: int) -> float:
+def backoff_s(retry: RetryPolicy, index: int, attempt: int) -> float:
     """The wait before try number `attempt + 1`, where attempt counts from 0."""
     capped = min(retry.base_s * 2.0 ** min(attempt, 60), retry.cap_s)
     return float(capped * (1.0 + retry.jitter * spread(index, attempt)))

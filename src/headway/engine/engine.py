@@ -20,7 +20,7 @@ import msgspec
 
 from headway.core import commands, events
 from headway.core.lanes.lane import Lane
-from headway.core.model import Hint, Kind, Limits, Outcome, Settings, Usage
+from headway.core.model import Hint, Kind, LaneLimits, Outcome, Settings, Usage
 from headway.core.retry import unpaid
 from headway.core.scheduler import Scheduler
 from headway.core.snapshot import snapshot
@@ -559,7 +559,7 @@ class Engine(Turns):
         keys = self._named(args["lane"])
         for key in keys:
             known = self._scheduler.lanes[key].limits
-            limits = msgspec.convert({**msgspec.structs.asdict(known), **args["limits"]}, Limits)
+            limits = msgspec.convert({**msgspec.structs.asdict(known), **args["limits"]}, LaneLimits)
             self.tell(events.SetLimits(key, limits))
             self._turn()  # At once: the next wish may be about the same lane.
         new = ", ".join(f"{name} {value:,.10g}" for name, value in args["limits"].items())

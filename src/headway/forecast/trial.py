@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from headway.core.lanes.lane_memory import import_lane, rebuild_levels
-from headway.core.model import Limits, Settings, Unit, Usage
+from headway.core.model import LaneLimits, Settings, Unit, Usage
 from headway.core.scheduler import Scheduler
 from headway.core.unit_source import FedScheduler, ListSource
 from headway.engine.plan import UnitRoute
@@ -150,5 +150,5 @@ def _scheduler(lanes: dict[str, LaneKnowledge], way: RunOptions, mind: str, utc:
             import_lane(lane, known.record, 0.0, max(utc, known.record.recorded_utc))
         rebuild_levels(lane, [(-ago_s, costs) for ago_s, costs in known.starts], recorded_at)
         if glimpsed(lane, known, mind) is None and blind(lane) and (known.record is None or mind == "high"):
-            lane.configure(Limits(max_concurrency=WINDOWS[mind]), 0.0)
+            lane.configure(LaneLimits(max_concurrency=WINDOWS[mind]), 0.0)
     return scheduler

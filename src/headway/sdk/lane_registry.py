@@ -51,7 +51,7 @@ class LaneSettings(msgspec.Struct, frozen=True):
 
     def spec(self, limits: Limits | None) -> LaneSpec:
         """The lane for the scheduler."""
-        core_limits = model.Limits() if limits is None else limits.to_core()
+        core_limits = model.LaneLimits() if limits is None else limits.to_core()
         retry = (self.retry or Retry()).to_core()
         return LaneSpec(self.name, core_limits, retry, self.counting, own_failures=self.own_failures)
 

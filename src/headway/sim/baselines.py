@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 
 from headway.core.commands import Command, Done, Finish, Start, Wake
 from headway.core.events import Event, Finished
-from headway.core.model import Kind, Outcome, Retry, Unit
+from headway.core.model import Kind, Outcome, RetryPolicy, Unit
 from headway.core.retry import backoff_s
 from headway.core.unit_states import Status
 from headway.sim.bucket import Bucket
@@ -61,7 +61,7 @@ class Baseline(ABC):
         tries = self.tries[unit.index] = self.tries.get(unit.index, 0) + 1
         wait_s = outcome.hint.retry_after_s if outcome.hint is not None else None
         if wait_s is None:
-            wait_s = backoff_s(Retry(), unit.index, tries - 1)
+            wait_s = backoff_s(RetryPolicy(), unit.index, tries - 1)
         self.failed(unit, outcome, wait_s, now)
 
     def start(self, unit: Unit) -> None:

@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 
-from headway.core.model import Dimension, Hint, Kind, Outcome, Report
+from headway.core.model import Dimension, Hint, Kind, LimitReport, Outcome
 from headway.providers import RawResponse, profile_for, understand
 from headway.sim.bucket import Bucket, true_bucket
 from headway.sim.scenario import Provider, Span
@@ -218,20 +218,22 @@ class VirtualProvider:
             tuple(self._report(dimension, bucket, now) for dimension, bucket in self._shadows.items())
         )
 
-    def _report(self, dimension: Dimension, bucket: Bucket, now: float) -> Report:
+    def _report(self, dimension: Dimension, bucket: Bucket, now: float) -> LimitReport:
         bucket.refill(now)
         remaining = max(0.0, bucket.level)
         reset_s = bucket.full_in_s()
         if self.spec.headers == "levels":
-            return Report(dimension, bucket.rate * 60.0, floor(remaining))
+            return LimitReport(dimension, bucket.rate * 60.0, floor(remaining))
         if self.spec.headers == "openai":
-            return Report(dimension, bucket.rate * 60.0, floor(remaining), ceil(reset_s * 1000.0) / 1000.0)
+            return LimitReport(
+                dimension, bucket.rate * 60.0, floor(remaining), ceil(reset_s * 1000.0) / 1000.0
+            )
         if dimension is not Dimension.REQUESTS:
             remaining = round(remaining / ANTHROPIC_ROUNDING) * ANTHROPIC_ROUNDING
         whole_s = ceil(now + reset_s) - floor(
             now
         )  # An instant of whole seconds, less a Date of whole seconds.
-        return Report(
+        return LimitReport(
             dimension,
             bucket.rate * 60.0,
             floor(remaining),

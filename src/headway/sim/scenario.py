@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import yaml
 
-from headway.core.model import Counting, Limits
+from headway.core.model import Counting, LaneLimits
 from headway.errors import UsageError
 
 #: Quantities: never negative, and a share is a share.
@@ -131,9 +131,9 @@ class Told(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     burst_s: Amount | None = None
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> LaneLimits:
         """As the core wants them."""
-        return Limits(**msgspec.structs.asdict(self))
+        return LaneLimits(**msgspec.structs.asdict(self))
 
 
 class SimLane(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -145,12 +145,12 @@ class SimLane(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     told: Told | Literal["truth"] = Told()
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> LaneLimits:
         """The limits that Headway starts with."""
         if isinstance(self.told, Told):
             return self.told.limits
         real = self.provider
-        return Limits(
+        return LaneLimits(
             rpm=real.rpm or None,
             tpm=real.tpm or None,
             input_tpm=real.input_tpm or None,

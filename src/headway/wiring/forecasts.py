@@ -11,7 +11,7 @@ import msgspec
 from headway.config import Config, ProviderConfig, dotenv_of, key_of, key_to_send
 from headway.core.lanes.estimate import ENOUGH
 from headway.core.lanes.lane_memory import LaneRecord
-from headway.core.model import DAY_S, MINUTE_S, Dimension, Limits
+from headway.core.model import DAY_S, MINUTE_S, Dimension, LaneLimits
 from headway.errors import ConfigError
 from headway.forecast.figures import Forecast, ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.forecast import forecast
@@ -238,7 +238,7 @@ def changed(config: Config, what_if: WhatIf) -> Config:
     return msgspec.structs.replace(config, providers=providers)
 
 
-def _limits(limits: Limits, changes: Mapping[str, float]) -> Limits:
+def _limits(limits: LaneLimits, changes: Mapping[str, float]) -> LaneLimits:
     values = {name: int(value) if name == "max_concurrency" else value for name, value in changes.items()}
     return msgspec.structs.replace(limits, **values)
 

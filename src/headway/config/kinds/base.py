@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from headway.config.checks import Check
 from headway.config.settings import ProviderConfig
-from headway.core.model import Limits
+from headway.core.model import LaneLimits
 from headway.errors import ConfigError
 
 #: What an HTTP header can carry and every provider's keys are made of.
@@ -84,7 +84,7 @@ class ProviderKind(ABC):
         """What answers there. The same rows are another job where it changes."""
         return self.name
 
-    def lane_limits(self, provider: ProviderConfig, limits: Limits) -> Limits:
+    def lane_limits(self, provider: ProviderConfig, limits: LaneLimits) -> LaneLimits:
         """The limits of a lane that has these by the configuration."""
         return limits
 

@@ -10,7 +10,7 @@ import msgspec
 from headway.config import checks
 from headway.config.kinds.base import ProviderKind, TableError
 from headway.config.settings import ProviderConfig, WorkersConfig
-from headway.core.model import Limits
+from headway.core.model import LaneLimits
 
 
 def workers_of(provider: ProviderConfig) -> WorkersConfig:
@@ -54,7 +54,7 @@ class PythonKind(ProviderKind):
         """Another function makes another job."""
         return f"{self.name} {workers_of(provider).target}"
 
-    def lane_limits(self, provider: ProviderConfig, limits: Limits) -> Limits:
+    def lane_limits(self, provider: ProviderConfig, limits: LaneLimits) -> LaneLimits:
         """No more units than workers: a unit that waits for a free worker would hold its slot."""
         size = size_of(workers_of(provider))
         return msgspec.structs.replace(limits, max_concurrency=min(limits.max_concurrency or size, size))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headway.core.lanes.meter import Meter
-from headway.core.model import Costs, Dimension, Report
+from headway.core.model import Costs, Dimension, LimitReport
 
 #: A limit this many times smaller than one accepted request is a mistake. Some gateways count tokens only afterwards, and
 #: accept a request of a few minutes' worth.
@@ -46,7 +46,7 @@ class Evidence:
         requests, tokens, tokens_in, tokens_out = map(max, self.largest, costs)
         self.largest = (requests, tokens, tokens_in, tokens_out)
 
-    def disproves(self, report: Report) -> bool:
+    def disproves(self, report: LimitReport) -> bool:
         """Whether a reported limit is so far below what was accepted that it cannot be meant."""
         return self._sure[_SURE[report.dimension]] > FAR_BELOW * report.limit
 

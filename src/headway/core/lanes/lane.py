@@ -44,11 +44,11 @@ from headway.core.model import (
     Dimension,
     Hint,
     Kind,
+    LaneLimits,
     LaneSpec,
-    Limits,
+    LimitReport,
     Outcome,
     Ramp,
-    Report,
     Unit,
     Usage,
 )
@@ -175,7 +175,7 @@ class Lane:
 
     # -- limits ------------------------------------------------------------------------------------
 
-    def configure(self, limits: Limits, now: float) -> None:
+    def configure(self, limits: LaneLimits, now: float) -> None:
         """Take configured limits, at the start or while running; levels carry over."""
         before = {meter.name: meter for meter in self._configured}
         self._configured = []
@@ -242,7 +242,9 @@ class Lane:
                 meter.since_s = self.work_time.for_meter(meter)
         self.basis = self.meters
 
-    def learn(self, entry: Entry, reports: tuple[Report, ...], now: float, *, refused: bool = False) -> None:
+    def learn(
+        self, entry: Entry, reports: tuple[LimitReport, ...], now: float, *, refused: bool = False
+    ) -> None:
         """Take the limits and levels that the response to this attempt reported."""
         for report in reports:
             if report.limit <= 0.0 or self.evidence.disproves(report):
@@ -264,7 +266,7 @@ class Lane:
             others = self._watched.look(self._reported.values(), now)
             self.others = others if self.part == WHOLE else 0.0  # It would be ourselves, in another job.
 
-    def _meet(self, entry: Entry, report: Report, *, refused: bool) -> None:
+    def _meet(self, entry: Entry, report: LimitReport, *, refused: bool) -> None:
         """A limit is reported for the first time: its meter starts at the reported level, less what was sent since."""
         meter = Meter(
             report.dimension,

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from headway.core.model import DAY_S, DIMENSIONS, MINUTE_S, Dimension, Limits, Report
+from headway.core.model import DAY_S, DIMENSIONS, MINUTE_S, Dimension, LaneLimits, LimitReport
 
 #: Token costs are estimates: a start must fit with this factor to spare (providers.md §4.2).
 TOKEN_SAFETY: Final = 1.15
@@ -216,7 +216,7 @@ class Meter:
 
     def sync(
         self,
-        report: Report,
+        report: LimitReport,
         mark: float,
         sent_at: float,
         seq: int,
@@ -272,7 +272,7 @@ class Meter:
                 self.shift += wrong_by
                 self.foreign_s += wrong_by
 
-    def _narrow_ceiling(self, implied_s: float, report: Report) -> None:
+    def _narrow_ceiling(self, implied_s: float, report: LimitReport) -> None:
         """Remaining + time until full is the depth, give or take their rounding: keep what all reports agree on.
 
         A whole period's worth is what most buckets hold: as long as that fits, it is that.
@@ -349,7 +349,7 @@ class Meter:
         self.full_at = max(known, alone)
 
 
-def meters_of(limits: Limits, now: float) -> Iterator[Meter]:
+def meters_of(limits: LaneLimits, now: float) -> Iterator[Meter]:
     """A full meter for every configured limit; 0 is unlimited and needs none."""
     rows = (
         (Dimension.REQUESTS, limits.rpm, MINUTE_S),

@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from headway.core.model import DAY_S, MINUTE_S, Dimension, Hint, Kind, Report
+from headway.core.model import DAY_S, MINUTE_S, Dimension, Hint, Kind, LimitReport
 from headway.providers.error_messages import short_message
 from headway.providers.limits import agent_events, error_bodies, error_texts, ietf_headers, limit_headers
 from headway.providers.limits.clock_times import wait_until_clock_time
@@ -136,7 +136,7 @@ class _Failure(msgspec.Struct):
     profile: Profile
     now_utc: float
     zone: str
-    reports: tuple[Report, ...] = ()
+    reports: tuple[LimitReport, ...] = ()
     stated_limits: list[StatedLimit] = []
 
 
@@ -180,7 +180,7 @@ def _read_failure(
     return failure
 
 
-def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report, ...]:
+def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[LimitReport, ...]:
     """The limits in the headers: the provider's own, and those of the IETF draft."""
     reports = limit_headers.reports_of(row, profile, now_utc)
     return (
@@ -219,7 +219,7 @@ def _longest_period(failure: _Failure) -> float:
     return max(periods or (report.period_s for report in _used_up(failure)), default=0.0)
 
 
-def _used_up(failure: _Failure) -> Iterator[Report]:
+def _used_up(failure: _Failure) -> Iterator[LimitReport]:
     return (report for report in failure.reports if report.remaining is not None and report.remaining <= 0.0)
 
 
@@ -286,7 +286,7 @@ def _hint(failure: _Failure, kind: Kind, span: TimeSpan | None, *, growing: bool
     )
 
 
-def _stated_reports(failure: _Failure) -> Iterator[Report]:
+def _stated_reports(failure: _Failure) -> Iterator[LimitReport]:
     """Limits that are in the message but not in the headers."""
     known = {(report.dimension, report.period_s) for report in failure.reports}
     for limit in failure.stated_limits:
@@ -294,7 +294,7 @@ def _stated_reports(failure: _Failure) -> Iterator[Report]:
             continue
         if (limit.dimension, limit.period_s) not in known:
             known.add((limit.dimension, limit.period_s))
-            yield Report(limit.dimension, limit.limit, _left(limit), None, limit.period_s)
+            yield LimitReport(limit.dimension, limit.limit, _left(limit), None, limit.period_s)
 
 
 def _left(limit: StatedLimit) -> float | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from headway.core.model import MINUTE_S, Dimension, Report
+from headway.core.model import MINUTE_S, Dimension, LimitReport
 from headway.providers.limits.durations import TimeSpan, parse_number, plausible_wait
 from headway.providers.limits.limit_headers import HeaderRow, header_value, usual_window
 from headway.providers.limits.profile import IETF_HEADERS, Profile
@@ -34,7 +34,7 @@ _PAIR: Final = re.compile(r"\b(limit|remaining|reset)\s?=\s?(\d{1,15})", re.IGNO
 Policies = dict[str, dict[str, str]]
 
 
-def reports_of(row: HeaderRow, profile: Profile) -> tuple[Report, ...]:
+def reports_of(row: HeaderRow, profile: Profile) -> tuple[LimitReport, ...]:
     """The limits in the two headers: a report for each policy that has a number."""
     limits, policies = (header_value(row, profile, name) for name in IETF_HEADERS)
     if limits is None and policies is None:
@@ -62,7 +62,7 @@ def _list(text: str) -> Policies:
     return items
 
 
-def _report(policy: dict[str, str], left: dict[str, str]) -> Report | None:
+def _report(policy: dict[str, str], left: dict[str, str]) -> LimitReport | None:
     dimension = _UNITS.get(policy.get("qu", "requests").lower())
     limit = parse_number(policy.get("q", ""))
     if dimension is None or not limit:
@@ -72,7 +72,7 @@ def _report(policy: dict[str, str], left: dict[str, str]) -> Report | None:
     return _bounded_report(dimension, limit, remaining, reset_s, _seconds(policy.get("w")))
 
 
-def _from_dictionary(dictionary: dict[str, str], policy_items: Policies) -> tuple[Report, ...]:
+def _from_dictionary(dictionary: dict[str, str], policy_items: Policies) -> tuple[LimitReport, ...]:
     """Draft 7: the numbers are in one header, and the other has `100;w=60`."""
     limit = parse_number(dictionary.get("limit", ""))
     if not limit:
@@ -90,14 +90,14 @@ def _bounded_report(
     remaining: float | None,
     reset_s: float | None,
     period_s: float | None,
-) -> Report:
+) -> LimitReport:
     if not period_s:
         period_s = usual_window(None if reset_s is None else TimeSpan(reset_s, 1.0))
     if reset_s is not None and reset_s > max(period_s, MINUTE_S):
         reset_s = None
     if remaining is not None and remaining > limit:
         remaining = limit
-    return Report(dimension, limit, remaining, reset_s, period_s, 1.0 if reset_s is not None else 0.0)
+    return LimitReport(dimension, limit, remaining, reset_s, period_s, 1.0 if reset_s is not None else 0.0)
 
 
 def _seconds(text: str | None) -> float | None:

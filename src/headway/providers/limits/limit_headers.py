@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from headway.core.lanes.meter import SANE_RESET
-from headway.core.model import DAY_S, MINUTE_S, Dimension, Report
+from headway.core.model import DAY_S, MINUTE_S, Dimension, LimitReport
 from headway.providers.limits.durations import HOUR_S, TimeSpan, parse_number, plausible_wait
 from headway.providers.limits.instants import MILLISECOND_S, parse_wait, server_now
 from headway.providers.limits.profile import DATE, RETRY_AFTER, RETRY_AFTER_MS, LimitHeaders, Profile
@@ -55,9 +55,9 @@ def server_clock(row: HeaderRow, profile: Profile, now_utc: float) -> float:
 _PARTS: Final = frozenset({Dimension.INPUT, Dimension.OUTPUT})
 
 
-def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report, ...]:
+def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[LimitReport, ...]:
     """The limits that the headers of a row report."""
-    reports: list[Report] = []
+    reports: list[LimitReport] = []
     repeated = -1
     clock_step_s = 0.0 if row[profile.places[DATE]] is None else 1.0
     for group, limit_at, remaining_at, reset_at in profile.rows:
@@ -81,7 +81,7 @@ def reports_of(row: HeaderRow, profile: Profile, now_utc: float) -> tuple[Report
 
 def _report(
     group: LimitHeaders, limit: float, remaining: float | None, reset: TimeSpan | None, profile: Profile
-) -> Report:
+) -> LimitReport:
     if remaining is not None and remaining > limit:
         remaining = limit
     if reset is not None and reset.seconds == 0.0 and profile.zero_is_unknown:
@@ -89,10 +89,10 @@ def _report(
         remaining = remaining or None  # Nothing left and no wait: both are unknown.
     period_s = _period(group, limit, remaining, reset)
     if reset is None or reset.seconds > SANE_RESET * period_s:
-        return Report(
+        return LimitReport(
             group.dimension, limit, remaining, None, period_s, remaining_precision=group.remaining_precision
         )
-    return Report(
+    return LimitReport(
         group.dimension, limit, remaining, reset.seconds, period_s, reset.step_s, group.remaining_precision
     )
 
@@ -115,9 +115,9 @@ def usual_window(reset: TimeSpan | None) -> float:
     return HOUR_S if reset.seconds <= HOUR_S else DAY_S
 
 
-def tightest(reports: Sequence[Report]) -> tuple[Report, ...]:
+def tightest(reports: Sequence[LimitReport]) -> tuple[LimitReport, ...]:
     """The tightest report of each dimension and period."""
-    kept: dict[tuple[str, float], Report] = {}
+    kept: dict[tuple[str, float], LimitReport] = {}
     for report in reports:
         key = (report.dimension, report.period_s)
         known = kept.get(key)
@@ -126,7 +126,7 @@ def tightest(reports: Sequence[Report]) -> tuple[Report, ...]:
     return tuple(kept.values())
 
 
-def _left(report: Report) -> float:
+def _left(report: LimitReport) -> float:
     return report.limit if report.remaining is None else report.remaining
 
 
