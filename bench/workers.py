@@ -20,7 +20,7 @@ import msgspec
 
 from bench import processes
 from bench.deaths import AGENT, EXECUTOR, LOGS, WORKERS
-from headway.executors.processes import ProcessPool, Work, entry_name
+from headway.executors.process_pool import EntryPoint, ProcessPool, entry_name
 from headway.executors.worker_entry import serve_calls
 from headway.runtime.loops import run_here
 
@@ -54,7 +54,7 @@ def overhead() -> Overhead:
         list(executor.map(no_op, range(100)))
 
         async def measure() -> None:
-            work = Work(entry_name(serve_calls), pickle.dumps((no_op, ())))
+            work = EntryPoint(entry_name(serve_calls), pickle.dumps((no_op, ())))
             pool = ProcessPool(work, WORKERS)
             try:
                 await _no_ops(pool, 100)

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from headway.executors.processes import ProcessPool, Work
-from headway.executors.ran import Ran
+from headway.executors.process_pool import EntryPoint, ProcessPool
+from headway.executors.work_result import WorkResult
 
 HERE = Path(__file__).parent
 #: Longer than anything takes here: a test that reaches it has failed.
@@ -45,7 +45,9 @@ class Pool:
     def __init__(self, pool: ProcessPool) -> None:
         self.pool = pool
 
-    async def do(self, what: str, timeout_s: float = LONG_S, *, fresh: bool = False, **given: Any) -> Ran:
+    async def do(
+        self, what: str, timeout_s: float = LONG_S, *, fresh: bool = False, **given: Any
+    ) -> WorkResult:
         return await self.pool.run(msgspec.json.encode({"do": what, **given}), timeout_s, fresh=fresh)
 
 
@@ -58,7 +60,7 @@ async def make() -> AsyncIterator[Make]:
     made: list[ProcessPool] = []
 
     def make(entry: str = "serve", size: int = 1, **choices: Any) -> Pool:
-        pool = ProcessPool(Work(f"deeds:{entry}", pickle.dumps(())), size, **choices)
+        pool = ProcessPool(EntryPoint(f"deeds:{entry}", pickle.dumps(())), size, **choices)
         made.append(pool)
         return Pool(pool)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from headway.core.model import Kind, Outcome, Usage
-from headway.executors.frames import Note
-from headway.executors.worker import running, spent
+from headway.executors.worker_main import running, spent
+from headway.executors.worker_protocol import ReplyNote
 
-Served = tuple[bytes, Note | None]
+Served = tuple[bytes, ReplyNote | None]
 
 
 def serve(*, broken: bool = False) -> Callable[[bytes], Served]:
@@ -41,7 +41,7 @@ def dies_at_start() -> Callable[[bytes], Served]:
 
 
 def notes() -> Callable[[bytes], Served]:
-    return lambda payload: (b"", Note(Outcome(Kind.RATE, message=payload.decode()), spoiled=True))
+    return lambda payload: (b"", ReplyNote(Outcome(Kind.RATE, message=payload.decode()), spoiled=True))
 
 
 def do_pid() -> int:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from headway.core.model import Usage
-from headway.executors.frames import Note
-from headway.executors.worker import running, spent
+from headway.executors.worker_main import running, spent
+from headway.executors.worker_protocol import ReplyNote
 
-Served = tuple[bytes, Note | None]
+Served = tuple[bytes, ReplyNote | None]
 
 
 def serve() -> Callable[[bytes], Served]:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from headway.executors.processes import ProcessPool, Work
+from headway.executors.process_pool import EntryPoint, ProcessPool
 
 
 async def main(folder: Path) -> None:
-    pool = ProcessPool(Work("deeds:serve", pickle.dumps(())), 4)
+    pool = ProcessPool(EntryPoint("deeds:serve", pickle.dumps(())), 4)
     units = [
         asyncio.create_task(
             pool.run(msgspec.json.encode({"do": "children", "file": str(folder / how), "how": how}), 60.0)

@@ -13,32 +13,32 @@ import pytest
 
 from headway.core.model import Hint, Kind, Outcome
 from headway.executors import log_marks
-from headway.executors.limit_evidence import Evidence, LimitDetector
+from headway.executors.limit_evidence import LimitDetector, LimitEvidence
 from headway.executors.log_marks import LogMarker
-from headway.executors.ran import Death, Ran
 from headway.executors.regular_files import open_regular
+from headway.executors.work_result import Death, WorkResult
 
 CRASH = Outcome(Kind.CRASH, message="its worker died")
 SAID = "You've hit your limit · resets 4pm (America/Los_Angeles)"
 
 
-def ran(stdout: str = "", stderr: str = "", code: int = -9, outcome: Outcome = CRASH) -> Ran:
-    return Ran(
+def result(stdout: str = "", stderr: str = "", code: int = -9, outcome: Outcome = CRASH) -> WorkResult:
+    return WorkResult(
         "crash", outcome=outcome, death=Death(code), stdout=stdout.encode(), stderr=stderr.encode(), began_utc=time.time()
     )  # fmt: skip
 
 
 def test_a_death_without_a_word_is_a_death() -> None:
-    assert LimitDetector(exit_codes=(75,)).read(ran()).outcome == CRASH
+    assert LimitDetector(exit_codes=(75,)).read(result()).outcome == CRASH
 
 
 def test_a_success_is_never_looked_at() -> None:
-    fine = Ran("value", b"1", stderr=SAID.encode())
+    fine = WorkResult("value", b"1", stderr=SAID.encode())
     assert LimitDetector().read(fine) is fine
 
 
 def test_standard_error_tells_until_when() -> None:
-    found = LimitDetector().read(ran(stderr=f"starting\n{SAID}\n"))
+    found = LimitDetector().read(result(stderr=f"starting\n{SAID}\n"))
     assert found.outcome.kind is Kind.HOLD
     assert found.outcome.hint is not None
     assert found.outcome.hint.retry_after_s is not None
@@ -75,7 +75,7 @@ def test_standard_error_tells_until_when() -> None:
     ],
 )
 def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> None:
-    found = LimitDetector().read(ran(stderr=f"Traceback (most recent call last):\n  File\n{text}\n"))
+    found = LimitDetector().read(result(stderr=f"Traceback (most recent call last):\n  File\n{text}\n"))
     assert found.outcome.kind is kind
     assert (found.rate_limit is not None) == (kind is not Kind.CRASH)
 
@@ -84,18 +84,18 @@ def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> 
     "stdout", ["quota exceeded", SAID, f"The model says: {SAID}", json.dumps({"type": "assistant", "text": SAID}), json.dumps({"type": "result", "is_error": False, "result": SAID})]
 )  # fmt: skip
 def test_what_a_model_says_is_no_sign(stdout: str) -> None:
-    assert LimitDetector().read(ran(stdout=stdout)).outcome == CRASH
+    assert LimitDetector().read(result(stdout=stdout)).outcome == CRASH
 
 
 def test_structured_output_comes_before_standard_error() -> None:
     event = {"type": "result", "is_error": True, "result": SAID}
-    found = LimitDetector().read(ran(stdout=json.dumps(event), stderr="Rate limit exceeded"))
+    found = LimitDetector().read(result(stdout=json.dumps(event), stderr="Rate limit exceeded"))
     assert found.rate_limit is not None
     assert found.rate_limit.source == "stdout"
 
 
 def test_an_exit_code_comes_before_both_and_holds_for_the_default() -> None:
-    found = LimitDetector(exit_codes=(2,)).read(ran(stderr=SAID, code=2))
+    found = LimitDetector(exit_codes=(2,)).read(result(stderr=SAID, code=2))
     assert found.rate_limit is not None
     assert (found.rate_limit.source, found.outcome.kind, found.outcome.hint) == (
         "exit code",
@@ -105,10 +105,10 @@ def test_an_exit_code_comes_before_both_and_holds_for_the_default() -> None:
 
 
 def test_a_limit_that_says_nothing_of_its_end_is_a_hold() -> None:
-    found = LimitDetector().read(ran(outcome=Outcome(Kind.RATE, message="slower")))
+    found = LimitDetector().read(result(outcome=Outcome(Kind.RATE, message="slower")))
     assert found.outcome.kind is Kind.HOLD
     soon = Outcome(Kind.RATE, hint=Hint(retry_after_s=5.0))
-    assert LimitDetector().read(ran(outcome=soon)).outcome == soon
+    assert LimitDetector().read(result(outcome=soon)).outcome == soon
 
 
 def _log(folder: Path, name: str, text: str, age_s: float = 0.0) -> None:
@@ -133,7 +133,7 @@ def _log(folder: Path, name: str, text: str, age_s: float = 0.0) -> None:
     ids=["the seed's", "events in it", "a document", "events", "plain"],
 )
 def test_logs_are_read_in_every_form(tmp_path: Path, text: str) -> None:
-    began = ran()  # First: a log that is older than its unit says nothing.
+    began = result()  # First: a log that is older than its unit says nothing.
     _log(tmp_path, "7", text)
     found = LimitDetector(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(began)
     assert found.outcome.kind is Kind.HOLD
@@ -145,7 +145,9 @@ def test_old_logs_and_answers_in_logs_are_no_signs(tmp_path: Path) -> None:
     _log(tmp_path, "1", json.dumps({"stdout": "", "stderr": SAID}), age_s=60.0)
     _log(tmp_path, "2", json.dumps({"stdout": SAID, "stderr": ""}))
     _log(tmp_path, "3", "{ broken " + SAID)
-    assert LimitDetector(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(ran()).outcome == CRASH
+    assert (
+        LimitDetector(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(result()).outcome == CRASH
+    )
 
 
 def _make(path: Path, kind: str) -> socket.socket | None:
@@ -170,7 +172,7 @@ def test_only_regular_files_are_opened(tmp_path: Path, monkeypatch: pytest.Monke
     try:
         with pytest.raises(OSError, match=r"special\.log"):
             open_regular(path)
-        evidence = Evidence(files=(str(path),), began_utc=1.0)
+        evidence = LimitEvidence(files=(str(path),), began_utc=1.0)
         assert LimitDetector(logs="*.log", root=str(tmp_path)).judge(CRASH, evidence) == (CRASH, None)
     finally:
         if server is not None:
@@ -180,7 +182,7 @@ def test_only_regular_files_are_opened(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_link_to_a_log_is_followed(tmp_path: Path) -> None:
     (tmp_path / "today.txt").write_text(SAID)
     (tmp_path / "latest.log").symlink_to(tmp_path / "today.txt")
-    found = LimitDetector(logs="*.log", root=str(tmp_path)).read(ran())
+    found = LimitDetector(logs="*.log", root=str(tmp_path)).read(result())
     assert found.outcome.kind is Kind.HOLD
 
 
@@ -195,7 +197,7 @@ class AgentLog:
         self.path.write_text(OLD)
         self.detector = LimitDetector(logs="agent.log*", root=str(folder))
         self.marks = asyncio.run(self.detector.begin())
-        self.began = ran()
+        self.began = result()
 
     def append(self, text: str) -> None:
         with self.path.open("a") as file:

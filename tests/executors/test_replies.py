@@ -22,8 +22,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headway.core.model import Outcome, Usage
-from headway.executors import workers
-from headway.executors.frames import (
+from headway.executors import worker_process
+from headway.executors.process_pool import EntryPoint, ProcessPool, work_result_of
+from headway.executors.work_result import WorkResult
+from headway.executors.worker_protocol import (
     ASK,
     LARGEST,
     PAGE,
@@ -32,14 +34,12 @@ from headway.executors.frames import (
     SIZE,
     STOP,
     BadReply,
-    Note,
-    Replies,
+    ReplyNote,
+    ReplyReader,
     encode_note,
     keep_used,
     kept_used,
 )
-from headway.executors.processes import ProcessPool, Work, ran_of
-from headway.executors.ran import Ran
 
 #: A unit whose worker says nothing ends after this; a test that lasts longer than the second has hung.
 TIMEOUT_S, HUNG_S = 0.2, 30.0
@@ -70,7 +70,7 @@ pieces = st.one_of(
         Piece,
         number=st.sampled_from([0, 0, -1, 1, 2, -3]),
         pid=st.sampled_from([0, 0, 1, -1, 2**40]),
-        note=st.one_of(st.just(b""), st.just(encode_note(Note(spoiled=True))), st.binary(max_size=20)),
+        note=st.one_of(st.just(b""), st.just(encode_note(ReplyNote(spoiled=True))), st.binary(max_size=20)),
         longer=st.sampled_from([0, 0, 0, 1, LARGEST - 100]),
         keep=st.one_of(st.none(), st.integers(0, REPLY.size + 4)),
         copies=st.integers(1, 3),
@@ -157,7 +157,7 @@ def encoded(piece: Piece, number: int, pid: int, values: dict[int, bytes]) -> by
     return ((frame + value + piece.note)[: piece.keep]) * piece.copies
 
 
-async def run_units(scripts: list[Script], size: int, timeout_s: float = TIMEOUT_S) -> list[Ran]:
+async def run_units(scripts: list[Script], size: int, timeout_s: float = TIMEOUT_S) -> list[WorkResult]:
     """Runs units in a pool whose workers are impostors; each unit's payload is its name."""
     loop, complaints = asyncio.get_running_loop(), list[dict[str, Any]]()
     loop.set_exception_handler(lambda loop, context: complaints.append(context))
@@ -168,17 +168,19 @@ async def run_units(scripts: list[Script], size: int, timeout_s: float = TIMEOUT
         return impostors[-1].start(command, **how)
 
     fake = mock.Mock(Popen=start, DEVNULL=subprocess.DEVNULL)
-    with mock.patch.object(workers, "subprocess", fake):
-        pool = ProcessPool(Work("nothing:nothing", pickle.dumps(())), size, start_s=timeout_s)
+    with mock.patch.object(worker_process, "subprocess", fake):
+        pool = ProcessPool(EntryPoint("nothing:nothing", pickle.dumps(())), size, start_s=timeout_s)
         try:
             async with asyncio.timeout(HUNG_S):
-                ran = await asyncio.gather(*(pool.run(b"unit %d" % unit, timeout_s) for unit in range(UNITS)))
+                result = await asyncio.gather(
+                    *(pool.run(b"unit %d" % unit, timeout_s) for unit in range(UNITS))
+                )
         finally:
             await pool.close()
             for impostor in impostors:
                 impostor.close()
     assert complaints == []
-    return ran
+    return result
 
 
 @settings(max_examples=60)
@@ -193,12 +195,12 @@ async def run_units(scripts: list[Script], size: int, timeout_s: float = TIMEOUT
 @example([([RIGHT, RIGHT], [])], 1)  # Ready twice.
 @example([([Piece(raw=b"\0" * REPLY.size)], [])], 2)
 def test_no_answer_is_taken_for_another_units(scripts: list[Script], size: int) -> None:
-    for unit, ran in enumerate(asyncio.run(run_units(scripts, size))):
-        if ran.end == "value":
-            assert ran.value == b"unit %d" % unit
+    for unit, result in enumerate(asyncio.run(run_units(scripts, size))):
+        if result.end == "value":
+            assert result.value == b"unit %d" % unit
         else:
-            assert ran.outcome.kind is not None
-            assert ran.outcome.message
+            assert result.outcome.kind is not None
+            assert result.outcome.message
 
 
 async def test_a_reply_that_does_not_match_ends_its_worker_and_says_so() -> None:
@@ -208,9 +210,9 @@ async def test_a_reply_that_does_not_match_ends_its_worker_and_says_so() -> None
         (Piece(note=b"\xc1"), "its worker died: it sent a damaged reply after"),
     ):
         # Nothing says that the units were begun, so each is given to three workers before it counts.
-        ran = await run_units([([RIGHT], [[piece]])] * 3 * UNITS, 1, HUNG_S)
-        assert [each.end for each in ran] == ["crash"] * UNITS
-        assert all(said in each.outcome.message for each in ran)
+        result = await run_units([([RIGHT], [[piece]])] * 3 * UNITS, 1, HUNG_S)
+        assert [each.end for each in result] == ["crash"] * UNITS
+        assert all(said in each.outcome.message for each in result)
 
 
 # -- the reader alone -----------------------------------------------------------------------------------------------
@@ -220,11 +222,11 @@ PID = 77
 
 @given(
     st.binary(max_size=200),
-    st.one_of(st.none(), st.builds(Note, trace=st.text(max_size=20), spoiled=st.booleans())),
+    st.one_of(st.none(), st.builds(ReplyNote, trace=st.text(max_size=20), spoiled=st.booleans())),
     st.integers(1, 50),
 )
-def test_a_right_reply_is_taken_however_it_is_cut(value: bytes, note: Note | None, size: int) -> None:
-    replies = Replies(PID)
+def test_a_right_reply_is_taken_however_it_is_cut(value: bytes, note: ReplyNote | None, size: int) -> None:
+    replies = ReplyReader(PID)
     replies.expect(5)
     encoded_note = b"" if note is None else encode_note(note)
     said = REPLY.pack(5, PID, len(value), len(encoded_note), 9) + value + encoded_note
@@ -235,7 +237,7 @@ def test_a_right_reply_is_taken_however_it_is_cut(value: bytes, note: Note | Non
 
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 100))
 def test_any_other_bytes_are_refused_or_waited_for(said: bytes, size: int) -> None:
-    replies = Replies(PID)
+    replies = ReplyReader(PID)
     replies.expect(5)
     try:
         for at in range(0, len(said), size):
@@ -247,9 +249,11 @@ def test_any_other_bytes_are_refused_or_waited_for(said: bytes, size: int) -> No
 
 
 def test_a_note_that_is_no_text_of_unicode_crosses_all_the_same() -> None:
-    note = Note(trace="a file named \udcff", messages=[{"role": "user", "content": 2**70}], error=b"\xff")
+    note = ReplyNote(
+        trace="a file named \udcff", messages=[{"role": "user", "content": 2**70}], error=b"\xff"
+    )
     note.outcome = msgspec.structs.replace(note.outcome, message="\ud800", usage=Usage(1.0, 2.0))
-    replies = Replies(PID)
+    replies = ReplyReader(PID)
     replies.expect(1)
     encoded_note = encode_note(note)
     reply = replies.feed(REPLY.pack(1, PID, 0, len(encoded_note), 0) + encoded_note)
@@ -262,10 +266,10 @@ def test_a_note_that_is_no_text_of_unicode_crosses_all_the_same() -> None:
 
 
 def test_a_value_above_the_ceiling_is_refused_by_its_length_alone() -> None:
-    replies = Replies(PID, 1000)
+    replies = ReplyReader(PID, 1000)
     replies.expect(1)
     assert replies.feed(REPLY.pack(1, PID, 1000, 0, 0)) is None
-    replies = Replies(PID, 1000)
+    replies = ReplyReader(PID, 1000)
     replies.expect(1)
     with pytest.raises(BadReply, match=r"1,001 bytes; max_answer_bytes is 1,000"):
         replies.feed(REPLY.pack(1, PID, 1001, 0, 0))
@@ -284,7 +288,7 @@ def test_a_value_above_the_ceiling_is_refused_by_its_length_alone() -> None:
     ],
 )
 def test_usage_that_no_call_can_have_is_none(used: Usage) -> None:
-    outcome = ran_of(b"1", Note(Outcome(message="kept", usage=used))).outcome
+    outcome = work_result_of(b"1", ReplyNote(Outcome(message="kept", usage=used))).outcome
     assert (outcome.usage, outcome.message) == (None, "kept")
 
 

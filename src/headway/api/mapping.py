@@ -33,8 +33,8 @@ from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UnitError, UsageError
-from headway.executors.details import Details, recorded
-from headway.executors.limit_evidence import Evidence
+from headway.executors.attempt_details import AttemptDetails, encode_details
+from headway.executors.limit_evidence import LimitEvidence
 from headway.providers.call_reports import current_attempt, success_outcome
 from headway.providers.error_messages import describe_exception, exception_text
 from headway.providers.http.timeout import AttemptTimeout
@@ -101,7 +101,7 @@ class _MapItem:
         outcome = await self.call(flight)
         if outcome.kind is None or outcome.kind in LIMIT_KINDS:
             return outcome
-        evidence = Evidence(exit_codes_in(flight.error), began_utc=began_utc, marks=marks)
+        evidence = LimitEvidence(exit_codes_in(flight.error), began_utc=began_utc, marks=marks)
         outcome, flight.rate_limit = await asyncio.to_thread(detector.judge, outcome, evidence)
         return outcome
 
@@ -181,9 +181,11 @@ class _KeptItem(_MapItem):
 
     async def _keep_text(self, flight: Flight, value: Any) -> None:
         """Of a value that cannot be kept the text is, with the attempt: it was paid."""
-        details = msgspec.json.decode(flight.details, type=Details) if flight.details else Details()
+        details = (
+            msgspec.json.decode(flight.details, type=AttemptDetails) if flight.details else AttemptDetails()
+        )
         details = msgspec.structs.replace(details, output=value)
-        flight.details = await recorded(details, self.run.scrub)
+        flight.details = await encode_details(details, self.run.scrub)
 
     def _keep(self, flight: Flight, outcome: Outcome) -> Outcome:
         """The value as a run that finds it on record would see it; a failure where it cannot be kept."""

@@ -45,8 +45,8 @@ from headway.core.model import SUCCESS, Kind, LaneLimits, LaneSpec, Outcome, Set
 from headway.core.unit_states import Status
 from headway.engine.calls import DONE, Calls, End, Flight, reason_of
 from headway.errors import UsageError
-from headway.executors.details import recorded
-from headway.executors.limit_evidence import Evidence
+from headway.executors.attempt_details import encode_details
+from headway.executors.limit_evidence import LimitEvidence
 from headway.providers.call_reports import current_attempt
 from headway.providers.error_messages import describe_exception, short_message
 from headway.providers.http.timeout import AttemptTimeout
@@ -422,7 +422,7 @@ class WorkerPool:
         self._place(work, True)
         outcome = await self._attempt_and_look(work, flight)
         if work.kept is not None:
-            flight.details = await recorded(details_of(work.prompt, work.result), self._scrub)
+            flight.details = await encode_details(details_of(work.prompt, work.result), self._scrub)
         return outcome
 
     async def _attempt_and_look(self, work: _PoolUnit, flight: Flight) -> Outcome:
@@ -435,7 +435,7 @@ class WorkerPool:
         files = _files_of(work.result)
         if not files and not self._detector.looks:
             return outcome
-        evidence = Evidence(exit_codes_in(flight.error), files=files, began_utc=began_utc, marks=marks)
+        evidence = LimitEvidence(exit_codes_in(flight.error), files=files, began_utc=began_utc, marks=marks)
         outcome, flight.rate_limit = await asyncio.to_thread(self._detector.judge, outcome, evidence)
         return outcome
 

@@ -8,7 +8,7 @@ from typing import Any
 from headway.api.value_codec import ValueCodec
 from headway.api.work_units import WorkerResult
 from headway.executors import json_floats
-from headway.executors.details import Details, text_of
+from headway.executors.attempt_details import AttemptDetails, text_of
 from headway.providers.scrubber import Scrubber
 from headway.safe_text import visible
 
@@ -18,15 +18,15 @@ def codec_of(scrub: Scrubber) -> ValueCodec:
     return ValueCodec(WorkerResult, text_of, scrub)
 
 
-def details_of(prompt: str, result: WorkerResult | None) -> Details:
+def details_of(prompt: str, result: WorkerResult | None) -> AttemptDetails:
     """The prompt as it was sent, the conversation, the session; of a failure also what it returned nonetheless.
 
     `prompt` is what was submitted: the worker may have rendered another from it. Its result is data from outside, so each
     field may be of any type.
     """
     if result is None:
-        return Details(prompt=_text(prompt))
-    return Details(
+        return AttemptDetails(prompt=_text(prompt))
+    return AttemptDetails(
         prompt=_text(result.rendered_prompt) or _text(prompt),
         messages=_list(result.conversation),
         session_id=_text(result.session_id),

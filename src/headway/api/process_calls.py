@@ -13,10 +13,10 @@ from headway.api.pickling import Packer
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
-from headway.executors.details import details_of, recorded
+from headway.executors.attempt_details import details_of, encode_details
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.processes import GUARD, ProcessPool, Work, entry_name
-from headway.executors.ran import Ran
+from headway.executors.process_pool import GUARD, EntryPoint, ProcessPool, entry_name
+from headway.executors.work_result import WorkResult
 from headway.executors.worker_entry import RetryOn, serve_calls
 from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import Scrubber
@@ -42,7 +42,7 @@ class Isolated:
         self._packer = Packer()
         given = self._packer.pack((call, retry_on), "callable")
         self._give_up, self._scrub = give_up, scrub
-        work = Work(entry_name(serve_calls), given, main=True)
+        work = EntryPoint(entry_name(serve_calls), given, main=True)
         self._pool = ProcessPool(
             work,
             workers,
@@ -63,7 +63,7 @@ class Isolated:
         ran = await self._pool.run(payload, timeout_s, fresh=flight.alone)
         flight.usage, flight.rate_limit = ran.outcome.usage, ran.rate_limit
         if self._scrub is not None:
-            flight.details = await recorded(details_of(ran, self._scrub), self._scrub)
+            flight.details = await encode_details(details_of(ran, self._scrub), self._scrub)
         if ran.end == "value":
             return self._value(ran, flight)
         if ran.outcome.kind is Kind.AUTH and not self._pool.proven:
@@ -76,7 +76,7 @@ class Isolated:
         flight.error = _error(ran)
         return ran.outcome
 
-    def _value(self, ran: Ran, flight: Flight) -> Outcome:
+    def _value(self, ran: WorkResult, flight: Flight) -> Outcome:
         try:
             flight.value = pickle.loads(ran.value)
         except Exception as error:
@@ -99,7 +99,7 @@ def _hint(why: str) -> str | None:
     return 'mend what its module imports, or use isolation="thread"'
 
 
-def _error(ran: Ran) -> BaseException | None:
+def _error(ran: WorkResult) -> BaseException | None:
     """The exception as it was raised, with the traceback it had there; a death has none."""
     if ran.end == "timeout":
         return TimeoutError(ran.outcome.message)

@@ -86,7 +86,7 @@ class Flight:
         self.outcome: Outcome | None = None
         #: The limit that it met, where that is known better than from the outcome.
         self.rate_limit: RateLimit | None = None
-        #: What the last attempt leaves behind for the records, as `executors.details` writes it.
+        #: What the last attempt leaves behind for the records, as `executors.attempt_details` writes it.
         self.details = b""
         #: The attempt that went on record last, so that none goes there twice.
         self.recorded = 0

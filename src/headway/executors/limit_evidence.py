@@ -19,8 +19,8 @@ import msgspec
 from headway.core.model import Kind, Outcome
 from headway.core.retry import believed
 from headway.executors.log_marks import NO_MARKS, LogMarker, Marks, is_regular, unread_from
-from headway.executors.ran import Ran
 from headway.executors.regular_files import open_regular
+from headway.executors.work_result import WorkResult
 from headway.providers.adapter import RateLimit
 from headway.providers.limits import agent_events
 from headway.providers.limits.hints import Facts
@@ -38,7 +38,7 @@ _STDERR: Final = ("stderr", "error", "error_message", "message")
 _LOG_NAMES: Final = (".log", ".err", ".stderr")
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class LimitEvidence(msgspec.Struct, frozen=True):
     """What a failed unit left besides its exception. `files` are the output files that it reported."""
 
     exit_codes: tuple[int, ...] = ()
@@ -75,16 +75,18 @@ class LimitDetector(msgspec.Struct, frozen=True):
         """How far the logs are written now, before an attempt."""
         return await asyncio.to_thread(self.marker.marks, self.root, self.logs) if self.logs else NO_MARKS
 
-    def read(self, ran: Ran, marks: Marks = NO_MARKS) -> Ran:
+    def read(self, result: WorkResult, marks: Marks = NO_MARKS) -> WorkResult:
         """The result of a unit, changed to a rate limit if it met one."""
-        codes = ran.exit_codes if ran.death is None or ran.death.code is None else (ran.death.code,)
-        evidence = Evidence(codes, ran.stdout, ran.stderr, began_utc=ran.began_utc, marks=marks)
-        outcome, limit = self.judge(ran.outcome, evidence)
+        codes = (
+            result.exit_codes if result.death is None or result.death.code is None else (result.death.code,)
+        )
+        evidence = LimitEvidence(codes, result.stdout, result.stderr, began_utc=result.began_utc, marks=marks)
+        outcome, limit = self.judge(result.outcome, evidence)
         if limit is None:
-            return ran
-        return msgspec.structs.replace(ran, outcome=outcome, rate_limit=ran.rate_limit or limit)
+            return result
+        return msgspec.structs.replace(result, outcome=outcome, rate_limit=result.rate_limit or limit)
 
-    def judge(self, outcome: Outcome, evidence: Evidence) -> tuple[Outcome, RateLimit | None]:
+    def judge(self, outcome: Outcome, evidence: LimitEvidence) -> tuple[Outcome, RateLimit | None]:
         """The outcome, and the limit that was met, if any. `outcome` comes from the result or the exception."""
         if outcome.kind is None:
             return outcome, None
@@ -97,7 +99,7 @@ class LimitDetector(msgspec.Struct, frozen=True):
                 return outcome, rate_limit_of(source, outcome)
         return outcome, None
 
-    def _looked(self, evidence: Evidence) -> Iterator[tuple[str, Facts | None]]:
+    def _looked(self, evidence: LimitEvidence) -> Iterator[tuple[str, Facts | None]]:
         """Every source of evidence in order, with the limit that it reports."""
         for code in set(evidence.exit_codes) & set(self.exit_codes):
             yield "exit code", Facts(Kind.HOLD, message=f"exit code {code} says that a rate limit was met")

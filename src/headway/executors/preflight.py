@@ -18,9 +18,9 @@ from typing import Final
 import msgspec
 
 from headway.core.model import Outcome
-from headway.executors.kin import environment
 from headway.executors.limit_evidence import LimitDetector, in_preflight
-from headway.executors.ran import Ran
+from headway.executors.process_tree import limited_environment
+from headway.executors.work_result import WorkResult
 from headway.providers.limits.limit_detection import LIMIT_KINDS
 
 #: A limit shows at once. A canary that is still at work after this long has met none, and the rest may go.
@@ -29,53 +29,53 @@ CANARY_S: Final = 10.0
 _MOST_OUTPUT: Final = 1_000_000
 
 
-class Ahead:
+class PreflightRunner:
     """Looks after the unit that goes ahead of the rest: asks a command before it, and lets the rest go once it is long at it.
 
     That there is only one is the lane's business (`LaneSpec.one_ahead`): nobody waits here, and no place is held.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[Ran | None]] | None, *, canary: bool) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[WorkResult | None]] | None, *, canary: bool) -> None:
         self._ask = ask
         self._careful = canary or ask is not None
         self._open = not self._careful
         #: How many limits were met: a unit that began before one says nothing about what comes after it.
         self._limits = 0
 
-    async def run(self, unit: Callable[[], Awaitable[Ran]], admit: Callable[[], None]) -> Ran:
+    async def run(self, unit: Callable[[], Awaitable[WorkResult]], admit: Callable[[], None]) -> WorkResult:
         """The unit's end, or what the command was told. `admit` says that the unit has met no limit so far."""
-        limits, ran = self._limits, None
+        limits, result = self._limits, None
         if self._open:
-            ran = await unit()
+            result = await unit()
         elif self._ask is None:
             timer = asyncio.get_running_loop().call_later(CANARY_S, admit)
             try:
-                ran = await unit()
+                result = await unit()
             finally:
                 timer.cancel()
         else:
-            ran = await self._ask()
-            if ran is None:
+            result = await self._ask()
+            if result is None:
                 self._open = True
                 admit()
-                ran = await unit()
-        if ran.outcome.kind in LIMIT_KINDS:
+                result = await unit()
+        if result.outcome.kind in LIMIT_KINDS:
             self._limits += 1
             self._open = not self._careful
         elif limits == self._limits:
             self._open = True
-        return ran
+        return result
 
 
-def command(
+def preflight_command(
     given: tuple[str, ...], timeout_s: float, env: tuple[str, ...] | None = None
-) -> Callable[[], Awaitable[Ran | None]]:
+) -> Callable[[], Awaitable[WorkResult | None]]:
     """Asks a command whether there is a limit. One that takes too long, or fails otherwise, has met none.
 
     `env` names the variables that it gets; None: all.
     """
 
-    async def ask() -> Ran | None:
+    async def ask() -> WorkResult | None:
         began_utc = time.time()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -84,7 +84,7 @@ def command(
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                env=environment(env),
+                env=limited_environment(env),
             )
         except OSError:
             return None
@@ -100,9 +100,9 @@ def command(
         if facts is None:
             return None
         outcome = Outcome(facts.kind, None, facts.hint, facts.message)
-        ran = LimitDetector().read(Ran("error", outcome=outcome, began_utc=began_utc))
-        assert ran.rate_limit is not None
-        limit = msgspec.structs.replace(ran.rate_limit, source="preflight")
-        return msgspec.structs.replace(ran, rate_limit=limit)
+        result = LimitDetector().read(WorkResult("error", outcome=outcome, began_utc=began_utc))
+        assert result.rate_limit is not None
+        limit = msgspec.structs.replace(result.rate_limit, source="preflight")
+        return msgspec.structs.replace(result, rate_limit=limit)
 
     return ask

@@ -23,18 +23,18 @@ import msgspec
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors import json_floats
-from headway.executors.details import plain_value
-from headway.executors.frames import Note
+from headway.executors.attempt_details import plain_value
 from headway.executors.pydantic_models import dumped
-from headway.executors.worker import fault, running, spent
+from headway.executors.worker_main import fault, running, spent
+from headway.executors.worker_protocol import ReplyNote
 from headway.providers.call_reports import RateLimited, current_attempt, usage
 from headway.providers.error_messages import describe_exception
 from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_result
 from headway.runtime.loops import completed
 
-Reply = tuple[bytes, Note | None]
-Serve = Callable[[bytes], Reply]
+UnitReply = tuple[bytes, ReplyNote | None]
+Serve = Callable[[bytes], UnitReply]
 RetryOn = tuple[type[BaseException], ...]
 
 #: The end of a traceback that is passed on.
@@ -122,7 +122,7 @@ def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
     """For `headway.map`: items and values are pickled."""
     run = _Runner()
 
-    def serve(payload: bytes) -> Reply:
+    def serve(payload: bytes) -> UnitReply:
         attempt = _Attempt()
         current_attempt.set(attempt)
         try:
@@ -131,13 +131,13 @@ def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
             return b"", failure_note(error, attempt.usage, retry_on)
         limit = limit_outcome(value, attempt.usage)
         if limit is not None:
-            return b"", Note(limit, source="result")
+            return b"", ReplyNote(limit, source="result")
         try:
             packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         except Exception as error:
             text = f"returned what cannot be sent to another process: {describe_exception(error)}"
-            return b"", Note(Outcome(Kind.INVALID, attempt.usage, message=text))
-        return packed, None if attempt.usage is None else Note(Outcome(usage=attempt.usage))
+            return b"", ReplyNote(Outcome(Kind.INVALID, attempt.usage, message=text))
+        return packed, None if attempt.usage is None else ReplyNote(Outcome(usage=attempt.usage))
 
     return serve
 
@@ -154,10 +154,10 @@ class _Row:
         value = msgspec.json.decode(payload)
         self.arguments = (value, self.context) if with_context else (value,)
 
-    def returned(self, value: Any) -> Reply:
+    def returned(self, value: Any) -> UnitReply:
         return _as_json(value, self.attempt.usage, self.context, self.most)
 
-    def raised(self, error: BaseException) -> Reply:
+    def raised(self, error: BaseException) -> UnitReply:
         note = failure_note(error, self.attempt.usage, ())
         note.messages, note.files = _plain(self.context.messages), self.context.files
         return b"", note
@@ -177,7 +177,7 @@ def _rows(target: str, model: str, root: str, most: int, run: Callable[..., Any]
     function = import_target(target, root)
     with_context = _asks_for_context(function)
 
-    def serve(payload: bytes) -> Reply:
+    def serve(payload: bytes) -> UnitReply:
         row = _Row(payload, model, most, with_context=with_context)
         try:
             value = run(function, *row.arguments)
@@ -188,12 +188,14 @@ def _rows(target: str, model: str, root: str, most: int, run: Callable[..., Any]
     return serve
 
 
-def serve_rows_inline(target: str, model: str, root: str, most: int) -> Callable[[bytes], Awaitable[Reply]]:
+def serve_rows_inline(
+    target: str, model: str, root: str, most: int
+) -> Callable[[bytes], Awaitable[UnitReply]]:
     """For `kind = "python"` on the running event loop. Asynchronous functions run concurrently and can be cancelled."""
     function = import_target(target, root)
     with_context = _asks_for_context(function)
 
-    async def serve(payload: bytes) -> Reply:
+    async def serve(payload: bytes) -> UnitReply:
         row = _Row(payload, model, most, with_context=with_context)
         try:
             value = function(*row.arguments)
@@ -244,21 +246,21 @@ def _asks_for_context(function: Callable[..., Any]) -> bool:
         return False
 
 
-def _as_json(value: Any, used: Usage | None, context: Context, most: int) -> Reply:
+def _as_json(value: Any, used: Usage | None, context: Context, most: int) -> UnitReply:
     try:
         body = json_floats.encode(value, dumped)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"returned what is no JSON: {error}".rstrip(": ")
-        return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
+        return b"", ReplyNote(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
     if len(body) > most:
         text = f"returned {len(body):,} bytes of JSON; max_answer_bytes of this provider is {most:,}"
-        return b"", Note(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
+        return b"", ReplyNote(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
     limit = limit_outcome(value, used)
     if limit is not None:
-        return b"", Note(limit, source="result", messages=_plain(context.messages), files=context.files)
+        return b"", ReplyNote(limit, source="result", messages=_plain(context.messages), files=context.files)
     if used is None and not context.messages and not context.files:
         return body, None
-    return body, Note(Outcome(usage=used), messages=_plain(context.messages), files=context.files)
+    return body, ReplyNote(Outcome(usage=used), messages=_plain(context.messages), files=context.files)
 
 
 def _plain(messages: list[Any]) -> list[Any]:
@@ -272,23 +274,23 @@ def limit_outcome(value: Any, used: Usage | None = None) -> Outcome | None:
     return None if facts is None else Outcome(facts.kind, used, facts.hint, facts.message)
 
 
-def failure_note(error: BaseException, used: Usage | None, retry_on: RetryOn) -> Note:
+def failure_note(error: BaseException, used: Usage | None, retry_on: RetryOn) -> ReplyNote:
     """The note for an exception that a callable raised."""
     if isinstance(error, SystemExit):
         limit = outcome_of(error, used)
         if limit.kind in LIMIT_KINDS:  # sys.exit("…") prints the text on standard error.
-            return Note(limit, source="SystemExit")
+            return ReplyNote(limit, source="SystemExit")
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-        return Note(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
+        return ReplyNote(Outcome(Kind.CRASH, used, message=f"it called sys.exit({error.code!r})"), code=code)
     if isinstance(error, asyncio.CancelledError):
-        return Note(Outcome(Kind.INVALID, used, message="it ended with a CancelledError of its own"))
+        return ReplyNote(Outcome(Kind.INVALID, used, message="it ended with a CancelledError of its own"))
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
         # Out of memory, or an exception that ends a process: this one is not used again.
-        return Note(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)
+        return ReplyNote(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)
     outcome = outcome_of(error, used, retry_on)
     limited = outcome.kind in THROTTLES
     source = "RateLimited" if isinstance(error, RateLimited) else type(error).__name__
-    return Note(
+    return ReplyNote(
         outcome,
         _pickled(error),
         _trace(error),

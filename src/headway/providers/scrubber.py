@@ -1,8 +1,8 @@
 """Removes keys from everything that is recorded.
 
 Recorded data passes through a `Scrubber` where it enters: responses of servers in `http.adapter`, results of functions in
-`executors.python`, outcomes of Python calls in `engine.calls`, their values in `api.value_codec`, and further details of
-attempts in `executors.details`. Requests are sent and stored as they were given.
+`executors.python_adapter`, outcomes of Python calls in `engine.calls`, their values in `api.value_codec`, and further details of
+attempts in `executors.attempt_details`. Requests are sent and stored as they were given.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class PythonBuilder(ProviderBuilder):
 
     def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
         """What calls a provider's function, and blots secrets out of what comes back."""
-        from headway.executors.python import PythonAdapter
+        from headway.executors.python_adapter import PythonAdapter
 
         self.verify(config, provider)
         workers = workers_of(provider)

@@ -16,32 +16,32 @@ import pytest
 from tests.executors.conftest import LONG_S, Make, gone_within
 
 from headway.core.model import Kind, Usage
-from headway.executors import kin, workers
+from headway.executors import process_tree, worker_process
 from headway.executors.capture import HEAD, TAIL, Capture
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.log_marks import NO_MARKS, Marks
-from headway.executors.processes import LEAST_ROUND, ROUNDS
+from headway.executors.process_pool import LEAST_ROUND, ROUNDS
 
 
 async def test_a_unit_gives_its_value(make: Make) -> None:
-    ran = await make().do("echo", value={"a": [1, 2]})
-    assert (ran.end, json.loads(ran.value), ran.outcome.kind) == ("value", {"a": [1, 2]}, None)
-    assert ran.memory > 1_000_000
-    assert (ran.stdout, ran.stderr) == (b"", b"")
+    result = await make().do("echo", value={"a": [1, 2]})
+    assert (result.end, json.loads(result.value), result.outcome.kind) == ("value", {"a": [1, 2]}, None)
+    assert result.memory > 1_000_000
+    assert (result.stdout, result.stderr) == (b"", b"")
 
 
 async def test_payloads_and_values_may_be_large(make: Make) -> None:
     pool = make()
     text = "ü" * 10_000_000
-    ran = await pool.do("echo", value=text)
-    assert json.loads(ran.value) == text
+    result = await pool.do("echo", value=text)
+    assert json.loads(result.value) == text
     assert (await pool.do("big", size=30_000_000)).value == b"x" * 30_000_000
 
 
 async def test_workers_are_reused_and_no_more_are_made_than_asked_for(make: Make) -> None:
     pool = make(size=2)
-    ran = await asyncio.gather(*(pool.do("pid") for _ in range(20)))
-    assert len({each.value for each in ran}) <= 2
+    result = await asyncio.gather(*(pool.do("pid") for _ in range(20)))
+    assert len({each.value for each in result}) <= 2
     assert len(pool.pool.pids) <= 2
 
 
@@ -61,20 +61,20 @@ async def test_a_death_costs_the_unit_that_ran_and_nothing_else(
 ) -> None:
     pool = make(size=2)
     beside = asyncio.create_task(pool.do("echo", value="beside", seconds=0.4))
-    ran = await pool.do(deed, **given)
-    assert ran.end == "crash"
-    assert ran.outcome.kind is Kind.CRASH
-    assert said in ran.outcome.message
+    result = await pool.do(deed, **given)
+    assert result.end == "crash"
+    assert result.outcome.kind is Kind.CRASH
+    assert said in result.outcome.message
     assert (await beside).value == b'"beside"'
     assert (await pool.do("echo", value=1)).value == b"1"
 
 
 async def test_a_death_is_told_with_its_last_words_and_its_memory(make: Make) -> None:
     pool = make()
-    ran = await pool.do("exit", code=9)
-    assert ran.death is not None
-    assert ran.death.code == 9
-    assert "last on standard error: last words" in ran.outcome.message
+    result = await pool.do("exit", code=9)
+    assert result.death is not None
+    assert result.death.code == 9
+    assert "last on standard error: last words" in result.outcome.message
     fatal = await pool.do("segfault")
     assert b"Segmentation fault" in fatal.stderr  # With the Python traceback, which faulthandler wrote.
     assert b"do_segfault" in fatal.stderr
@@ -93,18 +93,18 @@ async def test_a_death_is_told_with_its_last_words_and_its_memory(make: Make) ->
 async def test_memory_that_runs_out_is_told_and_the_worker_replaced(make: Make) -> None:
     pool = make()
     first = json.loads((await pool.do("pid")).value)
-    ran = await pool.do("exhaust")
-    assert ran.outcome.kind is Kind.CRASH
-    assert ran.outcome.message.startswith("out of memory: MemoryError; it had ")
-    assert "MB at the most" in ran.outcome.message
+    result = await pool.do("exhaust")
+    assert result.outcome.kind is Kind.CRASH
+    assert result.outcome.message.startswith("out of memory: MemoryError; it had ")
+    assert "MB at the most" in result.outcome.message
     assert json.loads((await pool.do("pid")).value) != first
 
 
 async def test_memory_that_a_library_in_c_does_not_get_is_a_death(make: Make) -> None:
     pool = make()
-    ran = await pool.do("allocate")
-    assert (ran.end, ran.outcome.kind) == ("crash", Kind.CRASH)
-    assert "killed by SIGSEGV" in ran.outcome.message
+    result = await pool.do("allocate")
+    assert (result.end, result.outcome.kind) == ("crash", Kind.CRASH)
+    assert "killed by SIGSEGV" in result.outcome.message
     assert (await pool.do("echo", value=1)).value == b"1"
 
 
@@ -112,10 +112,10 @@ async def test_a_unit_above_the_memory_limit_is_ended_and_no_other(make: Make) -
     limit = 300_000_000
     pool = make(size=2, memory_limit=limit)
     beside = asyncio.create_task(pool.do("echo", value="beside", seconds=0.4))
-    ran = await pool.do("exhaust", calmly=True)
-    assert (ran.end, ran.outcome.kind) == ("crash", Kind.CRASH)
-    assert "its worker died: out of memory (memory_limit is 300 MB) after" in ran.outcome.message
-    assert limit < ran.memory < 4 * limit
+    result = await pool.do("exhaust", calmly=True)
+    assert (result.end, result.outcome.kind) == ("crash", Kind.CRASH)
+    assert "its worker died: out of memory (memory_limit is 300 MB) after" in result.outcome.message
+    assert limit < result.memory < 4 * limit
     assert (await beside).value == b'"beside"'
     assert (await pool.do("echo", value=1)).value == b"1"
 
@@ -132,19 +132,19 @@ async def test_what_a_unit_raises_stays_in_its_worker(make: Make) -> None:
     pool = make()
     for deed, said in (("raise", "ValueError: not like this"), ("leave", "SystemExit: 3")):
         given: dict[str, Any] = {"code": 3} if deed == "leave" else {}
-        ran = await pool.do(deed, **given)
-        assert ran.end == "error"
-        assert ran.outcome.message.startswith(f"{said}; it had ")
+        result = await pool.do(deed, **given)
+        assert result.end == "error"
+        assert result.outcome.message.startswith(f"{said}; it had ")
     assert (await pool.do("echo", value=1)).end == "value"
 
 
 async def test_a_timeout_kills_the_whole_group(make: Make, tmp_path: Path) -> None:
     pool = make()
     await pool.do("pid")  # Started, so that the timeout is the unit's alone.
-    ran = await pool.do("children", file=str(tmp_path / "pids"), how="hold", timeout_s=3.0)
-    assert ran.end == "timeout"
-    assert ran.outcome.kind is Kind.TIMEOUT
-    assert "no result within 3 s" in ran.outcome.message
+    result = await pool.do("children", file=str(tmp_path / "pids"), how="hold", timeout_s=3.0)
+    assert result.end == "timeout"
+    assert result.outcome.kind is Kind.TIMEOUT
+    assert "no result within 3 s" in result.outcome.message
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert all(gone_within(pid, 2.0) for pid in pids)
 
@@ -152,8 +152,8 @@ async def test_a_timeout_kills_the_whole_group(make: Make, tmp_path: Path) -> No
 async def test_who_ignores_sigterm_is_ended_all_the_same(make: Make, tmp_path: Path) -> None:
     pool = make()
     await pool.do("pid")
-    ran = await pool.do("stubborn", ready=str(tmp_path / "pid"), timeout_s=3.0)
-    assert ran.end == "timeout"
+    result = await pool.do("stubborn", ready=str(tmp_path / "pid"), timeout_s=3.0)
+    assert result.end == "timeout"
     assert gone_within(int((tmp_path / "pid").read_text()), 2.0)
 
 
@@ -161,8 +161,8 @@ async def test_who_ignores_sigterm_is_ended_all_the_same(make: Make, tmp_path: P
 async def test_children_go_with_their_worker(make: Make, tmp_path: Path, how: str) -> None:
     """A forked child holds its parent's end of the pipe: a death is noticed all the same."""
     pool = make()
-    ran = await pool.do("children", file=str(tmp_path / "pids"), how=how)
-    assert ran.end == ("value" if how == "return" else "crash")
+    result = await pool.do("children", file=str(tmp_path / "pids"), how=how)
+    assert result.end == ("value" if how == "return" else "crash")
     await pool.pool.close()
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     assert all(gone_within(pid, 2.0) for pid in pids)
@@ -173,10 +173,10 @@ async def test_children_that_left_the_group_are_found(make: Make, tmp_path: Path
     """After a timeout, a recycling and a death. One without an environment is known by its parent, while that lives."""
     pool = make(recycle_after=2)
     await pool.do("pid")  # Started, so that the timeout is the unit's alone.
-    ran = await pool.do(
+    result = await pool.do(
         "strays", file=str(tmp_path / "pids"), how=how, timeout_s=3.0 if how == "hold" else LONG_S
     )
-    assert ran.end == {"hold": "timeout", "return": "value", "die": "crash"}[how]
+    assert result.end == {"hold": "timeout", "return": "value", "die": "crash"}[how]
     plain, daemon, bare = (int(pid) for pid in (tmp_path / "pids").read_text().split())
     assert gone_within(plain, 2.0)
     assert gone_within(daemon, 2.0)
@@ -198,9 +198,10 @@ async def test_nobody_elses_processes_are_touched(make: Make, tmp_path: Path) ->
 
 def test_a_mark_is_not_the_beginning_of_another() -> None:
     first, tenth = (
-        subprocess.Popen(["sleep", "60"], env=kin.marked(f"test{os.getpid()}-{number}")) for number in (1, 10)
+        subprocess.Popen(["sleep", "60"], env=process_tree.marked_environment(f"test{os.getpid()}-{number}"))
+        for number in (1, 10)
     )
-    assert kin.end_kin(f"test{os.getpid()}-1") == 1
+    assert process_tree.kill_tree(f"test{os.getpid()}-1") == 1
     assert first.wait(10) == -signal.SIGKILL
     assert tenth.poll() is None
     tenth.kill()
@@ -211,21 +212,21 @@ async def test_a_hundred_megabytes_of_output_take_no_memory(make: Make) -> None:
     pool = make()
     await pool.do("print", megabytes=1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    ran = await pool.do("print", megabytes=100)
+    result = await pool.do("print", megabytes=100)
     grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert ran.value == b"100"
-    assert ran.stdout.startswith(b"the first line\nyyy")
-    assert ran.stdout.endswith(b"yyythe last line\n")
-    assert len(ran.stdout) < HEAD + TAIL + 100
-    assert b"bytes left out" in ran.stdout
+    assert result.value == b"100"
+    assert result.stdout.startswith(b"the first line\nyyy")
+    assert result.stdout.endswith(b"yyythe last line\n")
+    assert len(result.stdout) < HEAD + TAIL + 100
+    assert b"bytes left out" in result.stdout
     assert grown_kb < 10_000
 
 
 async def test_what_c_prints_is_captured_with_its_unit(make: Make) -> None:
     pool = make()
-    ran = await pool.do("speak")
-    assert sorted(ran.stdout.splitlines()) == [b"out of C", b"out of Python"]
-    assert ran.stderr == b"err of Python\nerr of C\n"
+    result = await pool.do("speak")
+    assert sorted(result.stdout.splitlines()) == [b"out of C", b"out of Python"]
+    assert result.stderr == b"err of Python\nerr of C\n"
     assert (await pool.do("echo")).stdout == b""
 
 
@@ -262,22 +263,22 @@ def _own_peak() -> int:
 
 async def test_a_note_says_what_a_value_cannot(make: Make) -> None:
     pool = make("notes")
-    ran = await pool.pool.run(b"slower, please", LONG_S)
-    assert (ran.end, ran.outcome.kind, ran.outcome.message) == ("error", Kind.RATE, "slower, please")
+    result = await pool.pool.run(b"slower, please", LONG_S)
+    assert (result.end, result.outcome.kind, result.outcome.message) == ("error", Kind.RATE, "slower, please")
 
 
 async def test_a_pool_whose_workers_cannot_start_says_why_at_once(make: Make) -> None:
     pool = make("cannot", size=2)
-    ran = await asyncio.gather(pool.do("pid"), pool.do("pid"), pool.do("pid"))
-    assert {each.outcome.kind for each in ran} == {Kind.AUTH}
-    assert "the workers cannot start: ImportError: no module named 'nowhere'" in ran[0].outcome.message
+    result = await asyncio.gather(pool.do("pid"), pool.do("pid"), pool.do("pid"))
+    assert {each.outcome.kind for each in result} == {Kind.AUTH}
+    assert "the workers cannot start: ImportError: no module named 'nowhere'" in result[0].outcome.message
 
 
 async def test_a_pool_whose_workers_die_at_their_start_is_tried_three_times(make: Make) -> None:
-    ran = await make("dies_at_start").do("pid")
-    assert ran.outcome.kind is Kind.AUTH
-    assert "3 in a row died at once, the last: it exited with code 7" in ran.outcome.message
-    assert "the licence is missing" in ran.outcome.message
+    result = await make("dies_at_start").do("pid")
+    assert result.outcome.kind is Kind.AUTH
+    assert "3 in a row died at once, the last: it exited with code 7" in result.outcome.message
+    assert "the licence is missing" in result.outcome.message
 
 
 async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> None:
@@ -286,9 +287,9 @@ async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> Non
     while not kinds or kinds[-1] is Kind.CRASH:
         kinds.append((await pool.do("exit", code=1)).outcome.kind)
     assert len(kinds) == ROUNDS * LEAST_ROUND + 1
-    ran = await pool.do("echo")
-    assert ran.outcome.kind is Kind.AUTH
-    assert "all workers died 3 times over (12 deaths in a row" in ran.outcome.message
+    result = await pool.do("echo")
+    assert result.outcome.kind is Kind.AUTH
+    assert "all workers died 3 times over (12 deaths in a row" in result.outcome.message
 
 
 async def test_deaths_within_a_few_seconds_do_not_stop_the_pool(make: Make) -> None:
@@ -310,9 +311,9 @@ async def test_a_suspect_runs_in_a_process_that_ran_no_other_unit(make: Make) ->
 
 async def test_several_that_want_a_fresh_process_get_one_each(make: Make) -> None:
     pool = make(size=2)
-    used = {json.loads(ran.value) for ran in await asyncio.gather(pool.do("pid"), pool.do("pid"))}
+    used = {json.loads(result.value) for result in await asyncio.gather(pool.do("pid"), pool.do("pid"))}
     fresh = await asyncio.gather(*(pool.do("pid", fresh=True) for _ in range(5)))
-    pids = {json.loads(ran.value) for ran in fresh}
+    pids = {json.loads(result.value) for result in fresh}
     assert len(pids) == 5
     assert not pids & used
 
@@ -321,9 +322,9 @@ async def test_a_fresh_process_waits_for_a_busy_pool(make: Make) -> None:
     pool = make(size=1)
     busy = asyncio.create_task(pool.do("sleep", seconds=0.3))
     await asyncio.sleep(0)
-    ran = await pool.do("pid", fresh=True)
+    result = await pool.do("pid", fresh=True)
     assert (await busy).end == "value"
-    assert json.loads(ran.value) != (await busy).pid
+    assert json.loads(result.value) != (await busy).pid
 
 
 async def test_deaths_that_met_a_limit_are_no_row_of_deaths(make: Make) -> None:
@@ -369,9 +370,9 @@ async def test_a_unit_whose_worker_was_dead_before_is_not_charged_for_it(make: M
     pid = json.loads((await pool.do("pid")).value)
     os.kill(pid, signal.SIGKILL)
     assert gone_within(pid, 2.0)
-    ran = await pool.do("pid")
-    assert ran.end == "value"
-    assert json.loads(ran.value) != pid
+    result = await pool.do("pid")
+    assert result.end == "value"
+    assert json.loads(result.value) != pid
 
 
 async def test_a_cancelled_unit_takes_its_worker_along(make: Make, tmp_path: Path) -> None:
@@ -400,7 +401,7 @@ async def test_closing_ends_what_is_under_way(make: Make) -> None:
 
 
 async def test_an_exit_is_noticed_without_pidfd_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_pidfd", lambda pid: None)
+    monkeypatch.setattr(worker_process, "_pidfd", lambda pid: None)
     pool = make()
     assert (await pool.do("exit", code=5)).outcome.message.startswith(
         "its worker died: it exited with code 5"
@@ -417,10 +418,10 @@ async def test_a_hundred_thousand_units_leave_nothing_behind(make: Make) -> None
 
     async def one_after_another() -> None:
         for number in left:
-            ran = await pool.pool.run(payload, LONG_S)
-            assert ran.value == b'"x"'
+            result = await pool.pool.run(payload, LONG_S)
+            assert result.value == b'"x"'
             if number % 10_000 == 9_999:
-                seen.append((len(os.listdir("/proc/self/fd")), kin.resident(os.getpid())))
+                seen.append((len(os.listdir("/proc/self/fd")), process_tree.resident_bytes(os.getpid())))
 
     await asyncio.gather(*(one_after_another() for _ in range(4)))
     assert len(pool.pool.pids) <= 5  # One may be leaving.

@@ -26,7 +26,9 @@ from importlib import import_module
 from typing import Any, Final
 
 from headway.core.model import Kind, Outcome, Usage
-from headway.executors.frames import (
+from headway.executors.process_state import ProcessState
+from headway.executors.process_tree import kill_tree, own_mark
+from headway.executors.worker_protocol import (
     ASK,
     BEGUN,
     CHUNK,
@@ -36,18 +38,16 @@ from headway.executors.frames import (
     SETUP,
     SIZE,
     STOP,
-    Note,
-    Setup,
+    ReplyNote,
+    WorkerSetup,
     decode_setup,
     encode_note,
     keep_used,
 )
-from headway.executors.kin import end_kin, own_mark
-from headway.executors.process_state import ProcessState
 from headway.providers.error_messages import describe_exception
 
 #: What serves a unit: its payload → its value, and a note where there is more to say.
-Serve = Callable[[bytes], tuple[bytes, Note | None]]
+Serve = Callable[[bytes], tuple[bytes, ReplyNote | None]]
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1
 #: getrusage counts in kilobytes, but for macOS.
@@ -137,10 +137,10 @@ def _serve(
     state = ProcessState()
     for number, payload in asked:
         if number == STOP:
-            end_kin(mark, below=os.getpid())
+            kill_tree(mark, below=os.getpid())
             return
         shown.begin(number)
-        note: Note | None
+        note: ReplyNote | None
         try:
             value, note = serve(payload)
         except BaseException as error:
@@ -150,18 +150,18 @@ def _serve(
         channel.end_if_forked(note)
         if len(value) > LARGEST:
             text = f"returned {len(value) / 1e9:.1f} GB, more than can be passed on"
-            value, note = b"", Note(Outcome(Kind.INVALID, message=text))
+            value, note = b"", ReplyNote(Outcome(Kind.INVALID, message=text))
         _flush(libc)
         if state.is_spoiled():
-            note = Note() if note is None else note
+            note = ReplyNote() if note is None else note
             note.spoiled = True
         channel.answer(number, value, note, memory.peak())
         if reserve is None:
             reserve = bytes(_RESERVE)
 
 
-def _broken(error: BaseException) -> Note:
-    return Note(Outcome(Kind.CRASH, message=fault(error)), spoiled=True)
+def _broken(error: BaseException) -> ReplyNote:
+    return ReplyNote(Outcome(Kind.CRASH, message=fault(error)), spoiled=True)
 
 
 def fault(error: BaseException) -> str:
@@ -170,7 +170,7 @@ def fault(error: BaseException) -> str:
     return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 
-def _set_up(payload: bytes) -> tuple[Serve | None, Note | None]:
+def _set_up(payload: bytes) -> tuple[Serve | None, ReplyNote | None]:
     """What serves units, or why there is nothing."""
     global setting_up  # noqa: PLW0603 - a process is set up once
     setting_up = True
@@ -197,7 +197,7 @@ def _set_up(payload: bytes) -> tuple[Serve | None, Note | None]:
     return serve, None
 
 
-def _import_main(setup: Setup) -> None:
+def _import_main(setup: WorkerSetup) -> None:
     """The caller's script, under the name that multiprocessing gives it: `if __name__ == "__main__"` stays out."""
     if setup.main is None:
         return
@@ -243,7 +243,7 @@ class _Channel:
             del buffer[:end]
             yield number, payload
 
-    def answer(self, number: int, value: bytes, note: Note | None, memory: int) -> None:
+    def answer(self, number: int, value: bytes, note: ReplyNote | None, memory: int) -> None:
         """Send a unit's value and note."""
         encoded = b"" if note is None else encode_note(note)
         if not self._is_open():
@@ -251,7 +251,7 @@ class _Channel:
         frame = REPLY.pack(number, os.getpid(), len(value), len(encoded), memory)
         self._socket.sendall(frame + value + encoded)
 
-    def end_if_forked(self, note: Note | None) -> None:
+    def end_if_forked(self, note: ReplyNote | None) -> None:
         """End a forked child in which the unit's function came back, as a script would end.
 
         Its exit code is the one of the function. What the parent registered to be done at exit, and what it has in its

@@ -36,12 +36,12 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-def marked(mark: str, names: Collection[str] | None = None) -> dict[str, str]:
-    """The environment of a worker (`environment`), and its mark behind those that we have ourselves."""
-    return {**environment(names), VARIABLE: f"{os.environ.get(VARIABLE, '')}{mark};"}
+def marked_environment(mark: str, names: Collection[str] | None = None) -> dict[str, str]:
+    """The environment of a worker (`limited_environment`), and its mark behind those that we have ourselves."""
+    return {**limited_environment(names), VARIABLE: f"{os.environ.get(VARIABLE, '')}{mark};"}
 
 
-def environment(names: Collection[str] | None) -> dict[str, str]:
+def limited_environment(names: Collection[str] | None) -> dict[str, str]:
     """Our own environment, or only the named variables of it and what every program needs."""
     if names is None:
         return dict(os.environ)
@@ -58,7 +58,7 @@ def own_mark() -> str:
     return os.environ.get(VARIABLE, "").rstrip(";").rpartition(";")[2]
 
 
-def end_kin(mark: str, below: int = 0) -> int:
+def kill_tree(mark: str, below: int = 0) -> int:
     """Kill whatever has the mark, and whatever descends from `below`, but not this process nor `below`; returns how many."""
     spared = {os.getpid(), below}
     killed: set[int] = set()
@@ -118,7 +118,7 @@ def _read(pid: int, name: str) -> bytes:
     return found
 
 
-def resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     """Bytes of memory that a process has now; 0 where nobody knows."""
     pages = _read(pid, "statm").split()
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headway
-from headway.executors import dumps
+from headway.executors import crash_dumps
 
 STDLIB = Path(os.__file__).parent
 OURS = Path(headway.__file__).parent
@@ -54,14 +54,18 @@ SERVED = frame(OURS / "api" / "served.py", 108, "serve")
 )
 def test_the_deepest_frame_of_the_users_own_code(frames: list[str], place: str) -> None:
     others = f"Thread 0x00007f4 (most recent call first):\n  {frame('/home/me/other.py', 1, 'other')}\n\n"
-    found = dumps.read(dump(*frames, others=others, after="\nExtension modules: msgspec._core (total: 1)\n"))
-    assert found == dumps.Dump("loading\nFatal Python error: Segmentation fault", place)
+    found = crash_dumps.read(
+        dump(*frames, others=others, after="\nExtension modules: msgspec._core (total: 1)\n")
+    )
+    assert found == crash_dumps.CrashDump("loading\nFatal Python error: Segmentation fault", place)
 
 
 def test_a_dump_that_was_cut_short_and_words_that_are_none() -> None:
-    assert dumps.read("Fatal Python error: Aborted") == dumps.Dump("Fatal Python error: Aborted", "")
+    assert crash_dumps.read("Fatal Python error: Aborted") == crash_dumps.CrashDump(
+        "Fatal Python error: Aborted", ""
+    )
     cut = dump(frame("/home/me/a.py", 3, "f")).rstrip("\n")
-    assert dumps.read(cut) == dumps.Dump(
+    assert crash_dumps.read(cut) == crash_dumps.CrashDump(
         "loading\nFatal Python error: Segmentation fault", "/home/me/a.py:3 f"
     )
-    assert dumps.read("all is well\n") is None
+    assert crash_dumps.read("all is well\n") is None

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from headway.core.model import Kind, Outcome
-from headway.executors.details import LARGEST, LONGEST_TEXT, Details, details_of
-from headway.executors.ran import Ran
+from headway.executors.attempt_details import LARGEST, LONGEST_TEXT, AttemptDetails, details_of
+from headway.executors.work_result import WorkResult
 
 KEY = "sk-proj-abcdefghijklmnop0123456789"
 
 
 def recorded(**fields: Any) -> Any:
-    said = Details(**fields).recorded()
+    said = AttemptDetails(**fields).encode()
     assert len(said) <= LARGEST
     return json.loads(said) if said else None
 
@@ -39,8 +39,8 @@ def itself() -> list[Any]:
 
 
 def test_an_attempt_that_leaves_nothing_has_no_record() -> None:
-    assert Details().recorded() == b""
-    assert details_of(Ran("value", b"{}")).recorded() == b""
+    assert AttemptDetails().encode() == b""
+    assert details_of(WorkResult("value", b"{}")).encode() == b""
 
 
 def test_only_what_there_is_goes_on_record() -> None:
@@ -59,7 +59,7 @@ def test_only_what_there_is_goes_on_record() -> None:
 
 
 def test_of_a_worker_the_ends_of_its_output_are_kept() -> None:
-    ran = Ran(
+    result = WorkResult(
         "crash",
         outcome=Outcome(Kind.CRASH),
         stdout=b"x" * 5_000 + b"end",
@@ -67,7 +67,7 @@ def test_of_a_worker_the_ends_of_its_output_are_kept() -> None:
         trace="T",
         memory=12_340_000,
     )
-    told = json.loads(details_of(ran).recorded())
+    told = json.loads(details_of(result).encode())
     assert told == {"memory_mb": 12.3, "stdout": "x" * 4_093 + "end", "trace": "T"}
 
 
@@ -83,7 +83,7 @@ def test_of_a_worker_the_ends_of_its_output_are_kept() -> None:
     ],
 )
 def test_keys_are_blotted_out_wherever_they_are(fields: dict[str, Any]) -> None:
-    said = Details(**fields).recorded().decode()
+    said = AttemptDetails(**fields).encode().decode()
     assert "abcdefghijklmnop" not in said
     assert "…" in said
 

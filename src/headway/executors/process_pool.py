@@ -24,14 +24,21 @@ import msgspec
 
 from headway.core.model import Kind, Outcome
 from headway.errors import UsageError
-from headway.executors import worker as program
-from headway.executors.frames import LARGEST, SETUP, Note, Setup, checked_usage, encode_setup
+from headway.executors import worker_main
 from headway.executors.guardian import Guardian
-from headway.executors.kin import end_kin, new_mark, resident
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.log_marks import NO_MARKS, Marks
-from headway.executors.ran import Death, Ran, crashed, last_words, timed_out, with_evidence
-from headway.executors.workers import STOPPED, Worker
+from headway.executors.process_tree import kill_tree, new_mark, resident_bytes
+from headway.executors.work_result import Death, WorkResult, crashed, last_words, timed_out, with_evidence
+from headway.executors.worker_process import STOPPED, WorkerProcess
+from headway.executors.worker_protocol import (
+    LARGEST,
+    SETUP,
+    ReplyNote,
+    WorkerSetup,
+    checked_usage,
+    encode_setup,
+)
 from headway.providers.adapter import RateLimit
 
 #: A worker that imports its program takes seconds at the worst; one that hangs in it is ended.
@@ -51,7 +58,7 @@ LATE: Final = "it took too long"
 LOOK_S: Final = 0.1
 
 
-class Work(msgspec.Struct, frozen=True):
+class EntryPoint(msgspec.Struct, frozen=True):
     """What workers do: `entry` ("package.module:name") is called with what is pickled in `given`, and returns what
     serves units. `main`: what is pickled may live in the script that runs."""
 
@@ -78,7 +85,9 @@ class _Job:
 
     __slots__ = ("began_at", "began_utc", "end", "last", "number", "timeout_s", "timer")
 
-    def __init__(self, number: int, end: asyncio.Future[Ran | None], timeout_s: float, *, last: bool) -> None:
+    def __init__(
+        self, number: int, end: asyncio.Future[WorkResult | None], timeout_s: float, *, last: bool
+    ) -> None:
         self.number, self.end, self.timeout_s, self.last = number, end, timeout_s, last
         self.began_at = time.monotonic()
         self.began_utc = time.time()
@@ -90,10 +99,10 @@ class _Wanted:
 
     __slots__ = ("fresh", "given")
 
-    def __init__(self, given: asyncio.Future[Worker], *, fresh: bool) -> None:
+    def __init__(self, given: asyncio.Future[WorkerProcess], *, fresh: bool) -> None:
         self.given, self.fresh = given, fresh
 
-    def takes(self, worker: Worker) -> bool:
+    def takes(self, worker: WorkerProcess) -> bool:
         """Whether it still waits, and this worker will do."""
         return not self.given.done() and not (self.fresh and worker.units)
 
@@ -108,7 +117,7 @@ class ProcessPool:
 
     def __init__(
         self,
-        work: Work,
+        work: EntryPoint,
         size: int,
         *,
         recycle_after: int = 0,
@@ -120,12 +129,12 @@ class ProcessPool:
         env: tuple[str, ...] | None = None,
         max_value: int = LARGEST,
     ) -> None:
-        if program.setting_up:
+        if worker_main.setting_up:
             raise UsageError(
                 "a worker process was about to start workers while it imports the script",
                 hint=GUARD,
             )
-        if memory_limit and not resident(os.getpid()):
+        if memory_limit and not resident_bytes(os.getpid()):
             raise UsageError(
                 "memory_limit: this system does not tell what a process has", hint="leave it out"
             )
@@ -135,7 +144,7 @@ class ProcessPool:
         self._looking: asyncio.TimerHandle | None = None
         self._start_s, self._doomed_s, self._detector = start_s, doomed_s, detector
         self._setup = encode_setup(
-            Setup(
+            WorkerSetup(
                 work.entry, work.given, list(sys.path), list(sys.argv), main_script() if work.main else None
             )
         )
@@ -145,11 +154,11 @@ class ProcessPool:
         self._sweeps: set[asyncio.Future[int]] = set()
         self._guardian = Guardian(self._mark)
         self._lifeline: tuple[int, int] | None = None
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, WorkerProcess] = {}
         self._starting: dict[int, asyncio.TimerHandle] = {}
         #: Those that were killed because they were not ready in time.
         self._too_slow: set[int] = set()
-        self._idle: list[Worker] = []
+        self._idle: list[WorkerProcess] = []
         self._busy: dict[int, _Job] = {}
         self._waiting: deque[_Wanted] = deque()
         self._number = 0
@@ -174,32 +183,32 @@ class ProcessPool:
 
     # -- units ------------------------------------------------------------------------------------------------------
 
-    async def run(self, payload: bytes, timeout_s: float, *, fresh: bool = False) -> Ran:
-        """Run one unit. Everything that can happen to it is a `Ran`; a cancellation kills its worker.
+    async def run(self, payload: bytes, timeout_s: float, *, fresh: bool = False) -> WorkResult:
+        """Run one unit. Everything that can happen to it is a `WorkResult`; a cancellation kills its worker.
 
         `fresh`: in a process that has run no other unit.
         """
         if len(payload) > LARGEST:
-            return Ran("error", outcome=Outcome(Kind.TOO_LARGE, message="larger than 4 GB"))
-        ran, tries, marks = None, 0, NO_MARKS
-        while ran is None:
+            return WorkResult("error", outcome=Outcome(Kind.TOO_LARGE, message="larger than 4 GB"))
+        result, tries, marks = None, 0, NO_MARKS
+        while result is None:
             try:
                 worker = self._idle.pop() if self._idle and not fresh else await self._free(fresh=fresh)
             except Broken as error:
-                return Ran("error", outcome=Outcome(Kind.AUTH, message=str(error)))
+                return WorkResult("error", outcome=Outcome(Kind.AUTH, message=str(error)))
             if self._detector is not None and self._detector.logs:
                 marks = await self._begin(self._detector, worker)
             if not worker.gone:
                 tries += 1
-                ran = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
-        if self._detector is not None and ran.end != "value":
-            crash = ran.outcome.kind is Kind.CRASH
-            ran = await asyncio.to_thread(self._detector.read, ran, marks)
-            if crash and ran.outcome.kind is not Kind.CRASH:
+                result = await self._give(worker, payload, timeout_s, last=tries >= STARTS)
+        if self._detector is not None and result.end != "value":
+            crash = result.outcome.kind is Kind.CRASH
+            result = await asyncio.to_thread(self._detector.read, result, marks)
+            if crash and result.outcome.kind is not Kind.CRASH:
                 self._deaths = 0  # It met a limit, which is no fault of the workers.
-        return ran
+        return result
 
-    async def _begin(self, detector: LimitDetector, worker: Worker) -> Marks:
+    async def _begin(self, detector: LimitDetector, worker: WorkerProcess) -> Marks:
         """What the detector notes before a unit. Another caller gets the worker if this one is cancelled."""
         try:
             return await detector.begin()
@@ -216,7 +225,9 @@ class ProcessPool:
             return str(error)
         return ""
 
-    async def _give(self, worker: Worker, payload: bytes, timeout_s: float, *, last: bool) -> Ran | None:
+    async def _give(
+        self, worker: WorkerProcess, payload: bytes, timeout_s: float, *, last: bool
+    ) -> WorkResult | None:
         """The unit's end, or None where its worker died before it began it (and another may still be tried)."""
         loop = asyncio.get_running_loop()
         self._number += 1
@@ -232,14 +243,14 @@ class ProcessPool:
             worker.kill("it was called off")
             raise
 
-    def _late(self, worker: Worker) -> None:
+    def _late(self, worker: WorkerProcess) -> None:
         worker.kill(LATE)
 
     def _look(self) -> None:
         """End every worker whose unit takes more memory than there is for it; look again while any is at work."""
         self._looking = None
         for pid in list(self._busy):
-            memory = resident(pid)
+            memory = resident_bytes(pid)
             if memory > self._memory_limit:
                 worker = self._workers[pid]
                 worker.memory = max(worker.memory, memory)
@@ -247,7 +258,7 @@ class ProcessPool:
         if self._busy:
             self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
-    def _replied(self, worker: Worker, number: int, value: bytes, note: Note | None) -> None:
+    def _replied(self, worker: WorkerProcess, number: int, value: bytes, note: ReplyNote | None) -> None:
         if number == SETUP:
             self._started(worker, note)
             return
@@ -256,13 +267,13 @@ class ProcessPool:
         job.timer.cancel()
         self._deaths = 0
         if not job.end.done():
-            job.end.set_result(_ran(worker, job, value, note))
+            job.end.set_result(_unit_result(worker, job, value, note))
         else:  # Called off meanwhile.
             worker.stdout.take()
             worker.stderr.take()
         self._reuse(worker, note)
 
-    def _reuse(self, worker: Worker, note: Note | None) -> None:
+    def _reuse(self, worker: WorkerProcess, note: ReplyNote | None) -> None:
         """Idle again, or replaced."""
         if worker.gone:
             return
@@ -274,7 +285,7 @@ class ProcessPool:
         else:
             self._offer(worker)
 
-    def _offer(self, worker: Worker) -> None:
+    def _offer(self, worker: WorkerProcess) -> None:
         """Hand a worker to the first caller that can use it, or keep it. A used one makes room for a fresh one."""
         waiting = self._waiting = deque(wanted for wanted in self._waiting if not wanted.given.done())
         for place, wanted in enumerate(waiting):
@@ -287,7 +298,7 @@ class ProcessPool:
         else:
             self._idle.append(worker)
 
-    def _retire(self, worker: Worker) -> None:
+    def _retire(self, worker: WorkerProcess) -> None:
         """Let an idle worker end; it gives its place up at once."""
         worker.stop()
         asyncio.get_running_loop().call_later(STOP_S, worker.kill, "it did not stop")
@@ -295,11 +306,11 @@ class ProcessPool:
 
     # -- workers ----------------------------------------------------------------------------------------------------
 
-    async def _free(self, *, fresh: bool = False) -> Worker:
+    async def _free(self, *, fresh: bool = False) -> WorkerProcess:
         """A worker that has nothing to do: one that is, one that is started, or the next that ends its unit."""
         if self._broken:
             raise Broken(self._broken)
-        given: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
+        given: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Wanted(given, fresh=fresh))
         if fresh and self._idle:
             self._offer(self._idle.pop())
@@ -313,7 +324,7 @@ class ProcessPool:
                     self._offer(worker)
             raise
 
-    def _start_if_wanted(self, leaving: Worker | None = None) -> None:
+    def _start_if_wanted(self, leaving: WorkerProcess | None = None) -> None:
         """As many as wait, as long as there is room."""
         wanted = sum(not wanted.given.done() for wanted in self._waiting)
         living = len(self._workers) - (leaving is not None)
@@ -331,19 +342,21 @@ class ProcessPool:
             self._lifeline = os.pipe()
         self._started_workers += 1
         mark = f"{self._mark}-{self._started_workers}"
-        worker = Worker(loop, self._lifeline[0], mark, self._replied, self._died, self._env, self._max_value)
+        worker = WorkerProcess(
+            loop, self._lifeline[0], mark, self._replied, self._died, self._env, self._max_value
+        )
         self._workers[worker.pid] = worker
         self._guardian.watch(self._workers)
         self._starting[worker.pid] = loop.call_later(self._start_s, self._give_up_start, worker)
         worker.ask(SETUP, self._setup)
 
-    def _give_up_start(self, worker: Worker) -> None:
+    def _give_up_start(self, worker: WorkerProcess) -> None:
         """Its imports take too long."""
         if not worker.gone:
             self._too_slow.add(worker.pid)
             worker.kill(f"it was not ready within {self._start_s:g} s: what it imports takes too long")
 
-    def _started(self, worker: Worker, note: Note | None) -> None:
+    def _started(self, worker: WorkerProcess, note: ReplyNote | None) -> None:
         if note is not None:  # It says why it cannot: that would be the same again.
             self._break(f"the workers cannot start: {note.outcome.message}")
             return
@@ -357,7 +370,7 @@ class ProcessPool:
         worker.stderr.take()
         self._offer(worker)
 
-    def _died(self, worker: Worker, death: Death) -> None:
+    def _died(self, worker: WorkerProcess, death: Death) -> None:
         del self._workers[worker.pid]
         self._guardian.watch(self._workers)
         if worker in self._idle:
@@ -379,11 +392,11 @@ class ProcessPool:
 
     def _sweep(self, mark: str) -> None:
         """End what a dead worker left behind; in a thread, since all processes of the machine are looked at."""
-        sweep = asyncio.get_running_loop().run_in_executor(None, end_kin, mark)
+        sweep = asyncio.get_running_loop().run_in_executor(None, kill_tree, mark)
         self._sweeps.add(sweep)
         sweep.add_done_callback(self._sweeps.discard)
 
-    def _lost(self, worker: Worker, job: _Job, death: Death) -> None:
+    def _lost(self, worker: WorkerProcess, job: _Job, death: Death) -> None:
         """A worker died with a unit: the unit's end, or nothing if it had not begun it."""
         assert job.timer is not None
         job.timer.cancel()
@@ -401,7 +414,7 @@ class ProcessPool:
             outcome = crashed(death, took_s, worker.memory, stderr, worker.used)
             self._count_death(outcome.message)
         job.end.set_result(
-            Ran(
+            WorkResult(
                 "timeout" if late else "crash",
                 outcome=outcome,
                 death=death,
@@ -414,7 +427,7 @@ class ProcessPool:
             )
         )
 
-    def _start_failed(self, worker: Worker, death: Death) -> None:
+    def _start_failed(self, worker: WorkerProcess, death: Death) -> None:
         if self._broken or self._closing is not None:
             return
         self._failed_starts += 1
@@ -474,16 +487,16 @@ class ProcessPool:
             self._lifeline = None
 
 
-def _ran(worker: Worker, job: _Job, value: bytes, note: Note | None) -> Ran:
-    ran, stderr = ran_of(value, note), worker.stderr.take()
-    outcome = ran.outcome
+def _unit_result(worker: WorkerProcess, job: _Job, value: bytes, note: ReplyNote | None) -> WorkResult:
+    result, stderr = work_result_of(value, note), worker.stderr.take()
+    outcome = result.outcome
     if (
         note is not None and note.spoiled and outcome.kind is Kind.CRASH
     ):  # As good as dead: the same evidence.
         text = with_evidence(outcome.message, None, worker.memory, stderr)
         outcome = msgspec.structs.replace(outcome, message=text)
     return msgspec.structs.replace(
-        ran,
+        result,
         outcome=outcome,
         stdout=worker.stdout.take(),
         stderr=stderr,
@@ -494,10 +507,10 @@ def _ran(worker: Worker, job: _Job, value: bytes, note: Note | None) -> Ran:
     )
 
 
-def ran_of(value: bytes, note: Note | None) -> Ran:
+def work_result_of(value: bytes, note: ReplyNote | None) -> WorkResult:
     """What a unit's value and note say of its end."""
     if note is None:
-        return Ran("value", value)
+        return WorkResult("value", value)
     outcome = note.outcome
     if outcome.usage is not checked_usage(outcome.usage):
         outcome = msgspec.structs.replace(outcome, usage=None)
@@ -506,7 +519,7 @@ def ran_of(value: bytes, note: Note | None) -> Ran:
     if note.source:
         wait_s = None if outcome.hint is None else outcome.hint.retry_after_s
         limit = RateLimit(note.source, wait_s, outcome.message, time.time())
-    return Ran(
+    return WorkResult(
         "value" if outcome.kind is None else "error" if death is None else "crash",
         value,
         outcome,

@@ -44,7 +44,7 @@ USED: Final = struct.Struct("<Qdddd")
 SIZE: Final = struct.Struct("<Q")
 
 
-class Setup(msgspec.Struct):
+class WorkerSetup(msgspec.Struct):
     """What a worker needs to know before its first unit.
 
     `entry` names what makes the function that serves units ("package.module:name"), `given` its arguments, pickled.
@@ -58,7 +58,7 @@ class Setup(msgspec.Struct):
     main: tuple[str, str] | None = None
 
 
-class Note(msgspec.Struct, omit_defaults=True):
+class ReplyNote(msgspec.Struct, omit_defaults=True):
     """What a worker says beside a unit's value."""
 
     outcome: Outcome = SUCCESS
@@ -77,12 +77,12 @@ class Note(msgspec.Struct, omit_defaults=True):
     spoiled: bool = False
 
 
-class Reply(NamedTuple):
+class WorkerReply(NamedTuple):
     """A worker's answer to what it was asked."""
 
     number: int
     value: bytes
-    note: Note | None
+    note: ReplyNote | None
     memory: int
 
 
@@ -90,7 +90,7 @@ class BadReply(Exception):
     """A worker sent bytes that are not the reply to what it was asked. Says why its worker is ended."""
 
 
-class Replies:
+class ReplyReader:
     """Turns the bytes that one worker sends into replies. It never accepts a reply that was not asked for.
 
     `expect` says what the worker was asked. Bytes that arrive while nothing is expected, another number, another process,
@@ -117,7 +117,7 @@ class Replies:
         missing: int = REPLY.size + length + noted - len(self._buffer)
         return max(CHUNK, min(missing, MOST_READ))
 
-    def feed(self, chunk: bytes) -> Reply | None:
+    def feed(self, chunk: bytes) -> WorkerReply | None:
         """The reply, once it is complete. Call `check` afterwards: more bytes may have come with it."""
         buffer = self._buffer
         buffer += chunk
@@ -141,7 +141,7 @@ class Replies:
             raise BadReply("it sent a damaged reply")
         del buffer[:end]
         self._expected = None
-        return Reply(number, value, note, memory)
+        return WorkerReply(number, value, note, memory)
 
     def check(self) -> None:
         """Raise if the worker has sent anything that it was not asked for."""
@@ -149,7 +149,7 @@ class Replies:
             raise BadReply("it sent a reply that it was not asked for")
 
 
-def _read_note(encoded: bytearray) -> Note:
+def _read_note(encoded: bytearray) -> ReplyNote:
     try:
         return decode_note(encoded)
     except Exception as error:  # Bytes from outside: also a RecursionError.
@@ -182,11 +182,11 @@ def checked_usage(used: Usage | None) -> Usage | None:
 
 
 encode_setup: Final = msgspec.msgpack.Encoder().encode
-decode_setup: Final = msgspec.msgpack.Decoder(Setup).decode
+decode_setup: Final = msgspec.msgpack.Decoder(WorkerSetup).decode
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-def encode_note(note: Note) -> bytes:
+def encode_note(note: ReplyNote) -> bytes:
     """Never fails for what a unit may say: text that is not valid Unicode, numbers of any size."""
     try:
         return _encode(note)
@@ -206,4 +206,4 @@ def _made_sendable(value: Any) -> Any:
     return value
 
 
-decode_note: Final = msgspec.msgpack.Decoder(Note).decode
+decode_note: Final = msgspec.msgpack.Decoder(ReplyNote).decode

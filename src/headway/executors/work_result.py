@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headway.core.model import SUCCESS, Kind, Outcome, Usage
-from headway.executors import dumps
+from headway.executors import crash_dumps
 from headway.providers.adapter import RateLimit
 from headway.providers.error_messages import short_message
 
@@ -40,7 +40,7 @@ class Death(msgspec.Struct, frozen=True):
         return f"killed by {self.signal}" if self.code < 0 else f"it exited with code {self.code}"
 
 
-class Ran(msgspec.Struct, frozen=True):
+class WorkResult(msgspec.Struct, frozen=True):
     """A unit's end. Output is bounded; `memory` is the most that its process has had, in bytes (0: unknown)."""
 
     end: Literal["value", "error", "crash", "timeout"]
@@ -66,7 +66,7 @@ class Ran(msgspec.Struct, frozen=True):
 def crashed(death: Death, took_s: float, memory: int, stderr: bytes, used: Usage | None = None) -> Outcome:
     """The outcome of a unit whose worker died; what it had told of its usage was paid."""
     text = f"its worker died: {death}"
-    dump = dumps.read(_text(stderr))
+    dump = crash_dumps.read(_text(stderr))
     if dump is not None:
         text += f" in {dump.place}" if dump.place else ""
         stderr = dump.before.encode()

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.executors.json_floats import json_floats
-from headway.executors.ran import Ran
+from headway.executors.work_result import WorkResult
 from headway.providers.error_messages import may_have_secrets, without_secrets
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.safe_text import without_halves
@@ -33,7 +33,7 @@ MOST_TURNS: Final = 10_000
 _ASIDE: Final = 128 * 1024
 
 
-class Details(msgspec.Struct, frozen=True):
+class AttemptDetails(msgspec.Struct, frozen=True):
     """What is known of one attempt. Empty fields are not recorded."""
 
     #: As it was sent, after any template was filled in.
@@ -51,7 +51,7 @@ class Details(msgspec.Struct, frozen=True):
     stderr: str = ""
     trace: str = ""
 
-    def recorded(self, scrub: Scrubber = NO_SECRETS) -> bytes:
+    def encode(self, scrub: Scrubber = NO_SECRETS) -> bytes:
         """As JSON for the records, without secrets; empty where there is nothing to record. Never raises."""
         fields = {
             name: value for name in self.__struct_fields__ if not _is_empty(value := getattr(self, name))
@@ -69,23 +69,23 @@ class Details(msgspec.Struct, frozen=True):
         return _encode(_each_text(plain, _without_secrets)) if may_have_secrets(said.decode()) else said
 
 
-async def recorded(details: Details, scrub: Scrubber = NO_SECRETS) -> bytes:
+async def encode_details(details: AttemptDetails, scrub: Scrubber = NO_SECRETS) -> bytes:
     """The same without delaying the loop for long."""
     if _size(details.messages) + _size(details.output) + len(details.prompt) < _ASIDE:
-        return details.recorded(scrub)
-    return await asyncio.to_thread(details.recorded, scrub)
+        return details.encode(scrub)
+    return await asyncio.to_thread(details.encode, scrub)
 
 
-def details_of(ran: Ran, scrub: Scrubber = NO_SECRETS) -> Details:
+def details_of(result: WorkResult, scrub: Scrubber = NO_SECRETS) -> AttemptDetails:
     """Of a unit that ran in a worker: the ends of what it printed, and of a failure how it came about."""
-    failed = ran.outcome.kind is not None
-    return Details(
-        messages=ran.messages,
-        files=ran.files,
-        memory_mb=round(ran.memory / 1e6, 1) if failed and ran.memory else None,
-        stdout=_end_of(ran.stdout, scrub),
-        stderr=_end_of(ran.stderr, scrub),
-        trace=_end_of(ran.trace.encode("utf-8", "replace"), scrub),
+    failed = result.outcome.kind is not None
+    return AttemptDetails(
+        messages=result.messages,
+        files=result.files,
+        memory_mb=round(result.memory / 1e6, 1) if failed and result.memory else None,
+        stdout=_end_of(result.stdout, scrub),
+        stderr=_end_of(result.stderr, scrub),
+        trace=_end_of(result.trace.encode("utf-8", "replace"), scrub),
     )
 
 
@@ -170,7 +170,7 @@ def _fitted(plain: dict[str, Any]) -> dict[str, Any]:
         short = _with_turns(plain, turns)
         if len(_encode(short)) <= LARGEST:
             return short
-    return _without_larger(plain, LARGEST // len(Details.__struct_fields__))
+    return _without_larger(plain, LARGEST // len(AttemptDetails.__struct_fields__))
 
 
 def _without_larger(plain: dict[str, Any], most: int, but: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from headway.config import WorkersConfig
 from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
 from headway.executors import worker_entry
-from headway.executors.details import details_of, recorded
-from headway.executors.frames import Note
+from headway.executors.attempt_details import details_of, encode_details
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.preflight import Ahead, command
-from headway.executors.processes import ProcessPool, Work, entry_name, ran_of
-from headway.executors.ran import Ran
+from headway.executors.preflight import PreflightRunner, preflight_command
+from headway.executors.process_pool import EntryPoint, ProcessPool, entry_name, work_result_of
+from headway.executors.work_result import WorkResult
+from headway.executors.worker_protocol import ReplyNote
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.providers.error_messages import describe_exception, short_message
 from headway.providers.scrubber import NO_SECRETS, Scrubber
@@ -31,7 +31,7 @@ MOST_STORED: Final = 900_000_000
 #: As a server that has done what it was asked for.
 OK: Final = 200
 
-Run = Callable[[Request, float], Awaitable[Ran]]
+Run = Callable[[Request, float], Awaitable[WorkResult]]
 
 
 class PythonAdapter:
@@ -57,8 +57,8 @@ class PythonAdapter:
         self._detector = LimitDetector(settings.limit_exit_codes, settings.failure_logs, root)
         ask = None
         if settings.preflight == "command":
-            ask = command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
-        self._ahead = Ahead(ask, canary=settings.preflight == "canary")
+            ask = preflight_command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
+        self._ahead = PreflightRunner(ask, canary=settings.preflight == "canary")
         self._pool: ProcessPool | None = None
         self._here: _Here | None = None
         self._run: Run | None = None
@@ -83,23 +83,25 @@ class PythonAdapter:
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
         """One unit, once."""
-        ran = await self._ahead.run(lambda: self._one(request, timeout_s), lambda: admitted(None, None))
-        if ran.end == "value":
-            return Answer(ran.outcome, OK, body=self._scrub.body(ran.value), note=await self._note(ran))
-        outcome = self._scrub.outcome(ran.outcome)
+        result = await self._ahead.run(lambda: self._one(request, timeout_s), lambda: admitted(None, None))
+        if result.end == "value":
+            return Answer(
+                result.outcome, OK, body=self._scrub.body(result.value), note=await self._note(result)
+            )
+        outcome = self._scrub.outcome(result.outcome)
         outcome = msgspec.structs.replace(outcome, message=short_message(outcome.message))
-        limit = self._scrub.rate_limit(ran.rate_limit)
-        return Answer(outcome, rate_limit=limit, note=await self._note(ran))
+        limit = self._scrub.rate_limit(result.rate_limit)
+        return Answer(outcome, rate_limit=limit, note=await self._note(result))
 
-    async def _note(self, ran: Ran) -> bytes:
-        return await recorded(details_of(ran, self._scrub), self._scrub)
+    async def _note(self, result: WorkResult) -> bytes:
+        return await encode_details(details_of(result, self._scrub), self._scrub)
 
-    async def _one(self, request: Request, timeout_s: float) -> Ran:
+    async def _one(self, request: Request, timeout_s: float) -> WorkResult:
         if self._run is None:
             self._run = self._runner()
         return await self._run(request, timeout_s)
 
-    async def _in_process(self, request: Request, timeout_s: float) -> Ran:
+    async def _in_process(self, request: Request, timeout_s: float) -> WorkResult:
         return await self._pool_of().run(request.body, timeout_s, fresh=request.alone)
 
     def _runner(self) -> Run:
@@ -108,7 +110,7 @@ class PythonAdapter:
             self._here = _Here(self._given, self._detector, threads=self._settings.isolation == "thread")
             return self._here.run
         self._pool = ProcessPool(
-            Work(entry_name(worker_entry.serve_rows), pickle.dumps(self._given)),
+            EntryPoint(entry_name(worker_entry.serve_rows), pickle.dumps(self._given)),
             self._size,
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,
@@ -149,7 +151,7 @@ class _Here:
         self._serve: Callable[[bytes], Any] | None = None
         self._lock = threading.Lock()
 
-    async def run(self, request: Request, timeout_s: float) -> Ran:
+    async def run(self, request: Request, timeout_s: float) -> WorkResult:
         """One unit."""
         payload = request.body
         marks = await self._detector.begin()
@@ -160,16 +162,16 @@ class _Here:
         except TimeoutError:
             left = "its thread was left alone" if self._threads else "it was cancelled"
             text = f"no result within {timeout_s:g} s; {left}"
-            late = Ran("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
+            late = WorkResult("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
             return self._detector.read(late, marks)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # Also an exit, or a panic, of the module that is imported.
             text = f"the function cannot be imported: {describe_exception(error)}"
-            return Ran("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
-        ran = ran_of(value, note)
-        ran = msgspec.structs.replace(ran, began_utc=began_utc, took_s=time.monotonic() - began_at)
-        return ran if ran.outcome is SUCCESS else self._detector.read(ran, marks)
+            return WorkResult("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
+        result = work_result_of(value, note)
+        result = msgspec.structs.replace(result, began_utc=began_utc, took_s=time.monotonic() - began_at)
+        return result if result.outcome is SUCCESS else self._detector.read(result, marks)
 
     async def load(self) -> str:
         """Import the function; returns why that cannot be done, if so."""
@@ -191,8 +193,8 @@ class _Here:
                 self._serve = make(*self._given)
             return self._serve
 
-    async def _served(self, payload: bytes) -> tuple[bytes, Note | None]:
-        served: tuple[bytes, Note | None]
+    async def _served(self, payload: bytes) -> tuple[bytes, ReplyNote | None]:
+        served: tuple[bytes, ReplyNote | None]
         if self._threads:
             served = await _in_thread(lambda: self._loaded()(payload))
         else:

@@ -23,7 +23,9 @@ from typing import Any, Final
 import headway
 from headway.core.model import Usage
 from headway.executors.capture import Capture, drain
-from headway.executors.frames import (
+from headway.executors.process_tree import kill_tree, marked_environment
+from headway.executors.work_result import Death
+from headway.executors.worker_protocol import (
     ASK,
     BEGUN,
     LARGEST,
@@ -32,18 +34,16 @@ from headway.executors.frames import (
     SIZE,
     STOP,
     BadReply,
-    Note,
-    Replies,
-    Reply,
+    ReplyNote,
+    ReplyReader,
+    WorkerReply,
     kept_used,
 )
-from headway.executors.kin import end_kin, marked
-from headway.executors.ran import Death
 
 #: Where this Headway is; a worker finds it before it knows its owner's `sys.path`.
 _HOME: Final = str(Path(headway.__file__).parent.parent)
 _PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from headway.executors.worker import main; "
+    "import sys; sys.path.insert(0, sys.argv[1]); from headway.executors.worker_main import main; "
     "main(*map(int, sys.argv[2:]))"
 )
 #: A process that was killed is gone in milliseconds. One that the kernel does not let go is not waited for.
@@ -54,12 +54,12 @@ STOPPED: Final = "it was asked to stop"
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 #: Told of a reply: the unit's number, value, note, and the most memory so far.
-Replied = Callable[["Worker", int, bytes, Note | None], None]
+Replied = Callable[["WorkerProcess", int, bytes, ReplyNote | None], None]
 #: Told once, when the process is gone and everything that it said is here.
-Died = Callable[["Worker", Death], None]
+Died = Callable[["WorkerProcess", Death], None]
 
 
-class Worker:
+class WorkerProcess:
     """A process of our own. `ask` gives it one unit at a time."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Worker:
                     stderr=err,
                     pass_fds=given,
                     start_new_session=True,
-                    env=marked(self.mark, self._env),
+                    env=marked_environment(self.mark, self._env),
                 )
             except OSError:
                 for descriptor in (self._out, self._err):
@@ -131,7 +131,7 @@ class Worker:
                 os.close(out)
                 os.close(err)
         self.pid = self._process.pid
-        self._replies = Replies(self.pid, self._most)
+        self._replies = ReplyReader(self.pid, self._most)
         self._floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
         self._channel.setblocking(False)
         self._listen()
@@ -224,7 +224,7 @@ class Worker:
         self._why = self._why or why
         self.kill(why)
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: WorkerReply) -> None:
         if reply.number == SETUP:
             self._floor = max(self._floor, reply.memory)
             self.memory = SIZE.unpack(reply.value)[0]
@@ -250,7 +250,7 @@ class Worker:
         self._why = self._why or why
         with suppress(OSError):  # It starts nothing more while we look.
             os.kill(self.pid, signal.SIGSTOP)
-        end_kin("", below=self.pid)
+        kill_tree("", below=self.pid)
         self._kill_group()
         if self._giving_up is None:
             self._giving_up = self._loop.call_later(GONE_S, self._exited)

@@ -20,21 +20,21 @@ _PYTHONS: Final = os.path.dirname(os.__file__) + os.sep
 _INSTALLED: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
-class Dump(msgspec.Struct, frozen=True):
+class CrashDump(msgspec.Struct, frozen=True):
     """`before`: what was said until then, and the kind of error. `place`: "pages.py:12 render", or nothing."""
 
     before: str
     place: str
 
 
-def read(stderr: str) -> Dump | None:
+def read(stderr: str) -> CrashDump | None:
     """The last dump in what a worker said, if there is one."""
     fatals = list(_FATAL.finditer(stderr))
     if not fatals:
         return None
     fatal = fatals[-1]
     stack = _STACK.search(stderr, fatal.end())
-    return Dump(stderr[: fatal.end()], "" if stack is None else _place(stack[1]))
+    return CrashDump(stderr[: fatal.end()], "" if stack is None else _place(stack[1]))
 
 
 def _place(stack: str) -> str:
