@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import KEY, Stage
 
-from headway.cli import checkup, connectivity
+from headway.cli import connectivity, doctor_checks
 from headway.config import load
 from headway.stores.sqlite.schema import migrations
 
@@ -281,7 +281,7 @@ def test_a_database_that_somebody_keeps_locked(
 def test_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, state in ((10**7, "problem"), (5 * 10**8, "warning"), (10**12, "ok")):
         monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: shutil._ntuple_diskusage(0, 0, free))
-        assert checkup.disk(tmp_path).state == state
+        assert doctor_checks.disk(tmp_path).state == state
 
 
 def test_open_files_against_requests_in_flight(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,23 +289,23 @@ def test_open_files_against_requests_in_flight(stage: Stage, monkeypatch: pytest
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     config = load(None, stage.root, os.environ)
-    assert checkup.in_flight(config) == 8
-    assert checkup.files(config).state == "ok"
+    assert doctor_checks.in_flight(config) == 8
+    assert doctor_checks.files(config).state == "ok"
     stage.configure("max_concurrency = 2000")
-    many = checkup.files(load(None, stage.root, os.environ))
+    many = doctor_checks.files(load(None, stage.root, os.environ))
     assert (many.state, many.next) == ("warning", "ulimit -n 4096")
     stage.configure("max_concurrency = 9000")
-    assert "concurrency" in checkup.files(load(None, stage.root, os.environ)).next
+    assert "concurrency" in doctor_checks.files(load(None, stage.root, os.environ)).next
     stage.configure("rpm = 10", more="[run]\nconcurrency = 50")
-    assert checkup.in_flight(load(None, stage.root, os.environ)) == 50
+    assert doctor_checks.in_flight(load(None, stage.root, os.environ)) == 50
 
 
 def test_an_old_sqlite_and_no_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 2))
-    assert checkup.sqlite().state == "problem"
-    monkeypatch.setattr(checkup, "_version", lambda name: "")
-    assert checkup.uvloop().state == "warning"
-    assert checkup.packages().state == "problem"
+    assert doctor_checks.sqlite().state == "problem"
+    monkeypatch.setattr(doctor_checks, "_version", lambda name: "")
+    assert doctor_checks.uvloop().state == "warning"
+    assert doctor_checks.packages().state == "problem"
 
 
 def test_whose_key_it_is(stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from headway.cli import main
 PRELOADED = (
     "batch.jobs",
     "cli.run",
-    "cli.running",
-    "cli.session",
+    "cli.shared.run_job",
+    "cli.shared.workspace",
     "cli.resume",
     "cli.inspect",
     "wiring.runs",

@@ -28,17 +28,16 @@ from headway.core.reasons import (
 from headway.core.snapshot import LaneView, Reserve, Snapshot
 from headway.engine.observer import View
 from headway.jobs import unit
-from headway.reports import holds, jobs, lanes, prediction, progress, runs, status, usage
+from headway.reports import finished_runs, holds, jobs, lanes, prediction, run_progress, status, usage
 from headway.reports.lanes import lane_reports
-from headway.reports.progress import LaneProgress, Progress, ProgressTotals, WaitReason, read_progress
-from headway.reports.status import status_report
-from headway.reports.stops import stops_left, stops_now
+from headway.reports.run_progress import LaneProgress, Progress, ProgressTotals, WaitReason, read_progress
+from headway.reports.status import status_report, stops_left, stops_now
 from headway.stores.batch import Batch
 from headway.stores.records import Job
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 
-REPORTS = (holds, jobs, lanes, prediction, progress, runs, status, unit, usage)
+REPORTS = (holds, jobs, lanes, prediction, run_progress, finished_runs, status, unit, usage)
 LANE = "alpha/m"
 SPENT = LaneBudgetSpent("alpha", 5.0, 4.5, 0.75)
 
@@ -173,7 +172,7 @@ def test_what_held_a_lane_back_as_data() -> None:
     )
     snapshot = Snapshot(0.0, (lane,), 0, 0, 3, 3, 0, 0, 0, 1.5, None, max_cost_usd=2.0)
     view = View("job", 3, {}, 3, 0, 0, 0, None, 1.0, 2.0, 1.0, snapshot, {"k": "alpha/m"}, 0.0)
-    assert msgspec.to_builtins(runs.limits_of(view)) == {
+    assert msgspec.to_builtins(finished_runs.limits_of(view)) == {
         "alpha/m": {
             "held_s": 2.0,
             "holds": 1,
@@ -192,7 +191,7 @@ def test_what_held_a_lane_back_as_data() -> None:
             ],
         }
     }
-    assert msgspec.to_builtins(runs.budget_of(view)) == {"max_cost_usd": 2.0, "spent_usd": 1.5}
+    assert msgspec.to_builtins(finished_runs.budget_of(view)) == {"max_cost_usd": 2.0, "spent_usd": 1.5}
 
 
 def test_units_of_a_process_that_died_are_unknown(tmp_path: Path) -> None:

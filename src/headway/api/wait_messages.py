@@ -53,7 +53,7 @@ class Waits:
         if wait.until is None or wait.until - now <= LONG_S or self._told.get(lane.key, 0.0) > now:
             return
         self._told[lane.key] = wait.until if wait.code in _NEWS else float("inf")
-        from headway.display.words import clock, duration
+        from headway.display.formatting import clock, duration
 
         left_s = wait.until - now
         until = clock(time.time() + left_s)

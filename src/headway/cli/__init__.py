@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import click
 
 import headway
-from headway.cli.signals import interruptible, terminal_gone
+from headway.cli.shared.interrupts import interruptible, terminal_gone
 from headway.display.terminal import echo, echo_text
 from headway.errors import HeadwayError, InputError, UsageError
 
@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("headway.cli.inspect:status", "How a job stands, lane by lane."),
     "show": ("headway.cli.inspect:show", "Everything about one unit."),
     "export": ("headway.cli.inspect:export", "Write a job's results from the store."),
-    "lanes": ("headway.cli.inspect:lanes", "What is known of every lane."),
+    "lanes": ("headway.cli.lanes:command", "What is known of every lane."),
     "cache": ("headway.cli.cache:command", "What the cache has and has saved; make it forget."),
     "simulate": (
         "headway.cli.simulate:command",
@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 @dataclass
-class Session:
+class Invocation:
     """What the flags of one invocation ask of `main`; every click context carries it as its object."""
 
     verbose: bool = False
@@ -101,9 +101,9 @@ def _unknown_command(name: str) -> UsageError:
 
 
 def _set_verbose(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    session = ctx.find_object(Session)
-    if value and session is not None:
-        session.verbose = True
+    invocation = ctx.find_object(Invocation)
+    if value and invocation is not None:
+        invocation.verbose = True
 
 
 verbose_option = click.option(
@@ -145,17 +145,17 @@ def _let_go_of_output() -> None:
 
 
 def _run(args: Sequence[str] | None) -> int:
-    session = Session()
+    invocation = Invocation()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # A terminal that has no ÷ gets a ?, not a traceback.
     try:
         with interruptible():
-            result = cli.main(args, prog_name="headway", standalone_mode=False, obj=session)
+            result = cli.main(args, prog_name="headway", standalone_mode=False, obj=invocation)
     except HeadwayError as error:
         for problem in error.problems if isinstance(error, InputError) else ():
             echo(problem, err=True)
-        if session.verbose:
+        if invocation.verbose:
             echo_text(traceback.format_exc().rstrip(), err=True)
         return _fail(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:

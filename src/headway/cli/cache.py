@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import verbose_option
-from headway.cli.options import json_option, where_options
+from headway.cli.shared.click_options import json_option, where_options
 from headway.display.terminal import echo
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ def command() -> None:
 @where_options
 def stats(config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how many answers the cache has of each model, and how many units were answered without a call, in all jobs."""
-    from headway.cli import session
+    from headway.cli.shared import printing, workspace
+    from headway.display.formatting import units
     from headway.display.usage_text import saved_words
-    from headway.display.words import units
 
-    settings = session.settings(config, db)
-    with session.existing_store(settings) as store:
+    settings = workspace.settings(config, db)
+    with workspace.existing_store(settings) as store:
         shelves, saved = store.cache.shelves(), store.cache.saved()
     if as_json:
-        session.print_json(
+        printing.print_json(
             {
                 "entries": sum(shelf.entries for shelf in shelves),
                 "bytes": sum(shelf.bytes for shelf in shelves),
@@ -60,7 +60,7 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
     if not shelves:
         echo("the cache is empty — 'headway run FILE --cache' fills it")
     for shelf in shelves:
-        age = f"{session.when(shelf.oldest_utc)} to {session.when(shelf.newest_utc)}"
+        age = f"{printing.when(shelf.oldest_utc)} to {printing.when(shelf.newest_utc)}"
         echo(f"{shelf.provider}/{shelf.model}: {_answers(shelf.entries)}, {_size(shelf.bytes)}, {age}")
     if saved.units:
         were = "was" if saved.units == 1 else "were"
@@ -81,12 +81,12 @@ def clear(
     """Forget the answers in the cache, all of them or some. Jobs keep what they have: only later requests are sent
     again.
     """
-    from headway.cli import session
+    from headway.cli.shared import printing, workspace
     from headway.wiring.places import store_of
 
     before = None if older_than is None else time.time() - _seconds(older_than)
-    settings = session.settings(config, db)
-    session.existing_store(settings).close()
+    settings = workspace.settings(config, db)
+    workspace.existing_store(settings).close()
     with store_of(settings) as store:
         shelves = store.cache.shelves(before, model)
         if shelves and not yes:
@@ -94,7 +94,7 @@ def clear(
         cleared = store.cache.clear(before, model) if shelves else 0
     text = f"{_answers(cleared)} forgotten" if cleared else "there is nothing like that in the cache"
     if as_json:
-        session.print_json({"cleared": cleared})
+        printing.print_json({"cleared": cleared})
     else:
         echo(text)
 
@@ -120,7 +120,7 @@ def _ask(shelves: list[CachedModel]) -> None:
 
 
 def _answers(n: int) -> str:
-    from headway.display.words import count
+    from headway.display.formatting import count
 
     return count(n, "answer")
 

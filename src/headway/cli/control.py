@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from headway.cli.options import json_option, where_options
+from headway.cli.shared.click_options import json_option, where_options
 from headway.display.terminal import echo, echo_json
 
 
@@ -36,17 +36,17 @@ def cancel(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 
 
 def _request(what: str, name: str | None, config: Path | None, db: str | None, *, as_json: bool) -> None:
-    from headway.cli import session
+    from headway.cli.shared import workspace
     from headway.errors import UsageError
     from headway.jobs.kinds import must_take_commands
-    from headway.reports.lookup import find_job
+    from headway.reports.jobs import find_job
     from headway.wiring.places import store_of
 
-    settings = session.settings(config, db)
-    session.existing_store(settings).close()
+    settings = workspace.settings(config, db)
+    workspace.existing_store(settings).close()
     with store_of(settings) as store:
         job = find_job(store, name)
-        if not session.is_live(settings, job):
+        if not workspace.is_live(settings, job):
             raise UsageError(
                 f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
             )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.options import insecure_http_option, json_option, where_options
+from headway.cli.shared.click_options import insecure_http_option, json_option, where_options
 from headway.display.terminal import echo
 
 if TYPE_CHECKING:
-    from headway.cli.checkup import Check
+    from headway.cli.doctor_checks import Check
 
 
 @click.command(
@@ -29,7 +29,7 @@ def command(offline: bool, insecure_http: bool, config: Path | None, db: str | N
     free space, jobs that a dead process left, open files. Changes nothing; connects to configured hosts only, without
     a key. The exit code is 1 where there is a problem.
     """
-    from headway.cli import session
+    from headway.cli.shared import printing
 
     found = []
     for check in _checks(config, db, offline=offline, insecure_http=insecure_http):
@@ -39,29 +39,30 @@ def command(offline: bool, insecure_http: bool, config: Path | None, db: str | N
     problems = sum(check.state == "problem" for check in found)
     warnings = sum(check.state == "warning" for check in found)
     if as_json:
-        session.print_json({"ok": not problems, "checks": found})
+        printing.print_json({"ok": not problems, "checks": found})
     else:
         echo(_sum(problems, warnings))
     return 1 if problems else 0
 
 
 def _checks(config: Path | None, db: str | None, *, offline: bool, insecure_http: bool) -> Iterator[Check]:
-    from headway.cli import checkup, session
+    from headway.cli import doctor_checks
+    from headway.cli.shared import workspace
     from headway.errors import HeadwayError
 
-    yield from checkup.machine()
+    yield from doctor_checks.machine()
     try:
-        settings = session.settings(config, db, insecure_http=insecure_http)
+        settings = workspace.settings(config, db, insecure_http=insecure_http)
     except HeadwayError as error:
-        yield checkup.problem("config", error)
+        yield doctor_checks.problem("config", error)
         return
-    yield from checkup.configured(settings)
-    yield from checkup.keys(settings)
+    yield from doctor_checks.configured(settings)
+    yield from doctor_checks.keys(settings)
     if not offline:
-        yield from checkup.parts(settings)
-        yield from checkup.addresses(settings)
-    yield from checkup.records(settings)
-    yield checkup.files(settings)
+        yield from doctor_checks.parts(settings)
+        yield from doctor_checks.addresses(settings)
+    yield from doctor_checks.records(settings)
+    yield doctor_checks.files(settings)
 
 
 def _show(check: Check) -> None:
@@ -74,7 +75,7 @@ def _show(check: Check) -> None:
 def _sum(problems: int, warnings: int) -> str:
     if not problems and not warnings:
         return "all is well"
-    from headway.display.words import count
+    from headway.display.formatting import count
 
     parts = [count(n, what) for n, what in ((problems, "problem"), (warnings, "warning")) if n]
     return " and ".join(parts)

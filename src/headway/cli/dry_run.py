@@ -8,7 +8,7 @@ import sys
 import click
 
 from headway.cli import plan
-from headway.cli.session import print_json, say
+from headway.cli.shared.printing import print_json, say
 from headway.config import Config
 from headway.display.terminal import echo
 from headway.errors import UsageError

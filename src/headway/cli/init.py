@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from headway.cli import verbose_option
-from headway.cli.options import json_option
+from headway.cli.shared.click_options import json_option
 from headway.display.terminal import echo
 from headway.errors import UsageError
 
@@ -32,7 +32,7 @@ def command(force: bool, as_json: bool) -> None:
     """Write a headway.toml into the working directory, with a provider for each key that is set in the environment or
     in a .env file here, and every setting explained. Only the names of variables are written, never a key.
     """
-    from headway.cli import session
+    from headway.cli.shared import printing
     from headway.config import read_env_file
     from headway.config.starter import accounts, lacking, starter
     from headway.config.trust import FILE_NAME, check_env_file, nearest
@@ -47,7 +47,7 @@ def command(force: bool, as_json: bool) -> None:
     _write(path, starter(found), force=force)
     steps = next_steps(found)
     if as_json:
-        session.print_json({"path": str(path), "found": found, "next": steps})
+        printing.print_json({"path": str(path), "found": found, "next": steps})
         return
     echo(f"wrote {FILE_NAME}" + _about(found))
     for one in found:

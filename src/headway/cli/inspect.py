@@ -1,21 +1,16 @@
-"""`headway jobs`, `status`, `show`, `export`, `lanes`: show what is on record, change nothing."""
+"""`headway jobs`, `status`, `show`, `export`: show what is on record, change nothing."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from headway.cli.limits import ask_jobs, limit_options, limits_by_name
-from headway.cli.options import json_option, output_name, safe_cells_option, where_options
+from headway.cli.shared.click_options import json_option, output_name, safe_cells_option, where_options
 from headway.display.terminal import echo, echo_json, echo_text
-
-if TYPE_CHECKING:
-    from headway.reports.lanes import LaneReport
 
 
 @click.command("jobs", short_help="List the jobs.", epilog="Example: headway jobs --json")
@@ -23,21 +18,21 @@ if TYPE_CHECKING:
 @where_options
 def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
     """List every job in the database, the newest first."""
-    from headway.cli import session
+    from headway.cli.shared import printing, workspace
     from headway.jobs.kinds import kind_of
     from headway.reports.jobs import job_report
 
-    settings = session.settings(config, db)
-    with session.existing_store(settings) as store:
-        listed = [(job, session.state_of(settings, job)) for job in store.jobs()]
+    settings = workspace.settings(config, db)
+    with workspace.existing_store(settings) as store:
+        listed = [(job, workspace.state_of(settings, job)) for job in store.jobs()]
         if as_json:
-            session.print_json([job_report(store, job, state) for job, state in listed])
+            printing.print_json([job_report(store, job, state) for job, state in listed])
             return
     if not listed:
         echo("there are no jobs yet — 'headway run FILE' starts one")
         return
     rows = [
-        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", session.when(job.started_utc), kind_of(job).input_name(job))
+        (job.name, state, f"{job.good:,}/{job.total:,}", f"{job.ended - job.good:,}", printing.when(job.started_utc), kind_of(job).input_name(job))
         for job, state in listed
     ]  # fmt: skip
     _table(("job", "state", "succeeded", "failed", "started", "input"), rows)
@@ -51,25 +46,25 @@ def jobs(config: Path | None, db: str | None, as_json: bool) -> None:
 @where_options
 def status(job: str | None, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show how JOB (the latest where none is named) stands: totals, lanes, failures by kind, and what it waits for."""
-    from headway.cli import session
-    from headway.cli.resume_hint import next_step
+    from headway.cli.shared import printing, workspace
+    from headway.cli.shared.resume_hint import next_step
     from headway.display.status_text import status_lines, stop_texts, use_line
     from headway.jobs.kinds import kind_of
-    from headway.reports.lookup import find_job
-    from headway.reports.progress import VERSION
+    from headway.reports.jobs import find_job
+    from headway.reports.run_progress import VERSION
     from headway.reports.status import status_report
     from headway.wiring.places import jobs_folder
 
-    settings = session.settings(config, db)
-    with session.existing_store(settings) as store:
+    settings = workspace.settings(config, db)
+    with workspace.existing_store(settings) as store:
         chosen = find_job(store, job)
         report = status_report(store, chosen, jobs_folder(settings))
         if as_json:
             progress = (
-                None if report.progress is None else session.flat({"version": VERSION}, report.progress)
+                None if report.progress is None else printing.flat({"version": VERSION}, report.progress)
             )
-            session.print_json(
-                session.flat(
+            printing.print_json(
+                printing.flat(
                     report.job,
                     {"live": report.live, "stopped": stop_texts(report), "per_lane": report.per_lane},
                     {"progress": progress, "unknown": report.unknown},
@@ -94,19 +89,19 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
 @where_options
 def show(job: str, unit: str, config: Path | None, db: str | None, as_json: bool) -> None:
     """Show what UNIT (an id of the input, or an index) of JOB sent, what came back, and every attempt at it."""
-    from headway.cli import session
+    from headway.cli.shared import printing, workspace
     from headway.display.unit_text import unit_lines
     from headway.jobs.kinds import kind_of
-    from headway.reports.lookup import find_job, find_unit
-    from headway.reports.units import unit_report
+    from headway.reports.jobs import find_job
+    from headway.reports.units import find_unit, unit_report
 
-    settings = session.settings(config, db)
-    with session.existing_store(settings) as store:
+    settings = workspace.settings(config, db)
+    with workspace.existing_store(settings) as store:
         chosen = find_job(store, job)
         report = unit_report(store, chosen, find_unit(store, chosen, unit))
     text = kind_of(chosen).describe(chosen, report)
     if as_json:
-        session.print_json(session.flat(report, dict(text.fields)))
+        printing.print_json(printing.flat(report, dict(text.fields)))
         return
     status = msgspec.json.decode(report.result)["headway"]["status"]
     for line in (*unit_lines(report, status, text.where), *(f"  {remark}" for remark in text.remarks)):
@@ -147,18 +142,18 @@ def export(
     whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
     """
     from headway.batch.recipe import must_be_spreadsheet
-    from headway.cli import session
+    from headway.cli.shared import printing, workspace
     from headway.errors import UsageError
     from headway.jobs.kinds import kind_of
-    from headway.reports.lookup import find_job
+    from headway.reports.jobs import find_job
     from headway.safe_text import escaped
     from headway.stores.files import Replacement
     from headway.stores.output_lock import OutputLock, real_path
 
     if safe_cells:
         must_be_spreadsheet(out)
-    settings = session.settings(config, db)
-    with session.existing_store(settings) as store:
+    settings = workspace.settings(config, db)
+    with workspace.existing_store(settings) as store:
         chosen = find_job(store, job)
         kind = kind_of(chosen)
         if out is None:
@@ -179,68 +174,7 @@ def export(
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 raise UsageError(f"--out {out} cannot be written: {why}", hint="name another file") from None
-    session.say(f"wrote {out}")
-
-
-@click.command(
-    "lanes", short_help="What is known of every lane.", epilog="Example: headway lanes --rpm alpha/gpt-x=600"
-)
-@limit_options("Let the jobs that run now keep LANE to N {} from here on. 0: any number.".format, "LANE=N")
-@click.option(
-    "--reopen",
-    multiple=True,
-    metavar="LANE",
-    help="Let them try LANE again now, whatever it waits for; where no job runs, clear the hold on record.",
-)
-@json_option
-@where_options
-def lanes(config: Path | None, db: str | None, as_json: bool, reopen: tuple[str, ...], **flags: Any) -> None:
-    """Show every lane that was ever used: limits told, configured or found, how much was left, window, holds, and
-    which limit binds. Rates are a minute's.
-
-    With a limit or --reopen, tell the jobs that run now instead; LANE is a lane as it is shown here, or a provider.
-    Limits for later runs are in headway.toml.
-    """
-    import time
-
-    from headway.cli import session
-    from headway.display.lane_text import lane_lines
-    from headway.reports.lanes import lane_reports
-
-    settings = session.settings(config, db)
-    limits = limits_by_name(flags)
-    if limits or reopen:
-        session.existing_store(settings).close()
-        requests = ask_jobs(settings, limits, reopen)
-        if as_json:
-            session.print_json(msgspec.to_builtins(requests))
-        else:
-            for request in requests:
-                echo(request)
-        return
-    with session.existing_store(settings) as store:
-        reports = lane_reports(store)
-    if as_json:
-        session.print_json([_lane_json(report) for report in reports])
-        return
-    if not reports:
-        echo("no lane has been used yet")
-    for report in reports:
-        for line in lane_lines(report, time.time()):
-            echo(line)
-
-
-def _lane_json(report: LaneReport) -> dict[str, Any]:
-    """A lane, with words for what it waits for."""
-    from headway.cli import session
-    from headway.reason_text import wait_text
-
-    fields = session.flat(report)
-    if report.seen is not None:
-        wait = report.seen.wait
-        words = None if wait is None else {"reason": wait_text(wait), "until": wait.until}
-        fields["seen"] = session.flat(report.seen, {"wait": words})
-    return fields
+    printing.say(f"wrote {out}")
 
 
 def _table(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from headway.cli.limits import limit_options, limits_by_name
-from headway.cli.options import json_option, quiet_option, where_options
-from headway.cli.recipe import recipe_options
+from headway.cli.shared.click_options import (
+    json_option,
+    limit_options,
+    limits_by_name,
+    quiet_option,
+    recipe_options,
+    where_options,
+)
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,14 +53,14 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
     Nothing is sent, and no key is needed. Of a job that was begun before only what is left is planned. When it runs,
     its end and `headway status` compare the plan with what it took.
     """
-    from headway.cli import session
     from headway.cli.run import counter
+    from headway.cli.shared import printing, workspace
     from headway.jobs.base import IngestOptions
     from headway.jobs.kinds import kind_for
     from headway.wiring.predictions import remember
 
-    settings = session.settings(config, db, concurrency=flags["concurrency"])
-    session.must_have_provider(settings)
+    settings = workspace.settings(config, db, concurrency=flags["concurrency"])
+    workspace.must_have_provider(settings)
     what_if = limits_of(settings, flags)
     options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(quiet))
     with kind_for(file).open(file, sys.stdin.buffer if file == "-" else None, flags) as source:
@@ -63,7 +68,7 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
         if not what_if:
             remember(settings, source.digest, ahead.prediction)
         if as_json:
-            session.print_json({"file": source.name, **facts(ahead)})
+            printing.print_json({"file": source.name, **facts(ahead)})
         else:
             show(heading(source.name, ahead), ahead)
     return 0
@@ -77,7 +82,7 @@ def _ahead(
     flags: dict[str, Any],
 ) -> Ahead:
     """The forecast, from the records as they are."""
-    from headway.cli.running import delay_of
+    from headway.cli.shared.run_job import delay_of
     from headway.forecast.figures import RunOptions
     from headway.wiring.forecasts import look_ahead
     from headway.wiring.places import records_of
@@ -103,7 +108,7 @@ def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, floa
 
 def heading(name: str, ahead: Ahead) -> str:
     """What the figures are of."""
-    from headway.display.words import count
+    from headway.display.formatting import count
 
     bad = ahead.survey.bad_rows
     left_out = f", {count(bad, 'bad row')} left out" if bad else ""
@@ -114,7 +119,7 @@ def show(first: str, ahead: Ahead, *, err: bool = False) -> None:
     """For people: a line, the table, what it rests on."""
     from rich.console import Console
 
-    from headway.display.forecast import notes, table
+    from headway.display.forecast_table import notes, table
     from headway.safe_text import one_line
 
     stream = sys.stderr if err else sys.stdout
@@ -136,7 +141,7 @@ def facts(ahead: Ahead) -> dict[str, Any]:
     """For programs."""
     import msgspec
 
-    from headway.display.forecast import notes
+    from headway.display.forecast_table import notes
 
     told = msgspec.to_builtins(ahead.forecast)
     lanes = {lane.pop("name"): lane for lane in told.pop("lanes")}

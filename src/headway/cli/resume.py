@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headway.cli.options import run_options, where_options
+from headway.cli.shared.click_options import run_options, where_options
 
 
 @click.command(
@@ -56,30 +56,29 @@ def _again(
     out: Path | None,
     **flags: Any,
 ) -> int:
-    from headway.cli import running, session
+    from headway.cli.shared import printing, run_job, workspace
     from headway.jobs.kinds import file_kind_of, must_take_commands
-    from headway.reports.jobs import job_report
-    from headway.reports.lookup import find_job
+    from headway.reports.jobs import find_job, job_report
     from headway.wiring.places import store_of
     from headway.wiring.submission import reopened, with_cap_of
 
-    settings = session.settings(config, db, **flags)
-    session.existing_store(settings).close()
+    settings = workspace.settings(config, db, **flags)
+    workspace.existing_store(settings).close()
     with store_of(settings) as store:
         job = find_job(store, name)
-        if not only_failed and session.is_live(settings, job):
+        if not only_failed and workspace.is_live(settings, job):
             must_take_commands(job)
             store.ask(job.id, "resume", {}, time.time())
-            return session.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
+            return printing.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
         kind = file_kind_of(job)
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:
-            report = job_report(store, job, session.state_of(settings, job))
-            return session.tell(f"job {job.name} has no failed units", report, as_json)
+            report = job_report(store, job, workspace.state_of(settings, job))
+            return printing.tell(f"job {job.name} has no failed units", report, as_json)
         if not quiet:
-            session.tell_config(settings)
-            session.tell_place(settings)
-        settings = with_cap_of(settings, job, flags["max_cost"], session.say_unless(quiet))
+            workspace.tell_config(settings)
+            workspace.tell_place(settings)
+        settings = with_cap_of(settings, job, flags["max_cost"], printing.say_unless(quiet))
         target = out or Path(job.out or f"{job.name}.results.jsonl")
-        run_flags = running.flags_of(kind, target, only_failed=only_failed, **flags)
+        run_flags = run_job.flags_of(kind, target, only_failed=only_failed, **flags)
         with reopened(settings, store, job, run_flags) as ready:
-            return running.run_ready(ready, progress=progress, quiet=quiet, as_json=as_json)
+            return run_job.run_ready(ready, progress=progress, quiet=quiet, as_json=as_json)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from headway.cli import INTERRUPTED
-from headway.cli.options import run_options, where_options
-from headway.cli.recipe import recipe_options
+from headway.cli.shared.click_options import recipe_options, run_options, where_options
 from headway.display.terminal import overwrite
 
 if TYPE_CHECKING:
@@ -55,19 +54,19 @@ def command(
     Everything is recorded as it happens: after Ctrl-C, a crash or a lost connection the same command goes on where it
     stopped, and pays for nothing twice. No concurrency has to be chosen; each lane finds its own pace.
     """
-    from headway.cli import running, session
+    from headway.cli.shared import printing, run_job, workspace
     from headway.jobs.base import IngestOptions
     from headway.jobs.kinds import kind_for
     from headway.wiring.submission import submitted
 
-    settings = session.settings(config, db, **flags)
-    session.must_have_provider(settings)
+    settings = workspace.settings(config, db, **flags)
+    workspace.must_have_provider(settings)
     if not flags["quiet"]:
-        session.tell_config(settings)
-        session.tell_place(settings)
+        workspace.tell_config(settings)
+        workspace.tell_place(settings)
     kind = kind_for(file)
     target = out or kind.default_output(file, flags)
-    run_flags = running.flags_of(kind, target, **flags)
+    run_flags = run_job.flags_of(kind, target, **flags)
     options = IngestOptions(flags["fresh"], flags["skip_bad_rows"], counter(flags["quiet"]))
     with kind.open(file, sys.stdin.buffer if file == "-" else None, flags) as source:
         _must_not_be_the_input(target, run_flags, source)
@@ -79,9 +78,9 @@ def command(
             if (planned := ahead.confirmed(settings, source, run_flags, options)) is None:
                 return INTERRUPTED
             run_flags = planned
-        say = session.say_unless(flags["quiet"])
+        say = printing.say_unless(flags["quiet"])
         with submitted(settings, source, run_flags, options, flags["max_cost"], say) as ready:
-            return running.run_ready(ready, **{name: flags[name] for name in _SHOWN})
+            return run_job.run_ready(ready, **{name: flags[name] for name in _SHOWN})
 
 
 def _must_not_be_the_input(target: Path, flags: RunFlags, source: JobSource) -> None:

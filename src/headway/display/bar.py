@@ -18,8 +18,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headway.display.formatting import duration, short
 from headway.display.usage_text import held
-from headway.display.words import duration, short
 from headway.safe_text import one_line
 
 #: Lanes whose wait is shown.

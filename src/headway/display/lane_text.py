@@ -10,8 +10,8 @@ from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.lanes.rate_finder import LEARNED
 from headway.core.reasons import Wait, WaitCode
 from headway.core.snapshot import LaneView, MeterView
+from headway.display.formatting import clock, duration, short
 from headway.display.usage_text import cost_of, held_back
-from headway.display.words import clock, duration, short
 from headway.reason_text import wait_text
 from headway.reports.lanes import LaneReport
 

@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.core.snapshot import LaneView
+from headway.display.formatting import clock, duration, money, short
 from headway.display.plain import began_lines, noted_line
-from headway.display.words import clock, duration, money, short
 from headway.engine.observer import View
 from headway.reason_text import wait_text
 from headway.safe_text import one_line, without_breaks

@@ -12,11 +12,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from headway.display.formatting import iso, short
 from headway.display.plain import began_lines, noted_line, progress_line
-from headway.display.words import iso, short
 from headway.engine.observer import View
 from headway.errors import HeadwayError, UsageError
-from headway.reports.progress import progress_of
+from headway.reports.run_progress import progress_of
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped, visible
 from headway.stores.records import Job, JobEvent, Unknown

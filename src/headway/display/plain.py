@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from headway.core.snapshot import LaneView
+from headway.display.formatting import clock, duration, money, short, units
 from headway.display.terminal import write_line
 from headway.display.usage_text import saved
-from headway.display.words import clock, duration, money, short, units
 from headway.engine.observer import View
 from headway.reason_text import wait_text
 from headway.stores.records import Job, JobEvent, Unknown

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from headway.engine.observer import View
-from headway.reports.progress import VERSION, progress_of
+from headway.reports.run_progress import VERSION, progress_of
 from headway.stores.files import write_own
 from headway.stores.lock import JOB_LEVELS
 from headway.stores.records import Job, JobEvent, Unknown

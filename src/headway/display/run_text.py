@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
+from headway.display.formatting import duration
 from headway.display.status_text import failure_lines
 from headway.display.stop_advice import shown_path
 from headway.display.usage_text import budget_line, cached_lines, compared_lines, lane_lines, spent
-from headway.display.words import duration
 from headway.engine.endings import Ending
 from headway.reports.jobs import JobReport
 from headway.reports.usage import UseReport

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from headway.core.reasons import StopReason, Wait, WaitCode
+from headway.display.formatting import clock, count, duration, short, units
 from headway.display.stop_advice import stop_reason_text
 from headway.display.usage_text import cached_lines, compared_lines, cost_of, held, spent
-from headway.display.words import clock, count, duration, short, units
 from headway.reason_text import stop_text, wait_text
 from headway.reports.jobs import JobReport
 from headway.reports.status import StatusReport

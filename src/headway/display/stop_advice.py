@@ -9,7 +9,7 @@ from headway.config import Config, dotenv_of, kind_of, variables_of
 from headway.config.settings import ProviderConfig
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused, EndReason, NeverAnswered
-from headway.display.words import short
+from headway.display.formatting import short
 from headway.reason_text import unit_error
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from headway.display.words import clock
+from headway.display.formatting import clock
 from headway.jobs.unit import UnitReport
 from headway.stores.records import AttemptView
 

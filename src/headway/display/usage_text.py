@@ -9,7 +9,7 @@ from headway.core.budget import ROUNDING
 from headway.core.lanes.limit_usage import CONCURRENCY, LimitUsage
 from headway.core.lanes.rate_finder import LEARNED
 from headway.core.snapshot import LaneView, Reserve
-from headway.display.words import count, duration, money, short, tokens
+from headway.display.formatting import count, duration, money, short, tokens
 from headway.engine.observer import View
 from headway.reports.prediction import Comparison
 from headway.reports.usage import UseReport

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from headway.errors import UsageError
 from headway.reports.holds import HoldReport, holds_of
 from headway.reports.prediction import Comparison, comparison
 from headway.reports.usage import (
@@ -121,3 +123,26 @@ def state_of(jobs_folder: Path, job: Job) -> State:
     if job.state in LIVE and not is_live(jobs_folder, job):
         return "interrupted"
     return job.state
+
+
+def find_job(store: Store, name: str | None) -> Job:
+    """A job by its name or the beginning of it. A file's name means the latest job of that file, None the latest of all."""
+    jobs = [job for job in store.jobs() if job.state != "ingesting"]
+    if not jobs:
+        raise UsageError("there are no jobs yet", hint="'headway run FILE' starts one")
+    if name is None:
+        return _latest(jobs)
+    exact = [job for job in jobs if job.name == name]
+    versions = [job for job in jobs if re.fullmatch(re.escape(name) + r"-[0-9a-f]{6}(-\d+)?", job.name)]
+    close = exact or versions or [job for job in jobs if job.name.startswith(name)]
+    if len(close) == 1 or (close and not exact and close == versions):
+        return _latest(close)
+    if close:
+        raise UsageError(
+            f"'{name}' may be {', '.join(job.name for job in close[:5])}", hint="write more of it"
+        )
+    raise UsageError(f"there is no job '{name}'", hint="'headway jobs' lists them")
+
+
+def _latest(jobs: list[Job]) -> Job:
+    return max(jobs, key=lambda job: (job.state in LIVE, job.finished_utc or job.created_utc, job.id))

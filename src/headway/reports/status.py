@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from headway.core.reasons import EndReason
+from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, StopReason
+from headway.reason_text import unit_error
 from headway.reports.jobs import JobReport, job_report, state_of
-from headway.reports.progress import Progress, read_progress
-from headway.reports.stops import stops_left, stops_now
+from headway.reports.run_progress import Progress, read_progress
 from headway.reports.usage import cached_units
 from headway.stores.cache import CallsSaved
 from headway.stores.records import LIVE, Job
@@ -81,3 +81,23 @@ def _without_process(counts: dict[str, int]) -> dict[str, int]:
     left = sum(counts.get(status, 0) for status in ("assigned", "running"))
     rest = {status: n for status, n in counts.items() if status not in ("assigned", "running")}
     return {**rest, UNKNOWN: left} if left else rest
+
+
+def stops_now(progress: Progress) -> dict[str, StopReason]:
+    """The stopped lanes of a run that goes on, by name."""
+    waits = {name: lane.waits_for for name, lane in progress.lanes.items()}
+    return {name: wait.stop for name, wait in waits.items() if wait is not None and wait.stop is not None}
+
+
+def stops_left(store: Store, job: Job) -> dict[str, EndReason]:
+    """The lanes that the latest run left units of, by name. A run that merely ended says nothing of its lanes."""
+    if job.ended >= job.total:
+        return {}
+    names = {str(route.id): route.name for route in store.routes(job.id)}
+    return {names[route]: reason for route, reason in job.unfinished.items() if _is_of_lane(reason)}
+
+
+def _is_of_lane(reason: EndReason) -> bool:
+    if isinstance(reason, RunBudgetSpent | DeadlinePassed):
+        return False
+    return unit_error(reason)[0] != "interrupted"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headway.batch.output import lines_of
+from headway.errors import UsageError
 from headway.jobs.unit import UnitRepair, UnitReport, UnitRequest
 from headway.stores.records import Job
 from headway.stores.store import Store
@@ -30,3 +31,15 @@ def unit_report(store: Store, job: Job, index: int) -> UnitReport:
         ],
         answer_of=store.cache.source(job.id, index),
     )  # fmt: skip
+
+
+def find_unit(store: Store, job: Job, name: str) -> int:
+    """The index of a unit, from its id or its index."""
+    index = store.index_of(job.id, name)
+    if index is not None:
+        return index
+    if name.isdecimal() and int(name) < job.total:
+        return int(name)
+    raise UsageError(
+        f"job '{job.name}' has no unit '{name}'", hint=f"an id of the input, or an index below {job.total}"
+    )

@@ -13,7 +13,7 @@ from headway.batch.family import alike, has_template
 from headway.config import Config, kind_of
 from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
-from headway.display.words import count, money
+from headway.display.formatting import count, money
 from headway.engine.source import at_the_most, family_name
 from headway.stores.records import Family, Job, Pending, StoredRoute, UsageSample
 from headway.stores.store import Store

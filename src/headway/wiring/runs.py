@@ -17,9 +17,9 @@ import msgspec
 from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, kind_of, lane_key
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
+from headway.display.formatting import units
 from headway.display.log_file import Format
 from headway.display.progress_file import ProgressFile
-from headway.display.words import units
 from headway.engine.endings import Ending
 from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, ModelAddress

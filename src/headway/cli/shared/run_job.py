@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from headway.cli.resume_hint import next_step, resume_command
-from headway.cli.session import flat, print_json, say
+from headway.cli.shared.printing import flat, print_json, say
+from headway.cli.shared.resume_hint import next_step, resume_command
 from headway.config import Config, parse_duration
-from headway.display.jsonl import JsonDisplay
+from headway.display.json_lines import JsonDisplay
 from headway.display.log_file import LogFile
 from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.run_text import RunSummary, summary_lines
@@ -24,10 +24,9 @@ from headway.engine.endings import Ending
 from headway.engine.observer import Display
 from headway.errors import UsageError
 from headway.jobs.base import FileJobKind, OutputOptions, spent_budgets
+from headway.reports.finished_runs import run_report
 from headway.reports.jobs import job_report
-from headway.reports.runs import run_report
-from headway.reports.status import example_ids
-from headway.reports.stops import stops_left
+from headway.reports.status import example_ids, stops_left
 from headway.reports.usage import cached_units, saved_report, uses_by_key
 from headway.stores.output_lock import real_path
 from headway.stores.records import Job

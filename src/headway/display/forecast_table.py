@@ -8,7 +8,7 @@ from typing import Final
 from rich import box
 from rich.table import Table
 
-from headway.display.words import duration, money
+from headway.display.formatting import duration, money
 from headway.forecast.figures import Forecast, LaneForecast, Range
 
 #: Narrower than this, ranges stand below their estimates; and narrower than that, there is no room for tokens.

@@ -1,14 +1,12 @@
-"""What the commands around jobs share: settings, the store, and lines and JSON for people and programs."""
+"""The settings, the store and the jobs that a command works with, and warnings about where they come from."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
+from headway.cli.shared.printing import say
 from headway.config import (
     Config,
     dotenv_of,
@@ -19,8 +17,6 @@ from headway.config import (
     with_overrides,
 )
 from headway.config.env_file import exposed
-from headway.display.terminal import echo, echo_json
-from headway.display.words import clock
 from headway.errors import UsageError
 from headway.reports import jobs
 from headway.stores.records import Job, State
@@ -93,41 +89,3 @@ def is_live(config: Config, job: Job) -> bool:
 def state_of(config: Config, job: Job) -> State:
     """The job's state; "interrupted" where its process died."""
     return jobs.state_of(jobs_folder(config), job)
-
-
-def say(text: str) -> None:
-    """One line on stderr."""
-    echo(text, err=True)
-
-
-def say_unless(quiet: bool) -> Callable[[str], None]:
-    """The same, or nothing at all."""
-    return (lambda text: None) if quiet else say
-
-
-def tell(text: str, report: object, as_json: bool) -> int:
-    """The whole result of a command that had nothing to run, for people or for programs; its exit code."""
-    if as_json:
-        echo_json(report)
-    else:
-        say(text)
-    return 0
-
-
-def print_json(value: Any) -> None:
-    """For programs, and still readable."""
-    echo_json(value, indent=True)
-
-
-def flat(*reports: msgspec.Struct | dict[str, Any]) -> dict[str, Any]:
-    """The fields of several reports in one JSON object."""
-    return {
-        name: value
-        for report in reports
-        for name, value in (report if isinstance(report, dict) else msgspec.structs.asdict(report)).items()
-    }
-
-
-def when(utc: float | None) -> str:
-    """A stored instant for people."""
-    return "–" if utc is None else clock(utc)

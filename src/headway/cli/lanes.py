@@ -1,73 +1,89 @@
-"""Limits by name on a command line (`--rpm NAME=6000`), and requests to running jobs to change theirs."""
+"""`headway lanes`: show every lane, or ask running jobs for other limits or to try a lane again."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from headway.display.words import clock, short
+from headway.cli.shared.click_options import LIMITS, json_option, limit_options, limits_by_name, where_options
+from headway.display.formatting import clock, short
+from headway.display.terminal import echo
 from headway.errors import UsageError
 
 if TYPE_CHECKING:
     from headway.config import Config
+    from headway.reports.lanes import LaneReport
     from headway.stores.records import StoredLane
     from headway.stores.store import Store
 
-#: flag → what it limits, as help calls it.
-LIMITS: Final = {
-    "rpm": "requests a minute",
-    "tpm": "tokens a minute",
-    "input_tpm": "input tokens a minute",
-    "output_tpm": "output tokens a minute",
-    "max_concurrency": "requests at once",
-}
-MOST: Final = 1e12
+
+@click.command(
+    "lanes", short_help="What is known of every lane.", epilog="Example: headway lanes --rpm alpha/gpt-x=600"
+)
+@limit_options("Let the jobs that run now keep LANE to N {} from here on. 0: any number.".format, "LANE=N")
+@click.option(
+    "--reopen",
+    multiple=True,
+    metavar="LANE",
+    help="Let them try LANE again now, whatever it waits for; where no job runs, clear the hold on record.",
+)
+@json_option
+@where_options
+def command(
+    config: Path | None, db: str | None, as_json: bool, reopen: tuple[str, ...], **flags: Any
+) -> None:
+    """Show every lane that was ever used: limits told, configured or found, how much was left, window, holds, and
+    which limit binds. Rates are a minute's.
+
+    With a limit or --reopen, tell the jobs that run now instead; LANE is a lane as it is shown here, or a provider.
+    Limits for later runs are in headway.toml.
+    """
+    from headway.cli.shared import printing, workspace
+    from headway.display.lane_text import lane_lines
+    from headway.reports.lanes import lane_reports
+
+    settings = workspace.settings(config, db)
+    limits = limits_by_name(flags)
+    if limits or reopen:
+        workspace.existing_store(settings).close()
+        requests = ask_jobs(settings, limits, reopen)
+        if as_json:
+            printing.print_json(msgspec.to_builtins(requests))
+        else:
+            for request in requests:
+                echo(request)
+        return
+    with workspace.existing_store(settings) as store:
+        reports = lane_reports(store)
+    if as_json:
+        printing.print_json([_lane_json(report) for report in reports])
+        return
+    if not reports:
+        echo("no lane has been used yet")
+    for report in reports:
+        for line in lane_lines(report, time.time()):
+            echo(line)
 
 
-def limit_options(help_of: Callable[[str], str], metavar: str) -> Callable[[Any], Any]:
-    """A flag for each limit, as often as there are names; `help_of` makes a sentence of what it limits."""
+def _lane_json(report: LaneReport) -> dict[str, Any]:
+    """A lane, with words for what it waits for."""
+    from headway.cli.shared import printing
+    from headway.reason_text import wait_text
 
-    def decorate(command: Any) -> Any:
-        for name, words in reversed(LIMITS.items()):
-            flag = f"--{name.replace('_', '-')}"
-            command = click.option(flag, multiple=True, metavar=metavar, help=help_of(words))(command)
-        return command
-
-    return decorate
-
-
-def limits_by_name(
-    flags: dict[str, Any], check: Callable[[str, str], None] = lambda flag, name: None
-) -> dict[str, dict[str, float]]:
-    """name → limit → value, out of NAME=VALUE; `check` gets each flag and the name in it."""
-    limits: dict[str, dict[str, float]] = {}
-    for limit in LIMITS:
-        for text in flags[limit]:
-            flag = f"--{limit.replace('_', '-')} {text}"
-            name, given, value = text.rpartition("=")
-            if not given:
-                raise UsageError(f"{flag}: NAME=N is meant", hint=f"for example alpha={text or 6000}")
-            check(flag, name)
-            limits.setdefault(name, {})[limit] = _number(flag, value, whole=limit == "max_concurrency")
-    return limits
+    fields = printing.flat(report)
+    if report.seen is not None:
+        wait = report.seen.wait
+        words = None if wait is None else {"reason": wait_text(wait), "until": wait.until}
+        fields["seen"] = printing.flat(report.seen, {"wait": words})
+    return fields
 
 
-def _number(flag: str, text: str, *, whole: bool) -> float:
-    try:
-        value = int(text) if whole else float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= MOST:
-        kind = "a whole number, for example 8" if whole else "a number, for example 6000"
-        raise UsageError(f"{flag}: '{text}' is no limit", hint=f"{kind}; 0: any number")
-    return value
-
-
-class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
+class LaneRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a job that runs now is asked about one of its lanes."""
 
     job: str
@@ -100,14 +116,14 @@ class ReopenedLane(msgspec.Struct, frozen=True):
 
 def ask_jobs(
     config: Config, limits: dict[str, dict[str, float]], reopen: Sequence[str]
-) -> list[Wish | ReopenedLane]:
+) -> list[LaneRequest | ReopenedLane]:
     """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
-    from headway.cli import session
+    from headway.cli.shared import workspace
     from headway.jobs.kinds import kind_of, must_take_commands
     from headway.wiring.places import store_of
 
     with store_of(config) as store:
-        live = {job.name: job.id for job in store.jobs() if session.is_live(config, job)}
+        live = {job.name: job.id for job in store.jobs() if workspace.is_live(config, job)}
         if limits and not live:
             raise UsageError(
                 "no job is running", hint="limits for later runs are in headway.toml: [providers.NAME.limits]"
@@ -116,16 +132,16 @@ def ask_jobs(
         programs = [job for job in store.jobs() if job.name in live and kind_of(job).command_refusal(job)]
         unused = [lane for lane in store.lanes() if lane.name not in {name for _, name in in_use}]
         _must_be_known(in_use, unused, limits, reopen)
-        wishes = _wishes(in_use, limits, reopen)
-        for wish in wishes:
-            for what, args in (("limits", {"limits": wish.limits}), ("reopen", {})):
-                if wish.limits if what == "limits" else wish.reopen:
-                    store.ask(live[wish.job], what, {"lane": wish.lane, **args}, time.time())
+        requests = _requests(in_use, limits, reopen)
+        for request in requests:
+            for what, args in (("limits", {"limits": request.limits}), ("reopen", {})):
+                if request.limits if what == "limits" else request.reopen:
+                    store.ask(live[request.job], what, {"lane": request.lane, **args}, time.time())
         meant = [lane for lane in unused if any(_means(name, lane.name) for name in reopen)]
         for job in programs:
             if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in meant):
                 must_take_commands(job)
-        return [*wishes, *(_reopen(store, lane) for lane in meant)]
+        return [*requests, *(_reopen(store, lane) for lane in meant)]
 
 
 def _reopen(store: Store, lane: StoredLane) -> ReopenedLane:
@@ -163,17 +179,17 @@ def _in_use(store: Store, live: Mapping[str, int]) -> list[tuple[str, str]]:
     return sorted((claimed.name, names[claimed.lane]) for claimed in claims if claimed.name in live)
 
 
-def _wishes(
+def _requests(
     in_use: list[tuple[str, str]], limits: dict[str, dict[str, float]], reopen: Sequence[str]
-) -> list[Wish]:
+) -> list[LaneRequest]:
     """A lane is meant by its name, or by that of its provider."""
-    wishes = []
+    requests = []
     for job, lane in in_use:
         new = {limit: n for name, more in limits.items() if _means(name, lane) for limit, n in more.items()}
         again = any(_means(name, lane) for name in reopen)
         if new or again:
-            wishes.append(Wish(job, lane, new, again))
-    return wishes
+            requests.append(LaneRequest(job, lane, new, again))
+    return requests
 
 
 def _means(name: str, lane: str) -> bool:

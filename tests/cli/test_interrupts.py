@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli import signals
-from headway.cli.signals import interruptible
+from headway.cli.shared import interrupts
+from headway.cli.shared.interrupts import interruptible
 
 ALL = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -56,7 +56,7 @@ def test_a_module_that_is_being_loaded_is_loaded_first(module: Path, number: int
 def test_a_module_that_is_never_loaded_is_not_waited_for(
     module: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(signals, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(interrupts, "PATIENCE_S", 0.05)
     module.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(30)\n")
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), interruptible():
@@ -67,7 +67,7 @@ def test_a_module_that_is_never_loaded_is_not_waited_for(
 
 def test_a_signal_that_waits_ends_with_the_command(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sent after the old handlers are back: SIGTERM would end the whole process."""
-    monkeypatch.setattr(signals, "LOOK_S", 30.0)
+    monkeypatch.setattr(interrupts, "LOOK_S", 30.0)
     module.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     with interruptible():
         importlib.import_module("slow_to_load")

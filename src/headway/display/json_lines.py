@@ -9,7 +9,7 @@ import msgspec
 from headway.display.plain import again_usd
 from headway.display.terminal import write_line
 from headway.engine.observer import View
-from headway.reports.progress import progress_of
+from headway.reports.run_progress import progress_of
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped
 from headway.stores.records import Job, JobEvent, Unknown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -88,3 +88,71 @@ def run_options(command: Command) -> Command:
     for option in (json_option, quiet_option, *reversed(_RUN)):
         command = option(command)
     return command
+
+
+#: The flags that say what is asked: together with the input they are the job.
+_RECIPE = (
+    click.option("--prompt", metavar="TEXT", help="For a table: what to ask about each row; {{column}} is its cell. @FILE reads it from a file."),
+    click.option("--system", metavar="TEXT", help="The system prompt, for a table with {{column}} too. @FILE reads it from a file."),
+    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The longest answer, where a row sets none."),
+    click.option("--model", metavar="NAME", help="The model, where a row names none."),
+    click.option("--schema", type=click.Path(path_type=Path), metavar="FILE.json", help="A JSON Schema that every answer must fit: checked, and asked for once more where it does not."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N rows: a job of its own. Another N later, or none, takes over its answers."),
+)  # fmt: skip
+
+
+def recipe_options(command: Command) -> Command:
+    """What a command that makes a job takes."""
+    for option in reversed(_RECIPE):
+        command = option(command)
+    return command
+
+
+#: flag → what it limits, as help calls it.
+LIMITS: Final = {
+    "rpm": "requests a minute",
+    "tpm": "tokens a minute",
+    "input_tpm": "input tokens a minute",
+    "output_tpm": "output tokens a minute",
+    "max_concurrency": "requests at once",
+}
+MOST: Final = 1e12
+
+
+def limit_options(help_of: Callable[[str], str], metavar: str) -> Callable[[Any], Any]:
+    """A flag for each limit, as often as there are names; `help_of` makes a sentence of what it limits."""
+
+    def decorate(command: Any) -> Any:
+        for name, words in reversed(LIMITS.items()):
+            flag = f"--{name.replace('_', '-')}"
+            command = click.option(flag, multiple=True, metavar=metavar, help=help_of(words))(command)
+        return command
+
+    return decorate
+
+
+def limits_by_name(
+    flags: dict[str, Any], check: Callable[[str, str], None] = lambda flag, name: None
+) -> dict[str, dict[str, float]]:
+    """name → limit → value, out of NAME=VALUE; `check` gets each flag and the name in it."""
+    limits: dict[str, dict[str, float]] = {}
+    for limit in LIMITS:
+        for text in flags[limit]:
+            flag = f"--{limit.replace('_', '-')} {text}"
+            name, given, value = text.rpartition("=")
+            if not given:
+                raise UsageError(f"{flag}: NAME=N is meant", hint=f"for example alpha={text or 6000}")
+            check(flag, name)
+            limits.setdefault(name, {})[limit] = _number(flag, value, whole=limit == "max_concurrency")
+    return limits
+
+
+def _number(flag: str, text: str, *, whole: bool) -> float:
+    try:
+        value = int(text) if whole else float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= MOST:
+        kind = "a whole number, for example 8" if whole else "a number, for example 6000"
+        raise UsageError(f"{flag}: '{text}' is no limit", hint=f"{kind}; 0: any number")
+    return value

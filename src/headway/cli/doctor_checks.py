@@ -20,14 +20,14 @@ from typing import Final, Literal
 import msgspec
 
 import headway
-from headway.cli import session
 from headway.cli.connectivity import check_all
+from headway.cli.shared import workspace
 from headway.config import Config, ProviderConfig, dotenv_of, host_of, key_to_send, kind_of
 from headway.config.env_file import exposed
 from headway.config.keys import place_of
 from headway.config.settings import is_plain_http
 from headway.config.trust import foreign, user_name
-from headway.display.words import count
+from headway.display.formatting import count
 from headway.errors import ConfigError, ForeignRecords, HeadwayError
 from headway.stores.files import readable_by_others
 from headway.stores.records import LIVE
@@ -263,7 +263,7 @@ def file_system(path: Path) -> Iterator[Check]:
 def left(config: Config, store: Store) -> Iterator[Check]:
     """Jobs that say running while nobody runs them."""
     live = [job for job in store.jobs() if job.state in LIVE]
-    dead = [job.name for job in live if not session.is_live(config, job)]
+    dead = [job.name for job in live if not workspace.is_live(config, job)]
     if dead:
         text = f"left by a process that died: {', '.join(dead[:5])}{', …' if len(dead) > 5 else ''}"
         yield Check("jobs", "warning", text, f"go on with: headway resume {dead[0]}")
