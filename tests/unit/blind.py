@@ -10,7 +10,7 @@ from headway.core.commands import Start
 from headway.core.events import Finished
 from headway.core.lanes.rate_finder import Finder
 from headway.core.model import Costs, Estimate, Kind, LaneLimits
-from headway.sim.bucket import Bucket
+from headway.sim.virtual_bucket import Bucket
 
 #: A unit of a hundred tokens, and what it costs.
 PLAIN: Final = Estimate(input_tokens=80.0, output_tokens=20.0)

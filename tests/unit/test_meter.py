@@ -9,7 +9,7 @@ import pytest
 
 from headway.core.lanes.meter import FIRST_DEPTH_S, GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
 from headway.core.model import DAY_S, Dimension, LimitReport
-from headway.sim.bucket import Bucket
+from headway.sim.virtual_bucket import Bucket
 
 REQUESTS, TOKENS = Dimension.REQUESTS, Dimension.TOKENS
 

@@ -22,8 +22,8 @@ from headway.core.model import (
     Outcome,
     Unit,
 )
-from headway.sim.crowd import Jobs
 from headway.sim.runner import HEADWAY, run_once
+from headway.sim.several_clients import Jobs
 from headway.sim.workload import draw
 
 MINE = Claim(1, 1.0, hungry=True, use=0.0)

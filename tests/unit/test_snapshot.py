@@ -35,7 +35,7 @@ from headway.core.model import (
 )
 from headway.core.reasons import Wait
 from headway.reason_text import wait_text
-from headway.sim.bucket import Bucket
+from headway.sim.virtual_bucket import Bucket
 
 TWO = (lane_spec("a"), lane_spec("b"))
 

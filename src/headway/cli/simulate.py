@@ -89,7 +89,7 @@ def command(
     else:
         from rich.console import Console
 
-        from headway.sim.table import table
+        from headway.sim.result_table import table
 
         console = Console(width=None if sys.stdout.isatty() else 120)
         console.print(table(report, console.width))

@@ -19,9 +19,9 @@ from headway.core.lanes.rate_finder import LEARNED
 from headway.core.lanes.window import OPEN
 from headway.core.model import DAY_S, Dimension
 from headway.forecast.figures import LaneKnowledge
-from headway.sim.bucket import Bucket
-from headway.sim.provider import VirtualProvider
 from headway.sim.scenario import Provider
+from headway.sim.virtual_bucket import Bucket
+from headway.sim.virtual_provider import VirtualProvider
 
 #: Where probes were accepted and none was refused: how far, between the depth that is proven and the deepest that can
 #: be, the likely one is, in logarithms. After some hundred requests both one and five seconds have proven about 1.4.

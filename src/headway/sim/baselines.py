@@ -20,8 +20,8 @@ from headway.core.events import Event, Finished
 from headway.core.model import Kind, Outcome, RetryPolicy, Unit
 from headway.core.retry import backoff_s
 from headway.core.unit_states import Status
-from headway.sim.bucket import Bucket
 from headway.sim.scenario import Provider, Scenario
+from headway.sim.virtual_bucket import Bucket
 
 #: What promptfoo's scheduler waits where a 429 says nothing.
 SILENT_429_S = 60.0

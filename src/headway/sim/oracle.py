@@ -17,8 +17,8 @@ from headway.core.commands import Command
 from headway.core.events import Event, RequestAccepted
 from headway.core.model import Unit
 from headway.sim.baselines import LaneBaseline
-from headway.sim.bucket import Bucket, FixedWindow, true_bucket
 from headway.sim.scenario import Provider, Scenario
+from headway.sim.virtual_bucket import Bucket, FixedWindow, true_bucket
 from headway.sim.workload import Truth, Workload
 
 _NAMES: Final = ("requests", "tokens", "input_tokens", "output_tokens")

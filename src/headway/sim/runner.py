@@ -14,9 +14,9 @@ from headway.core.unit_source import FedScheduler, ListSource
 from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share
-from headway.sim.crowd import Crowd, Jobs
 from headway.sim.oracle import Oracle
 from headway.sim.scenario import Provider, Scenario
+from headway.sim.several_clients import Crowd, Jobs
 from headway.sim.workload import Workload, draw
 from headway.sim.world import Policy, World
 

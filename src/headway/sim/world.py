@@ -16,8 +16,8 @@ from headway.core.commands import CancelAttempt, Command, Done, Finish, Start, W
 from headway.core.events import Cancelled, Event, Finished, RequestAccepted
 from headway.core.model import Hint, Kind, Outcome, Unit, Usage
 from headway.core.unit_states import GOOD
-from headway.sim.provider import OUTPUT_STEPS, VirtualProvider
 from headway.sim.scenario import Scenario
+from headway.sim.virtual_provider import OUTPUT_STEPS, VirtualProvider
 from headway.sim.workload import Truth, Workload
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import Dimension, Kind, Outcome, Usage
-from headway.sim.provider import Admission, VirtualProvider
 from headway.sim.scenario import Change, Provider, Span
+from headway.sim.virtual_provider import Admission, VirtualProvider
 from headway.sim.workload import Truth
 
 

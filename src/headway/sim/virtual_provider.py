@@ -14,8 +14,8 @@ import msgspec
 
 from headway.core.model import Dimension, Hint, Kind, LimitReport, Outcome
 from headway.providers import RawResponse, profile_for, understand
-from headway.sim.bucket import Bucket, true_bucket
 from headway.sim.scenario import Provider, Span
+from headway.sim.virtual_bucket import Bucket, true_bucket
 from headway.sim.workload import Truth
 
 #: Anthropic documents its remaining tokens as rounded to the nearest thousand.
