@@ -19,7 +19,7 @@ import msgspec
 
 import headway
 from bench import calls, deaths, lanes, overhead, plans, real, results, sdk, short, speed, templates, workers
-from headway.sim.runner import HEADWAY, POLICIES, LaneResult, Report
+from headway.sim.runner import HEADWAY, POLICIES, LaneResult, SimulationReport
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
 
@@ -88,7 +88,7 @@ def _lanes(missed: list[str]) -> Iterator[str]:
     yield ""
 
 
-def _rows(bar: lanes.Bar, report: Report) -> Iterator[str]:
+def _rows(bar: lanes.Bar, report: SimulationReport) -> Iterator[str]:
     for lane in report.policies[HEADWAY].lanes:
         ratio, rejected = bar.of(lane)
         cells = [_cell(result.lanes[lane]) for result in report.policies.values()]

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from headway.sim.runner import HEADWAY, POLICIES, Report, simulate
+from headway.sim.runner import HEADWAY, POLICIES, SimulationReport, simulate
 from headway.sim.scenario import Scenario, load
 
 SCENARIOS: Final = Path(__file__).parent.parent / "scenarios"
@@ -76,12 +76,12 @@ def scenario(name: str, order: str = "input", seeds: tuple[int, ...] | None = No
 
 def run(
     bar: Bar, policies: tuple[str, ...] = tuple(POLICIES), seeds: tuple[int, ...] | None = None
-) -> Report:
+) -> SimulationReport:
     """The scenario of a bar under these policies."""
     return simulate(bar.scenario, scenario(bar.scenario, bar.order, seeds), policies)
 
 
-def misses(bar: Bar, report: Report) -> list[str]:
+def misses(bar: Bar, report: SimulationReport) -> list[str]:
     """Where the scheduler misses its bar; empty is good."""
     found = []
     for lane, result in report.policies[HEADWAY].lanes.items():

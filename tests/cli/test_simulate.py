@@ -126,13 +126,13 @@ def test_a_terminal_without_the_signs_gets_others(small: str) -> None:
 def test_a_narrow_terminal_keeps_the_names_whole() -> None:
     from rich.console import Console
 
-    from headway.sim.result_table import table
+    from headway.sim.result_table import result_table
     from headway.sim.runner import simulate
     from headway.sim.scenario import load
 
     report = simulate("demo", load(Path(DEMO)), ("headway", "pool-128"))
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(table(report, console.width))
+    console.print(result_table(report, console.width))
     text = console.export_text()
     assert "pool-128" in text
     assert "…" not in text

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.core.model import Usage
 from headway.sim.bound import granted_s, in_flight_bound_s, lane_bound_s, meter_bound_s, used_share
-from headway.sim.scenario import Change, Provider, Span
+from headway.sim.scenario import LimitChange, ProviderSpec, Span
 from headway.sim.workload import Truth
 
 
@@ -75,32 +75,32 @@ def truth(tokens: float = 100.0, service_s: float = 1.0) -> Truth:
 
 def test_a_lane_is_bound_by_the_slowest_of_its_limits() -> None:
     units = [truth() for _ in range(120)]
-    by_requests = Provider(rpm=60, depth_s=1)
-    by_tokens = Provider(rpm=60, tpm=3000, depth_s=1)
-    by_slots = Provider(rpm=60, tpm=3000, depth_s=1, max_concurrency=1)
+    by_requests = ProviderSpec(rpm=60, depth_s=1)
+    by_tokens = ProviderSpec(rpm=60, tpm=3000, depth_s=1)
+    by_slots = ProviderSpec(rpm=60, tpm=3000, depth_s=1, max_concurrency=1)
     assert lane_bound_s(by_requests, units) == pytest.approx(119 + 1)
     assert lane_bound_s(by_tokens, units) == pytest.approx(239 + 1)
     assert lane_bound_s(by_slots, units[:5]) == pytest.approx(9 + 1)
-    assert lane_bound_s(Provider(max_concurrency=2), [truth(service_s=7.0), truth()]) == 7.0
+    assert lane_bound_s(ProviderSpec(max_concurrency=2), [truth(service_s=7.0), truth()]) == 7.0
 
 
 def test_a_limit_that_drops_stretches_the_bound() -> None:
     units = [truth() for _ in range(120)]
-    halved = Provider(rpm=60, depth_s=0, changes=(Change(60, 0.5),))
+    halved = ProviderSpec(rpm=60, depth_s=0, changes=(LimitChange(60, 0.5),))
     assert lane_bound_s(halved, units) == pytest.approx(60 + 60 / 0.5 + 1)
-    risen = Provider(rpm=60, depth_s=10, changes=(Change(0, 0.5), Change(20, 1.0)))
+    risen = ProviderSpec(rpm=60, depth_s=10, changes=(LimitChange(0, 0.5), LimitChange(20, 1.0)))
     # 110 to admit beside the bucket: 10 by the twentieth second, 5 that the bucket grows by, 95 after that.
     assert lane_bound_s(risen, units) == pytest.approx(20 + 95 + 1)
 
 
 def test_a_lost_span_costs_its_length_less_what_the_bucket_takes_in() -> None:
     units = [truth() for _ in range(120)]
-    held = Provider(rpm=60, depth_s=10, holds=(Span(30, 90),))
+    held = ProviderSpec(rpm=60, depth_s=10, holds=(Span(30, 90),))
     assert lane_bound_s(held, units) == pytest.approx(30 + 60 + (110 - 30 - 10) + 1)
 
 
 def test_granted_is_the_inverse_of_the_bound() -> None:
-    provider = Provider(rpm=60, depth_s=10, holds=(Span(30, 90),), changes=(Change(100, 0.5),))
+    provider = ProviderSpec(rpm=60, depth_s=10, holds=(Span(30, 90),), changes=(LimitChange(100, 0.5),))
     units = [truth() for _ in range(120)]
     last_admission_s = lane_bound_s(provider, units) - 1.0
     assert granted_s(provider, last_admission_s) == pytest.approx(120)
@@ -109,7 +109,7 @@ def test_granted_is_the_inverse_of_the_bound() -> None:
 
 def test_windows_of_the_clock_give_their_allowance_at_their_boundaries() -> None:
     units = [truth() for _ in range(120)]
-    at_boundary = Provider(rpm=60, depth_s=60, fixed_windows=True)
+    at_boundary = ProviderSpec(rpm=60, depth_s=60, fixed_windows=True)
     assert lane_bound_s(at_boundary, units) == pytest.approx(60 + 1)
-    within = Provider(rpm=60, depth_s=60, fixed_windows=True, window_offset_s=50)
+    within = ProviderSpec(rpm=60, depth_s=60, fixed_windows=True, window_offset_s=50)
     assert lane_bound_s(within, units) == pytest.approx(10 + 1)

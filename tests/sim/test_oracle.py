@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from headway.sim.runner import HEADWAY, ORACLE, run_once, simulate
-from headway.sim.scenario import Latency, Provider, Scenario, SimLane, Spread, Told, Work
+from headway.sim.scenario import KnownLimits, LaneWork, Latency, Lognormal, ProviderSpec, Scenario, SimLane
 from headway.sim.workload import draw
 
 
 def scenario(**provider: Any) -> Scenario:
-    spread = Spread(300, sigma=0.5)
-    work = Work(300, input_tokens=spread, output_tokens=Spread(50), max_tokens=100, cached=0.2)
-    return Scenario({"one": SimLane(work, Provider(**provider), Told())}, seeds=(1, 2))
+    spread = Lognormal(300, sigma=0.5)
+    work = LaneWork(300, input_tokens=spread, output_tokens=Lognormal(50), max_tokens=100, cached=0.2)
+    return Scenario({"one": SimLane(work, ProviderSpec(**provider), KnownLimits())}, seeds=(1, 2))
 
 
 @pytest.mark.parametrize("depth_s", [60, 10, 1])

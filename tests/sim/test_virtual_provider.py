@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import Dimension, Kind, Outcome, Usage
-from headway.sim.scenario import Change, Provider, Span
+from headway.sim.scenario import LimitChange, ProviderSpec, Span
 from headway.sim.virtual_provider import Admission, VirtualProvider
 from headway.sim.workload import Truth
 
@@ -27,7 +27,7 @@ def admitted(answer: Admission | Outcome) -> Admission:
 
 
 def test_a_bucket_of_requests_refuses_the_next_and_says_when() -> None:
-    provider = VirtualProvider(Provider(rpm=60, depth_s=2), "seed")
+    provider = VirtualProvider(ProviderSpec(rpm=60, depth_s=2), "seed")
     for _ in range(2):
         admitted(provider.arrive(truth(), 0.0))
     outcome = refused(provider.arrive(truth(), 0.25))
@@ -43,7 +43,7 @@ def test_a_bucket_of_requests_refuses_the_next_and_says_when() -> None:
     [("none", None, 0.0), ("exact", 0.75, 0.0), ("integer", 1.0, 1.0), ("date", 0.75, 1.0)],
 )
 def test_retry_after_comes_in_four_styles(style: str, wait_s: float | None, precision_s: float) -> None:
-    provider = VirtualProvider(Provider(rpm=60, depth_s=1, retry_after=style), "seed")  # type: ignore[arg-type]
+    provider = VirtualProvider(ProviderSpec(rpm=60, depth_s=1, retry_after=style), "seed")  # type: ignore[arg-type]
     provider.arrive(truth(), 0.0)
     hint = refused(provider.arrive(truth(), 0.25)).hint
     assert hint is not None
@@ -52,7 +52,7 @@ def test_retry_after_comes_in_four_styles(style: str, wait_s: float | None, prec
 
 
 def test_openai_reserves_max_tokens_and_gives_nothing_back() -> None:
-    provider = VirtualProvider(Provider(tpm=6000, depth_s=2, counting="reserved"), "seed")
+    provider = VirtualProvider(ProviderSpec(tpm=6000, depth_s=2, counting="reserved"), "seed")
     one = truth(100, max_tokens=50)
     provider.arrive(one, 0.0)
     provider.first_token(one, 0.0)
@@ -61,7 +61,9 @@ def test_openai_reserves_max_tokens_and_gives_nothing_back() -> None:
 
 
 def test_anthropic_gives_the_cached_input_back_and_counts_output_as_it_comes() -> None:
-    provider = VirtualProvider(Provider(input_tpm=6000, output_tpm=6000, depth_s=2, counting="used"), "seed")
+    provider = VirtualProvider(
+        ProviderSpec(input_tpm=6000, output_tpm=6000, depth_s=2, counting="used"), "seed"
+    )
     one = truth(100, cached=40, output=20)
     provider.arrive(one, 0.0)
     assert provider.buckets[Dimension.INPUT].level == pytest.approx(100)
@@ -74,9 +76,9 @@ def test_anthropic_gives_the_cached_input_back_and_counts_output_as_it_comes() -
 
 
 def test_headers_tell_the_level_or_a_minute_that_is_not_enforced() -> None:
-    honest = VirtualProvider(Provider(rpm=600, depth_s=1, headers="openai"), "seed")
+    honest = VirtualProvider(ProviderSpec(rpm=600, depth_s=1, headers="openai"), "seed")
     boastful = VirtualProvider(
-        Provider(rpm=600, depth_s=1, headers="openai", headers_say_minute=True), "seed"
+        ProviderSpec(rpm=600, depth_s=1, headers="openai", headers_say_minute=True), "seed"
     )
     for provider, left, reset_s in ((honest, 9, 0.1), (boastful, 599, 0.1)):
         hint = admitted(provider.arrive(truth(), 0.0)).hint
@@ -90,7 +92,7 @@ def test_headers_tell_the_level_or_a_minute_that_is_not_enforced() -> None:
 
 
 def test_some_tell_what_is_left_and_not_when_it_is_full() -> None:
-    provider = VirtualProvider(Provider(rpm=600, depth_s=1, headers="levels"), "seed")
+    provider = VirtualProvider(ProviderSpec(rpm=600, depth_s=1, headers="levels"), "seed")
     hint = admitted(provider.arrive(truth(), 0.0)).hint
     assert hint is not None
     (report,) = hint.reports
@@ -99,7 +101,7 @@ def test_some_tell_what_is_left_and_not_when_it_is_full() -> None:
 
 def test_anthropic_headers_are_rounded_as_documented() -> None:
     provider = VirtualProvider(
-        Provider(input_tpm=60_000, depth_s=10, counting="used", headers="anthropic"), "seed"
+        ProviderSpec(input_tpm=60_000, depth_s=10, counting="used", headers="anthropic"), "seed"
     )
     hint = admitted(provider.arrive(truth(700), 0.5)).hint
     assert hint is not None
@@ -110,7 +112,7 @@ def test_anthropic_headers_are_rounded_as_documented() -> None:
 
 
 def test_slots_storms_outages_and_holds_have_their_kinds() -> None:
-    spec = Provider(
+    spec = ProviderSpec(
         max_concurrency=1, storms=(Span(10, 20),), outages=(Span(30, 40),), holds=(Span(50, 150),), errors=0.0
     )
     provider = VirtualProvider(spec, "seed")
@@ -128,13 +130,13 @@ def test_slots_storms_outages_and_holds_have_their_kinds() -> None:
 
 
 def test_a_share_of_admitted_requests_ends_in_a_500() -> None:
-    provider = VirtualProvider(Provider(errors=0.25), "seed")
+    provider = VirtualProvider(ProviderSpec(errors=0.25), "seed")
     kinds = [admitted(provider.arrive(truth(), float(at))).outcome.kind for at in range(400)]
     assert 60 < kinds.count(Kind.TRANSIENT) < 140
 
 
 def test_limits_change_when_the_scenario_says() -> None:
-    provider = VirtualProvider(Provider(rpm=60, depth_s=60, changes=(Change(10, 0.5),)), "seed")
+    provider = VirtualProvider(ProviderSpec(rpm=60, depth_s=60, changes=(LimitChange(10, 0.5),)), "seed")
     provider.arrive(truth(), 20.0)
     bucket = provider.buckets[Dimension.REQUESTS]
     assert bucket.rate == pytest.approx(0.5)
@@ -142,12 +144,12 @@ def test_limits_change_when_the_scenario_says() -> None:
 
 
 def test_a_failure_may_come_back_before_any_answer() -> None:
-    provider = VirtualProvider(Provider(errors=1.0, error_after_s=0.02), "seed")
+    provider = VirtualProvider(ProviderSpec(errors=1.0, error_after_s=0.02), "seed")
     assert admitted(provider.arrive(truth(), 0.0)).fails_after_s == 0.02
 
 
 def test_windows_follow_the_clock_and_a_run_begins_within_one() -> None:
-    spec = Provider(
+    spec = ProviderSpec(
         rpm=2, depth_s=60, fixed_windows=True, window_offset_s=37, headers="openai", retry_after="exact"
     )
     provider = VirtualProvider(spec, "seed")

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from headway.sim.runner import POLICIES, run_once, simulate
-from headway.sim.scenario import Provider, Scenario, SimLane, Span, Spread, Told, Work
+from headway.sim.scenario import KnownLimits, LaneWork, Lognormal, ProviderSpec, Scenario, SimLane, Span
 from headway.sim.workload import draw
 
 
 def scenario(**provider: object) -> Scenario:
-    return Scenario({"one": SimLane(Work(60), Provider(rpm=600, depth_s=1, **provider), Told())})  # type: ignore[arg-type]
+    spec = ProviderSpec(rpm=600, depth_s=1, **provider)  # type: ignore[arg-type]
+    return Scenario({"one": SimLane(LaneWork(60), spec, KnownLimits())})
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -52,14 +53,20 @@ def test_figures_are_the_worst_of_the_seeds() -> None:
 
 
 def test_units_that_can_never_fit_fail_and_leave_no_bound_to_beat() -> None:
-    huge = Scenario({"one": SimLane(Work(5, input_tokens=Spread(9000)), Provider(tpm=6000), told="truth")})
+    huge = Scenario(
+        {"one": SimLane(LaneWork(5, input_tokens=Lognormal(9000)), ProviderSpec(tpm=6000), told="truth")}
+    )
     result = simulate("s", huge, ("headway",)).policies["headway"].lanes["one"]
     assert (result.failed, result.unfinished, result.ratio) == (5, 0, 0.0)
 
 
 def test_the_binding_limit_is_named() -> None:
     both = Scenario(
-        {"one": SimLane(Work(200, input_tokens=Spread(500)), Provider(rpm=600, tpm=6000, depth_s=1))}
+        {
+            "one": SimLane(
+                LaneWork(200, input_tokens=Lognormal(500)), ProviderSpec(rpm=600, tpm=6000, depth_s=1)
+            )
+        }
     )
     assert simulate("s", both, ("headway",)).policies["headway"].lanes["one"].binds == "tokens/min"
 
@@ -73,7 +80,10 @@ def test_a_plot_is_a_picture(tmp_path: Path, suffix: str) -> None:
         path,
         "s",
         Scenario(
-            {**scenario(max_concurrency=0).lanes, "two": SimLane(Work(20), Provider(max_concurrency=2))}
+            {
+                **scenario(max_concurrency=0).lanes,
+                "two": SimLane(LaneWork(20), ProviderSpec(max_concurrency=2)),
+            }
         ),
     )
     head = path.read_bytes()[:200]

@@ -10,7 +10,7 @@ from headway.core.commands import Start
 from headway.core.events import Finished
 from headway.core.lanes.rate_finder import Finder
 from headway.core.model import Costs, Estimate, Kind, LaneLimits
-from headway.sim.virtual_bucket import Bucket
+from headway.sim.virtual_bucket import VirtualBucket
 
 #: A unit of a hundred tokens, and what it costs.
 PLAIN: Final = Estimate(input_tokens=80.0, output_tokens=20.0)
@@ -24,7 +24,7 @@ class Blind:
 
     def __init__(self, rate: float, depth_s: float, answer_s: float = 0.3) -> None:
         self.run = Run(units(30_000, estimate=PLAIN), lane_spec(limits=LaneLimits()))
-        self.bucket = Bucket(rate, depth_s)
+        self.bucket = VirtualBucket(rate, depth_s)
         self.answer_s = answer_s
         self.accepted: list[float] = []
         self.refused: list[float] = []

@@ -9,7 +9,7 @@ import pytest
 
 from headway.core.lanes.meter import FIRST_DEPTH_S, GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
 from headway.core.model import DAY_S, Dimension, LimitReport
-from headway.sim.virtual_bucket import Bucket
+from headway.sim.virtual_bucket import VirtualBucket
 
 REQUESTS, TOKENS = Dimension.REQUESTS, Dimension.TOKENS
 
@@ -45,7 +45,7 @@ def test_without_a_burst_it_is_plain_spacing(dimension: Dimension) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_it_admits_exactly_what_a_bucket_with_a_level_admits(depth_s: float, seed: int) -> None:
     random = Random(f"{depth_s}/{seed}")
-    meter, bucket = Meter(REQUESTS, 120.0, burst_s=depth_s), Bucket(2.0, depth_s)
+    meter, bucket = Meter(REQUESTS, 120.0, burst_s=depth_s), VirtualBucket(2.0, depth_s)
     now, decisions = 0.0, {True: 0, False: 0}
     for _ in range(400):
         now += random.choice([0.0, random.expovariate(2.0)])
@@ -65,7 +65,7 @@ def test_it_admits_exactly_what_a_bucket_with_a_level_admits(depth_s: float, see
 
 def test_ready_at_is_the_first_instant_that_a_bucket_with_a_level_admits() -> None:
     random = Random(7)
-    meter, bucket = Meter(REQUESTS, 300.0, burst_s=3.0), Bucket(5.0, 3.0)
+    meter, bucket = Meter(REQUESTS, 300.0, burst_s=3.0), VirtualBucket(5.0, 3.0)
     now = 0.0
     for _ in range(200):
         cost = random.uniform(0.5, 12.0)
@@ -150,7 +150,7 @@ def test_an_extra_charge_may_leave_less_than_nothing() -> None:
 
 
 def test_refunds_never_fill_a_bucket_beyond_its_depth() -> None:
-    meter, bucket = Meter(REQUESTS, 60.0, burst_s=10.0), Bucket(1.0, 10.0)
+    meter, bucket = Meter(REQUESTS, 60.0, burst_s=10.0), VirtualBucket(1.0, 10.0)
     meter.reserve(6.0, 0.0)
     bucket.charge(6.0, 0.0)
     meter.adjust(-6.0)
@@ -257,7 +257,7 @@ def test_what_was_sent_since_stays_charged_where_a_report_says_that_the_bucket_w
 
 def test_replay_follows_a_bucket_that_someone_else_uses_too() -> None:
     random = Random(11)
-    meter, bucket = deep(limit=600.0), Bucket(10.0, 60.0)
+    meter, bucket = deep(limit=600.0), VirtualBucket(10.0, 60.0)
     now = 0.0
     for seq in range(1, 200):
         now += random.expovariate(3.0) + 0.2
@@ -363,7 +363,7 @@ def test_remaining_and_reset_imply_the_most_that_the_bucket_can_hold() -> None:
 @pytest.mark.parametrize("depth_s", [2.0, 10.0, 60.0])
 def test_rounded_resets_narrow_the_ceiling_down_to_the_truth(depth_s: float) -> None:
     random = Random(f"{depth_s}")
-    meter, bucket = Meter(REQUESTS, 600.0, reported=True), Bucket(10.0, depth_s)
+    meter, bucket = Meter(REQUESTS, 600.0, reported=True), VirtualBucket(10.0, depth_s)
     now = 0.0
     for seq in range(1, 60):
         now += random.uniform(0.2, 1.5)

@@ -23,7 +23,7 @@ from headway.core.model import (
     Unit,
 )
 from headway.sim.runner import HEADWAY, run_once
-from headway.sim.several_clients import Jobs
+from headway.sim.several_clients import SharingJobs
 from headway.sim.workload import draw
 
 MINE = Claim(1, 1.0, hungry=True, use=0.0)
@@ -262,9 +262,9 @@ def test_two_jobs_go_by_their_weights_and_the_rest_gets_all(
     """Three to one, lane by lane, as long as both have something to start."""
     scenario = lanes.scenario(name, seeds=(1,))
     started: list[dict[str, tuple[int, int]]] = []
-    handle = Jobs.handle
+    handle = SharingJobs.handle
 
-    def watched(self: Jobs, *args: object) -> object:
+    def watched(self: SharingJobs, *args: object) -> object:
         if not any(scheduler.lanes[lane].spent for scheduler in self.schedulers for lane in scenario.lanes):
             first, second = self.schedulers
             started.append(
@@ -272,7 +272,7 @@ def test_two_jobs_go_by_their_weights_and_the_rest_gets_all(
             )
         return handle(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Jobs, "handle", watched)
+    monkeypatch.setattr(SharingJobs, "handle", watched)
     run_once(scenario, draw(scenario, 1), HEADWAY, 1)
     last = started[-1]
     assert {lane: one / two for lane, (one, two) in last.items()} == {

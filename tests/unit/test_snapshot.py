@@ -35,7 +35,7 @@ from headway.core.model import (
 )
 from headway.core.reasons import Wait
 from headway.reason_text import wait_text
-from headway.sim.virtual_bucket import Bucket
+from headway.sim.virtual_bucket import VirtualBucket
 
 TWO = (lane_spec("a"), lane_spec("b"))
 
@@ -531,7 +531,7 @@ def test_a_limit_that_was_met_and_not_measured_counts_by_what_went_through() -> 
 
 def refusing(per_s: float) -> Callable[[Start, float], tuple[float, Finished]]:
     """A provider with a bucket of one second that says nothing but "too fast"."""
-    bucket = Bucket(per_s, 1.0)
+    bucket = VirtualBucket(per_s, 1.0)
 
     def answer(start: Start, now: float) -> tuple[float, Finished]:
         if bucket.short_by(1.0, now):

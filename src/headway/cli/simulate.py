@@ -89,10 +89,10 @@ def command(
     else:
         from rich.console import Console
 
-        from headway.sim.result_table import table
+        from headway.sim.result_table import result_table
 
         console = Console(width=None if sys.stdout.isatty() else 120)
-        console.print(table(report, console.width))
+        console.print(result_table(report, console.width))
     if plot_to is not None:
         from headway.sim.plot import plot
 

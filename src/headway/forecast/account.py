@@ -19,8 +19,8 @@ from headway.core.lanes.rate_finder import LEARNED
 from headway.core.lanes.window import OPEN
 from headway.core.model import DAY_S, Dimension
 from headway.forecast.figures import LaneKnowledge
-from headway.sim.scenario import Provider
-from headway.sim.virtual_bucket import Bucket
+from headway.sim.scenario import ProviderSpec
+from headway.sim.virtual_bucket import VirtualBucket
 from headway.sim.virtual_provider import VirtualProvider
 
 #: Where probes were accepted and none was refused: how far, between the depth that is proven and the deepest that can
@@ -47,9 +47,9 @@ def glimpsed(lane: Lane, known: LaneKnowledge, mind: str) -> float | None:
 
 def account_of(
     lane: Lane, known: LaneKnowledge, mind: str, now: float
-) -> tuple[Provider, dict[Dimension, Bucket]]:
+) -> tuple[ProviderSpec, dict[Dimension, VirtualBucket]]:
     """The provider of one lane, and its buckets."""
-    buckets: dict[Dimension, Bucket] = {}
+    buckets: dict[Dimension, VirtualBucket] = {}
     for meter in lane.meters:
         if meter.period_s >= DAY_S or meter.name in (MINIMUM_GAP, RAMP_CAP):
             continue  # What the client alone keeps to, or the provider minds by closing for the day.
@@ -60,11 +60,11 @@ def account_of(
         if other is None or bucket.rate < other.rate:
             buckets[meter.dimension] = bucket
     if rate := glimpsed(lane, known, mind):
-        buckets[Dimension.REQUESTS] = Bucket(rate, FIRST_DEPTH_S)
+        buckets[Dimension.REQUESTS] = VirtualBucket(rate, FIRST_DEPTH_S)
     reported = any(meter.reported for meter in lane.meters)
     style: Literal["openai", "anthropic"] = "anthropic" if known.kind == "anthropic" else "openai"
     found = lane.finder is not None
-    provider = Provider(
+    provider = ProviderSpec(
         max_concurrency=lane.window.size if lane.window.learned else 0,
         counting="used" if known.spec.counting.settle_output else "reserved",
         headers=style if reported else "none",
@@ -74,12 +74,12 @@ def account_of(
     return provider, buckets
 
 
-def _bucket(lane: Lane, meter: Meter, record: LaneRecord | None, mind: str, now: float) -> Bucket:
+def _bucket(lane: Lane, meter: Meter, record: LaneRecord | None, mind: str, now: float) -> VirtualBucket:
     if meter.name == LEARNED:
         assert lane.finder is not None
-        bucket = Bucket(lane.finder.rates[lane.finder.place], lane.finder.depth_s)
+        bucket = VirtualBucket(lane.finder.rates[lane.finder.place], lane.finder.depth_s)
     else:
-        bucket = Bucket(meter.rate, _depth_s(meter, record, mind))
+        bucket = VirtualBucket(meter.rate, _depth_s(meter, record, mind))
     owed_s = max(0.0, meter.full_at - now)
     bucket.level = max(0.0, bucket.capacity - owed_s * bucket.rate)
     return bucket
@@ -109,7 +109,7 @@ def _credible(implied_s: float, meter: Meter) -> bool:
     return implied_s < NEARLY * meter.period_s or meter.depth_s > PLAINLY * FIRST_DEPTH_S
 
 
-def furnish(provider: VirtualProvider, buckets: dict[Dimension, Bucket]) -> None:
+def furnish(provider: VirtualProvider, buckets: dict[Dimension, VirtualBucket]) -> None:
     """Give a virtual provider its buckets."""
     provider.buckets.update(buckets)
 

@@ -23,7 +23,7 @@ from headway.forecast.account import WINDOWS, account_of, blind, furnish, glimps
 from headway.forecast.figures import ForecastRoute, LaneKnowledge, RunOptions
 from headway.forecast.habits import DrawnUsage
 from headway.forecast.survey import Load, Sampled
-from headway.sim.scenario import Scenario, SimLane, Work
+from headway.sim.scenario import LaneWork, Scenario, SimLane
 from headway.sim.workload import Truth, Workload
 from headway.sim.world import LaneLog, World
 from headway.stores.records import Pending
@@ -90,7 +90,7 @@ def try_out(
     scheduler = _scheduler(lanes, way, mind, utc)
     fresh = _scheduler(lanes, way, mind, utc)
     accounts = {key: account_of(lane, lanes[key], mind, 0.0) for key, lane in fresh.lanes.items()}
-    scenario = Scenario({key: SimLane(Work(1), provider) for key, (provider, _) in accounts.items()})
+    scenario = Scenario({key: SimLane(LaneWork(1), provider) for key, (provider, _) in accounts.items()})
     world = World(scenario, Workload(units, truths), seed=1)
     for key, (_, buckets) in accounts.items():
         furnish(world.providers[key], buckets)

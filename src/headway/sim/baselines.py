@@ -20,8 +20,8 @@ from headway.core.events import Event, Finished
 from headway.core.model import Kind, Outcome, RetryPolicy, Unit
 from headway.core.retry import backoff_s
 from headway.core.unit_states import Status
-from headway.sim.scenario import Provider, Scenario
-from headway.sim.virtual_bucket import Bucket
+from headway.sim.scenario import ProviderSpec, Scenario
+from headway.sim.virtual_bucket import VirtualBucket
 
 #: What promptfoo's scheduler waits where a 429 says nothing.
 SILENT_429_S = 60.0
@@ -220,7 +220,7 @@ class KnownRate(LaneBaseline):
             bucket.charge(costs[place], now)
 
 
-def _true_buckets(real: Provider) -> dict[int, Bucket]:
+def _true_buckets(real: ProviderSpec) -> dict[int, VirtualBucket]:
     """A second-deep bucket for each limit, by its place among a unit's costs."""
     limits = (real.rpm, real.tpm, real.input_tpm, real.output_tpm)
-    return {place: Bucket(limit / 60.0, 1.0) for place, limit in enumerate(limits) if limit}
+    return {place: VirtualBucket(limit / 60.0, 1.0) for place, limit in enumerate(limits) if limit}

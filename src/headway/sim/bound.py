@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from math import ceil
 
-from headway.sim.scenario import Provider
+from headway.sim.scenario import ProviderSpec
 from headway.sim.workload import Truth, settled_costs
 
 
@@ -25,12 +25,12 @@ def in_flight_bound_s(durations: Sequence[float], slots: int) -> float:
     return max(max(durations, default=0.0), sum(durations) / slots)
 
 
-def lane_bound_s(provider: Provider, truths: Sequence[Truth]) -> float:
+def lane_bound_s(provider: ProviderSpec, truths: Sequence[Truth]) -> float:
     """The bound of one lane."""
     return max(lane_bounds(provider, truths).values())
 
 
-def lane_bounds(provider: Provider, truths: Sequence[Truth]) -> dict[str, float]:
+def lane_bounds(provider: ProviderSpec, truths: Sequence[Truth]) -> dict[str, float]:
     """What each of a lane's limits makes the shortest time, by name."""
     if not truths:
         return {"nothing": 0.0}
@@ -49,7 +49,7 @@ def lane_bounds(provider: Provider, truths: Sequence[Truth]) -> dict[str, float]
     return bounds
 
 
-def granted_s(provider: Provider, until_s: float) -> float:
+def granted_s(provider: ProviderSpec, until_s: float) -> float:
     """How many seconds of its full rate the provider has granted by an instant, the full bucket included."""
     lost = [(span.from_s, span.until_s) for span in (*provider.outages, *provider.holds)]
     edges = {
@@ -66,7 +66,9 @@ def granted_s(provider: Provider, until_s: float) -> float:
     return granted
 
 
-def used_share(provider: Provider, truths: Sequence[Truth], admitted_by_s: float, makespan_s: float) -> float:
+def used_share(
+    provider: ProviderSpec, truths: Sequence[Truth], admitted_by_s: float, makespan_s: float
+) -> float:
     """How much of the limit that binds was used: of what was granted until the last admission, or of the slots."""
     granted = granted_s(provider, admitted_by_s)
     costs = [settled_costs(provider, truth) for truth in truths]
@@ -80,7 +82,7 @@ def used_share(provider: Provider, truths: Sequence[Truth], admitted_by_s: float
     return max(shares, default=0.0)
 
 
-def _limits(provider: Provider) -> dict[str, float]:
+def _limits(provider: ProviderSpec) -> dict[str, float]:
     return {
         "requests": provider.rpm,
         "tokens": provider.tpm,
@@ -89,7 +91,7 @@ def _limits(provider: Provider) -> dict[str, float]:
     }
 
 
-def _admitted_s(work_s: float, provider: Provider) -> float:
+def _admitted_s(work_s: float, provider: ProviderSpec) -> float:
     """When the last of so many seconds' worth of work can be admitted.
 
     Windows that begin while the run is under way give more than a bucket which is full at its start and then refills.
@@ -102,7 +104,7 @@ def _admitted_s(work_s: float, provider: Provider) -> float:
     return _stretched_s(needed_s, provider)
 
 
-def _stretched_s(needed_s: float, provider: Provider) -> float:
+def _stretched_s(needed_s: float, provider: ProviderSpec) -> float:
     """When `needed_s` seconds at the full rate are over, if the rate changes on the way and spans are lost.
 
     The bucket fills during a lost span, and grows with a limit that rises; both are credited in full, so that
@@ -126,12 +128,12 @@ def _stretched_s(needed_s: float, provider: Provider) -> float:
     return float("inf")
 
 
-def _factor(provider: Provider, at_s: float) -> float:
+def _factor(provider: ProviderSpec, at_s: float) -> float:
     """What share of its first limits the provider grants at an instant."""
     past = [change for change in provider.changes if change.at_s <= at_s]
     return max(past, key=lambda change: change.at_s).factor if past else 1.0
 
 
-def limit_at(provider: Provider, name: str, at_s: float) -> float:
+def limit_at(provider: ProviderSpec, name: str, at_s: float) -> float:
     """A limit per minute as it is at an instant; 0 where there is none."""
     return _limits(provider)[name] * _factor(provider, at_s)

@@ -17,8 +17,8 @@ from headway.core.commands import Command
 from headway.core.events import Event, RequestAccepted
 from headway.core.model import Unit
 from headway.sim.baselines import LaneBaseline
-from headway.sim.scenario import Provider, Scenario
-from headway.sim.virtual_bucket import Bucket, FixedWindow, true_bucket
+from headway.sim.scenario import ProviderSpec, Scenario
+from headway.sim.virtual_bucket import VirtualBucket, VirtualWindow, make_bucket
 from headway.sim.workload import Truth, Workload
 
 _NAMES: Final = ("requests", "tokens", "input_tokens", "output_tokens")
@@ -28,15 +28,15 @@ _CACHED_BACK: Final = ("tokens", "input_tokens")
 class _Account:
     """One provider's buckets as they really are, by the name of what each counts."""
 
-    def __init__(self, real: Provider) -> None:
+    def __init__(self, real: ProviderSpec) -> None:
         latency = real.latency
         self.real = real
         self.way_s = latency.network_s
         self.blur_s = latency.jitter_s + latency.connect_s
         limits = (real.rpm, real.tpm, real.input_tpm, real.output_tpm)
         depth_s = real.depth_s if real.fixed_windows else max(0.1 * real.depth_s, real.depth_s - self.blur_s)
-        self.buckets: dict[str, Bucket] = {
-            name: true_bucket(limit / 60.0, depth_s, fixed=real.fixed_windows, offset_s=real.window_offset_s)
+        self.buckets: dict[str, VirtualBucket] = {
+            name: make_bucket(limit / 60.0, depth_s, fixed=real.fixed_windows, offset_s=real.window_offset_s)
             for name, limit in zip(_NAMES, limits, strict=True)
             if limit
         }
@@ -56,7 +56,7 @@ class _Account:
         wait_s = 0.0
         for name, bucket in self.buckets.items():
             wait_s = max(wait_s, bucket.wait_s(costs[name], arrival))
-            if isinstance(bucket, FixedWindow) and bucket.full_in_s() < self.blur_s:
+            if isinstance(bucket, VirtualWindow) and bucket.full_in_s() < self.blur_s:
                 wait_s = max(wait_s, bucket.full_in_s())  # It might arrive in either window.
         return now + wait_s
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from headway.errors import UsageError
 from headway.sim.bound import limit_at
 from headway.sim.runner import HEADWAY, bounds, run_once
-from headway.sim.scenario import Provider, Scenario
+from headway.sim.scenario import ProviderSpec, Scenario
 from headway.sim.workload import Workload, draw, settled_costs
 from headway.sim.world import LaneLog
 
@@ -81,7 +81,7 @@ def _pyplot() -> ModuleType:
 
 
 def _draw_lane(
-    ax: Axes, key: str, provider: Provider, log: LaneLog, workload: Workload, until_s: float
+    ax: Axes, key: str, provider: ProviderSpec, log: LaneLog, workload: Workload, until_s: float
 ) -> None:
     edges = [until_s * step / BINS for step in range(BINS + 1)]
     dimension = _binding(provider, workload, key)
@@ -110,7 +110,7 @@ def _draw_lane(
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _binding(provider: Provider, workload: Workload, key: str) -> str | None:
+def _binding(provider: ProviderSpec, workload: Workload, key: str) -> str | None:
     """The dimension whose meter is used most; None where slots bind."""
     costs = [settled_costs(provider, truth) for truth in workload.of(key)]
     needs = {
@@ -122,7 +122,7 @@ def _binding(provider: Provider, workload: Workload, key: str) -> str | None:
 
 
 def _per_minute(
-    provider: Provider, log: LaneLog, workload: Workload, edges: list[float], dimension: str
+    provider: ProviderSpec, log: LaneLog, workload: Workload, edges: list[float], dimension: str
 ) -> list[float]:
     sums = [0.0] * BINS
     for at, index in log.admitted:

@@ -7,7 +7,7 @@ from typing import Final
 from rich import box
 from rich.table import Table
 
-from headway.sim.runner import HEADWAY, LaneResult, Report
+from headway.sim.runner import HEADWAY, LaneResult, SimulationReport
 
 #: Narrower than this, the columns that one can do without are left out.
 WIDE: Final = 100
@@ -18,7 +18,7 @@ LEGEND: Final = (
 )
 
 
-def table(report: Report, width: int = WIDE) -> Table:
+def result_table(report: SimulationReport, width: int = WIDE) -> Table:
     """One row a policy and lane: makespan ÷ bound, 429s per 1000, which limit binds and how much of it was used."""
     seeds = f"worst of {len(report.seeds)} seeds" if len(report.seeds) > 1 else f"seed {report.seeds[0]}"
     rows = Table(

@@ -15,8 +15,8 @@ from headway.errors import UsageError
 from headway.sim.baselines import GlobalPool, HalvingWindows, KnownRate
 from headway.sim.bound import lane_bound_s, lane_bounds, used_share
 from headway.sim.oracle import Oracle
-from headway.sim.scenario import Provider, Scenario
-from headway.sim.several_clients import Crowd, Jobs
+from headway.sim.scenario import ProviderSpec, Scenario
+from headway.sim.several_clients import SeparateClients, SharingJobs
 from headway.sim.workload import Workload, draw
 from headway.sim.world import Policy, World
 
@@ -60,7 +60,7 @@ class PolicyResult(msgspec.Struct, frozen=True):
     lanes: dict[str, LaneResult]
 
 
-class Report(msgspec.Struct, frozen=True):
+class SimulationReport(msgspec.Struct, frozen=True):
     """What `headway simulate` found."""
 
     scenario: str
@@ -98,7 +98,7 @@ def _clients(scenario: Scenario, workload: Workload) -> Policy:
     clients = [make(scenario, units[place::several]) for place in range(several)]
     if several == 1:
         return clients[0]
-    return Jobs(clients, weights, units) if weights else Crowd(clients, units)
+    return SharingJobs(clients, weights, units) if weights else SeparateClients(clients, units)
 
 
 POLICIES: Final[Mapping[str, Callable[[Scenario, Workload], Policy]]] = {
@@ -117,7 +117,7 @@ def simulate(
     policies: Iterable[str] = tuple(POLICIES),
     *,
     progress: Callable[[str, int], None] = lambda policy, seed: None,
-) -> Report:
+) -> SimulationReport:
     """Run every policy over every seed of a scenario."""
     results: dict[str, PolicyResult] = {}
     for policy in policies:
@@ -127,7 +127,7 @@ def simulate(
             workload = draw(scenario, seed)
             runs.append(_sum_up(scenario, workload, run_once(scenario, workload, policy, seed)))
         results[policy] = _worst_of(runs)
-    return Report(name, scenario.about, scenario.seeds, results)
+    return SimulationReport(name, scenario.about, scenario.seeds, results)
 
 
 def run_once(scenario: Scenario, workload: Workload, policy: str, seed: int) -> World:
@@ -165,7 +165,7 @@ def _ratio(makespan_s: float, bound_s: float) -> float:
     return makespan_s / bound_s if bound_s else 0.0
 
 
-def _sum_up_lane(provider: Provider, world: World, name: str, workload: Workload) -> LaneResult:
+def _sum_up_lane(provider: ProviderSpec, world: World, name: str, workload: Workload) -> LaneResult:
     log = world.logs[name]
     truths = [workload.truths[index] for index in log.succeeded]
     by_limit = lane_bounds(provider, truths)

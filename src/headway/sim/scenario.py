@@ -22,7 +22,7 @@ Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
-class Spread(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class Lognormal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A lognormal quantity: its mean, the sigma of its logarithm, and where it is cut."""
 
     mean: Amount
@@ -30,12 +30,12 @@ class Spread(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     max: float | None = None
 
 
-class Work(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class LaneWork(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What the units of a lane look like."""
 
     units: Annotated[int, msgspec.Meta(ge=1)]
-    input_tokens: Spread = Spread(400)
-    output_tokens: Spread = Spread(200)
+    input_tokens: Lognormal = Lognormal(400)
+    output_tokens: Lognormal = Lognormal(200)
     max_tokens: Positive | None = None
     #: Where given, Headway is told characters instead of tokens, and estimates for itself.
     chars_per_token: Positive | None = None
@@ -68,14 +68,14 @@ class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             )
 
 
-class Change(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class LimitChange(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """From `at_s` on every limit is `factor` times what it was at the start."""
 
     at_s: Amount
     factor: Annotated[float, msgspec.Meta(gt=0)]
 
 
-class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class ProviderSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A provider as it really is."""
 
     rpm: Amount = 0.0
@@ -109,7 +109,7 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     storms: tuple[Span, ...] = ()
     outages: tuple[Span, ...] = ()
     holds: tuple[Span, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[LimitChange, ...] = ()
 
     @property
     def core_counting(self) -> Counting:
@@ -119,7 +119,7 @@ class Provider(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return Counting(reserve_max_output=False, settle_output=True, cached_free=True)
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class KnownLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What Headway is told about a lane's limits: all keys as in headway.toml, all optional."""
 
     rpm: Amount | None = None
@@ -139,15 +139,15 @@ class Told(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class SimLane(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One lane of a scenario."""
 
-    work: Work
-    provider: Provider
+    work: LaneWork
+    provider: ProviderSpec
     #: "truth" is everything but the depth; otherwise the limits themselves; by default nothing.
-    told: Told | Literal["truth"] = Told()
+    told: KnownLimits | Literal["truth"] = KnownLimits()
 
     @property
     def limits(self) -> LaneLimits:
         """The limits that Headway starts with."""
-        if isinstance(self.told, Told):
+        if isinstance(self.told, KnownLimits):
             return self.told.limits
         real = self.provider
         return LaneLimits(
@@ -199,7 +199,7 @@ def load(path: Path) -> Scenario:
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_ScenarioLoader)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file", hint="a checkout has some in scenarios/") from None
     except UnicodeDecodeError:
@@ -237,7 +237,7 @@ def _overlay(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-class _Loader(yaml.SafeLoader):
+class _ScenarioLoader(yaml.SafeLoader):
     """YAML as it is, but a key that stands twice is a mistake and not the second one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -283,5 +283,5 @@ def _known_values() -> list[str]:
 
 def known_keys() -> list[str]:
     """Every key that may stand in a scenario, on any level."""
-    kinds = (Scenario, SimLane, Work, Spread, Provider, Latency, Span, Change, Told)
+    kinds = (Scenario, SimLane, LaneWork, Lognormal, ProviderSpec, Latency, Span, LimitChange, KnownLimits)
     return sorted({field for kind in kinds for field in kind.__struct_fields__} | {"extends"})

@@ -16,7 +16,7 @@ from headway.sim.world import Policy
 LOOK_S: Final = 0.2
 
 
-class Crowd:
+class SeparateClients:
     """Joins clients into one policy; none of them sees what another is told."""
 
     def __init__(self, clients: Sequence[Policy], units: Sequence[Unit]) -> None:
@@ -52,7 +52,7 @@ class Crowd:
         return [command for command in commands if not isinstance(command, Wake | Done)]
 
 
-class Jobs(Crowd):
+class SharingJobs(SeparateClients):
     """Clients that tell each other what they want of a lane, as the jobs of one store do, and share it by their weights."""
 
     def __init__(

@@ -8,7 +8,7 @@ which it was right.
 from __future__ import annotations
 
 
-class Bucket:
+class VirtualBucket:
     """`capacity` deep, refilled at `rate` a second, full at the start."""
 
     __slots__ = ("capacity", "level", "rate", "updated_at")
@@ -52,7 +52,7 @@ class Bucket:
         return (self.capacity - self.level) / self.rate
 
 
-class FixedWindow(Bucket):
+class VirtualWindow(VirtualBucket):
     """A whole allowance at the start of every window of `depth_s` seconds, and nothing in between."""
 
     __slots__ = ("length_s", "offset_s")
@@ -78,6 +78,6 @@ class FixedWindow(Bucket):
         return (at + self.offset_s) // self.length_s
 
 
-def true_bucket(rate: float, depth_s: float, *, fixed: bool, offset_s: float) -> Bucket:
+def make_bucket(rate: float, depth_s: float, *, fixed: bool, offset_s: float) -> VirtualBucket:
     """A bucket of the kind that a provider has."""
-    return FixedWindow(rate, depth_s, offset_s=offset_s) if fixed else Bucket(rate, depth_s)
+    return VirtualWindow(rate, depth_s, offset_s=offset_s) if fixed else VirtualBucket(rate, depth_s)

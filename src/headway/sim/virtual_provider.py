@@ -14,8 +14,8 @@ import msgspec
 
 from headway.core.model import Dimension, Hint, Kind, LimitReport, Outcome
 from headway.providers import RawResponse, profile_for, understand
-from headway.sim.scenario import Provider, Span
-from headway.sim.virtual_bucket import Bucket, true_bucket
+from headway.sim.scenario import ProviderSpec, Span
+from headway.sim.virtual_bucket import VirtualBucket, make_bucket
 from headway.sim.workload import Truth
 
 #: Anthropic documents its remaining tokens as rounded to the nearest thousand.
@@ -45,7 +45,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
 class VirtualProvider:
     """One provider account, with the truth about its limits."""
 
-    def __init__(self, spec: Provider, seed: str) -> None:
+    def __init__(self, spec: ProviderSpec, seed: str) -> None:
         self.spec = spec
         self.in_flight = 0
         self.admitted = 0
@@ -59,14 +59,14 @@ class VirtualProvider:
             dimension: getattr(spec, name) / 60.0 for dimension, name in _LIMITS if getattr(spec, name)
         }
         self.buckets = {
-            dimension: true_bucket(
+            dimension: make_bucket(
                 rate, spec.depth_s, fixed=spec.fixed_windows, offset_s=spec.window_offset_s
             )
             for dimension, rate in self._rates.items()
         }
         self._shadows = self.buckets
         if spec.headers_say_minute:
-            self._shadows = {dimension: Bucket(rate, 60.0) for dimension, rate in self._rates.items()}
+            self._shadows = {dimension: VirtualBucket(rate, 60.0) for dimension, rate in self._rates.items()}
         self._changes = sorted(spec.changes, key=lambda change: change.at_s)
 
     def arrive(self, truth: Truth, now: float) -> Admission | Outcome:
@@ -218,7 +218,7 @@ class VirtualProvider:
             tuple(self._report(dimension, bucket, now) for dimension, bucket in self._shadows.items())
         )
 
-    def _report(self, dimension: Dimension, bucket: Bucket, now: float) -> LimitReport:
+    def _report(self, dimension: Dimension, bucket: VirtualBucket, now: float) -> LimitReport:
         bucket.refill(now)
         remaining = max(0.0, bucket.level)
         reset_s = bucket.full_in_s()

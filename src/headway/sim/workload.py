@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 
 from headway.core.model import Estimate, Unit, Usage
-from headway.sim.scenario import Latency, Provider, Scenario, SimLane, Spread
+from headway.sim.scenario import Latency, Lognormal, ProviderSpec, Scenario, SimLane
 
 
 class Truth(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +87,7 @@ def _network_s(latency: Latency, random: Random) -> float:
     return latency.network_s + random.uniform(0.0, latency.jitter_s)
 
 
-def _draw(spread: Spread, random: Random) -> float:
+def _draw(spread: Lognormal, random: Random) -> float:
     value = spread.mean
     if spread.sigma:
         value *= exp(random.gauss(-(spread.sigma**2) / 2.0, spread.sigma))
@@ -108,7 +108,7 @@ def _expected_s(estimate: Estimate, latency: Latency) -> float:
     return latency.first_token_s + latency.per_token_s * estimate.output_tokens
 
 
-def settled_costs(provider: Provider, truth: Truth) -> dict[str, float]:
+def settled_costs(provider: ProviderSpec, truth: Truth) -> dict[str, float]:
     """What a unit costs of each of the provider's limits once all is counted."""
     usage = truth.usage
     if provider.counting == "reserved":
