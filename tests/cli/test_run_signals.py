@@ -255,7 +255,8 @@ def test_pause_resume_and_cancel_from_another_terminal(stage: Stage, headway: He
             assert told.code == 0
             assert json.loads(told.out)["asked"] == "pause"
             waits.append(noticed_s(stage))
-            wait_for("a pause", lambda: stage.job()["state"] == "paused" and not stage.unknown_running())
+            # A unit that had started finishes, also where its intent was not yet durable: it is `assigned` until it is sent.
+            wait_for("a pause", lambda: stage.job()["state"] == "paused" and not stage.unknown())
             assert json.loads(headway("status", "--json").out)["state"] == "paused"
             done = stage.committed()
             time.sleep(0.15)

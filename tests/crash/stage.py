@@ -168,10 +168,6 @@ class Stage:
     def unknown(self) -> set[int]:
         return {index for index, status in self.statuses().items() if status in ("assigned", "running")}
 
-    def unknown_running(self) -> set[int]:
-        """Of those, what is known to have been sent."""
-        return {index for index, status in self.statuses().items() if status == "running"}
-
     def rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.read_text(encoding="utf-8").splitlines()]
 
