@@ -16,10 +16,10 @@ from headway.cli import main
 from headway.config import key_of, load
 from headway.config.kinds import KINDS
 from headway.config.kinds.bedrock import AWS_VARIABLES
-from headway.config.schema import TABLES
+from headway.config.known_vendors import PROFILES as VENDOR_PROFILES
+from headway.config.known_vendors import REGION
 from headway.config.starter import ADDRESS_VARIABLES, HOSTS, DetectedAccount, accounts, starter
-from headway.config.vendors import PROFILES as VENDOR_PROFILES
-from headway.config.vendors import REGION
+from headway.config.toml_schema import TABLES
 from headway.providers.limits.profiles import PROFILES, profile_for
 
 SECRET = "sk-init-0c9d8e7f6a5b4c3d"

@@ -9,7 +9,7 @@ from tests.cli.conftest import Headway
 from tests.crash.stage import Stage
 
 from headway.config import load
-from headway.config.keys import key_to_send
+from headway.config.api_keys import key_to_send
 from headway.errors import ConfigError
 
 KEY = "sk-plain-0123456789abcdef"

@@ -18,7 +18,7 @@ import pytest
 from tests.cli.conftest import Headway
 from tests.crash.stage import KEY, Stage
 
-from headway.config.vendors import BY_NAME
+from headway.config.known_vendors import BY_NAME
 from headway.fake.process import fake_process
 
 SECRET = "sk-proj-1f2e3d4c5b6a7988"

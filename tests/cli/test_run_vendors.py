@@ -16,7 +16,7 @@ from tests.cli.vendors import VENDORS, Vendor
 from tests.crash.stage import Stage
 
 from headway.batch.answer import answer_of
-from headway.config.vendors import BY_NAME
+from headway.config.known_vendors import BY_NAME
 from headway.fake.process import FakeProcess, fake_process
 
 UNITS = 80

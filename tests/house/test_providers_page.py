@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway.config import load
-from headway.config.vendors import VENDORS
+from headway.config.known_vendors import VENDORS
 from headway.providers import PROFILES, profile_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "providers.md"

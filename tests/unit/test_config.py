@@ -21,10 +21,10 @@ from headway.config import (
     lane_key,
     load,
     parse_duration,
-    schema,
+    toml_schema,
     with_overrides,
 )
-from headway.config.durations import LONGEST_S
+from headway.config.duration_setting import LONGEST_S
 from headway.config.kinds.python import workers_of
 from headway.core.model import LaneLimits, Price, RetryPolicy, Usage
 from headway.errors import ConfigError, UsageError
@@ -904,14 +904,14 @@ def documented() -> dict[str, list[str]]:
 
 def test_the_page_has_every_key_in_its_table() -> None:
     sections = documented()
-    assert sections["On top"] == list(schema.TOP)
-    assert sorted(sections["`[providers.NAME]`"]) == sorted(schema.PROVIDER)
+    assert sections["On top"] == list(toml_schema.TOP)
+    assert sorted(sections["`[providers.NAME]`"]) == sorted(toml_schema.PROVIDER)
     limits = sections["`[providers.NAME.limits]` and `[providers.NAME.models.MODEL.limits]`"]
-    assert limits == list(schema.LIMITS)
+    assert limits == list(toml_schema.LIMITS)
     prices = sections["`[providers.NAME.prices]` and `[providers.NAME.models.MODEL.prices]`"]
-    assert prices == list(schema.PRICES)
-    assert sections["`[providers.NAME.retry]`"] == list(schema.RETRY)
-    assert sections["`[run]`"] == list(schema.RUN)
+    assert prices == list(toml_schema.PRICES)
+    assert sections["`[providers.NAME.retry]`"] == list(toml_schema.RETRY)
+    assert sections["`[run]`"] == list(toml_schema.RUN)
 
 
 def test_the_pages_example_is_a_good_file(tmp_path: Path) -> None:

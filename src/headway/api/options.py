@@ -28,7 +28,7 @@ from headway.config.argument_checks import (
     named,
 )
 from headway.config.call_settings import Duration, Limits, Retry, limits_of, retry_of, seconds
-from headway.config.durations import LONGEST_S
+from headway.config.duration_setting import LONGEST_S
 from headway.core import model
 from headway.core.model import Estimate
 from headway.errors import UsageError

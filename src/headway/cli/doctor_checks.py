@@ -23,8 +23,8 @@ import headway
 from headway.cli.connectivity import check_all
 from headway.cli.shared import workspace
 from headway.config import Config, ProviderConfig, dotenv_of, host_of, key_to_send, kind_of
+from headway.config.api_keys import place_of
 from headway.config.env_file import exposed
-from headway.config.keys import place_of
 from headway.config.settings import is_plain_http
 from headway.config.trust import foreign, user_name
 from headway.display.formatting import count
@@ -34,8 +34,8 @@ from headway.stores.records import LIVE
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.mounts import network_warning
 from headway.stores.store import Store
-from headway.wiring.kinds import builder_of
-from headway.wiring.places import must_be_own
+from headway.wiring.builders import builder_of
+from headway.wiring.store_access import refuse_foreign_store
 
 State = Literal["ok", "warning", "problem"]
 
@@ -207,7 +207,7 @@ def records(config: Config) -> Iterator[Check]:
         return
     path = Path(config.db)
     try:
-        must_be_own(config)
+        refuse_foreign_store(config)
     except ForeignRecords as error:
         yield problem("database", error)
         return

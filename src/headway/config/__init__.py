@@ -17,9 +17,9 @@ argument_checks  what an argument of a Python function may be, and what to say w
 starter     a first `headway.toml` from the keys that are there
 """
 
-from headway.config.durations import parse_duration
+from headway.config.api_keys import key_of, key_to_send, keys_of, lane_key, variables_of
+from headway.config.duration_setting import parse_duration
 from headway.config.env_file import read_env_file
-from headway.config.keys import key_of, key_to_send, keys_of, lane_key, variables_of
 from headway.config.kinds import KINDS, ProviderKind, host_of, identity_of, kind_of
 from headway.config.loading import dotenv_of, load, with_insecure_http, with_overrides
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig, WorkersConfig

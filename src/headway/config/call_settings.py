@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headway.config.argument_checks import brief, must_be_number, must_be_whole
-from headway.config.durations import parse_duration
+from headway.config.duration_setting import parse_duration
 from headway.core import model
 from headway.errors import UsageError
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import SplitResult, urlsplit
 
-from headway.config.durations import EXPECTED as A_DURATION
-from headway.config.durations import parse_duration
+from headway.config.duration_setting import EXPECTED as A_DURATION
+from headway.config.duration_setting import parse_duration
+from headway.config.known_vendors import PROFILES
 from headway.config.settings import CacheMode, Isolation, Preflight
-from headway.config.vendors import PROFILES
 
 Check = Callable[[object], Any]
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.config import checks, schema
+from headway.config import checks, toml_schema
 from headway.config.env_file import read_env_file
-from headway.config.file import DEFAULT_DB, read_config
+from headway.config.known_vendors import BY_NAME
 from headway.config.settings import Config, ProviderConfig
+from headway.config.toml_file import DEFAULT_DB, read_config
 from headway.config.trust import check_env_file, find
-from headway.config.vendors import BY_NAME
 from headway.errors import ConfigError, HeadwayError, UsageError
 
 BASE_URL_VARIABLES: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
@@ -46,12 +46,12 @@ def with_overrides(config: Config, **flags: object) -> Config:
     A relative `db` stays relative to the working directory, as a shell means it.
     """
     given = {name: value for name, value in flags.items() if value is not None}
-    if unknown := given.keys() - schema.RUN.keys() - {"db"}:
+    if unknown := given.keys() - toml_schema.RUN.keys() - {"db"}:
         raise TypeError(f"there are no such settings: {', '.join(sorted(unknown))}")
     if "db" in given:
         db = _database("--db", given.pop("db"), Path(), UsageError)
         config = msgspec.structs.replace(config, db=db, db_is_named=True)
-    fields = {schema.FIELDS.get(name, name): _flag(name, value) for name, value in given.items()}
+    fields = {toml_schema.FIELDS.get(name, name): _flag(name, value) for name, value in given.items()}
     config = msgspec.structs.replace(config, run=msgspec.structs.replace(config.run, **fields))
     if "provider" in given:
         _check_provider(config, "--provider", UsageError)
@@ -123,7 +123,7 @@ def _check_provider(config: Config, where: str, error: type[HeadwayError]) -> No
 
 
 def _flag(name: str, value: object) -> Any:
-    check = schema.RUN[name]
+    check = toml_schema.RUN[name]
     assert check is not None
     try:
         return check(value)

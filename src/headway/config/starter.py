@@ -14,9 +14,9 @@ import msgspec
 from headway.config import checks
 from headway.config.kinds import KINDS
 from headway.config.kinds.bedrock import AWS_VARIABLES
+from headway.config.known_vendors import ALIASES, BY_NAME, REGION, VENDORS, Vendor
 from headway.config.loading import BASE_URL_VARIABLES
 from headway.config.settings import is_loopback
-from headway.config.vendors import ALIASES, BY_NAME, REGION, VENDORS, Vendor
 from headway.errors import ConfigError
 
 

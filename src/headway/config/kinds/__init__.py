@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from headway.config.checks import expected
-from headway.config.kinds.base import ProviderKind, TableError
 from headway.config.kinds.bedrock import BEDROCK
+from headway.config.kinds.provider_kind import ProviderKind, TableError
 from headway.config.kinds.python import PYTHON
 from headway.config.kinds.servers import SERVERS
 from headway.config.settings import ProviderConfig

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from headway.config import checks
-from headway.config.kinds.base import KEY_CHARACTERS, TableError
+from headway.config.kinds.provider_kind import KEY_CHARACTERS, TableError
 from headway.config.kinds.servers import ServerKind
+from headway.config.known_vendors import Vendor
 from headway.config.settings import ProviderConfig
-from headway.config.vendors import Vendor
 from headway.errors import ConfigError
 
 #: Access key, secret, and the token of a session, which may be missing.

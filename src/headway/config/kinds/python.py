@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from headway.config import checks
-from headway.config.kinds.base import ProviderKind, TableError
+from headway.config.kinds.provider_kind import ProviderKind, TableError
 from headway.config.settings import ProviderConfig, WorkersConfig
 from headway.core.model import LaneLimits
 

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from headway.config import checks
 from headway.config.checks import Check
-from headway.config.kinds.base import ProviderKind, TableError
+from headway.config.kinds.provider_kind import ProviderKind, TableError
+from headway.config.known_vendors import BY_NAME, GENERIC, REGION, Vendor, is_own_host, vendor_at
 from headway.config.settings import ProviderConfig, is_loopback
-from headway.config.vendors import BY_NAME, GENERIC, REGION, Vendor, is_own_host, vendor_at
 
 _KEYS: Final[dict[str, Check]] = {
     "profile": checks.profile,

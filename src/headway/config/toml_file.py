@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from headway.config import checks, schema
+from headway.config import checks, toml_schema
 from headway.config.kinds import KINDS, TableError, why_not
 from headway.config.settings import Config, ProviderConfig, RetryConfig, RunConfig
 from headway.core.model import LaneLimits, Price
@@ -60,13 +60,13 @@ class _File:
         self.root = path.parent.absolute()
 
     def config(self, data: dict[str, Any]) -> Config:
-        top = self._table(data, schema.TOP, "")
+        top = self._table(data, toml_schema.TOP, "")
         try:
             db = checks.database(top.get("db", DEFAULT_DB), self.root)
         except ValueError as error:
             raise self._wrong("db", str(error)) from None
         providers = self._providers(top.get("providers", {}))
-        run = RunConfig(**self._table(top.get("run", {}), schema.RUN, "run"))
+        run = RunConfig(**self._table(top.get("run", {}), toml_schema.RUN, "run"))
         return Config(self.path, self.root, db, providers, run, db_is_named="db" in top)
 
     def _providers(self, tables: object) -> dict[str, ProviderConfig]:
@@ -81,7 +81,7 @@ class _File:
 
     def _provider(self, name: str, table: object) -> ProviderConfig:
         place = dotted("providers", name)
-        values = self._table(table, schema.provider_keys(), place)
+        values = self._table(table, toml_schema.provider_keys(), place)
         if "kind" not in values:
             raise self._wrong(dotted(place, "kind"), f"missing; there are {', '.join(KINDS)}")
         kind = KINDS[values["kind"]]
@@ -92,7 +92,7 @@ class _File:
             usual = kind.complete(values)
         except TableError as error:
             raise self._wrong(dotted(place, error.key), error.text) from None
-        limits = self._table(values.pop("limits", {}), schema.LIMITS, dotted(place, "limits"))
+        limits = self._table(values.pop("limits", {}), toml_schema.LIMITS, dotted(place, "limits"))
         limits = {**usual, **limits}
         models = values.pop("models", {})
         values["models"] = self._models(models, limits, place)
@@ -111,9 +111,9 @@ class _File:
         place = dotted(place, "models")
         models = {}
         for model, table in self._named(tables, place).items():
-            inner = self._table(table, schema.MODEL, dotted(place, model))
+            inner = self._table(table, toml_schema.MODEL, dotted(place, model))
             if "limits" in inner:
-                own = self._table(inner["limits"], schema.LIMITS, dotted(dotted(place, model), "limits"))
+                own = self._table(inner["limits"], toml_schema.LIMITS, dotted(dotted(place, model), "limits"))
                 models[model] = LaneLimits(**{**inherited, **own})
         return models
 
@@ -121,7 +121,7 @@ class _File:
         """What models may cost by themselves."""
         place = dotted(place, "models")
         tables = {
-            model: self._table(table, schema.MODEL, dotted(place, model))
+            model: self._table(table, toml_schema.MODEL, dotted(place, model))
             for model, table in self._named(models, place).items()
         }
         return {model: table["max_cost_usd"] for model, table in tables.items() if table.get("max_cost_usd")}
@@ -131,12 +131,12 @@ class _File:
         tables = {"": (general, dotted(place, "prices"))} if general is not None else {}
         inner_place = dotted(place, "models")
         for model, table in self._named(models, inner_place).items():
-            inner = self._table(table, schema.MODEL, dotted(inner_place, model))
+            inner = self._table(table, toml_schema.MODEL, dotted(inner_place, model))
             if "prices" in inner:
                 tables[model] = (inner["prices"], dotted(dotted(inner_place, model), "prices"))
         prices, likes = {}, {}
         for model, (table, at) in tables.items():
-            values = self._table(table, schema.PRICES, at)
+            values = self._table(table, toml_schema.PRICES, at)
             if "like" not in values:
                 prices[model] = Price(**values)
             elif len(values) == 1:
@@ -148,7 +148,7 @@ class _File:
         return prices, likes
 
     def _retry(self, table: object, place: str) -> RetryConfig:
-        retry = RetryConfig(**self._table(table, schema.RETRY, place))
+        retry = RetryConfig(**self._table(table, toml_schema.RETRY, place))
         if retry.cap_s < retry.base_s:
             raise self._wrong(
                 dotted(place, "cap"), f"{retry.cap_s:g} s is shorter than the base, {retry.base_s:g} s"
@@ -161,15 +161,15 @@ class _File:
             raise self._wrong(place, str(checks.expected("a table", tables)))
         return tables
 
-    def _table(self, table: object, keys: schema.Keys, place: str) -> dict[str, Any]:
+    def _table(self, table: object, keys: toml_schema.Keys, place: str) -> dict[str, Any]:
         """The fields that a table sets. An inner table is passed on as it is."""
         fields = {}
         for key, value in self._named(table, place).items():
             if key not in keys:
-                raise self._wrong(dotted(place, key), schema.unknown_key(key, keys))
+                raise self._wrong(dotted(place, key), toml_schema.unknown_key(key, keys))
             check = keys[key]
             try:
-                fields[schema.FIELDS.get(key, key)] = check(value) if check is not None else value
+                fields[toml_schema.FIELDS.get(key, key)] = check(value) if check is not None else value
             except ValueError as error:
                 raise self._wrong(dotted(place, key), str(error)) from None
         return fields

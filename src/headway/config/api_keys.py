@@ -7,9 +7,9 @@ from hashlib import blake2b
 from typing import Final
 
 from headway.config.kinds import host_of, kind_of
-from headway.config.kinds.base import KEY_CHARACTERS
+from headway.config.kinds.provider_kind import KEY_CHARACTERS
+from headway.config.known_vendors import ALIASES
 from headway.config.settings import Config, ProviderConfig, is_plain_http
-from headway.config.vendors import ALIASES
 from headway.errors import ConfigError
 
 #: Enough to tell accounts apart, too little to find a key by.

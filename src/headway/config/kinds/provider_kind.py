@@ -1,6 +1,6 @@
 """The contract of a provider kind: what is known of it without starting anything.
 
-`wiring/kinds` has the other half: how its adapter is built, and what it needs on this machine.
+`wiring/builders` has the other half: how its adapter is built, and what it needs on this machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TableError(Exception):
 class ProviderKind(ABC):
     """One kind of provider, by its name in `kind = "…"`."""
 
-    #: Which builder of `wiring.kinds` makes its adapters.
+    #: Which builder of `wiring.builders` makes its adapters.
     builder: ClassVar[str]
     #: Keys of `[providers.NAME]` that not every kind has, each with its check.
     keys: Mapping[str, Check]
