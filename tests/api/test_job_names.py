@@ -17,7 +17,7 @@ import pytest
 import headway
 from headway.api.job_names import job_name, old_job_name
 from headway.errors import UsageError
-from headway.wiring.places import job_lock
+from headway.wiring.store_access import job_lock_at
 
 LONG = "a_company.a_department.a_team.pipelines.language.quality.steps"
 
@@ -116,7 +116,7 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["../../evil", "/etc", "a\0b", "...", "\udcff", "~", "-rf"])
 def test_every_lock_is_in_its_folder(tmp_path: Path, name: str) -> None:
     cleaned = job_name(name, "map")
-    lock = job_lock(str(tmp_path / "h.db"), cleaned)
+    lock = job_lock_at(str(tmp_path / "h.db"), cleaned)
     assert lock.path.resolve().parent.parent == (tmp_path / "jobs").resolve()
     assert 0 < len(cleaned) <= 60
 

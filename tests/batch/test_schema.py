@@ -87,7 +87,7 @@ def test_without_the_validator_one_line_says_how_to_get_it(
 
 
 def test_who_uses_neither_pays_for_neither() -> None:
-    script = "import sys, headway.cli.run, headway.wiring.runs, headway.batch.source, headway.batch.sheet;"
+    script = "import sys, headway.cli.run, headway.wiring.run_execution, headway.batch.source, headway.batch.sheet;"
     script += "print(sorted({'jsonschema_rs', 'pyarrow', 'numpy'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -18,13 +18,13 @@ from headway.cli import main
 
 #: What `headway run` loads when it is called: a race is between commands, not between imports.
 PRELOADED = (
-    "batch.jobs",
+    "jobs.finding",
     "cli.run",
     "cli.shared.run_job",
     "cli.shared.workspace",
     "cli.resume",
     "cli.inspect",
-    "wiring.runs",
+    "wiring.run_execution",
 )
 
 

@@ -18,7 +18,7 @@ from headway.jobs.kinds import KINDS, file_kind_of, kind_for, kind_of, must_take
 from headway.stores.records import Job, NewJob
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
-from headway.wiring.kinds import BUILDERS
+from headway.wiring.builders import BUILDERS
 
 
 @pytest.fixture

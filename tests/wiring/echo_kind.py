@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from headway.config import Config, ProviderConfig, ProviderKind, checks
-from headway.config.kinds.base import TableError
+from headway.config.kinds.provider_kind import TableError
 from headway.core.model import LaneLimits
 from headway.errors import ConfigError
 from headway.providers.adapter import Admitted, Answer, Request
-from headway.wiring.kinds import Built, ProviderBuilder
+from headway.wiring.builders import Built, ProviderBuilder
 
 
 class EchoConfig(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ from tests.wiring.echo_kind import ECHO, EchoBuilder
 from headway.cli import main
 from headway.config import KINDS, load
 from headway.errors import ConfigError
-from headway.wiring.kinds import BUILDERS
-from headway.wiring.runs import lane_for
+from headway.wiring.builders import BUILDERS
+from headway.wiring.run_plan import lane_for
 
 ROWS = '{"id": "a", "payload": 1}\n{"id": "b", "payload": {"x": 2}}\n'
 

@@ -48,7 +48,7 @@ from headway.stores.batch import Batch
 from headway.stores.records import Attempt, Job, NewJob, NewUnit, State, StoredRoute, UnitChange
 from headway.stores.store import Store
 from headway.stores.writer import Writer
-from headway.wiring.places import job_lock, store_at
+from headway.wiring.store_access import job_lock_at, open_store_file
 
 #: Intents are recorded ahead for at the most so many units of a lane: as many as `map` reads ahead.
 MOST_AHEAD: Final = 1_000
@@ -109,10 +109,10 @@ class Ledger:
         """Take the job over, or make it. `look` shows the lanes; `failed` hears of a store that can no longer be written."""
         self._loop = asyncio.get_running_loop()
         self._look, self._failed = look, failed
-        self._store: Store = store_at(self._place)
+        self._store: Store = open_store_file(self._place)
         try:
             self.name = self._identity.name_in(self._store)
-            self._lock = job_lock(self._place, self.name)
+            self._lock = job_lock_at(self._place, self.name)
             self._lock.__enter__()
         except BaseException:
             self._store.close()
@@ -131,7 +131,11 @@ class Ledger:
             self._lock.__exit__(None, None, None)
             raise
         self._writer = Writer(
-            lambda: store_at(self._place), self._new_batch, self._from_thread, self._committed, self._broke
+            lambda: open_store_file(self._place),
+            self._new_batch,
+            self._from_thread,
+            self._committed,
+            self._broke,
         )
         self._release()  # The first batch is nobody's commit.
         self._writer.start()

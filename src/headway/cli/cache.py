@@ -82,12 +82,12 @@ def clear(
     again.
     """
     from headway.cli.shared import printing, workspace
-    from headway.wiring.places import store_of
+    from headway.wiring.store_access import open_store
 
     before = None if older_than is None else time.time() - _seconds(older_than)
     settings = workspace.settings(config, db)
     workspace.existing_store(settings).close()
-    with store_of(settings) as store:
+    with open_store(settings) as store:
         shelves = store.cache.shelves(before, model)
         if shelves and not yes:
             _ask(shelves)

@@ -40,11 +40,11 @@ def _request(what: str, name: str | None, config: Path | None, db: str | None, *
     from headway.errors import UsageError
     from headway.jobs.kinds import must_take_commands
     from headway.reports.jobs import find_job
-    from headway.wiring.places import store_of
+    from headway.wiring.store_access import open_store
 
     settings = workspace.settings(config, db)
     workspace.existing_store(settings).close()
-    with store_of(settings) as store:
+    with open_store(settings) as store:
         job = find_job(store, name)
         if not workspace.is_live(settings, job):
             raise UsageError(

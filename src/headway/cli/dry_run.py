@@ -17,16 +17,16 @@ from headway.jobs.base import IngestOptions, JobSource
 from headway.jobs.finding import find, name_for
 from headway.jobs.kinds import kind_for
 from headway.stores.store import Store
-from headway.wiring.forecasts import Ahead, look_ahead
-from headway.wiring.places import records_of
-from headway.wiring.runs import RunFlags
+from headway.wiring.job_forecast import JobForecast, forecast_job
+from headway.wiring.run_plan import RunFlags
+from headway.wiring.store_access import open_store_or_empty
 
 
 def dry_run(
     config: Config, source: JobSource, flags: RunFlags, options: IngestOptions, as_json: bool, quiet: bool
 ) -> int:
     """Check the rows, where they go, the keys and the output; say what there would be to do, and what it would take."""
-    with records_of(config) as store:
+    with open_store_or_empty(config) as store:
         job = None if options.fresh else find(store, config, source.digest)
         if job is None and flags.only_failed:
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
@@ -41,9 +41,13 @@ def dry_run(
     return 0
 
 
-def _ahead(config: Config, store: Store, source: JobSource, flags: RunFlags, options: IngestOptions) -> Ahead:
+def _ahead(
+    config: Config, store: Store, source: JobSource, flags: RunFlags, options: IngestOptions
+) -> JobForecast:
     way = RunOptions(config.run.concurrency, flags.serial or flags.delay_s > 0.0, flags.delay_s)
-    return look_ahead(config, store, source, way, os.environ, options=options, only_failed=flags.only_failed)
+    return forecast_job(
+        config, store, source, way, os.environ, options=options, only_failed=flags.only_failed
+    )
 
 
 def confirmed(config: Config, source: JobSource, flags: RunFlags, options: IngestOptions) -> RunFlags | None:
@@ -53,7 +57,7 @@ def confirmed(config: Config, source: JobSource, flags: RunFlags, options: Inges
             "--confirm: there is no terminal to ask on",
             hint="leave --confirm out; 'headway plan FILE' shows the plan",
         )
-    with records_of(config) as store:
+    with open_store_or_empty(config) as store:
         ahead = _ahead(config, store, source, flags, options)
     if not ahead.forecast.requests:
         return flags  # Nothing would be sent, so there is nothing to ask.

@@ -14,7 +14,7 @@ import click
 from headway.cli import verbose_option
 from headway.display.terminal import echo, echo_json
 from headway.errors import ConfigError, UsageError
-from headway.wiring.stop_signals import stop_signals
+from headway.runtime.signals import stop_signals
 
 if TYPE_CHECKING:
     from headway.fake.plan import Plan

@@ -53,7 +53,7 @@ def status(job: str | None, config: Path | None, db: str | None, as_json: bool) 
     from headway.reports.jobs import find_job
     from headway.reports.run_progress import VERSION
     from headway.reports.status import status_report
-    from headway.wiring.places import jobs_folder
+    from headway.wiring.store_access import jobs_folder
 
     settings = workspace.settings(config, db)
     with workspace.existing_store(settings) as store:

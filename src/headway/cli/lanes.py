@@ -120,9 +120,9 @@ def ask_jobs(
     """Tell the jobs that run now of new limits and of lanes to try again, and clear recorded holds of other lanes."""
     from headway.cli.shared import workspace
     from headway.jobs.kinds import kind_of, must_take_commands
-    from headway.wiring.places import store_of
+    from headway.wiring.store_access import open_store
 
-    with store_of(config) as store:
+    with open_store(config) as store:
         live = {job.name: job.id for job in store.jobs() if workspace.is_live(config, job)}
         if limits and not live:
             raise UsageError(

@@ -22,7 +22,7 @@ from headway.errors import UsageError
 if TYPE_CHECKING:
     from headway.config import Config
     from headway.jobs.base import IngestOptions, JobSource
-    from headway.wiring.forecasts import Ahead
+    from headway.wiring.job_forecast import JobForecast
 
 #: Where nobody's terminal says how wide it is, a row is one line.
 PIPE_WIDTH: Final = 160
@@ -80,17 +80,17 @@ def _ahead(
     options: IngestOptions,
     what_if: dict[str, dict[str, float]],
     flags: dict[str, Any],
-) -> Ahead:
+) -> JobForecast:
     """The forecast, from the records as they are."""
     from headway.cli.shared.run_job import delay_of
     from headway.forecast.figures import RunOptions
-    from headway.wiring.forecasts import look_ahead
-    from headway.wiring.places import records_of
+    from headway.wiring.job_forecast import forecast_job
+    from headway.wiring.store_access import open_store_or_empty
 
     delay_s = delay_of(flags["delay"])
     way = RunOptions(config.run.concurrency, flags["serial"] or delay_s > 0.0, delay_s)
-    with records_of(config) as store:
-        return look_ahead(
+    with open_store_or_empty(config) as store:
+        return forecast_job(
             config, store, source, way, os.environ, options=options, what_if=what_if, need_keys=False
         )
 
@@ -106,7 +106,7 @@ def limits_of(config: Config, flags: dict[str, Any]) -> dict[str, dict[str, floa
     return limits_by_name(flags, check)
 
 
-def heading(name: str, ahead: Ahead) -> str:
+def heading(name: str, ahead: JobForecast) -> str:
     """What the figures are of."""
     from headway.display.formatting import count
 
@@ -115,7 +115,7 @@ def heading(name: str, ahead: Ahead) -> str:
     return f"{name}: {count(ahead.survey.rows, 'row')}{left_out}"
 
 
-def show(first: str, ahead: Ahead, *, err: bool = False) -> None:
+def show(first: str, ahead: JobForecast, *, err: bool = False) -> None:
     """For people: a line, the table, what it rests on."""
     from rich.console import Console
 
@@ -137,7 +137,7 @@ def show(first: str, ahead: Ahead, *, err: bool = False) -> None:
             console.print(f"- {one_line(note)}", markup=False, soft_wrap=not stream.isatty())
 
 
-def facts(ahead: Ahead) -> dict[str, Any]:
+def facts(ahead: JobForecast) -> dict[str, Any]:
     """For programs."""
     import msgspec
 

@@ -59,12 +59,12 @@ def _again(
     from headway.cli.shared import printing, run_job, workspace
     from headway.jobs.kinds import file_kind_of, must_take_commands
     from headway.reports.jobs import find_job, job_report
-    from headway.wiring.places import store_of
+    from headway.wiring.store_access import open_store
     from headway.wiring.submission import reopened, with_cap_of
 
     settings = workspace.settings(config, db, **flags)
     workspace.existing_store(settings).close()
-    with store_of(settings) as store:
+    with open_store(settings) as store:
         job = find_job(store, name)
         if not only_failed and workspace.is_live(settings, job):
             must_take_commands(job)

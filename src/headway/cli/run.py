@@ -15,7 +15,7 @@ from headway.display.terminal import overwrite
 
 if TYPE_CHECKING:
     from headway.jobs.base import JobSource
-    from headway.wiring.runs import RunFlags
+    from headway.wiring.run_plan import RunFlags
 
 #: The flags that say what is shown of a run.
 _SHOWN: Final = ("progress", "quiet", "as_json")

@@ -1,8 +1,10 @@
-"""Whether a signal handler raised an exception, or the code that was running; and waits that let handlers run.
+"""Signals that end a program; whether a signal handler raised an exception; waits that let handlers run.
 
 Python runs signal handlers in the main thread, between two instructions of the running code. What a handler raises
 (KeyboardInterrupt, or SystemExit for SIGTERM) is for the program; the same exception raised by a callable is an outcome of
 its unit.
+
+Every command imports this file before it does anything, so `concurrent.futures` (10 ms) is loaded where it is needed.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent import futures
 from functools import partial
 from types import CodeType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 V = TypeVar("V")
 
@@ -25,6 +29,12 @@ _WAKE_S: Final = 0.1
 
 #: The code of our own handlers: one may be replaced before its exception is caught.
 _ours: Final[set[CodeType]] = set()
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """The signals that end a program: Ctrl-C, SIGTERM, and SIGHUP (a closed terminal). `nohup` makes a program ignore SIGHUP."""
+    stops = (signal.SIGINT, signal.SIGTERM)
+    return stops if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*stops, signal.SIGHUP)
 
 
 def remember(handler: Any) -> None:
@@ -73,10 +83,13 @@ def _code_of(handler: Any) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-def wait_future(future: futures.Future[V]) -> V:
+def wait_future(future: Future[V]) -> V:
     """The result of a future. Signal handlers run meanwhile."""
-    while in_main_thread() and not future.done():
-        futures.wait([future], timeout=_WAKE_S)
+    if in_main_thread() and not future.done():
+        from concurrent import futures
+
+        while not future.done():
+            futures.wait([future], timeout=_WAKE_S)
     return future.result()
 
 

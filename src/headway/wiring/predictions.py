@@ -18,7 +18,7 @@ from headway.config import Config
 from headway.reports.prediction import SETTING, Prediction
 from headway.stores.files import make_folder, read_own, write_own
 from headway.stores.records import Job
-from headway.wiring.places import home_of
+from headway.wiring.store_access import headway_folder
 
 #: A prediction says "if it is started now"; after a week it says nothing.
 KEPT_S: Final = 7 * 86_400.0
@@ -27,7 +27,7 @@ LEVELS: Final = 1
 
 
 def _file(config: Config, digest: str) -> Path:
-    return home_of(config) / "plans" / f"{digest[:32]}.json"
+    return headway_folder(config) / "plans" / f"{digest[:32]}.json"
 
 
 def remember(config: Config, digest: str, prediction: Prediction) -> None:

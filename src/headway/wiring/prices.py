@@ -23,7 +23,7 @@ from headway.config.price_list import PriceQuery, edition, look_up
 from headway.core.model import Price
 from headway.errors import ConfigError
 from headway.stores.files import write_own
-from headway.wiring.places import home_of
+from headway.wiring.store_access import headway_folder
 
 #: A provider's name, and a model of it.
 Model = tuple[str, str]
@@ -159,7 +159,7 @@ def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:
 
 
 def _place(config: Config) -> Path:
-    return home_of(config) / "prices.json"
+    return headway_folder(config) / "prices.json"
 
 
 def _key(asked: PriceQuery) -> str:

@@ -26,8 +26,8 @@ from headway.jobs.kinds import file_kind_of
 from headway.stores.output_lock import OutputLock
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.places import lock_of, store_of
-from headway.wiring.runs import RunFlags, check_route
+from headway.wiring.run_plan import RunFlags, check_route
+from headway.wiring.store_access import job_lock, open_store
 
 #: Prints one line for people.
 Say = Callable[[str], None]
@@ -52,18 +52,18 @@ def submitted(
     say: Say,
 ) -> Iterator[ReadyJob]:
     """The job that an input is: an earlier one, or a new one with all its units."""
-    with store_of(config) as store:
+    with open_store(config) as store:
         if flags.only_failed and (options.fresh or find(store, config, source.digest) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
         while True:
-            clear_remains(store, source.digest, lambda name: lock_of(config, name))
+            clear_remains(store, source.digest, lambda name: job_lock(config, name))
             job, is_new = find_or_add(store, config, source, str(flags.output.path), fresh=options.fresh)
             if not is_new and job.state != "ingesting":
                 capped = config if job.good == job.total else with_cap_of(config, job, max_cost, say)
                 with reopened(capped, store, job, flags) as ready:
                     yield ready
                 return
-            with lock_of(config, job.name):
+            with job_lock(config, job.name):
                 # Not new: its process has just finished or died. New and gone: another process took it for the remains of
                 # a dead one before it was locked. Look again in both cases.
                 if is_new and is_ingesting(store, job):
@@ -77,7 +77,7 @@ def submitted(
 @contextmanager
 def reopened(config: Config, store: Store, job: Job, flags: RunFlags) -> Iterator[ReadyJob]:
     """A job that ran before, with its locks."""
-    with lock_of(config, job.name), OutputLock(flags.output.path, job.name):
+    with job_lock(config, job.name), OutputLock(flags.output.path, job.name):
         latest = store.job(job.name) or job  # Another process may have finished it a moment ago.
         yield ReadyJob(config, store, latest, flags.taken())
 

@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headway.wiring.stop_signals import stop_signals
+from headway.runtime.signals import stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from headway.jobs.base import spent_budgets
 from headway.jobs.kinds import kind_of
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.places import foreign_part
+from headway.wiring.store_access import foreign_store_part
 
 
 def resume_command(config: Config, store: Store, job: Job, state: str) -> str:
@@ -52,7 +52,7 @@ def _flags(config: Config, store: Store, job: Job, state: str) -> list[str]:
 
 def _is_refused(usual: Config) -> bool:
     """Whether the database is used only where it is named."""
-    return not usual.db_is_named and foreign_part(usual) is not None
+    return not usual.db_is_named and foreign_store_part(usual) is not None
 
 
 def _more_insecure(config: Config, usual: Config | None) -> bool:
@@ -67,9 +67,9 @@ def _more_insecure(config: Config, usual: Config | None) -> bool:
 
 def _higher(config: Config, store: Store, job: Job, cap: float) -> float:
     """A cap that is likely enough: two digits, rounded up."""
-    from headway.wiring.remaining import enough_usd  # Loaded only where a run is out of money.
+    from headway.wiring.remaining_cost import sufficient_cap_usd  # Loaded only where a run is out of money.
 
-    wanted = max(enough_usd(config, store, job), 1.05 * cap)
+    wanted = max(sufficient_cap_usd(config, store, job), 1.05 * cap)
     step = 10.0 ** (math.floor(math.log10(wanted)) - 1)
     return float(f"{math.ceil(wanted / step - 1e-9) * step:.6g}")
 

@@ -31,7 +31,8 @@ from headway.reports.usage import cached_units, saved_report, uses_by_key
 from headway.stores.output_lock import real_path
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.runs import EXIT_CODES, RunFlags, rewrite, run
+from headway.wiring.run_execution import EXIT_CODES, rewrite, run
+from headway.wiring.run_plan import RunFlags
 from headway.wiring.submission import ReadyJob
 
 

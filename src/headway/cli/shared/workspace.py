@@ -22,7 +22,7 @@ from headway.reports import jobs
 from headway.stores.records import Job, State
 from headway.stores.sqlite.mounts import network_warning
 from headway.stores.store import Store
-from headway.wiring.places import jobs_folder, look_at
+from headway.wiring.store_access import jobs_folder, open_store_read_only
 
 _RUN_KEYS: Final = (
     "concurrency",
@@ -78,7 +78,7 @@ def must_have_provider(config: Config) -> None:
 
 def existing_store(config: Config) -> Store:
     """The records, for a command that changes nothing."""
-    return look_at(config)
+    return open_store_read_only(config)
 
 
 def is_live(config: Config, job: Job) -> bool:

@@ -12,7 +12,7 @@ from headway.core.model import Price
 from headway.stores.records import Family, Job, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
-from headway.wiring.remaining import enough_usd
+from headway.wiring.remaining_cost import sufficient_cap_usd
 
 PRICE = Price(10.0, 10.0)
 
@@ -40,4 +40,4 @@ def test_files_of_which_some_were_seen_cost_as_much_as_those(tmp_path: Path, ans
     with Store(SqliteMemory()) as store:
         job = job_with_answers(store, answers)
         rest_usd = (50 - answers) * PRICE.most(25_000.0, 0.0)
-        assert rest_usd < enough_usd(config, store, job) < 1.5 * rest_usd + 1.0
+        assert rest_usd < sufficient_cap_usd(config, store, job) < 1.5 * rest_usd + 1.0

@@ -1,31 +1,21 @@
-"""From settings and a job to a run, and from a run to its end."""
+"""From settings, keys and a job's routes to the plan of a run: lanes, adapters, prices, budgets. Starts nothing."""
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import os
-import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_of, kind_of, lane_key
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
-from headway.display.formatting import units
 from headway.display.log_file import Format
-from headway.display.progress_file import ProgressFile
-from headway.engine.endings import Ending
-from headway.engine.engine import Engine
 from headway.engine.identity import CacheUse, ModelAddress
-from headway.engine.observer import Display
 from headway.engine.plan import LanePlan, Plan, PriceList, UnitRoute
-from headway.errors import ConfigError, HeadwayError, JobTaken
+from headway.errors import ConfigError
 from headway.jobs.base import OutputOptions
 from headway.jobs.kinds import file_kind_of
 from headway.providers.adapter import Adapter
@@ -35,10 +25,8 @@ from headway.providers.scrubber import secrets_in_environment
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job
 from headway.stores.store import Store
-from headway.wiring.families import open_inputs, reserves
-from headway.wiring.kinds import Check, builder_of
-from headway.wiring.output_observer import OutputObserver
-from headway.wiring.places import folder_of, store_of
+from headway.wiring.budget_reserves import open_inputs, reserves
+from headway.wiring.builders import Check, builder_of
 from headway.wiring.predictions import taken_up
 from headway.wiring.prices import (
     Model,
@@ -48,23 +36,6 @@ from headway.wiring.prices import (
     required_price,
     unpriced_line,
 )
-from headway.wiring.stop_signals import stop_signals
-
-#: New objects between two looks of the garbage collector while a job runs.
-GC_OBJECTS: Final = 20_000
-_STOPPING: Final = "stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)"
-_CANCELLING: Final = "cancelling what is in flight (Ctrl-C once more to exit at once)"
-
-EXIT_CODES: Final = {
-    "complete": 0,
-    "failed": 1,
-    "stopped": 1,
-    "deadline": 3,
-    "budget": 3,
-    "parked": 4,
-    "interrupted": 130,
-    "cancelled": 130,
-}
 
 
 class RunFlags(msgspec.Struct, frozen=True):
@@ -169,12 +140,17 @@ def _told(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
         "run": msgspec.to_builtins(config.run),
         "order": flags.output.order,
         "serial": flags.serial,
-        "safe_cells": _safe_cells(job, flags),
+        "safe_cells": safe_cells(job, flags),
         "providers": {
             name: {"kind": provider.kind, "base_url": provider.base_url}
             for name, provider in config.providers.items()
         },
     }
+
+
+def safe_cells(job: Job, flags: RunFlags) -> bool:
+    """Whether formulas are made harmless: once a run was asked to, every later run of the job does it too."""
+    return flags.output.safe_cells or bool(job.settings.get("safe_cells"))
 
 
 def _lanes(
@@ -285,109 +261,3 @@ def _with_lane_budgets(lane: LanePlan, lane_budgets: tuple[LaneBudget, ...]) -> 
         return lane
     spec = msgspec.structs.replace(lane.spec, lane_budgets=(*lane.spec.lane_budgets, *more))
     return msgspec.structs.replace(lane, spec=spec)
-
-
-def _output_options(job: Job, flags: RunFlags) -> OutputOptions:
-    """Where results go, and how."""
-    return msgspec.structs.replace(flags.output, safe_cells=_safe_cells(job, flags))
-
-
-def _safe_cells(job: Job, flags: RunFlags) -> bool:
-    """Whether formulas are made harmless: once a run was asked to, every later run of the job does it too."""
-    return flags.output.safe_cells or bool(job.settings.get("safe_cells"))
-
-
-def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
-    """Write the output of a job that needs no run, from the store alone."""
-    kind, options = file_kind_of(job), _output_options(job, flags)
-    kind.claim_output(options, job.name)
-    output = kind.output(lambda: store_of(config), job, options)
-    try:
-        output.open()
-        output.finish()
-    finally:
-        output.close()
-
-
-def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> Ending:
-    """Plan a run of a job and carry it out, with signals in place. The caller has the job's lock."""
-    plan = plan_of(config, store, job, flags, os.environ)
-    if failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
-        they = "only they are" if flags.only_failed else "they are"
-        _tell_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
-    return _perform(config, plan, flags, watching)
-
-
-def _perform(config: Config, plan: Plan, flags: RunFlags, watching: Sequence[Display]) -> Ending:
-    """Run the job to its end."""
-    job = plan.job
-    kind, options = file_kind_of(job), _output_options(job, flags)
-
-    def open_store() -> Store:
-        return store_of(config)
-
-    with open_store() as store:
-        kind.claim_output(options, job.name, store=store)
-    writing = OutputObserver(kind.output(open_store, job, options))
-    progress = ProgressFile(folder_of(config, job.name) / "progress.json")
-    engine = Engine(open_store, plan, [writing, progress, *watching])
-
-    async def main() -> Ending:
-        for check in plan.checks:
-            await check()
-        _mind_signals(engine, lambda text: _tell_all(watching, text))
-        try:
-            ending = await engine.run()
-        except JobTaken:
-            await writing.leave()
-            raise
-        except BaseException:
-            with suppress(HeadwayError):  # Why the run ended says more.
-                await writing.finish()
-            raise
-        await writing.finish()
-        return ending
-
-    # What is here now stays; and a run makes few cycles, so looking for them every 700 objects is wasted (6 % of it).
-    gc.freeze()
-    gc.set_threshold(GC_OBJECTS, 20, 100)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(main())
-
-
-def _tell_all(watching: Sequence[Display], text: str) -> None:
-    """One line on every display."""
-    for display in watching:
-        display.say(text)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop, where it runs."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
-def _mind_signals(engine: Engine, say: Callable[[str], None]) -> None:
-    """Ctrl-C once, twice, three times; SIGTERM and SIGHUP are the first of them.
-
-    SIGHUP is no more than that: where a terminal is closed, both the kernel and the shell send one.
-    """
-    interruptions = 0
-
-    def interrupted(number: int) -> None:
-        nonlocal interruptions
-        if number == signal.SIGHUP and interruptions:
-            return
-        interruptions += 1
-        if interruptions > 2:
-            os._exit(EXIT_CODES["interrupted"])
-        engine.interrupt()
-        with suppress(OSError):  # The terminal may be gone: that is what SIGHUP says.
-            say(_STOPPING if interruptions == 1 else _CANCELLING)
-
-    loop = asyncio.get_running_loop()
-    for number in stop_signals():
-        loop.add_signal_handler(number, interrupted, number)

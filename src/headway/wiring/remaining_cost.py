@@ -12,8 +12,9 @@ from headway.engine.source import at_the_most
 from headway.forecast.habits import Habits, habits_of, habits_of_new
 from headway.stores.records import Job, Pending
 from headway.stores.store import Store
-from headway.wiring.families import Teachings, open_output
+from headway.wiring.budget_reserves import open_output
 from headway.wiring.prices import prices_of
+from headway.wiring.usage_history import UsageHistory
 
 #: Units are read in so many stretches of so many, evenly over the rest: all of it up to 100,000.
 STRETCHES: Final = 100
@@ -22,7 +23,7 @@ STRETCH: Final = 1_000
 MARGIN: Final = 1.1
 
 
-def enough_usd(config: Config, store: Store, job: Job) -> float:
+def sufficient_cap_usd(config: Config, store: Store, job: Job) -> float:
     """A cap that lets the job finish, as far as anybody can tell: what is spent, what the rest takes if its answers are
     as long as they may well be, and what has to be set aside for the last request.
     """
@@ -52,7 +53,7 @@ class _Learned:
     def __init__(self, store: Store, job: Job) -> None:
         self._job = job.id
         self._teachings = {
-            route.id: Teachings(store, route.provider, route.model) for route in store.routes(job.id)
+            route.id: UsageHistory(store, route.provider, route.model) for route in store.routes(job.id)
         }
         self._known: dict[tuple[int, int], tuple[Habits, float, float]] = {}
 

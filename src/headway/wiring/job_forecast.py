@@ -22,9 +22,9 @@ from headway.jobs.finding import find, siblings_of
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, StoredLane, UsageSample
 from headway.stores.store import Store
-from headway.wiring.families import Teachings
 from headway.wiring.prices import must_be_known, prices_of, required_price
-from headway.wiring.runs import lane_for
+from headway.wiring.run_plan import lane_for
+from headway.wiring.usage_history import UsageHistory
 
 #: Of the units that a model answered so many are looked at.
 LESSONS: Final = 2_000
@@ -40,7 +40,7 @@ _DIMENSIONS: Final = {
 WhatIf = Mapping[str, Mapping[str, float]]
 
 
-class Ahead(msgspec.Struct, frozen=True):
+class JobForecast(msgspec.Struct, frozen=True):
     """All that can be known of a job before it runs. `job` is set where it was begun before."""
 
     survey: Survey
@@ -58,7 +58,7 @@ class Ahead(msgspec.Struct, frozen=True):
         return Prediction(time.time(), told.requests, (time_s.estimate, time_s.low, time_s.high), cost)
 
 
-def look_ahead(
+def forecast_job(
     config: Config,
     store: Store,
     source: JobSource,
@@ -69,7 +69,7 @@ def look_ahead(
     what_if: WhatIf | None = None,
     only_failed: bool = False,
     need_keys: bool = True,
-) -> Ahead:
+) -> JobForecast:
     """Survey an input and forecast what is left of it to be done."""
     job = None if options.fresh else find(store, config, source.digest)
     keys = _Keys(config, environ, optional=not need_keys)
@@ -87,7 +87,7 @@ def look_ahead(
     seen = survey(config, source, options=options, check=check, done=done)
     same = [] if begun is None else [begun.id]
     told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way, same)
-    return Ahead(seen, _with_sibling(_with_caps(config, told), seen, sibling), job)
+    return JobForecast(seen, _with_sibling(_with_caps(config, told), seen, sibling), job)
 
 
 def _with_sibling(told: Forecast, seen: Survey, sibling: Job | None) -> Forecast:
@@ -152,7 +152,7 @@ class _Lanes:
     def __init__(self, config: Config, store: Store, keys: _Keys, what_if: WhatIf) -> None:
         self._config, self._store, self._keys, self._what_if = config, store, keys, what_if
         self._recorded = store.lanes()
-        self._teachings: dict[To, Teachings] = {}
+        self._teachings: dict[To, UsageHistory] = {}
         #: Where there are no records there is no salt, and nothing to look up with it.
         self._salt = store.salt() if self._recorded else b""
         self._utc = time.time()
@@ -176,7 +176,7 @@ class _Lanes:
         """What answers to such requests were like; where none was seen, what is known of the model."""
         to = (load.provider, load.model)
         if to not in self._teachings:
-            self._teachings[to] = Teachings(self._store, *to)
+            self._teachings[to] = UsageHistory(self._store, *to)
         own = self._teachings[to].like(load.family, same)
         if len(own) >= ENOUGH:
             return habits_of(_thinned(own), load.requests, _limit(load))

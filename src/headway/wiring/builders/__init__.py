@@ -1,8 +1,7 @@
 """The builders of provider kinds: which classes carry the attempts of a kind. `config.kinds` says which kind has which.
 
-base    the contract
-http    servers
-python  functions
+provider_builder  the contract, and the builder of servers
+python_builder    the builder of functions
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from headway.config import ProviderConfig, kind_of
-from headway.wiring.kinds.base import Built, Check, ProviderBuilder
-from headway.wiring.kinds.http import HttpBuilder
-from headway.wiring.kinds.python import PythonBuilder
+from headway.wiring.builders.provider_builder import Built, Check, HttpBuilder, ProviderBuilder
+from headway.wiring.builders.python_builder import PythonBuilder
 
 __all__ = ["BUILDERS", "Built", "Check", "ProviderBuilder", "builder_of"]
 

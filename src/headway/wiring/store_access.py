@@ -18,41 +18,45 @@ from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
 
-def store_at(db: str, *, read_only: bool = False) -> Store:
+def open_store_file(db: str, *, read_only: bool = False) -> Store:
     """Open the records in a file that the caller named."""
     if "://" in db:
         raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
     return Store(SqliteFile(Path(db), read_only=read_only))
 
 
-def store_of(config: Config, *, read_only: bool = False) -> Store:
+def open_store(config: Config, *, read_only: bool = False) -> Store:
     """Open the records of a configuration."""
-    must_be_own(config)
-    store = store_at(config.db, read_only=read_only)
+    refuse_foreign_store(config)
+    store = open_store_file(config.db, read_only=read_only)
     try:
-        must_be_own(config)  # Another user may have made the folder before we could.
+        refuse_foreign_store(config)  # Another user may have made the folder before we could.
     except BaseException:
         store.close()
         raise
     return store
 
 
-def look_at(config: Config) -> Store:
+def open_store_read_only(config: Config) -> Store:
     """The records for reading: nothing is changed, and those of an older Headway are read as they are."""
-    return store_of(config, read_only=True)
+    return open_store(config, read_only=True)
 
 
-def records_of(config: Config) -> Store:
+def open_store_or_empty(config: Config) -> Store:
     """The records for reading; where there is no file, empty ones in memory."""
-    must_be_own(config)
-    return look_at(config) if "://" in config.db or Path(config.db).exists() else Store(SqliteMemory())
+    refuse_foreign_store(config)
+    return (
+        open_store_read_only(config)
+        if "://" in config.db or Path(config.db).exists()
+        else Store(SqliteMemory())
+    )
 
 
-def must_be_own(config: Config) -> None:
+def refuse_foreign_store(config: Config) -> None:
     """Raise `ForeignRecords` if no setting names the database, and it or its folder belongs to another user."""
     if config.db_is_named:
         return
-    if (found := foreign_part(config)) is not None:
+    if (found := foreign_store_part(config)) is not None:
         path, reason = found
         raise ForeignRecords(
             f"{path} {reason}: another user could read and change the records",
@@ -61,7 +65,7 @@ def must_be_own(config: Config) -> None:
         )
 
 
-def foreign_part(config: Config) -> tuple[Path, str] | None:
+def foreign_store_part(config: Config) -> tuple[Path, str] | None:
     """The folder of the database or the database itself, if another user may have made it, and the reason."""
     if "://" in config.db:
         return None
@@ -72,9 +76,9 @@ def foreign_part(config: Config) -> tuple[Path, str] | None:
     return None
 
 
-def home_of(config: Config) -> Path:
+def headway_folder(config: Config) -> Path:
     """The folder of Headway's own files: that of the database, or `.headway` beside the configuration."""
-    must_be_own(config)
+    refuse_foreign_store(config)
     return config.root / ".headway" if "://" in config.db else _home(config.db)
 
 
@@ -85,11 +89,11 @@ def _home(db: str) -> Path:
 
 def jobs_folder(config: Config) -> Path:
     """The folder that has a folder for each job's small files: beside the database."""
-    must_be_own(config)
+    refuse_foreign_store(config)
     return _home(config.db) / "jobs"
 
 
-def folder_of(config: Config, job: str) -> Path:
+def job_folder(config: Config, job: str) -> Path:
     """Where a job's small files are."""
     return jobs_folder(config) / job
 
@@ -98,11 +102,11 @@ def _folder(db: str, job: str) -> Path:
     return _home(db) / "jobs" / job
 
 
-def lock_of(config: Config, job: str) -> JobLock:
+def job_lock(config: Config, job: str) -> JobLock:
     """The lock that whoever runs the job holds."""
-    return JobLock(folder_of(config, job) / "lock", job)
+    return JobLock(job_folder(config, job) / "lock", job)
 
 
-def job_lock(db: str, job: str) -> JobLock:
+def job_lock_at(db: str, job: str) -> JobLock:
     """The same for a caller that has no configuration."""
     return JobLock(_folder(db, job) / "lock", job)

@@ -15,7 +15,7 @@ from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.config.kinds.python import size_of, workers_of
 from headway.errors import ConfigError
 from headway.providers.scrubber import Scrubber
-from headway.wiring.kinds.base import Built, ProviderBuilder
+from headway.wiring.builders.provider_builder import Built, ProviderBuilder
 
 
 class PythonBuilder(ProviderBuilder):

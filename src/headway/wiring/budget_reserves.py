@@ -1,74 +1,21 @@
-"""What earlier jobs taught about units like these: of the same prompt template, schema and parameters. Reads the records.
-
-`batch.family` says which requests are of one family. Here the families of the records are looked through for those that
-are alike, and what their units took is read.
-"""
+"""What a run with a cap sets aside for each request: for answers without max_tokens, and for input beyond the text. Reads the records."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from headway.batch.family import alike, has_template
 from headway.config import Config, kind_of
 from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
 from headway.display.formatting import count, money
 from headway.engine.source import at_the_most, family_name
-from headway.stores.records import Family, Job, Pending, StoredRoute, UsageSample
+from headway.stores.records import Job, Pending, StoredRoute, UsageSample
 from headway.stores.store import Store
+from headway.wiring.usage_history import UsageHistory
 
-#: Units that are read of what a model answered.
-READ: Final = 20_000
 #: Waiting units that are looked at for whether anything limits their answers.
 LOOKED_AT: Final = 2_000
-
-
-class Teachings:
-    """What was learned of one model of a provider."""
-
-    def __init__(self, store: Store, provider: str, model: str) -> None:
-        self._store, self._provider, self._model = store, provider, model
-        self._families = store.families(provider, model)
-        self._all: list[UsageSample] | None = None
-
-    def all(self) -> list[UsageSample]:
-        """Of whatever was asked there."""
-        if self._all is None:
-            self._all = self._store.lessons(self._provider, self._model, READ)
-        return self._all
-
-    def like(self, family: Family | None, jobs: Collection[int] = ()) -> list[UsageSample]:
-        """Of units like these, the newest job's first. `jobs` are those of the same rows: there the shape is enough, unless the
-        rows that were answered have a template of their own."""
-        if family is None:
-            return []
-        return self._of(
-            one
-            for job, one in self._families
-            if alike(family, one) or (job in jobs and one.shape == family.shape and not has_template(one))
-        )
-
-    def of_same_rows(self, family: Family | None, jobs: Collection[int]) -> list[UsageSample]:
-        """Of these jobs, which are of the same rows: they may ask something else than the rest does."""
-        if family is None:
-            return []
-        return self._of(one for job, one in self._families if job in jobs and one.shape == family.shape)
-
-    def _of(self, families: Iterable[Family]) -> list[UsageSample]:
-        same = {(one.route, one.number) for one in families}
-        routes = {route for route, _ in same}
-        if not routes:
-            return []
-        lessons = self._store.lessons(self._provider, self._model, READ, routes)
-        return [lesson for lesson in lessons if (lesson.route, lesson.family) in same]
-
-    def of_job(self, job: int) -> dict[tuple[int, int], Family]:
-        """The families of a job's units, by route and number."""
-        return {(one.route, one.number): one for number, one in self._families if number == job}
-
-
-# -- what a budget sets aside --------------------------------------------------------------------------------------
 
 
 def reserves(
@@ -89,7 +36,7 @@ def reserves(
         if price is None:
             continue
         own = [unit for unit in open_ended if unit.route == number]
-        seen = _seen(Teachings(store, route.provider, route.model), job.id, own)
+        seen = _seen(UsageHistory(store, route.provider, route.model), job.id, own)
         outputs |= seen
         lines.append(_line(route, price, own, seen))
     return outputs, lines
@@ -102,7 +49,7 @@ def open_inputs(config: Config, store: Store, job: Job) -> dict[int, frozenset[i
     found: dict[int, frozenset[int]] = {}
     for route in store.routes(job.id):
         if _capped(config, route):
-            own = Teachings(store, route.provider, route.model).of_job(job.id)
+            own = UsageHistory(store, route.provider, route.model).of_job(job.id)
             numbers = {number for (place, number), one in own.items() if place == route.id and one.open_input}
             found[route.id] = frozenset(numbers | {0}) if own else frozenset()
     return found
@@ -114,7 +61,7 @@ def _capped(config: Config, route: StoredRoute) -> bool:
     return any(caps) and not kind_of(provider).reports_cost
 
 
-def _seen(teachings: Teachings, job: int, units: list[Pending]) -> dict[str, list[float]]:
+def _seen(teachings: UsageHistory, job: int, units: list[Pending]) -> dict[str, list[float]]:
     known, found = teachings.of_job(job), {}
     for route, number in dict.fromkeys((unit.route, unit.family) for unit in units):
         lessons = teachings.like(known.get((route, number)), [job])

@@ -13,7 +13,8 @@ from headway.config import Config, ProviderConfig
 from headway.stores.records import Family, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
-from headway.wiring.families import Teachings, open_inputs
+from headway.wiring.budget_reserves import open_inputs
+from headway.wiring.usage_history import UsageHistory
 
 ESSAY, YES, FREE = "Please write a long essay about {}", "Answer yes or no: is {} nice?", "{}"
 
@@ -49,14 +50,14 @@ def answered(store: Store, its: Family) -> int:
 
 def test_the_rest_of_a_file_is_like_its_beginning_where_nothing_says_otherwise(store: Store) -> None:
     job = answered(store, family(FREE))
-    teachings = Teachings(store, "alpha", "m")
+    teachings = UsageHistory(store, "alpha", "m")
     assert len(teachings.like(family(FREE), [job])) == 20
     assert teachings.like(family(FREE)) == []
 
 
 def test_a_beginning_of_another_template_is_told_apart(store: Store) -> None:
     job = answered(store, family(ESSAY))
-    teachings = Teachings(store, "alpha", "m")
+    teachings = UsageHistory(store, "alpha", "m")
     assert len(teachings.like(family(ESSAY, rows=90), [job])) == 20
     both = family(ESSAY, YES)
     assert teachings.like(both, [job]) == []

@@ -1,4 +1,4 @@
-"""The contract of a builder: from a configured provider to its adapter, and what it needs on this machine."""
+"""The contract of a builder (a configured provider → its adapter, and what it needs on this machine), and the builder of all servers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 
 from headway.config import Config, ProviderConfig
+from headway.errors import ConfigError
 from headway.providers.adapter import Adapter
 
 #: Called before a run that will send something. Raises where the provider cannot be used.
@@ -34,3 +35,27 @@ class ProviderBuilder(ABC):
     def verify(self, config: Config, provider: ProviderConfig) -> str:
         """What `doctor` prints of the provider's part. Raises `ConfigError` where it is missing. Starts nothing."""
         return ""
+
+
+class HttpBuilder(ProviderBuilder):
+    """Every server, whatever its dialect. The connection is checked by the first request."""
+
+    def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
+        """What asks a server. What is wrong with its address or its credentials names the provider."""
+        from headway.providers.http.adapter import adapter_for
+
+        try:
+            adapter = adapter_for(
+                provider.kind,
+                provider.base_url,
+                key,
+                stream=provider.stream,
+                profile=provider.profile or "",
+                api_version=provider.api_version or "",
+                region=provider.region or "",
+                max_answer_bytes=provider.max_answer_bytes,
+                secrets=secrets,
+            )
+        except ConfigError as error:
+            raise ConfigError(f"provider '{provider.name}': {error.message}", hint=error.hint) from None
+        return Built(adapter)

@@ -1,0 +1,147 @@
+"""Carries out a planned run with signal handlers, displays and the output file, or rewrites the output without a run."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from headway.config import Config
+from headway.display.formatting import units
+from headway.display.progress_file import ProgressFile
+from headway.engine.endings import Ending
+from headway.engine.engine import Engine
+from headway.engine.observer import Display
+from headway.engine.plan import Plan
+from headway.errors import HeadwayError, JobTaken
+from headway.jobs.base import OutputOptions
+from headway.jobs.kinds import file_kind_of
+from headway.runtime.signals import stop_signals
+from headway.stores.records import Job
+from headway.stores.store import Store
+from headway.wiring.output_observer import OutputObserver
+from headway.wiring.run_plan import RunFlags, plan_of, safe_cells
+from headway.wiring.store_access import job_folder, open_store
+
+#: New objects between two looks of the garbage collector while a job runs.
+GC_OBJECTS: Final = 20_000
+_STOPPING: Final = "stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)"
+_CANCELLING: Final = "cancelling what is in flight (Ctrl-C once more to exit at once)"
+
+EXIT_CODES: Final = {
+    "complete": 0,
+    "failed": 1,
+    "stopped": 1,
+    "deadline": 3,
+    "budget": 3,
+    "parked": 4,
+    "interrupted": 130,
+    "cancelled": 130,
+}
+
+
+def _output_options(job: Job, flags: RunFlags) -> OutputOptions:
+    """Where results go, and how."""
+    return msgspec.structs.replace(flags.output, safe_cells=safe_cells(job, flags))
+
+
+def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
+    """Write the output of a job that needs no run, from the store alone."""
+    kind, options = file_kind_of(job), _output_options(job, flags)
+    kind.claim_output(options, job.name)
+    output = kind.output(lambda: open_store(config), job, options)
+    try:
+        output.open()
+        output.finish()
+    finally:
+        output.close()
+
+
+def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> Ending:
+    """Plan a run of a job and carry it out, with signals in place. The caller has the job's lock."""
+    plan = plan_of(config, store, job, flags, os.environ)
+    if failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
+        they = "only they are" if flags.only_failed else "they are"
+        _tell_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
+    return _perform(config, plan, flags, watching)
+
+
+def _perform(config: Config, plan: Plan, flags: RunFlags, watching: Sequence[Display]) -> Ending:
+    """Run the job to its end."""
+    job = plan.job
+    kind, options = file_kind_of(job), _output_options(job, flags)
+
+    def open_records() -> Store:
+        return open_store(config)
+
+    with open_records() as store:
+        kind.claim_output(options, job.name, store=store)
+    writing = OutputObserver(kind.output(open_records, job, options))
+    progress = ProgressFile(job_folder(config, job.name) / "progress.json")
+    engine = Engine(open_records, plan, [writing, progress, *watching])
+
+    async def main() -> Ending:
+        for check in plan.checks:
+            await check()
+        _mind_signals(engine, lambda text: _tell_all(watching, text))
+        try:
+            ending = await engine.run()
+        except JobTaken:
+            await writing.leave()
+            raise
+        except BaseException:
+            with suppress(HeadwayError):  # Why the run ended says more.
+                await writing.finish()
+            raise
+        await writing.finish()
+        return ending
+
+    # What is here now stays; and a run makes few cycles, so looking for them every 700 objects is wasted (6 % of it).
+    gc.freeze()
+    gc.set_threshold(GC_OBJECTS, 20, 100)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(main())
+
+
+def _tell_all(watching: Sequence[Display], text: str) -> None:
+    """One line on every display."""
+    for display in watching:
+        display.say(text)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop, where it runs."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _mind_signals(engine: Engine, say: Callable[[str], None]) -> None:
+    """Ctrl-C once, twice, three times; SIGTERM and SIGHUP are the first of them.
+
+    SIGHUP is no more than that: where a terminal is closed, both the kernel and the shell send one.
+    """
+    interruptions = 0
+
+    def interrupted(number: int) -> None:
+        nonlocal interruptions
+        if number == signal.SIGHUP and interruptions:
+            return
+        interruptions += 1
+        if interruptions > 2:
+            os._exit(EXIT_CODES["interrupted"])
+        engine.interrupt()
+        with suppress(OSError):  # The terminal may be gone: that is what SIGHUP says.
+            say(_STOPPING if interruptions == 1 else _CANCELLING)
+
+    loop = asyncio.get_running_loop()
+    for number in stop_signals():
+        loop.add_signal_handler(number, interrupted, number)
