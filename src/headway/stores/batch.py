@@ -14,7 +14,7 @@ class Batch:
 
     __slots__ = (
         "added", "answers", "attempts", "caching", "claims", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
-        "notes", "released", "reopened", "repairs", "running", "state", "units", "uses", "worker", "workers",
+        "notes", "released", "rendered", "reopened", "repairs", "running", "state", "units", "uses", "worker", "workers",
     )  # fmt: skip
 
     def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
@@ -40,6 +40,8 @@ class Batch:
         self.answers: list[tuple[int, int | None, str | None, bytes]] = []
         #: In order: a later one of a unit closes those before it.
         self.repairs: list[Repair] = []
+        #: (index, body, characters of input): the request of a unit with edges, as it is sent.
+        self.rendered: list[tuple[int, bytes, int]] = []
         #: (index, the attempt's number, JSON)
         self.notes: list[tuple[int, int, bytes]] = []
         self.counts: dict[str, float] = {}

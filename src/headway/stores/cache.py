@@ -111,14 +111,33 @@ class Cache:
 
     def adopt(self, job: int, earlier: int, after: int, limit: int, utc: float) -> list[int]:
         """Give up to `limit` waiting units above `after` the answers that the job `earlier` has at the same index, where its request
-        and id are the same; their indices. No key is needed, and no entry is made.
+        and id are the same. Returns the indices that were looked at. No key is needed, and no entry is made.
+
+        A unit that waits for others takes its answer over only together with theirs: its request was made from them.
         """
         first, last = span(job)
         apart = (earlier - job) << SHIFT
         wanted = {"after": first + after, "last": last, "limit": limit, "apart": apart}
         with self._db.transaction():
-            hits = [(*hit, utc) for hit in self._db.execute("find_same", wanted)]
-            return self._answered(job, hits)
+            same = self._db.execute("find_same", wanted)
+            hits = [(*hit, utc) for hit in self._with_same_upstream(same, apart)]
+            self._answered(job, hits)
+        return [hit[0] & LOWER for hit in same]
+
+    def _with_same_upstream(self, hits: list[tuple[Any, ...]], apart: int) -> list[tuple[Any, ...]]:
+        """Those of the hits that rest on the same answers as in the earlier job: all that have no edges, and those that wait for
+        units which have the earlier job's answers too.
+        """
+        upstream: dict[int, list[tuple[int, int | None, int]]] = {}
+        uids = json_of([hit[0] for hit in hits])
+        for unit, *edge in self._db.execute("sources_upstream", {"uids": uids, "apart": apart}):
+            upstream.setdefault(unit, []).append((edge[0], edge[1], edge[2]))
+        taken: dict[int, int] = {}
+        for unit, source, *_ in hits:
+            edges = upstream.get(unit, ())
+            if all(taken.get(before, own) == theirs for before, own, theirs in edges):
+                taken[unit] = source
+        return [hit for hit in hits if hit[0] in taken]
 
     def _answered(self, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
         """Units of the job have their answer from others (`_add_hits` says what a hit is); their indices."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from headway.errors import StoreError
 from headway.stores.batch import Batch, taken_over
 from headway.stores.cache import keep_answers
 from headway.stores.database import Database
-from headway.stores.records import COUNTED, USED, NewUnit, Repair
+from headway.stores.records import COUNTED, USED, Edge, NewUnit, Repair
 from headway.stores.rows import SHIFT, attempt_row, json_of, uid, values_of
 
 _COUNTERS: Final = (*COUNTED, *USED)
@@ -37,6 +38,13 @@ def add_units(
         for n, (unit, lane) in enumerate(placed)
     ]  # fmt: skip
     db.executemany("add_unit", rows)
+    _add_requests(db, base, units)
+    edges = [(base + n, edge) for n, unit in enumerate(units) for edge in unit.after]
+    if edges:
+        _add_edges(db, job, edges)
+
+
+def _add_requests(db: Database, base: int, units: Sequence[NewUnit]) -> None:
     path, body = units[0].path, units[0].body
     if all(unit.body is body and unit.path == path and unit.metadata is None for unit in units):
         # Python calls: their arguments are not kept, and all of them have the same placeholder.
@@ -45,6 +53,22 @@ def add_units(
     db.executemany(
         "add_request", [(base + n, unit.path, unit.body, unit.metadata) for n, unit in enumerate(units)]
     )
+
+
+def _add_edges(db: Database, job: int, edges: Sequence[tuple[int, Edge]]) -> None:
+    """Edges by the key of the unit that waits."""
+    rows = [(unit, edge.role, uid(job, _index_of(db, job, edge.before))) for unit, edge in edges]
+    db.executemany("add_edge", rows)
+
+
+def _index_of(db: Database, job: int, unit: int | str) -> int:
+    if isinstance(unit, int):
+        return unit
+    rows = db.execute("index_of", (job, unit))
+    if not rows:
+        raise StoreError(f"a unit waits for '{unit}', and the job has no such unit")
+    index: int = rows[0][0]
+    return index
 
 
 def record(db: Database, batch: Batch) -> None:
@@ -99,6 +123,9 @@ def _commit_rest(db: Database, batch: Batch) -> None:
     """What most batches have little of, one statement each."""
     for repair in batch.repairs:
         _commit_repair(db, uid(batch.job, repair.index), repair)
+    for index, body, chars in batch.rendered:
+        db.execute("set_rendered", (uid(batch.job, index), body))
+        db.execute("set_chars", (chars, uid(batch.job, index)))
     for index, number, note in batch.notes:
         db.execute("add_note", (uid(batch.job, index), number, note.decode()))
     for event in batch.events:

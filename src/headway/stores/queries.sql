@@ -53,6 +53,35 @@ INSERT INTO requests (uid, path, body, metadata) VALUES (?1, ?2, ?3, ?4);
 -- name: add_same_request
 INSERT INTO requests (uid, path, body) SELECT uid, ?, ? FROM units WHERE uid BETWEEN ? AND ?;
 
+-- name: add_edge
+INSERT INTO edges (uid, role, before) VALUES (?, ?, ?);
+
+-- name: has_edges
+SELECT EXISTS (SELECT 1 FROM edges WHERE uid BETWEEN ? AND ?);
+
+-- name: edges_of
+SELECT edges.uid & 4294967295, role, before & 4294967295, status FROM edges JOIN units ON units.uid = edges.before
+WHERE edges.uid IN (SELECT value FROM json_each(?)) ORDER BY edges.uid, role;
+
+-- name: leading_units
+SELECT DISTINCT before & 4294967295 FROM edges WHERE before IN (SELECT value FROM json_each(?));
+
+-- name: set_rendered
+INSERT INTO rendered (uid, body) VALUES (?, ?) ON CONFLICT (uid) DO UPDATE SET body = excluded.body;
+
+-- name: set_chars
+UPDATE units SET chars = ? WHERE uid = ?;
+
+-- name: forget_edges
+DELETE FROM edges WHERE uid BETWEEN ? AND ?;
+
+-- name: forget_rendered
+DELETE FROM rendered WHERE uid BETWEEN ? AND ? -- but for those whose answers others point to
+AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = rendered.uid);
+
+-- name: answer
+SELECT body FROM answers WHERE uid = coalesce((SELECT source FROM hits WHERE hits.uid = ?1), ?1);
+
 -- name: seal_job
 UPDATE jobs SET state = 'ready', total = ?, serial = ?, models = ?, digest = ? WHERE id = ?;
 
@@ -148,7 +177,11 @@ WHERE uid > ? AND uid <= ? AND status = 'pending' AND (serial = 1 OR ?)
 ORDER BY uid LIMIT ?;
 
 -- name: request
-SELECT path, body FROM requests WHERE uid = ?;
+SELECT path, coalesce(
+    (SELECT body FROM rendered WHERE rendered.uid = ?1),
+    (SELECT rendered.body FROM rendered JOIN hits ON hits.source = rendered.uid WHERE hits.uid = ?1),
+    body
+) FROM requests WHERE uid = ?1;
 
 -- name: requests
 SELECT uid & 4294967295, path, body FROM requests WHERE uid IN (SELECT value FROM json_each(?));
@@ -156,7 +189,8 @@ SELECT uid & 4294967295, path, body FROM requests WHERE uid IN (SELECT value FRO
 -- name: unknown_outcomes
 SELECT uid & 4294967295, custom_id, status, lane, CASE status WHEN 'running' THEN started_utc END, chars,
     max_tokens, route, family,
-    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
+    coalesce((SELECT length(body) FROM rendered WHERE rendered.uid = units.uid),
+        (SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
 FROM units
 WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running') ORDER BY uid;
 
@@ -395,6 +429,14 @@ SELECT route, status, count(*) FROM units WHERE uid BETWEEN ? AND ? GROUP BY rou
 -- name: failed
 SELECT uid & 4294967295 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('failed', 'timed_out') ORDER BY uid;
 
+-- name: edges_to_retry
+-- The edges of units that failed, or were skipped because a unit before them failed.
+SELECT units.uid & 4294967295, before & 4294967295, upstream.status FROM units
+LEFT JOIN edges ON edges.uid = units.uid LEFT JOIN units AS upstream ON upstream.uid = before
+WHERE units.uid BETWEEN ? AND ?
+    AND (units.status IN ('failed', 'timed_out') OR (units.status = 'skipped' AND units.code = 'upstream_failed'))
+ORDER BY units.uid;
+
 -- name: routes_taken
 SELECT routes.id FROM routes JOIN jobs ON jobs.id = routes.job
 WHERE routes.provider = ? AND routes.model = ? AND jobs.succeeded > 0 ORDER BY routes.id DESC LIMIT 50;
@@ -421,6 +463,7 @@ UPDATE keyed SET upto = ?, able = able + ? WHERE job = ?;
 -- name: unkeyed
 SELECT units.uid & 4294967295, route, path, body FROM units JOIN requests ON requests.uid = units.uid
 WHERE units.uid > ? AND units.uid <= ? AND status NOT IN ('succeeded', 'cached')
+    AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.uid = units.uid) -- their requests are not known yet
 ORDER BY units.uid LIMIT ?;
 
 -- name: add_key
@@ -444,6 +487,12 @@ LEFT JOIN hits ON hits.uid = earlier.uid
 WHERE units.uid > :after AND units.uid <= :last AND units.status = 'pending' AND earlier.status IN ('succeeded', 'cached')
 ORDER BY units.uid LIMIT :limit;
 
+-- name: sources_upstream
+-- For each edge of these units: the answer that its job has for the unit before, and the answer that the earlier job has.
+SELECT edges.uid, before, own.source, coalesce(theirs.source, before + :apart)
+FROM edges LEFT JOIN hits AS own ON own.uid = before LEFT JOIN hits AS theirs ON theirs.uid = before + :apart
+WHERE edges.uid IN (SELECT value FROM json_each(:uids));
+
 -- name: hit_unit
 UPDATE units SET status = 'cached', code = NULL, message = NULL, not_before_utc = NULL, finished_utc = ?,
     input_tokens = ?, output_tokens = ?, cached_tokens = ?
@@ -462,7 +511,7 @@ SELECT uid, leader FROM (
     WHERE units.uid BETWEEN :first AND :last AND status = 'pending'
         AND (:only IS NULL OR units.uid IN (SELECT value FROM json_each(:only)))
 ) AS groups
-WHERE uid <> leader;
+WHERE uid <> leader AND NOT EXISTS (SELECT 1 FROM edges WHERE edges.before = groups.uid); -- the scheduler must know when it ends
 
 -- name: count_followers
 SELECT count(*) FROM followers WHERE uid BETWEEN ? AND ?;

@@ -65,8 +65,21 @@ class Family(msgspec.Struct, frozen=True):
     open_input: bool = False
 
 
+class Edge(msgspec.Struct, frozen=True, gc=False):
+    """A unit waits for another one of its job: `before` is the index of that unit, or its id.
+
+    `role` says what the unit takes from that answer; the kind of job gives it a meaning. A unit has one edge for each role.
+    """
+
+    role: str
+    before: int | str
+
+
 class NewUnit(msgspec.Struct, frozen=True, gc=False):
-    """A unit as it is taken in. `route` is the number that `add_route` gave."""
+    """A unit as it is taken in. `route` is the number that `add_route` gave.
+
+    A unit with edges is sent later: its kind of job makes its request from this one and from the answers that it waits for.
+    """
 
     custom_id: str
     route: int
@@ -79,6 +92,7 @@ class NewUnit(msgspec.Struct, frozen=True, gc=False):
     metadata: bytes | None = None
     #: The number of its family within the route; 0: none.
     family: int = 0
+    after: tuple[Edge, ...] = ()
 
 
 class NewJob(msgspec.Struct, frozen=True):
@@ -167,6 +181,15 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     family: int = 0
     #: The bytes of its request.
     size: int = 0
+
+
+class StoredEdge(msgspec.Struct, frozen=True, gc=False):
+    """An edge of the unit `index`, and the status of the unit that it waits for."""
+
+    index: int
+    role: str
+    before: int
+    status: str
 
 
 class Unknown(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from headway.core.reasons import EndReason
-from headway.core.unit_states import Status
+from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreError
 from headway.stores.batch import Batch, uncountable
 from headway.stores.cache import Cache
@@ -35,6 +35,7 @@ from headway.stores.records import (
     Repair,
     State,
     StoredClaim,
+    StoredEdge,
     StoredLane,
     StoredRoute,
     UnitResult,
@@ -50,7 +51,7 @@ STARTS_STEP: Final = 2_000
 #: What is removed with a job: of its units (what points to answers before the answers), and of itself.
 _FORGET_UNITS: Final = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
-    "forget_requests", "forget_units",
+    "forget_rendered", "forget_edges", "forget_requests", "forget_units",
 )  # fmt: skip
 _FORGET_JOB: Final = (
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
@@ -211,13 +212,32 @@ class Store:
         """Every attempt at a unit."""
         return [attempt_of(row) for row in self._db.execute("attempts_of", (uid(job, index),))]
 
+    def has_edges(self, job: int) -> bool:
+        """Whether any unit of the job waits for another one."""
+        return bool(self._number("has_edges", span(job)))
+
+    def edges(self, job: int, indexes: list[int]) -> list[StoredEdge]:
+        """The edges of these units, by unit."""
+        rows = self._db.execute("edges_of", (json_of([uid(job, index) for index in indexes]),))
+        return [StoredEdge(*row) for row in rows]
+
+    def leading(self, job: int, indexes: list[int]) -> set[int]:
+        """Those of these units that others wait for."""
+        rows = self._db.execute("leading_units", (json_of([uid(job, index) for index in indexes]),))
+        return {index for (index,) in rows}
+
+    def answer(self, job: int, index: int) -> bytes | None:
+        """The body of a unit's answer, from whichever unit it has it."""
+        rows = self._db.execute("answer", (uid(job, index),))
+        return rows[0][0] if rows else None
+
     def request(self, job: int, index: int) -> tuple[str, bytes]:
-        """A unit's request: path and body."""
+        """A unit's request, path and body: as it was sent, or as its row has it where it was not sent yet."""
         request: tuple[str, bytes] = self._db.execute("request", (uid(job, index),))[0]
         return request
 
     def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
-        """(index, path, body) of several units, in no order."""
+        """(index, path, body) of several units as their rows have it, in no order."""
         return self._db.execute("requests", (json_of([uid(job, index) for index in indexes]),))
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
@@ -250,8 +270,14 @@ class Store:
         return {number: UsageTotals(*sums) for number, *sums in self._db.execute("use_by_lane")}
 
     def failed(self, job: int) -> list[int]:
-        """The indices of the units that failed or timed out."""
-        return [index for (index,) in self._db.execute("failed", span(job))]
+        """The indices of the units that failed or timed out, and of those that were skipped because of that."""
+        if not self.has_edges(job):
+            return [index for (index,) in self._db.execute("failed", span(job))]
+        blocked: dict[int, bool] = {}
+        for index, before, status in self._db.execute("edges_to_retry", span(job)):
+            satisfied = before is None or status in GOOD or not blocked.get(before, True)
+            blocked[index] = blocked.get(index, False) or not satisfied
+        return [index for index, is_blocked in blocked.items() if not is_blocked]
 
     def events(self, job: int, after: int = 0) -> list[JobEvent]:
         """The events of a job with an id above `after`, oldest first."""
@@ -319,7 +345,7 @@ class Store:
         with self._db.transaction():
             self._db.execute("add_lost_attempts", units)
             self._db.execute("count_lost", units)
-            self._db.execute("reopen_failed" if only_failed else "reopen", units)
+            self._reopen(job, only_failed=only_failed)
             counts: dict[str, int] = dict(self._db.execute("count_statuses", units))
             ends = {str(status): counts.get(status, 0) for status in COUNTED}
             self._db.execute("set_counts", {"job": job, **ends})
@@ -329,6 +355,14 @@ class Store:
             run = {"job": job, "utc": utc, "settings": json_of(settings), "out": out, "worker": worker}
             self._db.execute("begin_run", run)
         return worker
+
+    def _reopen(self, job: int, *, only_failed: bool) -> None:
+        if not only_failed:
+            self._db.execute("reopen", span(job))
+            return
+        if self.has_edges(job):
+            self._db.executemany("reopen_unit", [(uid(job, index),) for index in self.failed(job)])
+        self._db.execute("reopen_failed", span(job))
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
         """Add an idle worker to the job; its number."""

@@ -1,0 +1,222 @@
+"""Every store keeps edges between units, and the requests that are made from the answers of other units."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from headway.errors import DuplicateId, StoreError
+from headway.stores.batch import Batch
+from headway.stores.records import Edge, NewUnit, StoredEdge, StoredRoute, UnitChange
+from headway.stores.sqlite.file import SqliteFile
+from headway.stores.store import Store
+
+from .records import MODELS, end, new_job, new_unit, statuses, the_job
+from .test_caches import answer, keyed_job
+
+PATH = "/v1/chat/completions"
+
+
+def job_with_edges(store: Store, *edges: tuple[int, str, int], n: int = 5, name: str = "translate") -> int:
+    """A running job. An edge is (the unit that waits, its role, the unit that it waits for)."""
+    job = store.add_job(new_job(name))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
+    store.add_units(job, 0, [new_unit(f"u{index}", route, after=after(index, edges)) for index in range(n)])
+    store.seal(job, n, MODELS, "d2")
+    store.begin(job, {}, "o", 200.0)
+    return job
+
+
+def after(index: int, edges: tuple[tuple[int, str, int], ...]) -> tuple[Edge, ...]:
+    return tuple(Edge(role, before) for unit, role, before in edges if unit == index)
+
+
+def test_edges_are_read_with_the_status_of_the_unit_before(store: Store) -> None:
+    job = job_with_edges(store, (1, "c", 0), (3, "c", 1), (3, "r:x", 0))
+    end(store, job, 0, "succeeded")
+    assert store.has_edges(job)
+    assert store.edges(job, [0, 1, 2, 3]) == [
+        StoredEdge(1, "c", 0, "succeeded"),
+        StoredEdge(3, "c", 1, "pending"),
+        StoredEdge(3, "r:x", 0, "succeeded"),
+    ]
+    assert store.leading(job, [0, 1, 2, 3, 4]) == {0, 1}
+
+
+def test_a_job_without_edges_has_none(store: Store) -> None:
+    job_with_edges(store, (1, "c", 0), name="other")
+    job = job_with_edges(store)
+    assert not store.has_edges(job)
+    assert store.edges(job, [0, 1, 2]) == []
+    assert store.leading(job, [0, 1, 2]) == set()
+
+
+def test_an_edge_may_name_the_id_of_a_unit_that_is_added_with_it(store: Store) -> None:
+    job = store.add_job(new_job())
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
+    units = [new_unit("join", route, after=(Edge("a", "left"), Edge("b", "right"))), *(new_unit(n, route) for n in ("left", "right"))]  # fmt: skip
+    store.add_units(job, 0, units)
+    assert [(edge.role, edge.before) for edge in store.edges(job, [0])] == [("a", 1), ("b", 2)]
+
+
+def test_an_edge_to_an_unknown_id_is_refused(store: Store) -> None:
+    job = store.add_job(new_job())
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
+    with pytest.raises(StoreError, match="waits for 'nobody'"):
+        store.add_units(job, 0, [new_unit("a", route, after=(Edge("c", "nobody"),))])
+    assert store.index_of(job, "a") is None
+
+
+def test_a_forgotten_job_leaves_no_edges_behind(tmp_path: Path) -> None:
+    with Store(SqliteFile(tmp_path / "x.db")) as store:
+        job = job_with_edges(store, (1, "c", 0))
+        render(store, job, 1, b"[]")
+        store.forget(job)
+    with closing(sqlite3.connect(tmp_path / "x.db")) as db:
+        for table in ("edges", "rendered"):
+            assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+
+
+# -- what was sent ---------------------------------------------------------------------------------------------
+
+
+def render(store: Store, job: int, index: int, body: bytes, chars: int = 7) -> None:
+    batch = Batch(job)
+    batch.rendered.append((index, body, chars))
+    store.commit(batch)
+
+
+def test_a_request_is_shown_as_it_was_sent_and_its_row_is_kept(store: Store) -> None:
+    job = job_with_edges(store, (1, "c", 0))
+    [route] = store.routes(job)
+    render(store, job, 1, b'{"sent":1}')
+    render(store, job, 1, b'{"sent":2}', 9)
+    assert store.request(job, 1) == (PATH, b'{"sent":2}')
+    assert store.requests(job, [1]) == [(1, PATH, b'{"id":"u1"}')]
+    assert [unit.chars for unit in store.next_of_route(job, route.id, 0, -1, 9)] == [0, 9, 0, 0, 0]
+
+
+def test_what_a_lost_attempt_may_cost_is_judged_by_what_was_sent(store: Store) -> None:
+    job = job_with_edges(store, (1, "c", 0))
+    render(store, job, 1, b"x" * 500, 480)
+    batch = Batch(job)
+    batch.intend(1, store.lane("key-a", "alpha/m").id)
+    store.commit(batch)
+    [unknown] = store.unknown(job)
+    assert (unknown.index, unknown.size, unknown.chars) == (1, 500, 480)
+
+
+# -- trying again ----------------------------------------------------------------------------------------------
+
+
+def test_the_failed_ones_are_tried_again_with_those_that_were_skipped_because_of_them(store: Store) -> None:
+    job = job_with_edges(store, (1, "c", 0), (2, "c", 1), (4, "c", 3))
+    end(store, job, 0, "failed", code="invalid")
+    for index in (1, 2):
+        end(store, job, index, "skipped", code="upstream_failed")
+    assert store.failed(job) == [0, 1, 2]
+    store.begin(job, {}, "o", 200.0, only_failed=True)
+    assert statuses(store, job) == ["pending"] * 5
+    assert the_job(store).ended == 0
+
+
+def test_a_unit_whose_upstream_is_not_tried_again_is_left_out(store: Store) -> None:
+    job = job_with_edges(store, (2, "c", 0), (2, "r", 1), (4, "c", 2))
+    end(store, job, 0, "failed", code="invalid")
+    end(store, job, 1, "cancelled", code="interrupted")
+    for index in (2, 4):
+        end(store, job, index, "skipped", code="upstream_failed")
+    assert store.failed(job) == [0]
+    store.begin(job, {}, "o", 200.0, only_failed=True)
+    assert statuses(store, job) == ["pending", "cancelled", "skipped", "pending", "skipped"]
+    assert the_job(store).counts["skipped"] == 2
+
+
+# -- answers of other jobs ---------------------------------------------------------------------------------------
+
+
+def succeed(store: Store, job: int, *indexes: int) -> None:
+    answer(store, job, *indexes, caching=False)
+
+
+EDGES = ((1, "c", 0), (2, "c", 1), (4, "r", 3))
+
+
+def test_answers_are_taken_over_with_those_that_they_rest_on(store: Store) -> None:
+    earlier = job_with_edges(store, *EDGES, name="earlier")
+    succeed(store, earlier, 0, 1, 2, 3, 4)
+    render(store, earlier, 2, b'{"sent":2}')
+    job = job_with_edges(store, *EDGES)
+    assert store.cache.adopt(job, earlier, -1, 9, 400.0) == [0, 1, 2, 3, 4]
+    assert statuses(store, job) == ["cached"] * 5
+    assert store.answer(job, 2) == b'{"n":2}'
+    assert store.request(job, 2) == (PATH, b'{"sent":2}'), "it shows what was sent for the answer"
+
+
+def test_pages_of_taken_over_answers_may_part_a_conversation(store: Store) -> None:
+    earlier = job_with_edges(store, *EDGES, name="earlier")
+    succeed(store, earlier, 0, 1, 2, 3, 4)
+    job = job_with_edges(store, *EDGES)
+    for index in range(5):
+        assert store.cache.adopt(job, earlier, index - 1, 1, 400.0) == [index]
+    assert statuses(store, job) == ["cached"] * 5
+
+
+def test_an_answer_that_rests_on_another_jobs_answers_is_not_taken_over(store: Store) -> None:
+    """Unit 0 has the first job's answer, so unit 1 must not have the second job's: that was made from another answer."""
+    first = job_with_edges(store, *EDGES, name="first")
+    succeed(store, first, 0)
+    second = job_with_edges(store, *EDGES, name="second")
+    succeed(store, second, 0, 1, 2, 3, 4)
+    job = job_with_edges(store, *EDGES)
+    assert store.cache.adopt(job, first, -1, 9, 400.0) == [0]
+    store.cache.adopt(job, second, -1, 9, 400.0)
+    assert statuses(store, job) == ["cached", "pending", "pending", "cached", "cached"]
+
+
+def test_a_job_that_has_answers_of_both_hands_on_what_fits(store: Store) -> None:
+    first = job_with_edges(store, *EDGES, name="first")
+    succeed(store, first, 0, 1)
+    middle = job_with_edges(store, *EDGES, name="middle")
+    store.cache.adopt(middle, first, -1, 9, 400.0)
+    succeed(store, middle, 2, 3)
+    job = job_with_edges(store, *EDGES)
+    store.cache.adopt(job, middle, -1, 9, 400.0)
+    assert statuses(store, job) == ["cached", "cached", "cached", "cached", "pending"]
+
+
+def test_a_request_that_is_not_known_yet_has_no_key(store: Store) -> None:
+    job = job_with_edges(store, (1, "c", 0), (3, "c", 2))
+    assert [unit.index for unit in store.cache.unkeyed(job, -1, 9)] == [0, 2, 4]
+
+
+def test_a_unit_that_others_wait_for_is_sent_itself(store: Store) -> None:
+    """The scheduler hears nothing of units that follow others, so a unit that others wait for follows none."""
+    waiting: dict[str, object] = {"after": (Edge("c", 1),)}
+    job = keyed_job(store, "aaa-", u3=waiting)
+    assert store.cache.group(job) == 1
+    [route] = store.routes(job)
+    assert [unit.index for unit in store.cache.next_of_route(job, route.id, 0, -1, 9)] == [0, 1, 3]
+
+
+def test_a_repeated_id_is_refused_with_edges_too(store: Store) -> None:
+    job = store.add_job(new_job())
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
+    units = [new_unit("a", route), new_unit("a", route, after=(Edge("c", 0),))]
+    with pytest.raises(DuplicateId):
+        store.add_units(job, 0, units)
+    assert not store.has_edges(job)
+
+
+def test_units_of_a_running_job_may_have_edges(store: Store) -> None:
+    job = job_with_edges(store, n=2)
+    [route] = store.routes(job)
+    batch = Batch(job)
+    batch.change(0, UnitChange("succeeded", finished_utc=300.0))
+    batch.added.append((2, NewUnit("u2", route.id, PATH, b"{}", after=(Edge("c", 0),))))
+    store.commit(batch)
+    assert store.edges(job, [2]) == [StoredEdge(2, "c", 0, "succeeded")]
+    assert the_job(store).total == 3
