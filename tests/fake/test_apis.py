@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .still import CHAT, MESSAGES, ask, chat, message, serving
+from .virtual_server import CHAT, MESSAGES, ask, chat, message, serving
 
 RESPONSES = "/v1/responses"
 TOOLS = [{"contains": "weather", "name": "get_weather", "arguments": {"city": "Oslo"}}]

@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 import pytest
 from multidict import CIMultiDict
-from tests.fake.still import CHAT, Answer, Still, ask, chat, serving
+from tests.fake.virtual_server import CHAT, Answer, Still, ask, chat, serving
 
-from headway.fake.plan import SECRET, Vendor
+from headway.fake.apis.aws_signature import fault_in
+from headway.fake.apis.compatible_vendors import VENDORS
+from headway.fake.fake_config import SECRET, Vendor
 from headway.fake.server import FakeServer
-from headway.fake.sigv4 import fault_in
-from headway.fake.vendors import VENDORS
 from headway.providers.dialects.sigv4 import Credentials, signature_headers
 
 GEMINI = "/v1beta/models/gemini-x:generateContent"

@@ -8,7 +8,7 @@ import pytest
 
 from headway.fake.faults import Faults, stages
 
-from .still import plan
+from .virtual_server import plan
 
 
 def faults(*said: dict[str, Any], seed: int = 1) -> Faults:

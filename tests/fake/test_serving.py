@@ -10,7 +10,7 @@ import pytest
 from headway.errors import UsageError
 from headway.fake.server import FakeServer
 
-from .still import CHAT, MESSAGES, Still, ask, chat, message, opened, serving, until
+from .virtual_server import CHAT, MESSAGES, Still, ask, chat, message, opened, serving, until
 
 
 async def test_openais_refusal() -> None:

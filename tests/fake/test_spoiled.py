@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .still import CHAT, MESSAGES, Still, ask, chat, message, opened, serving, until
+from .virtual_server import CHAT, MESSAGES, Still, ask, chat, message, opened, serving, until
 
 
 def struck(kind: str, **more: Any) -> Any:

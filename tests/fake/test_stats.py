@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.fake.chance import fingerprint
+from headway.fake.seeded_random import fingerprint
 from headway.fake.stats import Books
 
 A, B = fingerprint(b"a"), fingerprint(b"b")

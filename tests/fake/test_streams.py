@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .still import CHAT, MESSAGES, Still, ask, chat, message, serving
+from .virtual_server import CHAT, MESSAGES, Still, ask, chat, message, serving
 
 LONG = "a text that is long enough for several pieces"
 TOOLS = [{"contains": "weather", "name": "get_weather", "arguments": {"city": "Oslo", "unit": "celsius"}}]

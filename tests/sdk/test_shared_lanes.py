@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.fake.still import until
+from tests.fake.virtual_server import until
 
 import headway
 from headway import Limits, Retry
+from headway.fake.config_file import read
 from headway.fake.process import fake_process
-from headway.fake.script import read
 from headway.fake.server import FakeServer
 
 BODY: dict[str, Any] = {"model": "m", "max_tokens": 16, "messages": [{"role": "user", "content": "hello"}]}

@@ -13,12 +13,12 @@ import anthropic
 import httpx2
 import openai
 import pytest
-from tests.fake.still import until
+from tests.fake.virtual_server import until
 
 import headway
 from headway import Limits, Retry
+from headway.fake.config_file import read
 from headway.fake.process import fake_process
-from headway.fake.script import read
 from headway.fake.server import FakeServer
 from headway.sdk.async_transport import AsyncTransport
 

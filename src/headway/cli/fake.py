@@ -17,7 +17,7 @@ from headway.errors import ConfigError, UsageError
 from headway.runtime.signals import stop_signals
 
 if TYPE_CHECKING:
-    from headway.fake.plan import Plan
+    from headway.fake.fake_config import Plan
     from headway.fake.server import FakeServer
 
 
@@ -93,7 +93,7 @@ def command(
 
 
 def _duration(said: str | None) -> float | None:
-    from headway.fake.durations import seconds
+    from headway.fake.quantities import seconds
 
     try:
         return None if said is None else float(seconds(said))

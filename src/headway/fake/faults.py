@@ -6,8 +6,8 @@ as with real providers, whose failed requests count). Each stage counts its own 
 
 from __future__ import annotations
 
-from headway.fake.chance import draw, fingerprint
-from headway.fake.plan import Fault
+from headway.fake.fake_config import Fault
+from headway.fake.seeded_random import draw, fingerprint
 
 AT_THE_DOOR = frozenset({"529", "401", "quota", "blocked", "bad-headers"})
 #: The client gets a whole, good answer all the same.

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from headway.errors import ConfigError, UsageError
-from headway.fake.plan import AccountPlan, Fault, Plan, convert, owners
-from headway.fake.provider import DEFAULT
-from headway.fake.script import load
+from headway.fake.config_file import load
+from headway.fake.fake_config import AccountPlan, Fault, Plan, convert, owners
+from headway.fake.service import DEFAULT
 
 #: KIND, KIND=0.05 (chance), KIND/10 (every tenth), KIND@30s (once), KIND@30s-40s (all that while).
 _FAULT = re.compile(

@@ -18,12 +18,12 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from headway.errors import UsageError
-from headway.fake import deliver
-from headway.fake.asked import Unacceptable
-from headway.fake.complaints import ANTHROPIC, OPENAI, Complaint, Dialect
-from headway.fake.plan import Plan
-from headway.fake.provider import MESSAGES, Provider, api_at
-from headway.fake.timing import Timing
+from headway.fake import http_answers
+from headway.fake.apis.api_request import Unacceptable
+from headway.fake.apis.error_dialects import ANTHROPIC, OPENAI, Complaint, Dialect
+from headway.fake.fake_config import Plan
+from headway.fake.routes import MESSAGES, api_at
+from headway.fake.service import Provider, Timing
 
 HOST = "127.0.0.1"
 MAX_BODY = 64 * 1024 * 1024  # above what either vendor takes
@@ -133,7 +133,7 @@ class FakeServer:
         if tenant is None:
             return _complaint(ANTHROPIC, ANTHROPIC.unauthorized(key, request_id), request_id)
         try:
-            return deliver.whole(200, MESSAGES.count(body), {"request-id": request_id})
+            return http_answers.whole(200, MESSAGES.count(body), {"request-id": request_id})
         except Unacceptable as why:
             return _complaint(ANTHROPIC, ANTHROPIC.invalid(why, request_id), request_id)
 
@@ -177,12 +177,14 @@ def _dialect(request: web.BaseRequest) -> Dialect:
 
 
 def _json(body: object, status: int = 200) -> web.Response:
-    return deliver.whole(status, _encode(body), {})
+    return http_answers.whole(status, _encode(body), {})
 
 
 def _complaint(dialect: Dialect, complaint: Complaint, request_id: str) -> web.Response:
     status, body, *own = complaint
-    return deliver.whole(status, body, {dialect.request_id_header: request_id, **(own[0] if own else {})})
+    return http_answers.whole(
+        status, body, {dialect.request_id_header: request_id, **(own[0] if own else {})}
+    )
 
 
 def _model(name: str, dialect: Dialect) -> dict[str, Any]:

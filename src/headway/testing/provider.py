@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from headway.fake.config_file import read
+from headway.fake.fake_config import Plan
 from headway.fake.flags import fault_of
-from headway.fake.plan import Plan
-from headway.fake.script import read
 from headway.fake.server import FakeServer
 from headway.runtime.loops import usual_loop
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from headway.fake import sigv4
-from headway.fake.account import Refusal
-from headway.fake.asked import Asked, Unacceptable, tokens_of
-from headway.fake.complaints import Complaint, Signed, bearer
-from headway.fake.content import Content, MaxTokens, Named, opened, place_of, unit_of, words_of
-from headway.fake.messages import Messages
-from headway.fake.reply import Reply
-from headway.fake.stream import Event
+from headway.fake.apis import aws_signature
+from headway.fake.apis.api_request import Asked, Unacceptable, tokens_of
+from headway.fake.apis.error_dialects import Complaint, Signed, bearer
+from headway.fake.apis.message_content import Content, MaxTokens, Named, opened, place_of, unit_of, words_of
+from headway.fake.apis.messages import Messages
+from headway.fake.apis.reply import Event, Reply
+from headway.fake.limits.accounts import Refusal
 
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
@@ -40,11 +39,11 @@ class Bedrock:
 
     def key_in(self, headers: Mapping[str, str]) -> str:
         """The access key of a signature, or a Bedrock API key."""
-        return bearer(headers) or sigv4.key_in(headers)
+        return bearer(headers) or aws_signature.key_in(headers)
 
     def unproven(self, request: Signed, body: bytes, secret: str) -> Complaint | None:
         """403, where it is not signed as it should be. A Bedrock API key needs no signature."""
-        fault = "" if bearer(request.headers) else sigv4.fault_in(request, body, secret, time.time())
+        fault = "" if bearer(request.headers) else aws_signature.fault_in(request, body, secret, time.time())
         return self.error(403, "InvalidSignatureException", fault) if fault else None
 
     def error(self, status: int, type_: str, message: str) -> Complaint:

@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from headway.errors import ConfigError
-from headway.fake.plan import AccountPlan, Plan, Vendor, convert, known_keys, owners
+from headway.fake.fake_config import AccountPlan, Plan, Vendor, convert, known_keys, owners
 
 _REFERENCE = "docs/reference/fake.md has an example"
 _WORDS = ["auto", "openai", "anthropic", "none", "minute", "sliding", "fixed", "refuse", "admit", "ms"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from headway.fake.complaints import Signed
+from headway.fake.apis.error_dialects import Signed
 
 SERVICE = "bedrock"
 #: How far a signature's time may be off.

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from headway.fake.account import Account
-from headway.fake.headers import limit_headers, retry_after
-from headway.fake.slots import Slots
+from headway.fake.limits.accounts import Account, Slots
+from headway.fake.limits.headers import limit_headers, retry_after
 
-from .still import WALL, plan
+from .virtual_server import WALL, plan
 
 
 def account(**said: Any) -> Account:

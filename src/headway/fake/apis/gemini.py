@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from headway.fake.account import Refusal
-from headway.fake.asked import Asked, Unacceptable, tokens_of
-from headway.fake.complaints import Complaint, Unsigned
-from headway.fake.content import MaxTokens, place_of
-from headway.fake.reply import Reply
-from headway.fake.stream import Event, data
+from headway.fake.apis.api_request import Asked, Unacceptable, tokens_of
+from headway.fake.apis.error_dialects import Complaint, Unsigned
+from headway.fake.apis.message_content import MaxTokens, place_of
+from headway.fake.apis.reply import Event, Reply, data
+from headway.fake.limits.accounts import Refusal
 
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 _TYPE = "type.googleapis.com/google.rpc."

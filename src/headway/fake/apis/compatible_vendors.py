@@ -6,16 +6,14 @@ Each class departs from OpenAI's where the vendor does. Texts are as they were s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from headway.fake.account import Refusal
-from headway.fake.asked import Asked, Unacceptable
-from headway.fake.complaints import OPENAI, Complaint, Dialect, OpenAI, bearer
-from headway.fake.durations import in_go
-from headway.fake.reply import Reply
-from headway.fake.stream import Event
+from headway.fake.apis.api_request import Unacceptable
+from headway.fake.apis.error_dialects import OPENAI, Complaint, Dialect, OpenAI, bearer
+from headway.fake.limits.accounts import Refusal
+from headway.fake.quantities import in_go
 
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
@@ -381,32 +379,3 @@ VENDORS: dict[str, Dialect] = {
         Ollama(), LlamaCpp(),
     )
 }  # fmt: skip
-
-
-class Parsing(Protocol):
-    """An endpoint, as `provider.Api` has it, whoever's words it has."""
-
-    def parse(self, body: bytes) -> Asked: ...
-
-    def body(self, asked: Asked, reply: Reply) -> bytes: ...
-
-    def events(self, asked: Asked, reply: Reply) -> list[Event]: ...
-
-
-class Spoken:
-    """An endpoint of OpenAI's in another's words; with a `deployment`, whatever model the body names."""
-
-    def __init__(self, api: Parsing, dialect: Dialect, deployment: str = "") -> None:
-        self.dialect = dialect
-        self._api = api
-        self._deployment = deployment
-        self.body = api.body
-        self.events = api.events
-
-    def parse(self, body: bytes) -> Asked:
-        """What is asked. A deployment needs no model beside it."""
-        if self._deployment and b'"model"' not in body and body.lstrip().startswith(b"{"):
-            body = b'{"model":' + _json(self._deployment) + b"," + body.lstrip()[1:]
-        asked = self._api.parse(body)
-        asked.model = self._deployment or asked.model
-        return asked

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from headway.fake.asked import Asked, Unacceptable, tokens_of
-from headway.fake.complaints import ANTHROPIC
-from headway.fake.content import (
+from headway.fake.apis.api_request import Asked, Unacceptable, tokens_of
+from headway.fake.apis.error_dialects import ANTHROPIC
+from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
     Named,
@@ -21,8 +21,7 @@ from headway.fake.content import (
     unit_of,
     words_of,
 )
-from headway.fake.reply import Reply
-from headway.fake.stream import Event, named
+from headway.fake.apis.reply import Event, Reply, named
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
 

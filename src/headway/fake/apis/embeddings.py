@@ -10,11 +10,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from headway.fake.asked import CHARS_PER_TOKEN, Asked, Unacceptable, tokens_of
-from headway.fake.complaints import OPENAI
-from headway.fake.content import Named, reader, unit_of, unreadable_openai
-from headway.fake.reply import Reply
-from headway.fake.stream import Event
+from headway.fake.apis.api_request import CHARS_PER_TOKEN, Asked, Unacceptable, tokens_of
+from headway.fake.apis.error_dialects import OPENAI
+from headway.fake.apis.message_content import Named, reader, unit_of, unreadable_openai
+from headway.fake.apis.reply import Event, Reply
 
 DIMENSIONS = 1536  # what text-embedding-3-small has
 

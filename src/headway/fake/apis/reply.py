@@ -7,16 +7,19 @@ words, or cut, to exactly that many tokens; a scripted answer is said as it is. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
-from headway.fake.asked import CHARS_PER_TOKEN, Asked, tokens_of
-from headway.fake.plan import AnswerRule, ToolRule
+from headway.fake.apis.api_request import CHARS_PER_TOKEN, Asked, tokens_of
+from headway.fake.fake_config import AnswerRule, ToolRule
 
 ECHO = "echo: "
 WORDS = "the quick brown fox jumps over the lazy dog and runs on "
 #: How much of a text one event of a stream carries: four tokens.
 PIECE_CHARS = 4 * CHARS_PER_TOKEN
+
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -97,3 +100,20 @@ def _filled(text: str, chars: int) -> str:
     if len(text) < chars:
         text += " " + WORDS * ((chars - len(text)) // len(WORDS) + 1)
     return text[:chars]
+
+
+class Event(NamedTuple):
+    """What is written at once."""
+
+    frame: bytes
+    tokens: int = 0
+
+
+def data(body: object) -> bytes:
+    """An event without a name, as in chat completions."""
+    return b"data: " + _encode(body) + b"\n\n"
+
+
+def named(name: str, body: object) -> bytes:
+    """An event with its name, as in Responses and in Messages."""
+    return b"event: " + name.encode() + b"\ndata: " + _encode(body) + b"\n\n"

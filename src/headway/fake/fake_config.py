@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from headway.errors import ConfigError
-from headway.fake.chance import Spread, spread
-from headway.fake.durations import Seconds, seconds
+from headway.fake.quantities import Seconds, Spread, seconds, spread
 
 Limit = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]

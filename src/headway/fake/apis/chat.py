@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from headway.fake.asked import Asked, Unacceptable, tokens_of
-from headway.fake.complaints import OPENAI
-from headway.fake.content import (
+from headway.fake.apis.api_request import Asked, Unacceptable, tokens_of
+from headway.fake.apis.error_dialects import OPENAI
+from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
     Named,
@@ -20,8 +20,7 @@ from headway.fake.content import (
     unreadable_openai,
     words_of,
 )
-from headway.fake.reply import Reply
-from headway.fake.stream import Event, data
+from headway.fake.apis.reply import Event, Reply, data
 
 _FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls"}
 SYSTEM_FINGERPRINT = "fp_headwayfake"

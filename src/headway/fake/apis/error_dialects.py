@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from headway.fake.account import Refusal
-from headway.fake.asked import Unacceptable
-from headway.fake.durations import in_go
+from headway.fake.apis.api_request import Unacceptable
+from headway.fake.limits.accounts import Refusal
+from headway.fake.quantities import in_go
 
 #: status, body, and headers of its own where it has some
 Complaint = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]

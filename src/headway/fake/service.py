@@ -6,100 +6,36 @@ This file decides and books; it shapes no JSON (the APIs do) and keeps no limits
 from __future__ import annotations
 
 import asyncio
-import re
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
-from urllib.parse import unquote
 
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from headway.fake import deliver, headers
-from headway.fake.account import Account, Refusal
-from headway.fake.asked import Asked, Unacceptable
-from headway.fake.bedrock import Converse, Invoke
-from headway.fake.chance import draw, fingerprint
-from headway.fake.chat import Chat
-from headway.fake.complaints import OPENAI, Complaint, Dialect, html_page
-from headway.fake.embeddings import Embeddings
+from headway.fake import http_answers
+from headway.fake.apis.api_request import Asked, Unacceptable
+from headway.fake.apis.error_dialects import OPENAI, Complaint, Dialect, html_page
+from headway.fake.apis.reply import Reply, data, named, reply_to
+from headway.fake.fake_config import AccountPlan, Plan, owners
 from headway.fake.faults import HARMLESS, Faults, stages
-from headway.fake.gemini import GenerateContent
-from headway.fake.messages import Messages
-from headway.fake.plan import AccountPlan, Plan, owners
-from headway.fake.reply import Reply, reply_to
-from headway.fake.responses import Responses
-from headway.fake.stats import Books
-from headway.fake.stream import Event, data, named
-from headway.fake.tally import Tally
-from headway.fake.timing import Timing
-from headway.fake.vendors import AZURE, VENDORS, Spoken
+from headway.fake.limits import headers
+from headway.fake.limits.accounts import Account, Refusal
+from headway.fake.routes import Api, in_dialect_of
+from headway.fake.seeded_random import draw, fingerprint
+from headway.fake.stats import Books, Tally
 
 DEFAULT = "default"
 UNIT_HEADER = "x-headway-unit"
 
 
-class Api(Protocol):
-    """One endpoint of a vendor."""
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The clock of the buckets, the calendar, and how to wait."""
 
-    @property
-    def dialect(self) -> Dialect:
-        """Whose words its errors have."""
-
-    def parse(self, body: bytes) -> Asked:
-        """What is asked; raises Unacceptable."""
-
-    def body(self, asked: Asked, reply: Reply) -> bytes:
-        """The answer in one piece."""
-
-    def events(self, asked: Asked, reply: Reply) -> list[Event]:
-        """The answer as a stream."""
-
-
-MESSAGES = Messages()
-#: Whose model is in the path.
-_AT_MODEL = re.compile(
-    r"(?:/v1(?:alpha|beta)?/models/(?P<gemini>[^/:]+):(?P<how>generateContent|streamGenerateContent)"
-    r"|/model/(?P<bedrock>[^/]+)/(?P<act>converse|invoke)"
-    r"|/openai/deployments/(?P<azure>[^/]+)(?P<below>/chat/completions|/embeddings))"
-)
-_ENDPOINTS: dict[str, Api] = {
-    "/chat/completions": Chat(),
-    "/responses": Responses(),
-    "/embeddings": Embeddings(),
-    "/messages": MESSAGES,
-}
-APIS = {prefix + path: api for path, api in _ENDPOINTS.items() for prefix in ("/v1", "")}
-APIS |= {
-    f"/openai{version}{path}": Spoken(_ENDPOINTS[path], AZURE)
-    for path, version in (
-        ("/chat/completions", "/v1"),
-        ("/embeddings", "/v1"),
-        ("/responses", "/v1"),
-        ("/responses", ""),
-    )
-}
-_SPOKEN = {
-    (id(api), name): Spoken(api, dialect)
-    for api in APIS.values()
-    if api.dialect is OPENAI
-    for name, dialect in VENDORS.items()
-}
-
-
-def api_at(path: str) -> Api | None:
-    """What answers at a path."""
-    api = APIS.get(path)
-    if api is not None:
-        return api
-    found = _AT_MODEL.fullmatch(path)
-    if found is None:
-        return None
-    if found["gemini"]:
-        return GenerateContent(unquote(found["gemini"]), stream=found["how"] != "generateContent")
-    if found["bedrock"]:
-        model = unquote(found["bedrock"])
-        return Converse(model) if found["act"] == "converse" else Invoke(model, MESSAGES)
-    return Spoken(_ENDPOINTS[found["below"]], AZURE, unquote(found["azure"]))
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
 
 @dataclass(slots=True)
@@ -184,7 +120,7 @@ class Provider:
         tenant, key = self.tenant_of(request.headers, api.dialect)
         if tenant is None:
             return self._turn_away(api, books, key)
-        api = _SPOKEN.get((id(api), tenant.plan.dialect), api)
+        api = in_dialect_of(api, tenant.plan.dialect)
         tally = books.tallies[tenant.account.name]
         tally.received += 1
         now = self.now()
@@ -217,14 +153,14 @@ class Provider:
         complaint: Complaint,
         request_id: str,
         more: dict[str, str] | None = None,
-        content_type: str = deliver.JSON,
+        content_type: str = http_answers.JSON,
     ) -> web.Response:
         status, body, *own = complaint
         sent = {**(more or {}), **(own[0] if own else {})}
         if dialect.request_id_header:
             sent[dialect.request_id_header] = request_id
         self._date(sent)
-        return deliver.whole(status, body, sent, content_type)
+        return http_answers.whole(status, body, sent, content_type)
 
     def _date(self, sent: dict[str, str]) -> None:
         if self.plan.clock_skew:
@@ -292,7 +228,7 @@ class Provider:
         reply = self._reply(call)
         try:
             response = await self._in_turn(call, reply, fault)
-        except deliver.Spoiled:
+        except http_answers.Spoiled:
             books.failed(tally, unit, self.now())
             raise
         except (asyncio.CancelledError, ConnectionError):
@@ -349,11 +285,11 @@ class Provider:
             await self._wait(call, reply)
         finally:  # an answer that nobody waits for any more is produced, and charged, all the same
             call.tenant.account.produced(reply.output_tokens, self.now(), call.charge)
-        return deliver.whole(200, call.api.body(call.asked, reply), call.headers)
+        return http_answers.whole(200, call.api.body(call.asked, reply), call.headers)
 
     async def _stream(self, call: Call, reply: Reply) -> web.StreamResponse:
         await self._wait(call, reply)
-        response = await deliver.begin(call.request, call.headers, deliver.SSE)
+        response = await http_answers.begin(call.request, call.headers, http_answers.SSE)
         account, per_token = call.tenant.account, call.tenant.plan.per_token
         events = call.api.events(call.asked, reply)
         if not per_token:
@@ -375,12 +311,12 @@ class Provider:
             return self._broken(call, int(fault))
         if fault == "reset":
             await self._wait(call, reply)
-            raise deliver.reset(call.request)
+            raise http_answers.reset(call.request)
         if fault == "hang":
-            await deliver.forever()
+            await http_answers.forever()
         await self._wait(call, reply)
         if fault == "html":
-            return deliver.whole(200, html_page("Please wait"), call.headers, deliver.HTML)
+            return http_answers.whole(200, html_page("Please wait"), call.headers, http_answers.HTML)
         if fault == "stream-error" and not call.asked.stream:
             return self._broken(call, 500)
         return await self._spoil_body(call, reply, fault)
@@ -388,7 +324,7 @@ class Provider:
     def _broken(self, call: Call, status: int) -> web.Response:
         if status == 502:
             page = html_page("502 Bad Gateway")
-            return self._complain(call.api.dialect, (502, page), call.request_id, {}, deliver.HTML)
+            return self._complain(call.api.dialect, (502, page), call.request_id, {}, http_answers.HTML)
         dialect = call.api.dialect
         return self._complain(dialect, dialect.broken(status, call.request_id), call.request_id, call.headers)
 
@@ -402,9 +338,9 @@ class Provider:
         else:
             frames = [call.api.body(call.asked, reply)]
         if fault == "truncated" and not streamed:
-            return deliver.whole(200, deliver.half(frames), call.headers)
-        content_type = deliver.SSE if streamed else deliver.JSON
-        response = await deliver.begin(call.request, call.headers, content_type)
+            return http_answers.whole(200, http_answers.half(frames), call.headers)
+        content_type = http_answers.SSE if streamed else http_answers.JSON
+        response = await http_answers.begin(call.request, call.headers, content_type)
         if fault in HARMLESS:
             await self._dawdle(response, frames, fault, streamed)
         else:
@@ -416,9 +352,9 @@ class Provider:
         self, response: web.StreamResponse, frames: list[bytes], fault: str, streamed: bool
     ) -> None:
         if fault == "slow":
-            await deliver.trickle(response, b"".join(frames), self.timing.sleep)
+            await http_answers.trickle(response, b"".join(frames), self.timing.sleep)
             return
-        await deliver.keep_alive(response, b": keep-alive\n\n" if streamed else b"\n", self.timing.sleep)
+        await http_answers.keep_alive(response, b": keep-alive\n\n" if streamed else b"\n", self.timing.sleep)
         await response.write(b"".join(frames))
 
     async def _break_off(
@@ -429,11 +365,11 @@ class Provider:
             if fault == "stream-error":
                 await response.write(self._error_event(call))
             return
-        await response.write(deliver.half(frames))
+        await response.write(http_answers.half(frames))
         if fault == "reset-body":
             await asyncio.sleep(0)  # what was written is on its way before the reset overtakes it
-            raise deliver.reset(call.request)
-        await deliver.forever()  # a stall
+            raise http_answers.reset(call.request)
+        await http_answers.forever()  # a stall
 
     def _error_event(self, call: Call) -> bytes:
         dialect = call.api.dialect

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from headway.errors import ConfigError, HeadwayError, UsageError
-from headway.fake.chance import Spread
+from headway.fake.config_file import load, read
+from headway.fake.fake_config import FAULTS, STRUCTS
 from headway.fake.flags import fault_of, plan_from
-from headway.fake.plan import FAULTS, STRUCTS
-from headway.fake.script import load, read
+from headway.fake.quantities import Spread
 
 ROOT = Path(__file__).parents[2]
 

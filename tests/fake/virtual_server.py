@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from headway.fake.plan import Plan
-from headway.fake.script import read
+from headway.fake.config_file import read
+from headway.fake.fake_config import Plan
 from headway.fake.server import FakeServer
-from headway.fake.timing import Timing
+from headway.fake.service import Timing
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
-from headway.fake.asked import Unacceptable
+from headway.fake.apis.api_request import Unacceptable
 
 _FIELD = re.compile(r"missing required field `(\w+)`")
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.fake.bucket import Bucket, FixedWindow
+from headway.fake.limits.buckets import Bucket, FixedWindow
 
 
 def test_a_full_minute_goes_at_once_and_not_one_more() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway.fake.chance import Spread, draw, spread
-from headway.fake.durations import in_go, seconds
+from headway.fake.quantities import Spread, in_go, seconds, spread
+from headway.fake.seeded_random import draw
 
 
 @pytest.mark.parametrize(

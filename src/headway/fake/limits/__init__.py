@@ -1,0 +1,1 @@
+"""The limits of an account, and the headers that report them."""

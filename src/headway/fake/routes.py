@@ -1,0 +1,110 @@
+"""Which API answers at which path."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+from urllib.parse import unquote
+
+import msgspec
+
+from headway.fake.apis.api_request import Asked
+from headway.fake.apis.bedrock import Converse, Invoke
+from headway.fake.apis.chat import Chat
+from headway.fake.apis.compatible_vendors import AZURE, VENDORS
+from headway.fake.apis.embeddings import Embeddings
+from headway.fake.apis.error_dialects import OPENAI, Dialect
+from headway.fake.apis.gemini import GenerateContent
+from headway.fake.apis.messages import Messages
+from headway.fake.apis.reply import Event, Reply
+from headway.fake.apis.responses import Responses
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Api(Protocol):
+    """One endpoint of a vendor."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose words its errors have."""
+
+    def parse(self, body: bytes) -> Asked:
+        """What is asked; raises Unacceptable."""
+
+    def body(self, asked: Asked, reply: Reply) -> bytes:
+        """The answer in one piece."""
+
+    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+        """The answer as a stream."""
+
+
+class Spoken:
+    """An endpoint of OpenAI's in another's words; with a `deployment`, whatever model the body names."""
+
+    def __init__(self, api: Api, dialect: Dialect, deployment: str = "") -> None:
+        self.dialect = dialect
+        self._api = api
+        self._deployment = deployment
+        self.body = api.body
+        self.events = api.events
+
+    def parse(self, body: bytes) -> Asked:
+        """What is asked. A deployment needs no model beside it."""
+        if self._deployment and b'"model"' not in body and body.lstrip().startswith(b"{"):
+            body = b'{"model":' + _encode(self._deployment) + b"," + body.lstrip()[1:]
+        asked = self._api.parse(body)
+        asked.model = self._deployment or asked.model
+        return asked
+
+
+MESSAGES = Messages()
+#: Whose model is in the path.
+_AT_MODEL = re.compile(
+    r"(?:/v1(?:alpha|beta)?/models/(?P<gemini>[^/:]+):(?P<how>generateContent|streamGenerateContent)"
+    r"|/model/(?P<bedrock>[^/]+)/(?P<act>converse|invoke)"
+    r"|/openai/deployments/(?P<azure>[^/]+)(?P<below>/chat/completions|/embeddings))"
+)
+_ENDPOINTS: dict[str, Api] = {
+    "/chat/completions": Chat(),
+    "/responses": Responses(),
+    "/embeddings": Embeddings(),
+    "/messages": MESSAGES,
+}
+APIS = {prefix + path: api for path, api in _ENDPOINTS.items() for prefix in ("/v1", "")}
+APIS |= {
+    f"/openai{version}{path}": Spoken(_ENDPOINTS[path], AZURE)
+    for path, version in (
+        ("/chat/completions", "/v1"),
+        ("/embeddings", "/v1"),
+        ("/responses", "/v1"),
+        ("/responses", ""),
+    )
+}
+_SPOKEN = {
+    (id(api), name): Spoken(api, dialect)
+    for api in APIS.values()
+    if api.dialect is OPENAI
+    for name, dialect in VENDORS.items()
+}
+
+
+def api_at(path: str) -> Api | None:
+    """What answers at a path."""
+    api = APIS.get(path)
+    if api is not None:
+        return api
+    found = _AT_MODEL.fullmatch(path)
+    if found is None:
+        return None
+    if found["gemini"]:
+        return GenerateContent(unquote(found["gemini"]), stream=found["how"] != "generateContent")
+    if found["bedrock"]:
+        model = unquote(found["bedrock"])
+        return Converse(model) if found["act"] == "converse" else Invoke(model, MESSAGES)
+    return Spoken(_ENDPOINTS[found["below"]], AZURE, unquote(found["azure"]))
+
+
+def in_dialect_of(api: Api, vendor: str) -> Api:
+    """An endpoint of OpenAI's with the errors of another vendor; any other endpoint as it is."""
+    return _SPOKEN.get((id(api), vendor), api)
