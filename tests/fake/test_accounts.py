@@ -10,32 +10,32 @@ import pytest
 from headway.fake.limits.accounts import Account, Slots
 from headway.fake.limits.headers import limit_headers, retry_after
 
-from .virtual_server import WALL, plan
+from .virtual_server import WALL, config
 
 
 def account(**said: Any) -> Account:
-    return Account("one", plan(default=said).accounts["default"])
+    return Account("one", config(default=said).accounts["default"])
 
 
 def test_openai_charges_input_and_max_tokens_and_gives_nothing_back() -> None:
     one = account(tpm=6000)
     assert one.admit(100, 400, 0.0) is None
-    one.produced(10, 0.0)
-    assert one.dimensions["tpm"].bucket.level(0.0) == pytest.approx(5500)
+    one.charge_output(10, 0.0)
+    assert one.limits["tpm"].bucket.level(0.0) == pytest.approx(5500)
 
 
 def test_without_max_tokens_the_default_is_charged() -> None:
     one = account(tpm=6000, default_max_tokens=1000)
     one.admit(100, None, 0.0)
-    assert one.dimensions["tpm"].bucket.level(0.0) == pytest.approx(4900)
+    assert one.limits["tpm"].bucket.level(0.0) == pytest.approx(4900)
 
 
 def test_anthropic_charges_input_at_admission_and_output_as_produced() -> None:
     one = account(itpm=6000, otpm=600)
     assert one.admit(100, 400, 0.0) is None
-    assert one.dimensions["otpm"].bucket.level(0.0) == 600
-    one.produced(700, 0.0)
-    assert one.dimensions["itpm"].bucket.level(0.0) == pytest.approx(5900)
+    assert one.limits["otpm"].bucket.level(0.0) == 600
+    one.charge_output(700, 0.0)
+    assert one.limits["itpm"].bucket.level(0.0) == pytest.approx(5900)
     refusal = one.admit(1, 1, 0.0)
     assert refusal is not None
     assert refusal.reason == "otpm"
@@ -49,7 +49,7 @@ def test_a_refusal_charges_nothing_and_names_the_longest_wait() -> None:
     assert refusal is not None
     assert (refusal.reason, refusal.limit, refusal.used, refusal.requested) == ("tpm", 6000, 5900, 300)
     assert refusal.wait_s == pytest.approx(2.0)
-    assert one.dimensions["rpm"].bucket.level(0.0) == pytest.approx(9.0)
+    assert one.limits["rpm"].bucket.level(0.0) == pytest.approx(9.0)
     assert one.admit(300, 0, 1.999) is not None
     assert one.admit(300, 0, 2.0) is None
 
@@ -90,12 +90,12 @@ def test_days_are_a_day_deep() -> None:
 def test_limits_drop_and_come_back() -> None:
     one = account(rpm=60, limits=[{"at": 60, "rpm": 600}, {"at": "30s", "rpm": 6, "tpm": 10}])
     one.admit(1, 1, 29.0)
-    assert one.dimensions["rpm"].bucket.limit == 60
+    assert one.limits["rpm"].bucket.limit == 60
     one.admit(1, 1, 30.0)
-    assert one.dimensions["rpm"].bucket.limit == 6
-    assert one.dimensions["tpm"].bucket.limit == 10
+    assert one.limits["rpm"].bucket.limit == 6
+    assert one.limits["tpm"].bucket.limit == 10
     one.admit(1, 1, 60.0)
-    assert one.dimensions["rpm"].bucket.limit == 600
+    assert one.limits["rpm"].bucket.limit == 600
 
 
 def test_openai_headers() -> None:
@@ -114,7 +114,7 @@ def test_openai_headers() -> None:
 def test_anthropic_headers_round_tokens_and_tell_the_tightest() -> None:
     one = account(rpm=60, itpm=60_000, otpm=6000)
     one.admit(1400, 400, 0.0)
-    one.produced(3000, 0.0)
+    one.charge_output(3000, 0.0)
     told = limit_headers(one, "anthropic", 0.0, WALL)
     prefix = "anthropic-ratelimit-"
     assert told[prefix + "requests-remaining"] == "59"

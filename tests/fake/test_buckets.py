@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headway.fake.limits.buckets import Bucket, FixedWindow
+from headway.fake.limits.buckets import FixedWindow, TokenBucket
 
 
 def test_a_full_minute_goes_at_once_and_not_one_more() -> None:
-    bucket = Bucket(limit=600, period_s=60, depth_s=60)
+    bucket = TokenBucket(limit=600, period_s=60, depth_s=60)
     for _ in range(600):
         assert bucket.wait_s(1, 0.0) == 0.0
         bucket.charge(1, 0.0)
@@ -20,7 +20,7 @@ def test_a_full_minute_goes_at_once_and_not_one_more() -> None:
 @pytest.mark.parametrize("limit", [1, 7, 333, 600, 1e6])
 @pytest.mark.parametrize("depth_s", [0.5, 1, 10, 60])
 def test_who_comes_when_told_gets_in_and_a_millisecond_earlier_does_not(limit: float, depth_s: float) -> None:
-    bucket = Bucket(limit, 60, depth_s, least=1)
+    bucket = TokenBucket(limit, 60, depth_s, least=1)
     now, started = 12345.678, 0
     while bucket.wait_s(1, now) == 0.0 and started < 50:
         bucket.charge(1, now)
@@ -35,7 +35,7 @@ def test_who_comes_when_told_gets_in_and_a_millisecond_earlier_does_not(limit: f
 
 
 def test_over_an_hour_of_greed_it_gives_its_depth_and_its_rate() -> None:
-    bucket = Bucket(limit=100, period_s=60, depth_s=10)
+    bucket = TokenBucket(limit=100, period_s=60, depth_s=10)
     now, got = 0.0, 0
     while now < 3600.0:
         now += bucket.wait_s(1, now)
@@ -46,21 +46,21 @@ def test_over_an_hour_of_greed_it_gives_its_depth_and_its_rate() -> None:
 
 
 def test_it_refills_to_its_depth_and_no_further() -> None:
-    bucket = Bucket(limit=60, period_s=60, depth_s=5)
+    bucket = TokenBucket(limit=60, period_s=60, depth_s=5)
     bucket.charge(5, 0.0)
     assert bucket.level(2.0) == pytest.approx(2.0)
     assert bucket.level(1000.0) == 5.0
 
 
 def test_debt_is_worked_off_first() -> None:
-    bucket = Bucket(limit=60, period_s=60, depth_s=60)
+    bucket = TokenBucket(limit=60, period_s=60, depth_s=60)
     bucket.charge(100, 0.0)
     assert bucket.level(0.0) == pytest.approx(-40.0)
     assert bucket.wait_s(1, 0.0) == pytest.approx(41.0)
 
 
 def test_a_changed_limit_keeps_the_filled_share() -> None:
-    bucket = Bucket(limit=600, period_s=60, depth_s=60)
+    bucket = TokenBucket(limit=600, period_s=60, depth_s=60)
     bucket.charge(300, 0.0)
     bucket.change(60)
     assert bucket.level(0.0) == pytest.approx(30.0)
@@ -68,7 +68,7 @@ def test_a_changed_limit_keeps_the_filled_share() -> None:
 
 
 def test_one_larger_than_the_bucket_waits_until_it_is_full() -> None:
-    bucket = Bucket(limit=60, period_s=60, depth_s=10)
+    bucket = TokenBucket(limit=60, period_s=60, depth_s=10)
     assert bucket.wait_s(50, 0.0) == 0.0
     bucket.charge(1, 0.0)
     assert bucket.wait_s(50, 0.0) == pytest.approx(1.0)

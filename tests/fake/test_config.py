@@ -9,7 +9,7 @@ import pytest
 from headway.errors import ConfigError, HeadwayError, UsageError
 from headway.fake.config_file import load, read
 from headway.fake.fake_config import FAULTS, STRUCTS
-from headway.fake.flags import fault_of, plan_from
+from headway.fake.flags import config_from_flags, parse_fault
 from headway.fake.quantities import Spread
 
 ROOT = Path(__file__).parents[2]
@@ -32,12 +32,12 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_whole_plan(tmp_path: Path) -> None:
-    plan = load(write(tmp_path, WHOLE))
-    assert (plan.seed, plan.strict) == (7, True)
-    assert plan.accounts["alpha"].burst == 10.0
-    assert plan.accounts["alpha"].latency == Spread(0.1, 0.3)
-    assert plan.accounts["beta"].keys("beta") == ("sk-b", "sk-c")
-    assert [fault.name for fault in plan.faults] == ["500", "529"]
+    config = load(write(tmp_path, WHOLE))
+    assert (config.seed, config.strict) == (7, True)
+    assert config.accounts["alpha"].burst == 10.0
+    assert config.accounts["alpha"].latency == Spread(0.1, 0.3)
+    assert config.accounts["beta"].keys("beta") == ("sk-b", "sk-c")
+    assert [fault.name for fault in config.faults] == ["500", "529"]
 
 
 @pytest.mark.parametrize(
@@ -75,23 +75,23 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_flags_lie_over_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, "accounts: {default: {rpm: 5, tpm: 7}}\nfaults: [{kind: hang}]")
-    plan = plan_from(
+    config = config_from_flags(
         path, {"rpm": 600.0, "latency": "100ms-300ms"}, faults=("5xx=0.05",), keys=("B=sk-b",), seed=3
     )
-    default = plan.accounts["default"]
+    default = config.accounts["default"]
     assert (default.rpm, default.tpm, default.latency) == (600, 7, Spread(0.1, 0.3))
-    assert plan.accounts["B"].keys("B") == ("sk-b",)
-    assert plan.accounts["B"].rpm == 600
-    assert [fault.name for fault in plan.faults] == ["5xx", "hang"]
-    assert plan.seed == 3
+    assert config.accounts["B"].keys("B") == ("sk-b",)
+    assert config.accounts["B"].rpm == 600
+    assert [fault.name for fault in config.faults] == ["5xx", "hang"]
+    assert config.seed == 3
 
 
 def test_faults_as_flags() -> None:
-    assert fault_of("hang").chance == 1.0
-    assert fault_of("5xx=0.05").chance == 0.05
-    assert fault_of("reset-body/10").every == 10
-    assert fault_of("503@30s").at == 30.0
-    assert fault_of("529=0.5@30s-1m").between == (30.0, 60.0)
+    assert parse_fault("hang").chance == 1.0
+    assert parse_fault("5xx=0.05").chance == 0.05
+    assert parse_fault("reset-body/10").every == 10
+    assert parse_fault("503@30s").at == 30.0
+    assert parse_fault("529=0.5@30s-1m").between == (30.0, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_faults_as_flags() -> None:
 )
 def test_a_wrong_flag_is_one_line(flags: dict[str, object], complaint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        plan_from(None, flags.pop("account", {}), **flags)  # type: ignore[arg-type]
+        config_from_flags(None, flags.pop("account", {}), **flags)  # type: ignore[arg-type]
     assert complaint in str(caught.value)
 
 

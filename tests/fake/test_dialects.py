@@ -119,10 +119,10 @@ async def test_bedrock_answers_nothing_else(how: dict[str, Any]) -> None:
 async def test_bedrock_wants_to_know_who_asks() -> None:
     async with serving(accounts={"a": {"key": "AKIAKNOWN"}}, strict=True) as server:
         unknown = await converse(server)
-        nobody = await ask(server, CONVERSE, TURN, key="")
+        no_account = await ask(server, CONVERSE, TURN, key="")
         token = await ask(server, CONVERSE, TURN, key="AKIAKNOWN")
         assert unknown.headers["x-amzn-errortype"].startswith("UnrecognizedClientException")
-        assert nobody.headers["x-amzn-errortype"].startswith("MissingAuthenticationTokenException")
+        assert no_account.headers["x-amzn-errortype"].startswith("MissingAuthenticationTokenException")
         assert token.status == 200, "a Bedrock API key needs no signature"
 
 
@@ -162,14 +162,14 @@ async def test_azure_at_both_of_its_places(path: str) -> None:
             del body["model"]
         answer = await ask(server, path, body, key="", headers={"api-key": "any"})
         refused = await ask(server, path, body, key="", headers={"api-key": "any"})
-        nobody = await ask(server, path, body, key="")
+        no_account = await ask(server, path, body, key="")
         assert answer.status == 200, answer.body
         assert answer.headers["x-ratelimit-limit-tokens"] == "6000"
         assert answer.headers["x-ratelimit-reset-requests"] == "60"
         assert answer.headers["apim-request-id"]
         assert (refused.status, refused.headers["retry-after-ms"]) == (429, "60000")
         assert "exceeded the call rate limit" in refused.json["error"]["message"]
-        assert nobody.status == 401
+        assert no_account.status == 401
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ async def test_each_tells_its_limits_in_its_own_headers(
 )
 async def test_too_many_at_once(vendor: str, status: int) -> None:
     async with serving(default={"max_concurrency": 1, "dialect": vendor}) as server:
-        tenant, _ = server.provider.tenant_of({"Authorization": "Bearer any"})  # type: ignore[arg-type]
-        assert tenant is not None
-        await tenant.account.slots.enter()
+        entry, _ = server.service.entry_of({"Authorization": "Bearer any"})  # type: ignore[arg-type]
+        assert entry is not None
+        await entry.account.slots.enter()
         assert (await ask(server, CHAT, chat())).status == status
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.fake.quantities import Spread, in_go, seconds, spread
+from headway.fake.quantities import Spread, go_duration, parse_spread, seconds
 from headway.fake.seeded_random import draw
 
 
@@ -40,17 +40,17 @@ def test_what_is_none(said: object) -> None:
     ],
 )
 def test_as_headers_write_them(value: float, text: str) -> None:
-    assert in_go(value) == text
+    assert go_duration(value) == text
     assert float(seconds(text)) >= value - 1e-6
 
 
 def test_spreads() -> None:
-    assert spread("200ms") == Spread(0.2)
-    assert spread({"min": 1, "max": 3}).at(0.5) == 2.0
-    assert spread({"mean": 2, "jitter": 0.5}) == Spread(1.5, 2.5)
+    assert parse_spread("200ms") == Spread(0.2)
+    assert parse_spread({"min": 1, "max": 3}).at(0.5) == 2.0
+    assert parse_spread({"mean": 2, "jitter": 0.5}) == Spread(1.5, 2.5)
     for wrong in ({"min": 3, "max": 1}, {"min": 1}, {"average": 1}):
         with pytest.raises(ValueError, match="min"):
-            spread(wrong)
+            parse_spread(wrong)
 
 
 def test_draws_are_even_and_the_same_for_the_same() -> None:

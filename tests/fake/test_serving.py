@@ -151,9 +151,9 @@ async def test_how_a_unit_is_known(name: str) -> None:
         for text in ("one", "one", "two"):
             await ask(server, CHAT, chat(text, **more), headers=header)
         stats = server.stats()["total"]
-        story = await ask(server, "/stats/requests/u%207", method="GET")
+        history = await ask(server, "/stats/requests/u%207", method="GET")
     assert stats["repeats"] == (1 if name == "body" else 2)
-    assert story.status == (404 if name == "body" else 200)
+    assert history.status == (404 if name == "body" else 200)
 
 
 async def test_stats_as_they_are_asked_for() -> None:
@@ -172,8 +172,8 @@ async def test_stats_as_they_are_asked_for() -> None:
             pytest.approx(0.7),
         )
         fingerprint = total["repeat_examples"][0]["fingerprint"]
-        story = (await ask(server, f"/stats/requests/{fingerprint}", method="GET")).json
-        assert (story["admitted"], story["ok"], story["refused"]) == (2, 2, 1)
+        history = (await ask(server, f"/stats/requests/{fingerprint}", method="GET")).json
+        assert (history["admitted"], history["ok"], history["refused"]) == (2, 2, 1)
         cleared = (await ask(server, "/stats/reset", method="POST")).json
         assert cleared["total"]["received"] == 0
         assert cleared["since_s"] == pytest.approx(2.2)

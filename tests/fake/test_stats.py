@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from headway.fake.seeded_random import fingerprint
-from headway.fake.stats import Books
+from headway.fake.stats import Statistics
 
 A, B = fingerprint(b"a"), fingerprint(b"b")
 
 
-def books(remember: int = 100) -> Books:
-    return Books(["one", "two"], remember)
+def statistics(remember: int = 100) -> Statistics:
+    return Statistics(["one", "two"], remember)
 
 
 def test_a_unit_answered_before_is_a_repeat() -> None:
-    page = books()
-    one, two = page.tallies.values()
+    page = statistics()
+    one, two = page.counts_by_account.values()
     assert not page.admitted(one, A, 5, 1.0)
     page.ok(one, A, 3, 2.0)
     assert page.admitted(two, A, 5, 3.0)
     page.example(two, A, "a", 3.0)
-    facts = page.facts(4.0)
+    facts = page.as_dict(4.0)
     assert facts["total"]["repeats"] == facts["accounts"]["two"]["repeats"] == 1
     assert facts["accounts"]["one"]["repeats"] == 0
     assert facts["total"]["repeat_examples"] == [{"fingerprint": f"{A:016x}", "unit": "a", "at_s": 3.0}]
@@ -27,20 +27,20 @@ def test_a_unit_answered_before_is_a_repeat() -> None:
 
 
 def test_a_second_try_after_a_failure_is_none() -> None:
-    page = books()
-    one = page.tallies["one"]
+    page = statistics()
+    one = page.counts_by_account["one"]
     page.admitted(one, A, 5, 1.0)
     page.failed(one, A, 2.0)
-    assert page.facts(2.0)["total"]["lost"] == 1
+    assert page.as_dict(2.0)["total"]["lost"] == 1
     assert not page.admitted(one, A, 5, 3.0)
-    assert page.facts(3.0)["total"]["lost"] == 0
+    assert page.as_dict(3.0)["total"]["lost"] == 0
     page.ok(one, A, 3, 4.0)
-    assert page.facts(4.0)["total"]["lost"] == 0
+    assert page.as_dict(4.0)["total"]["lost"] == 0
 
 
 def test_two_at_once_are_lost_only_when_both_are() -> None:
-    page = books()
-    one = page.tallies["one"]
+    page = statistics()
+    one = page.counts_by_account["one"]
     page.admitted(one, A, 5, 1.0)
     page.admitted(one, A, 5, 1.0)
     page.failed(one, A, 2.0)
@@ -50,8 +50,8 @@ def test_two_at_once_are_lost_only_when_both_are() -> None:
 
 
 def test_lost_on_one_account_and_found_on_another() -> None:
-    page = books()
-    one, two = page.tallies.values()
+    page = statistics()
+    one, two = page.counts_by_account.values()
     page.admitted(one, A, 5, 1.0)
     page.failed(one, A, 1.0)
     page.admitted(two, A, 5, 2.0)
@@ -61,17 +61,17 @@ def test_lost_on_one_account_and_found_on_another() -> None:
 
 
 def test_books_balance_and_peaks_are_kept() -> None:
-    page = books()
-    one, two = page.tallies.values()
-    for tally in (one, two, two):
-        page.admitted(tally, A + tally.admitted, 10, 1.5)
+    page = statistics()
+    one, two = page.counts_by_account.values()
+    for counts in (one, two, two):
+        page.admitted(counts, A + counts.admitted, 10, 1.5)
     page.ok(one, A, 7, 2.0)
     page.failed(two, A, 2.0)
-    page.refused(page.nobody, None, "auth", 2.0)
-    total = page.facts(3.0, series=True)["total"]
+    page.refused(page.no_account, None, "auth", 2.0)
+    total = page.as_dict(3.0, series=True)["total"]
     assert total["admitted"] == total["ok"] + total["failed"] + total["cancelled"] + total["in_flight"]
     assert total["peak_in_flight"] == 3
-    assert page.facts(3.0)["accounts"]["two"]["peak_in_flight"] == 2
+    assert page.as_dict(3.0)["accounts"]["two"]["peak_in_flight"] == 2
     assert (total["tokens_in"], total["tokens_out"]) == (30, 7)
     assert total["refused"] == {"auth": 1}
     assert total["admitted_per_second"] == [0, 3]
@@ -79,8 +79,8 @@ def test_books_balance_and_peaks_are_kept() -> None:
 
 
 def test_the_story_of_one_by_name_or_by_fingerprint() -> None:
-    page = books()
-    one = page.tallies["one"]
+    page = statistics()
+    one = page.counts_by_account["one"]
     page.refused(one, A, "rpm", 0.5)
     page.admitted(one, A, 5, 1.0)
     page.faulted(one, A, "hang", 1.0)
@@ -88,33 +88,40 @@ def test_the_story_of_one_by_name_or_by_fingerprint() -> None:
     page.admitted(one, B, 5, 3.5)
     page.admitted(one, A, 5, 4.0)
     page.ok(one, A, 5, 5.0)
-    story = page.story("a")
-    assert story == page.story(f"{A:016x}")
-    assert story is not None
-    counts = {name: story[name] for name in ("admitted", "ok", "refused", "failed", "cancelled", "in_flight")}
+    history = page.history("a")
+    assert history == page.history(f"{A:016x}")
+    assert history is not None
+    counts = {
+        name: history[name] for name in ("admitted", "ok", "refused", "failed", "cancelled", "in_flight")
+    }
     assert counts == {"admitted": 2, "ok": 1, "refused": 1, "failed": 0, "cancelled": 1, "in_flight": 0}
-    what = [event["what"] for event in story["events"]]
+    what = [event["what"] for event in history["events"]]
     assert what == ["refused: rpm", "admitted", "fault: hang", "cancelled", "admitted", "ok"]
-    assert page.story("nobody") is None
+    assert page.history("nobody") is None
 
 
 def test_memory_is_bounded_and_says_so() -> None:
-    page = books(remember=2)
-    one = page.tallies["one"]
+    page = statistics(remember=2)
+    one = page.counts_by_account["one"]
     for unit in range(5):
         page.admitted(one, unit, 1, 0.0)
         page.ok(one, unit, 1, 0.0)
-    facts = page.facts(1.0)
+    facts = page.as_dict(1.0)
     assert (facts["units"], facts["untracked"], facts["total"]["ok"]) == (2, 3, 5)
 
 
 def test_a_unit_seen_very_often_keeps_its_counts_apart() -> None:
-    page = books()
-    one = page.tallies["one"]
+    page = statistics()
+    one = page.counts_by_account["one"]
     for _ in range(70_000):
         page.admitted(one, A, 1, 0.0)
         page.ok(one, A, 1, 0.0)
-    story = page.story("a")
-    assert story is not None
-    assert (story["admitted"], story["ok"], story["failed"], story["in_flight"]) == (70_000, 70_000, 0, 0)
+    history = page.history("a")
+    assert history is not None
+    assert (history["admitted"], history["ok"], history["failed"], history["in_flight"]) == (
+        70_000,
+        70_000,
+        0,
+        0,
+    )
     assert one.repeats == 69_999

@@ -14,9 +14,9 @@ import aiohttp
 from yarl import URL
 
 from headway.fake.config_file import read
-from headway.fake.fake_config import Plan
+from headway.fake.fake_config import FakeConfig
 from headway.fake.server import FakeServer
-from headway.fake.service import Timing
+from headway.fake.service import TimeSource
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
@@ -35,11 +35,11 @@ class Still:
         await asyncio.sleep(0)
 
     @property
-    def timing(self) -> Timing:
-        return Timing(clock=lambda: self.now, wall=lambda: WALL + self.now - 100.0, sleep=self.sleep)
+    def time_source(self) -> TimeSource:
+        return TimeSource(clock=lambda: self.now, wall=lambda: WALL + self.now - 100.0, sleep=self.sleep)
 
 
-def plan(**said: Any) -> Plan:
+def config(**said: Any) -> FakeConfig:
     """A plan as YAML would give it; `default` is what the default account has."""
     default = said.pop("default", None)
     if default is not None:
@@ -48,7 +48,7 @@ def plan(**said: Any) -> Plan:
 
 
 def serving(still: Still | None = None, **said: Any) -> FakeServer:
-    return FakeServer(plan(**said), timing=(still or Still()).timing)
+    return FakeServer(config(**said), time_source=(still or Still()).time_source)
 
 
 def chat(text: str = "hello", **more: Any) -> dict[str, Any]:

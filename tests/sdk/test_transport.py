@@ -195,7 +195,7 @@ async def test_one_budget_whatever_the_sdk_thinks() -> None:
             (it.openai(max_retries=2).chat.completions, openai.InternalServerError),
             (it.anthropic(max_retries=2).messages, anthropic.InternalServerError),
         ):
-            it.server.provider.reset()
+            it.server.service.reset()
             with pytest.raises(error):
                 await client.create(**CHAT, messages=hello())
             assert it.total["received"] == 3

@@ -17,7 +17,7 @@ from headway.errors import ConfigError, UsageError
 from headway.runtime.signals import stop_signals
 
 if TYPE_CHECKING:
-    from headway.fake.fake_config import Plan
+    from headway.fake.fake_config import FakeConfig
     from headway.fake.server import FakeServer
 
 
@@ -82,10 +82,10 @@ def command(
     GET /stats tells what was admitted, refused, answered, repeated and lost. Flags about limits, delays and answers
     are for the account `default`, which takes every key that has no account of its own.
     """
-    from headway.fake.flags import plan_from
+    from headway.fake.flags import config_from_flags
 
     said = {name: value for name, value in account.items() if value is not None}
-    plan = plan_from(config, said, faults=faults, keys=keys, strict=strict, seed=seed)
+    plan = config_from_flags(config, said, faults=faults, keys=keys, strict=strict, seed=seed)
     seconds = _duration(for_)
     say = _Voice(as_json, quiet)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -136,7 +136,9 @@ class _Voice:
         echo_json(facts)
 
 
-async def _serve(plan: Plan, port: int, port_file: Path | None, for_s: float | None, say: _Voice) -> None:
+async def _serve(
+    plan: FakeConfig, port: int, port_file: Path | None, for_s: float | None, say: _Voice
+) -> None:
     from headway.fake.server import FakeServer
 
     stop = asyncio.Event()

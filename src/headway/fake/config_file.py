@@ -10,17 +10,24 @@ import msgspec
 import yaml
 
 from headway.errors import ConfigError
-from headway.fake.fake_config import AccountPlan, Plan, Vendor, convert, known_keys, owners
+from headway.fake.fake_config import (
+    AccountConfig,
+    FakeConfig,
+    Vendor,
+    accounts_by_key,
+    decode_hook,
+    known_keys,
+)
 
 _REFERENCE = "docs/reference/fake.md has an example"
 _WORDS = ["auto", "openai", "anthropic", "none", "minute", "sliding", "fixed", "refuse", "admit", "ms"]
 _WORDS += [*get_args(Vendor), "reserve", "settle", "used"]
 
 
-def load(path: Path) -> Plan:
+def load(path: Path) -> FakeConfig:
     """Read and check a file."""
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_ConfigLoader)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", hint=_REFERENCE) from None
     except UnicodeDecodeError:
@@ -34,7 +41,7 @@ def load(path: Path) -> Plan:
     return read(data, str(path))
 
 
-def read(data: object, name: str = "plan") -> Plan:
+def read(data: object, name: str = "plan") -> FakeConfig:
     """Check a mapping as it comes out of YAML; `name` is what errors call it."""
     if not isinstance(data, dict):
         raise ConfigError(f"{name}: a plan is a mapping, with 'accounts' for example", hint=_REFERENCE)
@@ -43,16 +50,16 @@ def read(data: object, name: str = "plan") -> Plan:
         accounts = data.get("accounts")
         for account, said in accounts.items() if isinstance(accounts, dict) else ():
             where = f"accounts.{account}"
-            msgspec.convert(said, AccountPlan, dec_hook=convert)
+            msgspec.convert(said, AccountConfig, dec_hook=decode_hook)
         where = ""
-        plan = msgspec.convert(data, Plan, dec_hook=convert)
+        config = msgspec.convert(data, FakeConfig, dec_hook=decode_hook)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {_explain(str(error), where)}") from None
-    owners(plan)
-    return plan
+    accounts_by_key(config)
+    return config
 
 
-class _Loader(yaml.SafeLoader):
+class _ConfigLoader(yaml.SafeLoader):
     """YAML as it is, but a key that stands twice is a mistake and not the second one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from headway.errors import ConfigError
-from headway.fake.quantities import Seconds, Spread, seconds, spread
+from headway.fake.quantities import Seconds, Spread, parse_spread, seconds
 
 Limit = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 #: The limits of an account, as keys. RPD and TPD are per day, the others are per minute.
-DIMENSIONS = ("rpm", "rpd", "tpm", "tpd", "itpm", "otpm")
+LIMIT_KEYS = ("rpm", "rpd", "tpm", "tpd", "itpm", "otpm")
 
 #: Who can be imitated. `auto` is whoever's path is asked: OpenAI, Anthropic, Azure, Gemini or Bedrock.
 Vendor = Literal[
@@ -80,7 +80,7 @@ class Fault(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return ALIASES.get(str(self.kind), str(self.kind))
 
 
-class Change(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class LimitUpdate(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """From `at` on these limits hold; what is not named stays."""
 
     at: Seconds
@@ -93,7 +93,7 @@ class Change(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     max_concurrency: Count | None = None
 
 
-class AccountPlan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class AccountConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One account. Without a limit there is none."""
 
     #: Which key is this account; without one the account's name is its key.
@@ -130,7 +130,7 @@ class AccountPlan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     #: Until a stream's first event; without it as the latency.
     ttft: Spread | None = None
     per_token: Seconds = Seconds(0.0)
-    limits: tuple[Change, ...] = ()
+    limits: tuple[LimitUpdate, ...] = ()
     faults: tuple[Fault, ...] = ()
 
     @property
@@ -166,7 +166,7 @@ class AnswerRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     turns: Annotated[tuple[Any, ...], msgspec.Meta(min_length=1)]
     contains: str = ""
 
-    def said(self, turn: int) -> str:
+    def answer(self, turn: int) -> str:
         """The answer after so many answers."""
         answer = self.turns[min(turn, len(self.turns) - 1)]
         return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
@@ -179,10 +179,10 @@ class LengthRule(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     output_tokens: Spread
 
 
-class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class FakeConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A whole provider."""
 
-    accounts: dict[str, AccountPlan] = {}
+    accounts: dict[str, AccountConfig] = {}
     #: Whether a key that no account has is refused; otherwise the account `default` takes it.
     strict: bool = False
     seed: int = 1
@@ -203,7 +203,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError("a clock's skew is a number of seconds")
 
 
-STRUCTS = (Plan, AccountPlan, Fault, Change, ToolRule, AnswerRule, LengthRule)
+STRUCTS = (FakeConfig, AccountConfig, Fault, LimitUpdate, ToolRule, AnswerRule, LengthRule)
 
 
 def known_keys() -> list[str]:
@@ -211,19 +211,19 @@ def known_keys() -> list[str]:
     return sorted({field for kind in STRUCTS for field in kind.__struct_fields__})
 
 
-def convert(kind: type, said: object) -> object:
+def decode_hook(kind: type, answer: object) -> object:
     """msgspec's hook for what it does not know: durations and spreads."""
     if kind is Seconds:
-        return seconds(said)
+        return seconds(answer)
     if kind is Spread:
-        return spread(said)
+        return parse_spread(answer)
     raise NotImplementedError(f"{kind} cannot stand in a plan")
 
 
-def owners(plan: Plan) -> dict[str, str]:
+def accounts_by_key(config: FakeConfig) -> dict[str, str]:
     """API key → account name; two accounts of one key are a mistake."""
     found: dict[str, str] = {}
-    for name, account in plan.accounts.items():
+    for name, account in config.accounts.items():
         for key in account.keys(name):
             if key in found:
                 raise ConfigError(f"the accounts '{found[key]}' and '{name}' have one key")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from headway.fake.fake_config import Fault
 from headway.fake.seeded_random import draw, fingerprint
 
-AT_THE_DOOR = frozenset({"529", "401", "quota", "blocked", "bad-headers"})
+BEFORE_ADMISSION = frozenset({"529", "401", "quota", "blocked", "bad-headers"})
 #: The client gets a whole, good answer all the same.
 HARMLESS = frozenset({"bad-headers", "keep-alive", "slow"})
 SERVER_ERRORS = ("500", "502", "503")
 
 
-class Faults:
+class FaultStage:
     """The faults of one stage of one account."""
 
     def __init__(self, faults: tuple[Fault, ...], seed: int, scope: str) -> None:
@@ -24,14 +24,14 @@ class Faults:
         self._count = 0
         self._done: set[int] = set()
 
-    def strike(self, now: float) -> str:
+    def next_fault(self, now: float) -> str:
         """The fault that the next request meets at `now`, or nothing; the first that fits wins."""
         self._count += 1
         for place, fault in enumerate(self.faults):
             if self._fits(place, fault, now):
                 if fault.at is not None:
                     self._done.add(place)
-                return self._named(fault.name)
+                return self._resolved(fault.name)
         return ""
 
     def _fits(self, place: int, fault: Fault, now: float) -> bool:
@@ -43,17 +43,19 @@ class Faults:
             return False
         return fault.chance >= 1.0 or draw(self._seed, place, self._count) < fault.chance
 
-    def _named(self, name: str) -> str:
+    def _resolved(self, name: str) -> str:
         if name != "5xx":
             return name
         return SERVER_ERRORS[int(draw(self._seed, -1, self._count) * len(SERVER_ERRORS))]
 
 
-def stages(faults: tuple[Fault, ...], seed: int, account: str) -> tuple[Faults | None, Faults | None]:
+def fault_stages(
+    faults: tuple[Fault, ...], seed: int, account: str
+) -> tuple[FaultStage | None, FaultStage | None]:
     """The faults at the door and those inside, where there are any."""
-    door = tuple(fault for fault in faults if fault.name in AT_THE_DOOR)
-    inside = tuple(fault for fault in faults if fault.name not in AT_THE_DOOR)
+    before = tuple(fault for fault in faults if fault.name in BEFORE_ADMISSION)
+    after = tuple(fault for fault in faults if fault.name not in BEFORE_ADMISSION)
     return (
-        Faults(door, seed, f"{account}/door") if door else None,
-        Faults(inside, seed, f"{account}/inside") if inside else None,
+        FaultStage(before, seed, f"{account}/door") if before else None,
+        FaultStage(after, seed, f"{account}/inside") if after else None,
     )

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.errors import ConfigError, UsageError
 from headway.fake.config_file import load
-from headway.fake.fake_config import AccountPlan, Fault, Plan, convert, owners
+from headway.fake.fake_config import AccountConfig, FakeConfig, Fault, accounts_by_key, decode_hook
 from headway.fake.service import DEFAULT
 
 #: KIND, KIND=0.05 (chance), KIND/10 (every tenth), KIND@30s (once), KIND@30s-40s (all that while).
@@ -20,19 +20,19 @@ _FAULT = re.compile(
 _SPREADS = ("latency", "ttft", "output_tokens")
 
 
-def plan_from(
-    config: Path | None,
+def config_from_flags(
+    path: Path | None,
     account: dict[str, Any],
     *,
     faults: tuple[str, ...] = (),
     keys: tuple[str, ...] = (),
     strict: bool = False,
     seed: int | None = None,
-) -> Plan:
+) -> FakeConfig:
     """The plan that a command line means; `account` is what its flags say of the default account."""
-    plan = load(config) if config is not None else Plan()
-    accounts = dict(plan.accounts)
-    default = accounts.get(DEFAULT, AccountPlan())
+    config = load(path) if path is not None else FakeConfig()
+    accounts = dict(config.accounts)
+    default = accounts.get(DEFAULT, AccountConfig())
     if account:
         default = accounts[DEFAULT] = _overlaid(default, account)
     for said in keys:
@@ -42,27 +42,27 @@ def plan_from(
         accounts[name] = msgspec.structs.replace(accounts.get(name, default), key=key)
     if strict and not accounts:
         raise UsageError("--strict: no key would be good", hint="add --key NAME=KEY or --config FILE.yaml")
-    plan = msgspec.structs.replace(
-        plan,
+    config = msgspec.structs.replace(
+        config,
         accounts=accounts,
-        strict=strict or plan.strict,
-        seed=plan.seed if seed is None else seed,
-        faults=(*map(fault_of, faults), *plan.faults),
+        strict=strict or config.strict,
+        seed=config.seed if seed is None else seed,
+        faults=(*map(parse_fault, faults), *config.faults),
     )
-    owners(plan)
-    return plan
+    accounts_by_key(config)
+    return config
 
 
-def _overlaid(account: AccountPlan, said: dict[str, Any]) -> AccountPlan:
+def _overlaid(account: AccountConfig, said: dict[str, Any]) -> AccountConfig:
     """The account as the flags change it."""
     changes = {name: _ranged(value) if name in _SPREADS else value for name, value in said.items()}
     try:
-        asked = msgspec.convert(changes, AccountPlan, dec_hook=convert)
+        given = msgspec.convert(changes, AccountConfig, dec_hook=decode_hook)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$.")
         flag = place.rstrip("`").replace("_", "-")
         raise UsageError(f"--{flag}: {what}" if flag else what, hint="see 'headway fake --help'") from None
-    return msgspec.structs.replace(account, **{name: getattr(asked, name) for name in changes})
+    return msgspec.structs.replace(account, **{name: getattr(given, name) for name in changes})
 
 
 def _ranged(said: str) -> object:
@@ -71,7 +71,7 @@ def _ranged(said: str) -> object:
     return {"min": low, "max": high} if found else said
 
 
-def fault_of(said: str) -> Fault:
+def parse_fault(said: str) -> Fault:
     """What `--fault` means."""
     found = _FAULT.fullmatch(said)
     if found is None:
@@ -89,6 +89,6 @@ def fault_of(said: str) -> Fault:
             facts["between"] = [found["from"], found["to"]]
         elif found["from"]:
             facts["at"] = found["from"]
-        return msgspec.convert(facts, Fault, dec_hook=convert)
+        return msgspec.convert(facts, Fault, dec_hook=decode_hook)
     except (ValueError, ConfigError) as error:
         raise UsageError(f"--fault {said}: {str(error).partition(' - at ')[0]}") from None

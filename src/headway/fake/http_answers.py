@@ -25,17 +25,19 @@ KEEP_ALIVE_LINES = 3
 Sleep = Callable[[float], Awaitable[object]]
 
 
-class Spoiled(ConnectionResetError):
+class BrokenOnPurpose(ConnectionResetError):
     """The answer was spoiled on purpose, and the connection with it."""
 
 
-def whole(status: int, body: bytes, headers: dict[str, str], content_type: str = JSON) -> web.Response:
+def whole_response(
+    status: int, body: bytes, headers: dict[str, str], content_type: str = JSON
+) -> web.Response:
     """An answer in one piece."""
     headers["Content-Type"] = content_type
     return web.Response(status=status, body=body, headers=headers)
 
 
-async def begin(
+async def begin_stream(
     request: web.BaseRequest, headers: dict[str, str], content_type: str, length: int | None = None
 ) -> web.StreamResponse:
     """The status line and the headers of an answer whose body comes bit by bit."""
@@ -49,7 +51,7 @@ async def begin(
     return response
 
 
-def reset(request: web.BaseRequest) -> Spoiled:
+def reset_connection(request: web.BaseRequest) -> BrokenOnPurpose:
     """Reset the connection (RST, not FIN) and give back what is to be raised then."""
     transport = request.transport
     if transport is not None:
@@ -57,15 +59,15 @@ def reset(request: web.BaseRequest) -> Spoiled:
         if peer is not None:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
-    return Spoiled("reset on purpose")
+    return BrokenOnPurpose("reset on purpose")
 
 
-async def forever() -> None:
+async def wait_forever() -> None:
     """Until the client goes away or the server ends."""
     await asyncio.get_running_loop().create_future()
 
 
-async def trickle(response: web.StreamResponse, body: bytes, sleep: Sleep) -> None:
+async def write_slowly(response: web.StreamResponse, body: bytes, sleep: Sleep) -> None:
     """The body in small pieces over `SLOW_S` seconds."""
     step = max(1, -(-len(body) // SLOW_PIECES))
     for start in range(0, len(body), step):
@@ -73,14 +75,14 @@ async def trickle(response: web.StreamResponse, body: bytes, sleep: Sleep) -> No
         await sleep(SLOW_S / SLOW_PIECES)
 
 
-async def keep_alive(response: web.StreamResponse, line: bytes, sleep: Sleep) -> None:
+async def write_keep_alives(response: web.StreamResponse, line: bytes, sleep: Sleep) -> None:
     """Lines that say nothing, while the client waits."""
     for _ in range(KEEP_ALIVE_LINES):
         await response.write(line)
         await sleep(KEEP_ALIVE_S)
 
 
-def half(frames: Iterable[bytes]) -> bytes:
+def first_half(frames: Iterable[bytes]) -> bytes:
     """The first half of what was to be sent, cut in the middle of something."""
     body = b"".join(frames)
     return body[: len(body) // 2]

@@ -37,7 +37,7 @@ def _from_text(text: str) -> float:
     raise ValueError(f"'{text}' is no duration: write 200ms, 10s, 1m30s or a number of seconds")
 
 
-def in_go(duration_s: float) -> str:
+def go_duration(duration_s: float) -> str:
     """As OpenAI's headers have it: `0s`, `120ms`, `7.66s`, `6m0s`, `1h0m0s`; never less than it is, to the ms."""
     ms = math.ceil(duration_s * 1000 - 1e-3)
     if ms <= 0:
@@ -101,7 +101,7 @@ class LongTail(Spread):
         return f"LongTail({self.median:g}, {self.sigma:g})"
 
 
-def spread(said: object) -> Spread:
+def parse_spread(said: object) -> Spread:
     """What is meant by `said`; a ValueError says what may stand there."""
     if not isinstance(said, dict):
         return Spread(seconds(said))

@@ -8,15 +8,15 @@ from urllib.parse import unquote
 
 import msgspec
 
-from headway.fake.apis.api_request import Asked
+from headway.fake.apis.api_request import ApiRequest
 from headway.fake.apis.bedrock import Converse, Invoke
 from headway.fake.apis.chat import Chat
 from headway.fake.apis.compatible_vendors import AZURE, VENDORS
 from headway.fake.apis.embeddings import Embeddings
-from headway.fake.apis.error_dialects import OPENAI, Dialect
+from headway.fake.apis.error_dialects import OPENAI, ErrorDialect
 from headway.fake.apis.gemini import GenerateContent
 from headway.fake.apis.messages import Messages
-from headway.fake.apis.reply import Event, Reply
+from headway.fake.apis.reply import ModelReply, StreamEvent
 from headway.fake.apis.responses import Responses
 
 _encode = msgspec.json.Encoder().encode
@@ -26,36 +26,36 @@ class Api(Protocol):
     """One endpoint of a vendor."""
 
     @property
-    def dialect(self) -> Dialect:
+    def dialect(self) -> ErrorDialect:
         """Whose words its errors have."""
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked; raises Unacceptable."""
 
-    def body(self, asked: Asked, reply: Reply) -> bytes:
+    def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
 
-    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+    def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
         """The answer as a stream."""
 
 
-class Spoken:
+class VendorApi:
     """An endpoint of OpenAI's in another's words; with a `deployment`, whatever model the body names."""
 
-    def __init__(self, api: Api, dialect: Dialect, deployment: str = "") -> None:
+    def __init__(self, api: Api, dialect: ErrorDialect, deployment: str = "") -> None:
         self.dialect = dialect
         self._api = api
         self._deployment = deployment
         self.body = api.body
         self.events = api.events
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked. A deployment needs no model beside it."""
         if self._deployment and b'"model"' not in body and body.lstrip().startswith(b"{"):
             body = b'{"model":' + _encode(self._deployment) + b"," + body.lstrip()[1:]
-        asked = self._api.parse(body)
-        asked.model = self._deployment or asked.model
-        return asked
+        request = self._api.parse(body)
+        request.model = self._deployment or request.model
+        return request
 
 
 MESSAGES = Messages()
@@ -73,7 +73,7 @@ _ENDPOINTS: dict[str, Api] = {
 }
 APIS = {prefix + path: api for path, api in _ENDPOINTS.items() for prefix in ("/v1", "")}
 APIS |= {
-    f"/openai{version}{path}": Spoken(_ENDPOINTS[path], AZURE)
+    f"/openai{version}{path}": VendorApi(_ENDPOINTS[path], AZURE)
     for path, version in (
         ("/chat/completions", "/v1"),
         ("/embeddings", "/v1"),
@@ -82,7 +82,7 @@ APIS |= {
     )
 }
 _SPOKEN = {
-    (id(api), name): Spoken(api, dialect)
+    (id(api), name): VendorApi(api, dialect)
     for api in APIS.values()
     if api.dialect is OPENAI
     for name, dialect in VENDORS.items()
@@ -102,7 +102,7 @@ def api_at(path: str) -> Api | None:
     if found["bedrock"]:
         model = unquote(found["bedrock"])
         return Converse(model) if found["act"] == "converse" else Invoke(model, MESSAGES)
-    return Spoken(_ENDPOINTS[found["below"]], AZURE, unquote(found["azure"]))
+    return VendorApi(_ENDPOINTS[found["below"]], AZURE, unquote(found["azure"]))
 
 
 def in_dialect_of(api: Api, vendor: str) -> Api:

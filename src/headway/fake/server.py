@@ -19,11 +19,11 @@ from aiohttp.web_protocol import RequestHandler
 
 from headway.errors import UsageError
 from headway.fake import http_answers
-from headway.fake.apis.api_request import Unacceptable
-from headway.fake.apis.error_dialects import ANTHROPIC, OPENAI, Complaint, Dialect
-from headway.fake.fake_config import Plan
+from headway.fake.apis.api_request import InvalidRequest
+from headway.fake.apis.error_dialects import ANTHROPIC, OPENAI, ErrorDialect, ErrorResponse
+from headway.fake.fake_config import FakeConfig
 from headway.fake.routes import MESSAGES, api_at
-from headway.fake.service import Provider, Timing
+from headway.fake.service import FakeService, TimeSource
 
 HOST = "127.0.0.1"
 MAX_BODY = 64 * 1024 * 1024  # above what either vendor takes
@@ -38,8 +38,10 @@ _encode = msgspec.json.Encoder().encode
 class FakeServer:
     """A fake provider that listens on a free port, or on `port`; an async context manager."""
 
-    def __init__(self, plan: Plan | None = None, *, port: int = 0, timing: Timing | None = None) -> None:
-        self.provider = Provider(plan or Plan(), timing or Timing())
+    def __init__(
+        self, config: FakeConfig | None = None, *, port: int = 0, time_source: TimeSource | None = None
+    ) -> None:
+        self.service = FakeService(config or FakeConfig(), time_source or TimeSource())
         self._port = port
         self._web: web.Server | None = None
         self._listening: asyncio.Server | None = None
@@ -56,7 +58,7 @@ class FakeServer:
 
     def stats(self, *, series: bool = False) -> dict[str, Any]:
         """What GET /stats tells."""
-        return self.provider.books.facts(self.provider.now(), series=series)
+        return self.service.statistics.as_dict(self.service.now(), series=series)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -84,7 +86,7 @@ class FakeServer:
 
     async def stop(self) -> None:
         """Stop listening and end what is under way; that is nobody's cancellation."""
-        self.provider.closing = True
+        self.service.closing = True
         if self._listening is not None:
             self._listening.close()
         if self._web is not None:
@@ -95,12 +97,12 @@ class FakeServer:
         api = api_at(path) if request.method == "POST" else None
         if api is not None:
             try:
-                return await self.provider.serve(request, api)
+                return await self.service.serve(request, api)
             except ConnectionError:  # aiohttp would log it as a bug of ours
                 raise asyncio.CancelledError from None
-        return await self._elsewhere(request, path)
+        return await self._handle_other(request, path)
 
-    async def _elsewhere(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _handle_other(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """What is no work: the front page, the statistics, the models, a count of tokens."""
         reading = request.method in ("GET", "HEAD")
         bare = path.removeprefix("/v1")
@@ -109,40 +111,40 @@ class FakeServer:
         if path == "/stats" and reading:
             return _json(self.stats(series=bool(request.query.get("series"))))
         if path == "/stats/reset" and request.method == "POST":
-            self.provider.reset()
+            self.service.reset()
             return _json(self.stats())
         if request.path.startswith("/stats/requests/") and reading:
-            return self._story(request.path.removeprefix("/stats/requests/"))
-        self.provider.books.other += 1
+            return self._history(request.path.removeprefix("/stats/requests/"))
+        self.service.statistics.other += 1
         if bare == "/messages/count_tokens" and request.method == "POST":
-            return await self._count(request)
+            return await self._count_tokens(request)
         if bare.partition("/")[0] == "" and bare.startswith("/models") and reading:
             return self._models(request, bare)
-        return self._nowhere(request, path)
+        return self._not_found(request, path)
 
-    def _story(self, name: str) -> web.Response:
-        story = self.provider.books.story(name)
-        if story is None:
+    def _history(self, name: str) -> web.Response:
+        history = self.service.statistics.history(name)
+        if history is None:
             return _json({"error": f"no request '{name}' is remembered"}, 404)
-        return _json(story)
+        return _json(history)
 
-    async def _count(self, request: web.BaseRequest) -> web.Response:
+    async def _count_tokens(self, request: web.BaseRequest) -> web.Response:
         body = await request.read()
-        request_id = self.provider.request_id()
-        tenant, key = self.provider.tenant_of(request.headers)
-        if tenant is None:
-            return _complaint(ANTHROPIC, ANTHROPIC.unauthorized(key, request_id), request_id)
+        request_id = self.service.request_id()
+        entry, key = self.service.entry_of(request.headers)
+        if entry is None:
+            return _error_response(ANTHROPIC, ANTHROPIC.unauthorized(key, request_id), request_id)
         try:
-            return http_answers.whole(200, MESSAGES.count(body), {"request-id": request_id})
-        except Unacceptable as why:
-            return _complaint(ANTHROPIC, ANTHROPIC.invalid(why, request_id), request_id)
+            return http_answers.whole_response(200, MESSAGES.count(body), {"request-id": request_id})
+        except InvalidRequest as why:
+            return _error_response(ANTHROPIC, ANTHROPIC.invalid(why, request_id), request_id)
 
     def _models(self, request: web.BaseRequest, path: str) -> web.Response:
         dialect = _dialect(request)
-        request_id = self.provider.request_id()
-        tenant, key = self.provider.tenant_of(request.headers)
-        if tenant is None:
-            return _complaint(dialect, dialect.unauthorized(key, request_id), request_id)
+        request_id = self.service.request_id()
+        entry, key = self.service.entry_of(request.headers)
+        if entry is None:
+            return _error_response(dialect, dialect.unauthorized(key, request_id), request_id)
         wanted = path.removeprefix("/models").strip("/")
         models = [_model(name, dialect) for name in MODELS]
         if wanted:
@@ -152,10 +154,10 @@ class FakeServer:
         ends = {"first_id": MODELS[0], "last_id": MODELS[-1], "has_more": False}
         return _json({"data": models, **ends})
 
-    def _nowhere(self, request: web.BaseRequest, path: str) -> web.Response:
+    def _not_found(self, request: web.BaseRequest, path: str) -> web.Response:
         dialect = _dialect(request)
-        request_id = self.provider.request_id()
-        return _complaint(dialect, dialect.unknown_path(request.method, path, request_id), request_id)
+        request_id = self.service.request_id()
+        return _error_response(dialect, dialect.unknown_path(request.method, path, request_id), request_id)
 
 
 def _request(
@@ -170,24 +172,24 @@ def _request(
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
 
 
-def _dialect(request: web.BaseRequest) -> Dialect:
+def _dialect(request: web.BaseRequest) -> ErrorDialect:
     """Whose client asks, where the path does not say so."""
     theirs = "anthropic-version" in request.headers or "x-api-key" in request.headers
     return ANTHROPIC if theirs else OPENAI
 
 
 def _json(body: object, status: int = 200) -> web.Response:
-    return http_answers.whole(status, _encode(body), {})
+    return http_answers.whole_response(status, _encode(body), {})
 
 
-def _complaint(dialect: Dialect, complaint: Complaint, request_id: str) -> web.Response:
-    status, body, *own = complaint
-    return http_answers.whole(
+def _error_response(dialect: ErrorDialect, error: ErrorResponse, request_id: str) -> web.Response:
+    status, body, *own = error
+    return http_answers.whole_response(
         status, body, {dialect.request_id_header: request_id, **(own[0] if own else {})}
     )
 
 
-def _model(name: str, dialect: Dialect) -> dict[str, Any]:
+def _model(name: str, dialect: ErrorDialect) -> dict[str, Any]:
     if dialect is OPENAI:
         return {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "headway-fake"}
     return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}

@@ -14,23 +14,23 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from headway.fake import http_answers
-from headway.fake.apis.api_request import Asked, Unacceptable
-from headway.fake.apis.error_dialects import OPENAI, Complaint, Dialect, html_page
-from headway.fake.apis.reply import Reply, data, named, reply_to
-from headway.fake.fake_config import AccountPlan, Plan, owners
-from headway.fake.faults import HARMLESS, Faults, stages
+from headway.fake.apis.api_request import ApiRequest, InvalidRequest
+from headway.fake.apis.error_dialects import OPENAI, ErrorDialect, ErrorResponse, html_page
+from headway.fake.apis.reply import ModelReply, make_reply, sse_data, sse_event
+from headway.fake.fake_config import AccountConfig, FakeConfig, accounts_by_key
+from headway.fake.faults import HARMLESS, FaultStage, fault_stages
 from headway.fake.limits import headers
 from headway.fake.limits.accounts import Account, Refusal
 from headway.fake.routes import Api, in_dialect_of
 from headway.fake.seeded_random import draw, fingerprint
-from headway.fake.stats import Books, Tally
+from headway.fake.stats import AccountCounts, Statistics
 
 DEFAULT = "default"
 UNIT_HEADER = "x-headway-unit"
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class TimeSource:
     """The clock of the buckets, the calendar, and how to wait."""
 
     clock: Callable[[], float] = time.monotonic
@@ -39,27 +39,27 @@ class Timing:
 
 
 @dataclass(slots=True)
-class Tenant:
+class AccountEntry:
     """An account with the faults of its own."""
 
     account: Account
-    plan: AccountPlan
-    door: Faults | None
-    inside: Faults | None
+    config: AccountConfig
+    before_admission: FaultStage | None
+    after_admission: FaultStage | None
 
 
 @dataclass(slots=True)
-class Call:
+class FakeCall:
     """One request on its way."""
 
     request: web.BaseRequest
     api: Api
-    books: Books
-    tally: Tally
-    tenant: Tenant
+    statistics: Statistics
+    counts: AccountCounts
+    entry: AccountEntry
     number: int
     now: float
-    asked: Asked
+    api_request: ApiRequest
     unit: int
     #: How its tokens are charged.
     charge: str = "reserve"
@@ -72,38 +72,42 @@ class Call:
         return f"req_{self.number:032x}"
 
 
-class Provider:
+class FakeService:
     """All accounts, and the one entrance to them."""
 
-    def __init__(self, plan: Plan, timing: Timing) -> None:
-        self.plan = plan
-        self.timing = timing
+    def __init__(self, config: FakeConfig, time_source: TimeSource) -> None:
+        self.config = config
+        self.time_source = time_source
         self.closing = False
-        self._zero = timing.clock()
+        self._started_at = time_source.clock()
         self._number = 0
-        plans = dict(plan.accounts)
-        if not plan.strict:
-            plans.setdefault(DEFAULT, AccountPlan())
-        self._tenants = {
-            name: Tenant(Account(name, said), said, *stages(said.faults + plan.faults, plan.seed, name))
-            for name, said in plans.items()
+        configs = dict(config.accounts)
+        if not config.strict:
+            configs.setdefault(DEFAULT, AccountConfig())
+        self._entries = {
+            name: AccountEntry(
+                Account(name, said), said, *fault_stages(said.faults + config.faults, config.seed, name)
+            )
+            for name, said in configs.items()
         }
-        self._by_key = {key: self._tenants[name] for key, name in owners(plan).items()}
-        self._default = None if plan.strict else self._tenants[DEFAULT]
-        self.books = self._new_books()
+        self._by_key = {key: self._entries[name] for key, name in accounts_by_key(config).items()}
+        self._default = None if config.strict else self._entries[DEFAULT]
+        self.statistics = self._new_statistics()
 
-    def _new_books(self) -> Books:
-        return Books(list(self._tenants), self.plan.remember, self.now())
+    def _new_statistics(self) -> Statistics:
+        return Statistics(list(self._entries), self.config.remember, self.now())
 
     def now(self) -> float:
         """Seconds since the start."""
-        return self.timing.clock() - self._zero
+        return self.time_source.clock() - self._started_at
 
     def reset(self) -> None:
         """Forget all counts, but no bucket."""
-        self.books = self._new_books()
+        self.statistics = self._new_statistics()
 
-    def tenant_of(self, sent: CIMultiDictProxy[str], dialect: Dialect = OPENAI) -> tuple[Tenant | None, str]:
+    def entry_of(
+        self, sent: CIMultiDictProxy[str], dialect: ErrorDialect = OPENAI
+    ) -> tuple[AccountEntry | None, str]:
         """Whose key a request has, and the key."""
         key = dialect.key_in(sent)
         return (self._by_key.get(key, self._default) if key else None), key
@@ -116,262 +120,272 @@ class Provider:
     async def serve(self, request: web.BaseRequest, api: Api) -> web.StreamResponse:
         """Answer one call of an API."""
         body = await request.read()
-        books = self.books
-        tenant, key = self.tenant_of(request.headers, api.dialect)
-        if tenant is None:
-            return self._turn_away(api, books, key)
-        api = in_dialect_of(api, tenant.plan.dialect)
-        tally = books.tallies[tenant.account.name]
-        tally.received += 1
+        statistics = self.statistics
+        entry, key = self.entry_of(request.headers, api.dialect)
+        if entry is None:
+            return self._reject_key(api, statistics, key)
+        api = in_dialect_of(api, entry.config.dialect)
+        counts = statistics.counts_by_account[entry.account.name]
+        counts.received += 1
         now = self.now()
-        unproven = api.dialect.unproven(request, body, tenant.plan.secret)
-        if unproven is not None:
-            books.refused(tally, None, "auth", now)
-            return self._complain(api.dialect, unproven, self.request_id())
+        signature_error = api.dialect.signature_error(request, body, entry.config.secret)
+        if signature_error is not None:
+            statistics.refused(counts, None, "auth", now)
+            return self._error_response(api.dialect, signature_error, self.request_id())
         try:
-            asked = api.parse(body)
-        except Unacceptable as why:
-            books.refused(tally, None, "invalid", now)
+            api_request = api.parse(body)
+        except InvalidRequest as why:
+            statistics.refused(counts, None, "invalid", now)
             request_id = self.request_id()
-            return self._complain(api.dialect, api.dialect.invalid(why, request_id), request_id)
-        asked.unit = request.headers.get(UNIT_HEADER) or asked.unit
+            return self._error_response(api.dialect, api.dialect.invalid(why, request_id), request_id)
+        api_request.unit = request.headers.get(UNIT_HEADER) or api_request.unit
         self._number += 1
-        unit = fingerprint(asked.unit.encode() if asked.unit else body)
-        charge = api.dialect.charge if tenant.plan.charge == "auto" else tenant.plan.charge
-        call = Call(request, api, books, tally, tenant, self._number, now, asked, unit, charge)
-        return await self._receive(call)
+        unit = fingerprint(api_request.unit.encode() if api_request.unit else body)
+        charge = api.dialect.charge if entry.config.charge == "auto" else entry.config.charge
+        call = FakeCall(request, api, statistics, counts, entry, self._number, now, api_request, unit, charge)
+        return await self._admit(call)
 
-    def _turn_away(self, api: Api, books: Books, key: str) -> web.Response:
-        books.nobody.received += 1
-        books.refused(books.nobody, None, "auth", self.now())
+    def _reject_key(self, api: Api, statistics: Statistics, key: str) -> web.Response:
+        statistics.no_account.received += 1
+        statistics.refused(statistics.no_account, None, "auth", self.now())
         request_id = self.request_id()
-        return self._complain(api.dialect, api.dialect.unauthorized(key, request_id), request_id)
+        return self._error_response(api.dialect, api.dialect.unauthorized(key, request_id), request_id)
 
-    def _complain(
+    def _error_response(
         self,
-        dialect: Dialect,
-        complaint: Complaint,
+        dialect: ErrorDialect,
+        error: ErrorResponse,
         request_id: str,
         more: dict[str, str] | None = None,
         content_type: str = http_answers.JSON,
     ) -> web.Response:
-        status, body, *own = complaint
+        status, body, *own = error
         sent = {**(more or {}), **(own[0] if own else {})}
         if dialect.request_id_header:
             sent[dialect.request_id_header] = request_id
         self._date(sent)
-        return http_answers.whole(status, body, sent, content_type)
+        return http_answers.whole_response(status, body, sent, content_type)
 
     def _date(self, sent: dict[str, str]) -> None:
-        if self.plan.clock_skew:
+        if self.config.clock_skew:
             sent["Date"] = headers.http_date(self._wall())
 
     def _wall(self) -> float:
-        return self.timing.wall() + self.plan.clock_skew
+        return self.time_source.wall() + self.config.clock_skew
 
-    async def _receive(self, call: Call) -> web.StreamResponse:
+    async def _admit(self, call: FakeCall) -> web.StreamResponse:
         """The door: faults that keep a request out, then the limits."""
-        odd = call.tenant.door.strike(call.now) if call.tenant.door else ""
-        if odd:
-            call.books.faulted(call.tally, call.unit, odd, call.now)
-        if odd and odd not in HARMLESS:
-            return self._at_the_door(call, odd)
-        account, most = call.tenant.account, call.tenant.plan.context
-        if most is not None and call.asked.input_tokens > most:
-            call.books.refused(call.tally, call.unit, "context", call.now)
-            complaint = call.api.dialect.too_long(call.asked.input_tokens, most, call.request_id)
-            return self._complain(call.api.dialect, complaint, call.request_id)
-        refusal = account.admit(call.asked.input_tokens, call.asked.max_tokens, call.now, call.charge)
+        fault = call.entry.before_admission.next_fault(call.now) if call.entry.before_admission else ""
+        if fault:
+            call.statistics.faulted(call.counts, call.unit, fault, call.now)
+        if fault and fault not in HARMLESS:
+            return self._fault_before_admission(call, fault)
+        account, most = call.entry.account, call.entry.config.context
+        if most is not None and call.api_request.input_tokens > most:
+            call.statistics.refused(call.counts, call.unit, "context", call.now)
+            error = call.api.dialect.context_exceeded(call.api_request.input_tokens, most, call.request_id)
+            return self._error_response(call.api.dialect, error, call.request_id)
+        refusal = account.admit(
+            call.api_request.input_tokens, call.api_request.max_tokens, call.now, call.charge
+        )
         style = headers.style_of(account, call.api.dialect.name)
         call.headers = headers.limit_headers(account, style, call.now, self._wall())
         if refusal is not None:
-            return self._refuse(call, refusal, odd)
-        if odd:
+            return self._refuse(call, refusal, fault)
+        if fault:
             call.headers = headers.garbled(call.headers, call.number)
         if call.api.dialect.request_id_header:
             call.headers[call.api.dialect.request_id_header] = call.request_id
         self._date(call.headers)
-        return await self._admitted(call)
+        return await self._serve_admitted(call)
 
-    def _at_the_door(self, call: Call, odd: str) -> web.Response:
+    def _fault_before_admission(self, call: FakeCall, fault: str) -> web.Response:
         dialect, request_id = call.api.dialect, call.request_id
-        complaint = {
-            "529": lambda: dialect.broken(529, request_id),
+        error = {
+            "529": lambda: dialect.server_error(529, request_id),
             "401": lambda: dialect.unauthorized("sk-revoked-by-a-fault", request_id),
-            "quota": lambda: dialect.out_of_money(request_id),
-            "blocked": lambda: dialect.blocked(request_id),
-        }[odd]()
-        call.books.refused(call.tally, call.unit, f"fault {odd}", call.now)
-        return self._complain(dialect, complaint, request_id)
+            "quota": lambda: dialect.quota_exhausted(request_id),
+            "blocked": lambda: dialect.content_blocked(request_id),
+        }[fault]()
+        call.statistics.refused(call.counts, call.unit, f"fault {fault}", call.now)
+        return self._error_response(dialect, error, request_id)
 
-    def _refuse(self, call: Call, refusal: Refusal, odd: str) -> web.Response:
+    def _refuse(self, call: FakeCall, refusal: Refusal, fault: str) -> web.Response:
         reason = "too_large" if refusal.too_large else refusal.reason
-        call.books.refused(call.tally, call.unit, reason, call.now)
-        account = call.tenant.account
+        call.statistics.refused(call.counts, call.unit, reason, call.now)
+        account = call.entry.account
         style = headers.style_of(account, call.api.dialect.name)
         more = headers.refusal_headers(account, style, refusal, call.now, self._wall())
         more = (call.headers if style != "cohere" else {}) | more
-        if odd:
+        if fault:
             more = headers.garbled(more, call.number)
         dialect = call.api.dialect
-        complaint = dialect.refused(refusal, call.asked.model, call.request_id)
-        return self._complain(dialect, complaint, call.request_id, more)
+        error = dialect.refused(refusal, call.api_request.model, call.request_id)
+        return self._error_response(dialect, error, call.request_id, more)
 
-    async def _admitted(self, call: Call) -> web.StreamResponse:
+    async def _serve_admitted(self, call: FakeCall) -> web.StreamResponse:
         """Inside: the request ends in the books as ok, failed or cancelled, whatever happens."""
-        books, tally, unit = call.books, call.tally, call.unit
-        if books.admitted(tally, unit, call.asked.input_tokens, call.now):
-            books.example(tally, unit, call.asked.unit, call.now)
-        fault = call.tenant.inside.strike(call.now) if call.tenant.inside else ""
+        statistics, counts, unit = call.statistics, call.counts, call.unit
+        if statistics.admitted(counts, unit, call.api_request.input_tokens, call.now):
+            statistics.example(counts, unit, call.api_request.unit, call.now)
+        fault = call.entry.after_admission.next_fault(call.now) if call.entry.after_admission else ""
         if fault:
-            books.faulted(tally, unit, fault, call.now)
+            statistics.faulted(counts, unit, fault, call.now)
         reply = self._reply(call)
         try:
-            response = await self._in_turn(call, reply, fault)
-        except http_answers.Spoiled:
-            books.failed(tally, unit, self.now())
+            response = await self._with_slot(call, reply, fault)
+        except http_answers.BrokenOnPurpose:
+            statistics.failed(counts, unit, self.now())
             raise
         except (asyncio.CancelledError, ConnectionError):
             if not self.closing:
-                books.cancelled(tally, unit, self.now())
+                statistics.cancelled(counts, unit, self.now())
             raise
-        self._book(call, reply, fault)
+        self._count_end(call, reply, fault)
         return response
 
-    def _book(self, call: Call, reply: Reply, fault: str) -> None:
+    def _count_end(self, call: FakeCall, reply: ModelReply, fault: str) -> None:
         transport = call.request.transport
         if fault and fault not in HARMLESS:
-            call.books.failed(call.tally, call.unit, self.now())
+            call.statistics.failed(call.counts, call.unit, self.now())
         elif transport is None or transport.is_closing():
-            call.books.cancelled(call.tally, call.unit, self.now())
+            call.statistics.cancelled(call.counts, call.unit, self.now())
         else:
-            call.books.ok(call.tally, call.unit, reply.output_tokens, self.now())
+            call.statistics.ok(call.counts, call.unit, reply.output_tokens, self.now())
 
-    def _reply(self, call: Call) -> Reply:
-        rules = (one.output_tokens for one in self.plan.lengths if one.contains in call.asked.last_text)
-        length = next(rules, call.tenant.plan.output_tokens)
-        tokens = None if length is None else round(length.at(draw(self.plan.seed, call.unit, 1)))
+    def _reply(self, call: FakeCall) -> ModelReply:
+        rules = (
+            one.output_tokens for one in self.config.lengths if one.contains in call.api_request.last_text
+        )
+        length = next(rules, call.entry.config.output_tokens)
+        tokens = None if length is None else round(length.at(draw(self.config.seed, call.unit, 1)))
         identity = f"{call.unit:016x}{call.number:08x}"
-        return reply_to(call.asked, identity, int(self._wall()), tokens, self.plan.tools, self.plan.answers)
+        return make_reply(
+            call.api_request, identity, int(self._wall()), tokens, self.config.tools, self.config.answers
+        )
 
-    async def _in_turn(self, call: Call, reply: Reply, fault: str) -> web.StreamResponse:
-        slots = call.tenant.account.slots
+    async def _with_slot(self, call: FakeCall, reply: ModelReply, fault: str) -> web.StreamResponse:
+        slots = call.entry.account.slots
         await slots.enter()
         try:
             if fault:
-                return await self._spoil(call, reply, fault)
-            if call.asked.stream:
-                return await self._stream(call, reply)
-            return await self._plain(call, reply)
+                return await self._answer_with_fault(call, reply, fault)
+            if call.api_request.stream:
+                return await self._answer_stream(call, reply)
+            return await self._answer_whole(call, reply)
         finally:
             if call.charge == "settle":
-                unused = call.tenant.account.reserved(call.asked.max_tokens) - reply.output_tokens
-                call.tenant.account.settled(unused, self.now())
+                unused = call.entry.account.reserved_output(call.api_request.max_tokens) - reply.output_tokens
+                call.entry.account.refund_output(unused, self.now())
             slots.leave()
 
-    async def _wait(self, call: Call, reply: Reply) -> None:
+    async def _wait(self, call: FakeCall, reply: ModelReply) -> None:
         """The time that an answer takes, or a stream until it begins."""
-        plan = call.tenant.plan
-        streamed = call.asked.stream
-        delay = plan.ttft if streamed and plan.ttft is not None else plan.latency
-        wait_s = delay.at(draw(self.plan.seed, call.unit)) if delay else 0.0
+        config = call.entry.config
+        streamed = call.api_request.stream
+        delay = config.ttft if streamed and config.ttft is not None else config.latency
+        wait_s = delay.at(draw(self.config.seed, call.unit)) if delay else 0.0
         if not streamed:
-            wait_s += plan.per_token * reply.output_tokens
+            wait_s += config.per_token * reply.output_tokens
         if wait_s > 0.0:
-            await self.timing.sleep(wait_s)
+            await self.time_source.sleep(wait_s)
 
-    async def _plain(self, call: Call, reply: Reply) -> web.StreamResponse:
+    async def _answer_whole(self, call: FakeCall, reply: ModelReply) -> web.StreamResponse:
         try:
             await self._wait(call, reply)
         finally:  # an answer that nobody waits for any more is produced, and charged, all the same
-            call.tenant.account.produced(reply.output_tokens, self.now(), call.charge)
-        return http_answers.whole(200, call.api.body(call.asked, reply), call.headers)
+            call.entry.account.charge_output(reply.output_tokens, self.now(), call.charge)
+        return http_answers.whole_response(200, call.api.body(call.api_request, reply), call.headers)
 
-    async def _stream(self, call: Call, reply: Reply) -> web.StreamResponse:
+    async def _answer_stream(self, call: FakeCall, reply: ModelReply) -> web.StreamResponse:
         await self._wait(call, reply)
-        response = await http_answers.begin(call.request, call.headers, http_answers.SSE)
-        account, per_token = call.tenant.account, call.tenant.plan.per_token
-        events = call.api.events(call.asked, reply)
+        response = await http_answers.begin_stream(call.request, call.headers, http_answers.SSE)
+        account, per_token = call.entry.account, call.entry.config.per_token
+        events = call.api.events(call.api_request, reply)
         if not per_token:
-            account.produced(reply.output_tokens, self.now(), call.charge)
+            account.charge_output(reply.output_tokens, self.now(), call.charge)
             await response.write(b"".join(event.frame for event in events))
         else:
             for event in events:
                 if event.tokens:
-                    await self.timing.sleep(event.tokens * per_token)
-                    account.produced(event.tokens, self.now(), call.charge)
+                    await self.time_source.sleep(event.tokens * per_token)
+                    account.charge_output(event.tokens, self.now(), call.charge)
                 await response.write(event.frame)
         await response.write_eof()
         return response
 
-    async def _spoil(self, call: Call, reply: Reply, fault: str) -> web.StreamResponse:
+    async def _answer_with_fault(self, call: FakeCall, reply: ModelReply, fault: str) -> web.StreamResponse:
         """The answer as the fault leaves it."""
         if fault in ("500", "502", "503"):
             await self._wait(call, reply)
             return self._broken(call, int(fault))
         if fault == "reset":
             await self._wait(call, reply)
-            raise http_answers.reset(call.request)
+            raise http_answers.reset_connection(call.request)
         if fault == "hang":
-            await http_answers.forever()
+            await http_answers.wait_forever()
         await self._wait(call, reply)
         if fault == "html":
-            return http_answers.whole(200, html_page("Please wait"), call.headers, http_answers.HTML)
-        if fault == "stream-error" and not call.asked.stream:
+            return http_answers.whole_response(200, html_page("Please wait"), call.headers, http_answers.HTML)
+        if fault == "stream-error" and not call.api_request.stream:
             return self._broken(call, 500)
-        return await self._spoil_body(call, reply, fault)
+        return await self._faulty_body(call, reply, fault)
 
-    def _broken(self, call: Call, status: int) -> web.Response:
+    def _broken(self, call: FakeCall, status: int) -> web.Response:
         if status == 502:
             page = html_page("502 Bad Gateway")
-            return self._complain(call.api.dialect, (502, page), call.request_id, {}, http_answers.HTML)
+            return self._error_response(call.api.dialect, (502, page), call.request_id, {}, http_answers.HTML)
         dialect = call.api.dialect
-        return self._complain(dialect, dialect.broken(status, call.request_id), call.request_id, call.headers)
+        return self._error_response(
+            dialect, dialect.server_error(status, call.request_id), call.request_id, call.headers
+        )
 
-    async def _spoil_body(self, call: Call, reply: Reply, fault: str) -> web.StreamResponse:
+    async def _faulty_body(self, call: FakeCall, reply: ModelReply, fault: str) -> web.StreamResponse:
         """A body that begins well."""
-        streamed = call.asked.stream
-        account = call.tenant.account
-        account.produced(reply.output_tokens, self.now(), call.charge)
+        streamed = call.api_request.stream
+        account = call.entry.account
+        account.charge_output(reply.output_tokens, self.now(), call.charge)
         if streamed:
-            frames = [event.frame for event in call.api.events(call.asked, reply)]
+            frames = [event.frame for event in call.api.events(call.api_request, reply)]
         else:
-            frames = [call.api.body(call.asked, reply)]
+            frames = [call.api.body(call.api_request, reply)]
         if fault == "truncated" and not streamed:
-            return http_answers.whole(200, http_answers.half(frames), call.headers)
+            return http_answers.whole_response(200, http_answers.first_half(frames), call.headers)
         content_type = http_answers.SSE if streamed else http_answers.JSON
-        response = await http_answers.begin(call.request, call.headers, content_type)
+        response = await http_answers.begin_stream(call.request, call.headers, content_type)
         if fault in HARMLESS:
-            await self._dawdle(response, frames, fault, streamed)
+            await self._write_harmless(response, frames, fault, streamed)
         else:
-            await self._break_off(call, response, frames, fault)
+            await self._break_body(call, response, frames, fault)
         await response.write_eof()
         return response
 
-    async def _dawdle(
+    async def _write_harmless(
         self, response: web.StreamResponse, frames: list[bytes], fault: str, streamed: bool
     ) -> None:
         if fault == "slow":
-            await http_answers.trickle(response, b"".join(frames), self.timing.sleep)
+            await http_answers.write_slowly(response, b"".join(frames), self.time_source.sleep)
             return
-        await http_answers.keep_alive(response, b": keep-alive\n\n" if streamed else b"\n", self.timing.sleep)
+        await http_answers.write_keep_alives(
+            response, b": keep-alive\n\n" if streamed else b"\n", self.time_source.sleep
+        )
         await response.write(b"".join(frames))
 
-    async def _break_off(
-        self, call: Call, response: web.StreamResponse, frames: list[bytes], fault: str
+    async def _break_body(
+        self, call: FakeCall, response: web.StreamResponse, frames: list[bytes], fault: str
     ) -> None:
         if fault in ("truncated", "stream-error"):  # the events that come do come whole
             await response.write(b"".join(frames[: max(1, len(frames) // 2)]))
             if fault == "stream-error":
                 await response.write(self._error_event(call))
             return
-        await response.write(http_answers.half(frames))
+        await response.write(http_answers.first_half(frames))
         if fault == "reset-body":
             await asyncio.sleep(0)  # what was written is on its way before the reset overtakes it
-            raise http_answers.reset(call.request)
-        await http_answers.forever()  # a stall
+            raise http_answers.reset_connection(call.request)
+        await http_answers.wait_forever()  # a stall
 
-    def _error_event(self, call: Call) -> bytes:
+    def _error_event(self, call: FakeCall) -> bytes:
         dialect = call.api.dialect
-        error = dialect.broken_event(529, call.request_id)
-        return named("error", error) if dialect.name == "anthropic" else data(error)
+        error = dialect.server_error_event(529, call.request_id)
+        return sse_event("error", error) if dialect.name == "anthropic" else sse_data(error)

@@ -38,7 +38,7 @@ _MORE_SUMS = ("tokens_in", "tokens_out", "repeats", "lost")
 
 
 @dataclass(slots=True, eq=False)
-class Tally:
+class AccountCounts:
     """What happened to one account's requests: admitted = ok + failed + cancelled + in_flight."""
 
     index: int
@@ -60,37 +60,39 @@ class Tally:
     examples: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[int, int] = field(default_factory=dict)
 
-    def facts(self, series: bool = False) -> dict[str, Any]:
+    def as_dict(self, series: bool = False) -> dict[str, Any]:
         """As /stats tells them."""
-        facts: dict[str, Any] = {name: getattr(self, name) for name in _SUMS}
-        facts["peak_in_flight"] = self.peak_in_flight
-        facts |= {name: getattr(self, name) for name in _MORE_SUMS}
-        facts["refused"] = dict(sorted(self.refused.items()))
-        facts["faulted"] = dict(sorted(self.faulted.items()))
-        facts["first_admission_s"] = self.first_at
-        facts["last_admission_s"] = self.last_at
-        facts["repeat_examples"] = self.examples
+        figures: dict[str, Any] = {name: getattr(self, name) for name in _SUMS}
+        figures["peak_in_flight"] = self.peak_in_flight
+        figures |= {name: getattr(self, name) for name in _MORE_SUMS}
+        figures["refused"] = dict(sorted(self.refused.items()))
+        figures["faulted"] = dict(sorted(self.faulted.items()))
+        figures["first_admission_s"] = self.first_at
+        figures["last_admission_s"] = self.last_at
+        figures["repeat_examples"] = self.examples
         if series:
-            facts["admitted_per_second"] = _filled(self.seconds)
-        return facts
+            figures["admitted_per_second"] = _filled(self.seconds)
+        return figures
 
 
-def total(tallies: Iterable[Tally], peak_in_flight: int) -> Tally:
+def sum_counts(counts_by_account: Iterable[AccountCounts], peak_in_flight: int) -> AccountCounts:
     """All of them together; peaks do not add up, so the common one is told."""
-    whole = Tally(-1, peak_in_flight=peak_in_flight)
-    for tally in tallies:
+    total = AccountCounts(-1, peak_in_flight=peak_in_flight)
+    for counts in counts_by_account:
         for name in (*_SUMS, *_MORE_SUMS):
-            setattr(whole, name, getattr(whole, name) + getattr(tally, name))
-        for mine, theirs in ((whole.refused, tally.refused), (whole.faulted, tally.faulted)):
+            setattr(total, name, getattr(total, name) + getattr(counts, name))
+        for mine, theirs in ((total.refused, counts.refused), (total.faulted, counts.faulted)):
             for name, count in theirs.items():
                 mine[name] = mine.get(name, 0) + count
-        for second, count in tally.seconds.items():
-            whole.seconds[second] = whole.seconds.get(second, 0) + count
-        whole.examples = (whole.examples + tally.examples)[:EXAMPLES]
-        if tally.first_at is not None and tally.last_at is not None:
-            whole.first_at = min(tally.first_at, tally.first_at if whole.first_at is None else whole.first_at)
-            whole.last_at = max(tally.last_at, whole.last_at or 0.0)
-    return whole
+        for second, count in counts.seconds.items():
+            total.seconds[second] = total.seconds.get(second, 0) + count
+        total.examples = (total.examples + counts.examples)[:EXAMPLES]
+        if counts.first_at is not None and counts.last_at is not None:
+            total.first_at = min(
+                counts.first_at, counts.first_at if total.first_at is None else total.first_at
+            )
+            total.last_at = max(counts.last_at, total.last_at or 0.0)
+    return total
 
 
 def _filled(seconds: dict[int, int]) -> list[int]:
@@ -98,89 +100,89 @@ def _filled(seconds: dict[int, int]) -> list[int]:
     return [seconds.get(second, 0) for second in range(max(seconds, default=-1) + 1)]
 
 
-class Books:
+class Statistics:
     """Tallies by account, and the units. `/stats/reset` takes new books; what is under way stays in the old."""
 
     def __init__(self, accounts: list[str], remember: int, since: float = 0.0) -> None:
         self.since = since
-        self.tallies = {name: Tally(index) for index, name in enumerate(accounts)}
-        self.nobody = Tally(len(accounts))  # whoever has no account
+        self.counts_by_account = {name: AccountCounts(index) for index, name in enumerate(accounts)}
+        self.no_account = AccountCounts(len(accounts))  # whoever has no account
         self.in_flight = 0
         self.peak_in_flight = 0
         self.other = 0
         self.untracked = 0
         self._remember = remember
-        self._by_index = [*self.tallies.values(), self.nobody]
+        self._by_index = [*self.counts_by_account.values(), self.no_account]
         self._units: dict[int, int] = {}
         self._recent: deque[tuple[float, int, str]] = deque(maxlen=RECENT)
 
-    def refused(self, tally: Tally, unit: int | None, reason: str, now: float) -> None:
+    def refused(self, counts: AccountCounts, unit: int | None, reason: str, now: float) -> None:
         """A request did not get in; `unit` is None where it could not even be read."""
-        tally.refused[reason] = tally.refused.get(reason, 0) + 1
+        counts.refused[reason] = counts.refused.get(reason, 0) + 1
         if unit is not None:
             self._add(unit, _REFUSED)
             self._recent.append((now, unit, f"refused: {reason}"))
 
-    def admitted(self, tally: Tally, unit: int, tokens: int, now: float) -> bool:
+    def admitted(self, counts: AccountCounts, unit: int, tokens: int, now: float) -> bool:
         """A request got in. True where the same unit had been answered before: an unneeded repeat."""
-        tally.admitted += 1
-        tally.tokens_in += tokens
-        tally.in_flight += 1
-        tally.peak_in_flight = max(tally.peak_in_flight, tally.in_flight)
+        counts.admitted += 1
+        counts.tokens_in += tokens
+        counts.in_flight += 1
+        counts.peak_in_flight = max(counts.peak_in_flight, counts.in_flight)
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
-        if tally.first_at is None:
-            tally.first_at = now
-        tally.last_at = now
+        if counts.first_at is None:
+            counts.first_at = now
+        counts.last_at = now
         second = int(now)
-        tally.seconds[second] = tally.seconds.get(second, 0) + 1
+        counts.seconds[second] = counts.seconds.get(second, 0) + 1
         self._recent.append((now, unit, "admitted"))
-        return self._unit_admitted(tally, unit)
+        return self._unit_admitted(counts, unit)
 
-    def _unit_admitted(self, tally: Tally, unit: int) -> bool:
+    def _unit_admitted(self, counts: AccountCounts, unit: int) -> bool:
         state = self._units.get(unit)
         if state is None:
             if len(self._units) >= self._remember:
                 self.untracked += 1
             else:
-                self._units[unit] = tally.index + _ADMITTED + _IN_FLIGHT
+                self._units[unit] = counts.index + _ADMITTED + _IN_FLIGHT
             return False
         if self._is_lost(state):
             self._by_index[state & _ACCOUNT].lost -= 1
-        self._units[unit] = (state & ~_ACCOUNT | tally.index) + _ADMITTED + _IN_FLIGHT
+        self._units[unit] = (state & ~_ACCOUNT | counts.index) + _ADMITTED + _IN_FLIGHT
         if not state & _OK_FIELD:
             return False
-        tally.repeats += 1
+        counts.repeats += 1
         return True
 
-    def example(self, tally: Tally, unit: int, name: str, now: float) -> None:
+    def example(self, counts: AccountCounts, unit: int, name: str, now: float) -> None:
         """Keep a repeat to be looked at."""
-        if len(tally.examples) < EXAMPLES:
-            tally.examples.append({"fingerprint": f"{unit:016x}", "unit": name or None, "at_s": now})
+        if len(counts.examples) < EXAMPLES:
+            counts.examples.append({"fingerprint": f"{unit:016x}", "unit": name or None, "at_s": now})
 
-    def faulted(self, tally: Tally, unit: int, kind: str, now: float) -> None:
+    def faulted(self, counts: AccountCounts, unit: int, kind: str, now: float) -> None:
         """A fault struck."""
-        tally.faulted[kind] = tally.faulted.get(kind, 0) + 1
+        counts.faulted[kind] = counts.faulted.get(kind, 0) + 1
         self._recent.append((now, unit, f"fault: {kind}"))
 
-    def ok(self, tally: Tally, unit: int, tokens: int, now: float) -> None:
+    def ok(self, counts: AccountCounts, unit: int, tokens: int, now: float) -> None:
         """An admitted request was answered, wholly and well."""
-        tally.ok += 1
-        tally.tokens_out += tokens
-        self._left(tally, unit, _OK, "ok", now)
+        counts.ok += 1
+        counts.tokens_out += tokens
+        self._left(counts, unit, _OK, "ok", now)
 
-    def failed(self, tally: Tally, unit: int, now: float) -> None:
+    def failed(self, counts: AccountCounts, unit: int, now: float) -> None:
         """An admitted request met a fault that took its answer away."""
-        tally.failed += 1
-        self._left(tally, unit, _FAILED, "failed", now)
+        counts.failed += 1
+        self._left(counts, unit, _FAILED, "failed", now)
 
-    def cancelled(self, tally: Tally, unit: int, now: float) -> None:
+    def cancelled(self, counts: AccountCounts, unit: int, now: float) -> None:
         """The client went away before its answer was sent."""
-        tally.cancelled += 1
-        self._left(tally, unit, _CANCELLED, "cancelled", now)
+        counts.cancelled += 1
+        self._left(counts, unit, _CANCELLED, "cancelled", now)
 
-    def _left(self, tally: Tally, unit: int, count: int, word: str, now: float) -> None:
-        tally.in_flight -= 1
+    def _left(self, counts: AccountCounts, unit: int, count: int, word: str, now: float) -> None:
+        counts.in_flight -= 1
         self.in_flight -= 1
         self._recent.append((now, unit, word))
         state = self._units.get(unit)
@@ -202,7 +204,7 @@ class Books:
         elif len(self._units) < self._remember:
             self._units[unit] = count
 
-    def facts(self, now: float, *, series: bool = False) -> dict[str, Any]:
+    def as_dict(self, now: float, *, series: bool = False) -> dict[str, Any]:
         """Everything, as /stats tells it."""
         return {
             "since_s": self.since,
@@ -210,13 +212,13 @@ class Books:
             "units": len(self._units),
             "untracked": self.untracked,
             "other": self.other,
-            "total": total(self._by_index, self.peak_in_flight).facts(series),
-            "accounts": {name: tally.facts(series) for name, tally in self.tallies.items()},
+            "total": sum_counts(self._by_index, self.peak_in_flight).as_dict(series),
+            "accounts": {name: counts.as_dict(series) for name, counts in self.counts_by_account.items()},
         }
 
-    def story(self, name: str) -> dict[str, Any] | None:
+    def history(self, name: str) -> dict[str, Any] | None:
         """What happened to one unit, found by its name or by its fingerprint in hex; None if it is not known."""
-        for unit in _meant(name):
+        for unit in _candidates(name):
             state = self._units.get(unit)
             if state is not None:
                 return {"fingerprint": f"{unit:016x}", **_counts(state), "events": self._events(unit)}
@@ -226,7 +228,7 @@ class Books:
         return [{"at_s": at, "what": what} for at, whose, what in self._recent if whose == unit]
 
 
-def _meant(name: str) -> list[int]:
+def _candidates(name: str) -> list[int]:
     found = [fingerprint(name.encode())]
     if _HEX.fullmatch(name):
         found.append(int(name, 16))

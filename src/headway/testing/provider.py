@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from headway.fake.config_file import read
-from headway.fake.fake_config import Plan
-from headway.fake.flags import fault_of
+from headway.fake.fake_config import FakeConfig
+from headway.fake.flags import parse_fault
 from headway.fake.server import FakeServer
 from headway.runtime.loops import usual_loop
 
@@ -40,7 +40,7 @@ class FakeProvider:
         """Forget all counts. The buckets stay as they are."""
 
         async def forgotten() -> None:
-            self._server.provider.reset()
+            self._server.service.reset()
 
         asyncio.run_coroutine_threadsafe(forgotten(), self._loop).result()
 
@@ -100,12 +100,12 @@ def _plan(
     faults: Sequence[str | Mapping[str, object]],
     account: Mapping[str, object],
     **settings: object,
-) -> Plan:
+) -> FakeConfig:
     """One plan out of all of it; what is wrong is named."""
     told = {name: dict(said) for name, said in (accounts or {}).items()}
     if account:
         told["default"] = {**told.get("default", {}), **account}
     shaped = [dict(fault) for fault in faults if not isinstance(fault, str)]
     plan = read({"accounts": told, "faults": shaped, **settings}, "fake_provider")
-    written = tuple(fault_of(fault) for fault in faults if isinstance(fault, str))
+    written = tuple(parse_fault(fault) for fault in faults if isinstance(fault, str))
     return msgspec.structs.replace(plan, faults=(*written, *plan.faults))

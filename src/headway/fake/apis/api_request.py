@@ -7,7 +7,7 @@ from dataclasses import dataclass
 CHARS_PER_TOKEN = 4
 
 
-class Unacceptable(Exception):
+class InvalidRequest(Exception):
     """A request that the vendor would answer with 400; `param` is the field that it names."""
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
@@ -18,7 +18,7 @@ class Unacceptable(Exception):
 
 
 @dataclass(slots=True)
-class Asked:
+class ApiRequest:
     """One request, whichever API it came by."""
 
     model: str

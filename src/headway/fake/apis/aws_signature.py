@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from headway.fake.apis.error_dialects import Signed
+from headway.fake.apis.error_dialects import SignedRequest
 
 SERVICE = "bedrock"
 #: How far a signature's time may be off.
@@ -29,7 +29,7 @@ def key_in(headers: Mapping[str, str]) -> str:
     return found["key"] if found else ""
 
 
-def fault_in(request: Signed, body: bytes, secret: str, wall: float) -> str:
+def fault_in(request: SignedRequest, body: bytes, secret: str, wall: float) -> str:
     """What is wrong with a signature; nothing where it is right."""
     found = _SIGNED.fullmatch(request.headers.get("Authorization", ""))
     stamp = request.headers.get("X-Amz-Date", "")
@@ -56,7 +56,7 @@ def _instant(stamp: str) -> float:
 
 
 def _signature(
-    request: Signed, body: bytes, secret: str, found: re.Match[str], names: list[str], stamp: str
+    request: SignedRequest, body: bytes, secret: str, found: re.Match[str], names: list[str], stamp: str
 ) -> str:
     path, _, query = request.raw_path.partition("?")
     lines = [request.method, quote(path, safe="/-_.~"), "&".join(sorted(query.split("&"))) if query else ""]

@@ -9,11 +9,19 @@ from typing import Any
 import msgspec
 
 from headway.fake.apis import aws_signature
-from headway.fake.apis.api_request import Asked, Unacceptable, tokens_of
-from headway.fake.apis.error_dialects import Complaint, Signed, bearer
-from headway.fake.apis.message_content import Content, MaxTokens, Named, opened, place_of, unit_of, words_of
+from headway.fake.apis.api_request import ApiRequest, InvalidRequest, tokens_of
+from headway.fake.apis.error_dialects import ErrorResponse, SignedRequest, bearer
+from headway.fake.apis.message_content import (
+    Content,
+    MaxTokens,
+    RequestMetadata,
+    conversation_start,
+    error_place,
+    text_of,
+    unit_name,
+)
 from headway.fake.apis.messages import Messages
-from headway.fake.apis.reply import Event, Reply
+from headway.fake.apis.reply import ModelReply, StreamEvent
 from headway.fake.limits.accounts import Refusal
 
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
@@ -30,7 +38,7 @@ _TOO_MANY = {
 }
 
 
-class Bedrock:
+class BedrockErrors:
     """As AWS puts it."""
 
     name = "bedrock"
@@ -41,50 +49,50 @@ class Bedrock:
         """The access key of a signature, or a Bedrock API key."""
         return bearer(headers) or aws_signature.key_in(headers)
 
-    def unproven(self, request: Signed, body: bytes, secret: str) -> Complaint | None:
+    def signature_error(self, request: SignedRequest, body: bytes, secret: str) -> ErrorResponse | None:
         """403, where it is not signed as it should be. A Bedrock API key needs no signature."""
         fault = "" if bearer(request.headers) else aws_signature.fault_in(request, body, secret, time.time())
         return self.error(403, "InvalidSignatureException", fault) if fault else None
 
-    def error(self, status: int, type_: str, message: str) -> Complaint:
+    def error(self, status: int, type_: str, message: str) -> ErrorResponse:
         """An error: its type in a header, its message in the body."""
         return status, _json({"message": message}), {"x-amzn-ErrorType": f"{type_}:{_ERRORS}"}
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429, and no word of when to come back."""
         what = _TOO_MANY[refusal.reason]
         return self.error(429, "ThrottlingException", f"Too many {what}, please wait before trying again.")
 
-    def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
+    def invalid(self, why: InvalidRequest, _request_id: str) -> ErrorResponse:
         """400."""
         return self.error(400, "ValidationException", why.message)
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """400."""
         return self.error(400, "ValidationException", "Input is too long for requested model.")
 
-    def blocked(self, _request_id: str) -> Complaint:
+    def content_blocked(self, _request_id: str) -> ErrorResponse:
         """400."""
         message = "This request has been blocked by our content filters."
         return self.error(400, "ValidationException", message)
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """403."""
         if not key:
             return self.error(403, "MissingAuthenticationTokenException", "Missing Authentication Token")
         message = "The security token included in the request is invalid."
         return self.error(403, "UnrecognizedClientException", message)
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """400."""
         message = "Your request exceeds the service quota for your account."
         return self.error(400, "ServiceQuotaExceededException", message)
 
-    def unknown_path(self, _method: str, path: str, _request_id: str) -> Complaint:
+    def unknown_path(self, _method: str, path: str, _request_id: str) -> ErrorResponse:
         """404."""
         return self.error(404, "UnknownOperationException", f"Unknown operation {path}")
 
-    def broken(self, status: int, _request_id: str) -> Complaint:
+    def server_error(self, status: int, _request_id: str) -> ErrorResponse:
         """5xx; who is overloaded says 503."""
         if status >= 503:
             return self.error(
@@ -93,20 +101,20 @@ class Bedrock:
         message = "The system encountered an unexpected error during processing. Try your request again."
         return self.error(500, "InternalServerException", message)
 
-    def broken_event(self, status: int, _request_id: str) -> dict[str, Any]:
+    def server_error_event(self, status: int, _request_id: str) -> dict[str, Any]:
         """The same as an event; nothing here streams."""
         return {"message": f"{status}"}
 
 
-BEDROCK = Bedrock()
+BEDROCK = BedrockErrors()
 
 
-class _Message(msgspec.Struct, gc=False):
+class _ConverseMessage(msgspec.Struct, gc=False):
     role: str
     content: Content
 
 
-class _Config(msgspec.Struct, gc=False, rename="camel"):
+class _InferenceConfig(msgspec.Struct, gc=False, rename="camel"):
     max_tokens: MaxTokens | None = None
 
 
@@ -123,26 +131,26 @@ class _Tool(msgspec.Struct, gc=False, rename="camel"):
     tool_spec: _ToolSpec | None = None
 
 
-class _Chosen(msgspec.Struct, gc=False):
+class _ChosenTool(msgspec.Struct, gc=False):
     name: str
 
 
 class _ToolChoice(msgspec.Struct, gc=False):
     auto: dict[str, Any] | None = None
     any: dict[str, Any] | None = None
-    tool: _Chosen | None = None
+    tool: _ChosenTool | None = None
 
 
 class _ToolConfig(msgspec.Struct, gc=False, rename="camel"):
     tools: list[_Tool]
     tool_choice: _ToolChoice | None = None
 
-    def forced(self) -> str:
+    def forced_tool(self) -> str:
         """The tool that must be used; "" where none must."""
         specs = [tool.tool_spec for tool in self.tools if tool.tool_spec is not None]
         for place, spec in enumerate(specs):
             if spec.input_schema.json.get("type") != "object":
-                raise Unacceptable(
+                raise InvalidRequest(
                     f"The value at toolConfig.tools.{place}.toolSpec.inputSchema.json.type must be one of the following: object."
                 )
         chosen = self.tool_choice
@@ -150,19 +158,19 @@ class _ToolConfig(msgspec.Struct, gc=False, rename="camel"):
             return ""
         name = specs[0].name if chosen.tool is None else chosen.tool.name
         if name not in [spec.name for spec in specs]:
-            raise Unacceptable(f"The tool {name} of toolConfig.toolChoice is not in toolConfig.tools.")
+            raise InvalidRequest(f"The tool {name} of toolConfig.toolChoice is not in toolConfig.tools.")
         return name
 
 
-class _Request(msgspec.Struct, gc=False, rename="camel"):
-    messages: list[_Message]
+class _ConverseRequest(msgspec.Struct, gc=False, rename="camel"):
+    messages: list[_ConverseMessage]
     system: Content = None
-    inference_config: _Config | None = None
-    request_metadata: Named | None = None
+    inference_config: _InferenceConfig | None = None
+    request_metadata: RequestMetadata | None = None
     tool_config: _ToolConfig | None = None
 
 
-_decode = msgspec.json.Decoder(_Request).decode
+_decode = msgspec.json.Decoder(_ConverseRequest).decode
 
 
 class Converse:
@@ -173,40 +181,44 @@ class Converse:
     def __init__(self, model: str) -> None:
         self._model = model
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked, or why it cannot be."""
         try:
             request = _decode(body)
         except msgspec.ValidationError as error:
-            what, place = place_of(error)
-            raise Unacceptable(f"1 validation error detected: Value at '{place or 'body'}': {what}") from None
+            what, place = error_place(error)
+            raise InvalidRequest(
+                f"1 validation error detected: Value at '{place or 'body'}': {what}"
+            ) from None
         except msgspec.DecodeError as error:
-            raise Unacceptable(f"The request body is not valid JSON: {error}") from None
+            raise InvalidRequest(f"The request body is not valid JSON: {error}") from None
         if not request.messages or any(isinstance(one.content, str) for one in request.messages):
-            raise Unacceptable(
+            raise InvalidRequest(
                 "1 validation error detected: Value at 'messages' must be a list of messages with blocks"
             )
-        config = request.inference_config or _Config()
-        opening, turn = opened(request.messages)
-        return Asked(
+        config = request.inference_config or _InferenceConfig()
+        opening, turn = conversation_start(request.messages)
+        return ApiRequest(
             model=self._model,
-            chars=len(words_of(request.system)) + sum(len(words_of(one.content)) for one in request.messages),
-            last_text=words_of(request.messages[-1].content),
+            chars=len(text_of(request.system)) + sum(len(text_of(one.content)) for one in request.messages),
+            last_text=text_of(request.messages[-1].content),
             opening=opening,
             turn=turn,
-            extra=request.tool_config.forced() if request.tool_config else "",
+            extra=request.tool_config.forced_tool() if request.tool_config else "",
             max_tokens=config.max_tokens,
-            unit=unit_of(request.request_metadata, None),
+            unit=unit_name(request.request_metadata, None),
         )
 
-    def body(self, asked: Asked, reply: Reply) -> bytes:
+    def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
-        given = tokens_of(asked.chars)
+        given = tokens_of(request.chars)
         return _json(
             {
                 "metrics": {"latencyMs": 1},
-                "output": {"message": {"role": "assistant", "content": [_block(asked, reply)]}},
-                "stopReason": "tool_use" if asked.extra and reply.finish == "stop" else _FINISH[reply.finish],
+                "output": {"message": {"role": "assistant", "content": [_block(request, reply)]}},
+                "stopReason": "tool_use"
+                if request.extra and reply.finish == "stop"
+                else _FINISH[reply.finish],
                 "usage": {
                     "inputTokens": given,
                     "outputTokens": reply.output_tokens,
@@ -217,21 +229,21 @@ class Converse:
             }
         )
 
-    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+    def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
         """Nothing is streamed."""
-        return [Event(self.body(asked, reply))]
+        return [StreamEvent(self.body(request, reply))]
 
 
-def _block(asked: Asked, reply: Reply) -> dict[str, Any]:
+def _block(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:
     """The text; or, where a tool must be used, its input: the text as an object, or an object with the text."""
-    if not asked.extra:
+    if not request.extra:
         return {"text": reply.text}
     try:
         given = msgspec.json.decode(reply.text)
     except msgspec.DecodeError:  # Cut off, or no JSON.
         given = {} if reply.finish == "length" else {"text": reply.text}
     given = given if isinstance(given, dict) else {"value": given}
-    return {"toolUse": {"toolUseId": f"tooluse_{reply.id}", "name": asked.extra, "input": given}}
+    return {"toolUse": {"toolUseId": f"tooluse_{reply.id}", "name": request.extra, "input": given}}
 
 
 class Invoke(Converse):
@@ -241,12 +253,12 @@ class Invoke(Converse):
         super().__init__(model)
         self._messages = messages
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked, or why it cannot be."""
         if not body.lstrip().startswith(b"{"):
-            raise Unacceptable("The request body is not valid JSON")
+            raise InvalidRequest("The request body is not valid JSON")
         return self._messages.parse(b'{"model":' + _json(self._model) + b"," + body.lstrip()[1:])
 
-    def body(self, asked: Asked, reply: Reply) -> bytes:
+    def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
-        return self._messages.body(asked, reply)
+        return self._messages.body(request, reply)

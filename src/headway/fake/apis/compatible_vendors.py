@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from headway.fake.apis.api_request import Unacceptable
-from headway.fake.apis.error_dialects import OPENAI, Complaint, Dialect, OpenAI, bearer
+from headway.fake.apis.api_request import InvalidRequest
+from headway.fake.apis.error_dialects import OPENAI, ErrorDialect, ErrorResponse, OpenAIErrors, bearer
 from headway.fake.limits.accounts import Refusal
-from headway.fake.quantities import in_go
+from headway.fake.quantities import go_duration
 
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
@@ -27,7 +27,7 @@ _PER = {
 }
 
 
-class Azure(OpenAI):
+class AzureErrors(OpenAIErrors):
     """Azure OpenAI: a code and a message, and a sentence that names the operation."""
 
     name = "azure"
@@ -37,7 +37,7 @@ class Azure(OpenAI):
         """Its own header, or a token of Entra's."""
         return headers.get("api-key", "") or bearer(headers)
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429."""
         what = "token" if refusal.reason.startswith("t") else "call"
         message = (
@@ -46,16 +46,16 @@ class Azure(OpenAI):
             f"Please retry after {max(1, round(refusal.wait_s + 0.5))} seconds."
         )
         if refusal.too_large:
-            return self._said(
+            return self._response(
                 400, "context_length_exceeded", f"This request needs {refusal.requested} tokens."
             )
-        return self._said(429, "429", message)
+        return self._response(429, "429", message)
 
-    def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
+    def invalid(self, why: InvalidRequest, _request_id: str) -> ErrorResponse:
         """400."""
-        return self._said(400, why.code or "BadRequest", why.message)
+        return self._response(400, why.code or "BadRequest", why.message)
 
-    def blocked(self, _request_id: str) -> Complaint:
+    def content_blocked(self, _request_id: str) -> ErrorResponse:
         """400."""
         inner = {
             "code": "ResponsibleAIPolicyViolation",
@@ -68,28 +68,28 @@ class Azure(OpenAI):
         error = {"message": message, "code": "content_filter", "status": 400, "innererror": inner}
         return 400, _json({"error": error})
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
         message = (
             "Access denied due to invalid subscription key or wrong API endpoint. Make sure to provide a valid key for "
             "an active subscription and use a correct regional API endpoint for your resource."
         )
-        return self._said(401, "401", message)
+        return self._response(401, "401", message)
 
-    def unknown_path(self, method: str, path: str, _request_id: str) -> Complaint:
+    def unknown_path(self, method: str, path: str, _request_id: str) -> ErrorResponse:
         """404."""
-        return self._said(404, "404", "Resource not found")
+        return self._response(404, "404", "Resource not found")
 
-    def _said(self, status: int, code: str, message: str) -> Complaint:
+    def _response(self, status: int, code: str, message: str) -> ErrorResponse:
         return status, _json({"error": {"code": code, "message": message}})
 
 
-class Groq(OpenAI):
+class GroqErrors(OpenAIErrors):
     """Requests a day, tokens a minute, and numbers in every sentence."""
 
     name = "groq"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429; 413 for what never fits."""
         if refusal.reason == "concurrency":
             return 503, _json(self.error(f"{model} is currently over capacity.", "internal_server_error"))
@@ -103,15 +103,15 @@ class Groq(OpenAI):
             return 413, _json(self.error(message, type_, "rate_limit_exceeded"))
         message = (
             f"Rate limit reached for {scope}, Used {refusal.used}, Requested {refusal.requested}. Please try again in "
-            f"{in_go(refusal.wait_s)}. Need more tokens? Upgrade to Dev Tier today."
+            f"{go_duration(refusal.wait_s)}. Need more tokens? Upgrade to Dev Tier today."
         )
         return 429, _json(self.error(message, type_, "rate_limit_exceeded"))
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
         return 401, _json(self.error("Invalid API Key", "invalid_request_error", "invalid_api_key"))
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """400: an account that is restricted."""
         message = (
             "Organization has been restricted. Please reach out to support if you believe this was in error."
@@ -119,47 +119,47 @@ class Groq(OpenAI):
         return 400, _json(self.error(message, "invalid_request_error", "organization_restricted"))
 
 
-class Mistral(OpenAI):
+class MistralErrors(OpenAIErrors):
     """Says that there was too much, and nothing else."""
 
     name = "mistral"
     request_id_header = "mistral-correlation-id"
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429."""
-        return self._said(429, "Rate limit exceeded", "rate_limited", "1300")
+        return self._response(429, "Rate limit exceeded", "rate_limited", "1300")
 
-    def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
+    def invalid(self, why: InvalidRequest, _request_id: str) -> ErrorResponse:
         """422, in Pydantic's words."""
         place = ["body", *(why.param or "").split(".")]
         return 422, _json({"detail": [{"type": "missing", "loc": place, "msg": why.message}]})
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """400."""
         message = f"Prompt contains {tokens} tokens and 0 draft tokens, too large for model with {most} maximum context length"
-        return self._said(400, message, "invalid_request_invalid_args", "3051")
+        return self._response(400, message, "invalid_request_invalid_args", "3051")
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
         return 401, _json({"detail": "Unauthorized"})
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """402."""
-        return self._said(402, "You have reached your monthly usage limit.", "payment_required", "1800")
+        return self._response(402, "You have reached your monthly usage limit.", "payment_required", "1800")
 
-    def _said(self, status: int, message: str, type_: str, code: str) -> Complaint:
+    def _response(self, status: int, message: str, type_: str, code: str) -> ErrorResponse:
         error = {"object": "error", "message": message, "type": type_, "param": None, "code": code}
         return status, _json(error)
 
 
-class Together(OpenAI):
+class TogetherErrors(OpenAIErrors):
     """Dynamic limits by the second."""
 
     name = "together"
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429; 503 is capacity."""
         if refusal.reason == "concurrency":
             return 503, _json(self.error("Service unavailable", "service_unavailable"))
@@ -167,7 +167,7 @@ class Together(OpenAI):
         message = f"You have reached the dynamic rate limit of {model}. Please slow down."
         return 429, _json(self.error(message, what))
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """422."""
         message = (
             f"Input validation error: `inputs` tokens + `max_new_tokens` must be <= {most + 1}. Given: {tokens} `inputs` "
@@ -175,19 +175,19 @@ class Together(OpenAI):
         )
         return 422, _json(self.error(message, "invalid_request_error"))
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """402."""
         return 402, _json(self.error("Credit limit exceeded, please navigate to billing.", "credit_limit"))
 
 
-class OpenRouter(OpenAI):
+class OpenRouterErrors(OpenAIErrors):
     """An account's requests; its headers come with a refusal, in the body as well."""
 
     name = "openrouter"
     request_id_header = ""
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429."""
         if refusal.reason == "concurrency":
             details = {
@@ -195,35 +195,35 @@ class OpenRouter(OpenAI):
                 "provider_name": "Fake",
                 "limit_source": "upstream_provider_shared_pool",
             }
-            return self._said(429, "Provider returned error", details)
+            return self._response(429, "Provider returned error", details)
         per = "day" if refusal.reason == "rpd" else "min"
         source = {"limit_source": "openrouter_free_tier_daily"} if per == "day" else {}
-        return self._said(429, f"Rate limit exceeded: free-models-per-{per}.", source)
+        return self._response(429, f"Rate limit exceeded: free-models-per-{per}.", source)
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
-        return self._said(401, "User not found." if key else "No auth credentials found")
+        return self._response(401, "User not found." if key else "No auth credentials found")
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """402."""
         message = "This request requires more credits, or fewer max_tokens. You requested up to 64000 tokens, but can only afford 26."
-        return self._said(402, message)
+        return self._response(402, message)
 
-    def _said(self, status: int, message: str, metadata: dict[str, Any] | None = None) -> Complaint:
+    def _response(self, status: int, message: str, metadata: dict[str, Any] | None = None) -> ErrorResponse:
         error: dict[str, Any] = {"message": message, "code": status}
         if metadata:
             error["metadata"] = metadata
         return status, _json({"error": error, "user_id": "user_fake"})
 
 
-class Cohere(OpenAI):
+class CohereErrors(OpenAIErrors):
     """A message and nothing else; trial keys see what is left of their calls."""
 
     name = "cohere"
     request_id_header = "x-debug-trace-id"
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429."""
         message = (
             f"You are using a Trial key, which is limited to {refusal.limit} API calls / minute. You can continue to use "
@@ -231,49 +231,49 @@ class Cohere(OpenAI):
         )
         return 429, _json({"message": message})
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """400."""
         message = f"too many tokens: total number of tokens in the prompt exceeds the limit of {most}"
         return 400, _json({"message": message})
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
         return 401, _json({"message": "invalid api token"})
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """429, for a month."""
         message = "You are using a Trial key, which is limited to 1000 API calls / month."
         return 429, _json({"message": message})
 
 
-class DeepSeek(OpenAI):
+class DeepSeekErrors(OpenAIErrors):
     """No limit but on requests at once."""
 
     name = "deepseek"
     request_id_header = "x-ds-trace-id"
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429."""
         return 429, _json(self.error("Rate limit reached", "rate_limit_reached"))
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
         message = "Authentication Fails, Your api key is invalid"
         return 401, _json(self.error(message, "authentication_error", "invalid_request_error"))
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """402."""
         return 402, _json(self.error("Insufficient Balance", "unknown_error", "invalid_request_error"))
 
 
-class XAI(OpenAI):
+class XAIErrors(OpenAIErrors):
     """The error is a text; it says what was used and what there is."""
 
     name = "xai"
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429."""
         per = {"rpm": "Requests per Minute", "tpm": "Tokens per Minute"}.get(
             refusal.reason, "Requests per Minute"
@@ -283,32 +283,32 @@ class XAI(OpenAI):
             f"Too many requests for team f1692451 and model {model}. Your team's rate limit is - {per} "
             f"(actual/limit): {used}/{refusal.limit}."
         )
-        return self._said(429, "resource-exhausted", message)
+        return self._response(429, "resource-exhausted", message)
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """400."""
-        return self._said(400, "invalid-argument", "Incorrect API key provided. Invalid API key")
+        return self._response(400, "invalid-argument", "Incorrect API key provided. Invalid API key")
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """403."""
         message = "Your team has either used all available credits or reached its monthly spending limit."
-        return self._said(403, "permission-denied", message)
+        return self._response(403, "permission-denied", message)
 
-    def _said(self, status: int, code: str, message: str) -> Complaint:
+    def _response(self, status: int, code: str, message: str) -> ErrorResponse:
         return status, _json({"code": code, "error": message})
 
 
-class Fireworks(OpenAI):
+class FireworksErrors(OpenAIErrors):
     """Prompts and what is generated are limited apart; nobody says until when."""
 
     name = "fireworks"
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429."""
         return 429, _json(self.error("rate limit exceeded", "error", "rate_limit_exceeded"))
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """412."""
         message = (
             "Account fake is suspended, possibly due to reaching the monthly spending limit or failure to pay past "
@@ -317,13 +317,13 @@ class Fireworks(OpenAI):
         return 412, _json({"error": {"message": message}})
 
 
-class VLLM(OpenAI):
+class VLLMErrors(OpenAIErrors):
     """Whatever comes is queued."""
 
     name = "vllm"
     charge = "used"
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """400."""
         message = (
             f"This model's maximum context length is {most} tokens. However, you requested {tokens} tokens."
@@ -331,51 +331,51 @@ class VLLM(OpenAI):
         return 400, _json({"object": "error", "message": message, "type": "BadRequestError", "code": 400})
 
 
-class Ollama(OpenAI):
+class OllamaErrors(OpenAIErrors):
     """Queues, until the queue is full."""
 
     name = "ollama"
     request_id_header = ""
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """503."""
         return 503, _json({"error": "server busy, please try again.  maximum pending requests exceeded"})
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
         return 401, _json({"error": "unauthorized"})
 
 
-class LlamaCpp(OpenAI):
+class LlamaCppErrors(OpenAIErrors):
     """Slots, and a queue before them."""
 
     name = "llamacpp"
     request_id_header = ""
     charge = "used"
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """503."""
-        return self._said(503, "no slot available", "unavailable_error")
+        return self._response(503, "no slot available", "unavailable_error")
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """400."""
         message = "the request exceeds the available context size. try increasing the context size or enable context shift"
-        return self._said(400, message, "exceed_context_size_error", n_prompt_tokens=tokens, n_ctx=most)
+        return self._response(400, message, "exceed_context_size_error", n_prompt_tokens=tokens, n_ctx=most)
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
-        return self._said(401, "Invalid API Key", "authentication_error")
+        return self._response(401, "Invalid API Key", "authentication_error")
 
-    def _said(self, status: int, message: str, type_: str, **more: int) -> Complaint:
+    def _response(self, status: int, message: str, type_: str, **more: int) -> ErrorResponse:
         return status, _json({"error": {"code": status, "message": message, "type": type_, **more}})
 
 
-AZURE = Azure()
-VENDORS: dict[str, Dialect] = {
+AZURE = AzureErrors()
+VENDORS: dict[str, ErrorDialect] = {
     dialect.name: dialect
     for dialect in (
-        OPENAI, AZURE, Groq(), Mistral(), Together(), OpenRouter(), Cohere(), DeepSeek(), XAI(), Fireworks(), VLLM(),
-        Ollama(), LlamaCpp(),
+        OPENAI, AZURE, GroqErrors(), MistralErrors(), TogetherErrors(), OpenRouterErrors(), CohereErrors(), DeepSeekErrors(), XAIErrors(), FireworksErrors(), VLLMErrors(),
+        OllamaErrors(), LlamaCppErrors(),
     )
 }  # fmt: skip

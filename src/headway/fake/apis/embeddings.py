@@ -10,20 +10,20 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from headway.fake.apis.api_request import CHARS_PER_TOKEN, Asked, Unacceptable, tokens_of
+from headway.fake.apis.api_request import CHARS_PER_TOKEN, ApiRequest, InvalidRequest, tokens_of
 from headway.fake.apis.error_dialects import OPENAI
-from headway.fake.apis.message_content import Named, reader, unit_of, unreadable_openai
-from headway.fake.apis.reply import Event, Reply
+from headway.fake.apis.message_content import RequestMetadata, openai_parse_error, request_reader, unit_name
+from headway.fake.apis.reply import ModelReply, StreamEvent
 
 DIMENSIONS = 1536  # what text-embedding-3-small has
 
 
-class _Request(msgspec.Struct, gc=False):
+class _EmbeddingsRequest(msgspec.Struct, gc=False):
     model: str
     input: str | list[str | int | list[int]]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Annotated[int, msgspec.Meta(ge=1, le=4096)] | None = None
-    metadata: Named | None = None
+    metadata: RequestMetadata | None = None
     user: str | None = None
 
     @property
@@ -43,39 +43,39 @@ class Embeddings:
     dialect = OPENAI
 
     def __init__(self) -> None:
-        self._read = reader(_Request, unreadable_openai)
+        self._read = request_reader(_EmbeddingsRequest, openai_parse_error)
         self._encode = msgspec.json.Encoder().encode
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked, or why it cannot be. There is no output, so nothing is reserved for one."""
         request = self._read(body)
         if not request.input:
-            raise Unacceptable("'$.input' is invalid. Please check the API reference.", None)
+            raise InvalidRequest("'$.input' is invalid. Please check the API reference.", None)
         chars = sum(
             len(part) if isinstance(part, str) else len(part) * CHARS_PER_TOKEN for part in request.inputs
         )
-        unit = unit_of(request.metadata, request.user)
-        return Asked(request.model, chars, "", max_tokens=0, unit=unit, choices=0, extra=request)
+        unit = unit_name(request.metadata, request.user)
+        return ApiRequest(request.model, chars, "", max_tokens=0, unit=unit, choices=0, extra=request)
 
-    def body(self, asked: Asked, _reply: Reply) -> bytes:
+    def body(self, request: ApiRequest, _reply: ModelReply) -> bytes:
         """One vector a text."""
-        request = asked.extra
-        assert isinstance(request, _Request)
+        parsed = request.extra
+        assert isinstance(parsed, _EmbeddingsRequest)
         vectors = [
             {
                 "object": "embedding",
                 "index": index,
-                "embedding": _written(vector_of(part, request.dimensions or DIMENSIONS), request),
+                "embedding": _encoded(vector_of(part, parsed.dimensions or DIMENSIONS), parsed),
             }
-            for index, part in enumerate(request.inputs)
+            for index, part in enumerate(parsed.inputs)
         ]
-        given = tokens_of(asked.chars)
+        given = tokens_of(request.chars)
         usage = {"prompt_tokens": given, "total_tokens": given}
-        return self._encode({"object": "list", "data": vectors, "model": asked.model, "usage": usage})
+        return self._encode({"object": "list", "data": vectors, "model": request.model, "usage": usage})
 
-    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+    def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
         """Embeddings know no streams."""
-        return [Event(self.body(asked, reply))]
+        return [StreamEvent(self.body(request, reply))]
 
 
 def vector_of(part: str | list[int], dimensions: int) -> array[float]:
@@ -87,7 +87,7 @@ def vector_of(part: str | list[int], dimensions: int) -> array[float]:
     return array("f", [number * scale for number in numbers])
 
 
-def _written(vector: array[float], request: _Request) -> list[float] | str:
+def _encoded(vector: array[float], request: _EmbeddingsRequest) -> list[float] | str:
     if request.encoding_format == "base64":
         return base64.b64encode(vector.tobytes()).decode()
     return vector.tolist()

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from headway.fake.apis.api_request import Unacceptable
+from headway.fake.apis.api_request import InvalidRequest
 from headway.fake.limits.accounts import Refusal
-from headway.fake.quantities import in_go
+from headway.fake.quantities import go_duration
 
 #: status, body, and headers of its own where it has some
-Complaint = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
+ErrorResponse = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
 
 _ORGANIZATION = "org-headwayfake"
 _VISIT = "Visit https://platform.openai.com/account/rate-limits to learn more."
@@ -40,7 +40,7 @@ _ANTHROPIC_TYPES = {
 HTML_PAGE = b"<html>\r\n<head><title>%s</title></head>\r\n<body>\r\n<center><h1>%s</h1></center>\r\n</body>\r\n</html>\r\n"
 
 
-class Dialect(Protocol):
+class ErrorDialect(Protocol):
     """How a vendor says what is wrong."""
 
     @property
@@ -58,38 +58,38 @@ class Dialect(Protocol):
     def key_in(self, headers: Mapping[str, str]) -> str:
         """The key that a request brings."""
 
-    def unproven(self, request: Signed, body: bytes, secret: str) -> Complaint | None:
+    def signature_error(self, request: SignedRequest, body: bytes, secret: str) -> ErrorResponse | None:
         """What is wrong with a request's signature, where there must be one."""
 
-    def refused(self, refusal: Refusal, model: str, request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, request_id: str) -> ErrorResponse:
         """A limit was met."""
 
-    def invalid(self, why: Unacceptable, request_id: str) -> Complaint:
+    def invalid(self, why: InvalidRequest, request_id: str) -> ErrorResponse:
         """A request that makes no sense."""
 
-    def too_long(self, tokens: int, most: int, request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, request_id: str) -> ErrorResponse:
         """A prompt that is longer than the model's context."""
 
-    def blocked(self, request_id: str) -> Complaint:
+    def content_blocked(self, request_id: str) -> ErrorResponse:
         """A prompt that is not answered for what it says."""
 
-    def unauthorized(self, key: str, request_id: str) -> Complaint:
+    def unauthorized(self, key: str, request_id: str) -> ErrorResponse:
         """A key that is missing, or not good."""
 
-    def out_of_money(self, request_id: str) -> Complaint:
+    def quota_exhausted(self, request_id: str) -> ErrorResponse:
         """Waiting does not help."""
 
-    def unknown_path(self, method: str, path: str, request_id: str) -> Complaint:
+    def unknown_path(self, method: str, path: str, request_id: str) -> ErrorResponse:
         """There is nothing."""
 
-    def broken(self, status: int, request_id: str) -> Complaint:
+    def server_error(self, status: int, request_id: str) -> ErrorResponse:
         """5xx."""
 
-    def broken_event(self, status: int, request_id: str) -> dict[str, Any]:
+    def server_error_event(self, status: int, request_id: str) -> dict[str, Any]:
         """The same as an event."""
 
 
-class Signed(Protocol):
+class SignedRequest(Protocol):
     """As much of a request as a signature is about."""
 
     @property
@@ -108,7 +108,7 @@ def bearer(headers: Mapping[str, str]) -> str:
     return said[7:].strip() if said[:7].lower() == "bearer " else ""
 
 
-class Unsigned:
+class ApiKeyErrors:
     """Whose requests bring a key and no signature."""
 
     charge = "reserve"
@@ -117,12 +117,12 @@ class Unsigned:
         """Either of the two usual headers."""
         return bearer(headers) or headers.get("x-api-key", "")
 
-    def unproven(self, request: Signed, body: bytes, secret: str) -> Complaint | None:
+    def signature_error(self, request: SignedRequest, body: bytes, secret: str) -> ErrorResponse | None:
         """There is nothing to prove."""
         return None
 
 
-class OpenAI(Unsigned):
+class OpenAIErrors(ApiKeyErrors):
     """As OpenAI puts it."""
 
     name = "openai"
@@ -134,7 +134,7 @@ class OpenAI(Unsigned):
         """The error object, as in a body and in a stream."""
         return {"error": {"message": message, "type": type_, "param": param, "code": code}}
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429, by one limit."""
         if refusal.reason == "concurrency":
             message = f"Too many concurrent requests for {model}: at most {refusal.limit} at once. Please try again."
@@ -149,15 +149,15 @@ class OpenAI(Unsigned):
         else:
             message = (
                 f"Rate limit reached for {scope}, Used {refusal.used}, Requested {refusal.requested}. "
-                f"Please try again in {in_go(refusal.wait_s)}. {_VISIT}"
+                f"Please try again in {go_duration(refusal.wait_s)}. {_VISIT}"
             )
         return 429, _json(self.error(message, type_, "rate_limit_exceeded"))
 
-    def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
+    def invalid(self, why: InvalidRequest, _request_id: str) -> ErrorResponse:
         """400."""
         return 400, _json(self.error(why.message, "invalid_request_error", why.code, why.param))
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """400."""
         message = (
             f"This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} "
@@ -165,12 +165,12 @@ class OpenAI(Unsigned):
         )
         return 400, _json(self.error(message, "invalid_request_error", "context_length_exceeded", "messages"))
 
-    def blocked(self, _request_id: str) -> Complaint:
+    def content_blocked(self, _request_id: str) -> ErrorResponse:
         """400."""
         message = "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
         return 400, _json(self.error(message, "invalid_request_error", "invalid_prompt"))
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """401."""
         if not key:
             message = (
@@ -184,7 +184,7 @@ class OpenAI(Unsigned):
         )
         return 401, _json(self.error(message, "invalid_request_error", "invalid_api_key"))
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """429, but waiting does not help."""
         message = (
             "You exceeded your current quota, please check your plan and billing details. For more information on "
@@ -192,15 +192,15 @@ class OpenAI(Unsigned):
         )
         return 429, _json(self.error(message, "insufficient_quota", "insufficient_quota"))
 
-    def unknown_path(self, method: str, path: str, _request_id: str) -> Complaint:
+    def unknown_path(self, method: str, path: str, _request_id: str) -> ErrorResponse:
         """404."""
         return 404, _json(self.error(f"Invalid URL ({method} {path})", "invalid_request_error"))
 
-    def broken(self, status: int, request_id: str) -> Complaint:
+    def server_error(self, status: int, request_id: str) -> ErrorResponse:
         """5xx."""
-        return status, _json(self.broken_event(status, request_id))
+        return status, _json(self.server_error_event(status, request_id))
 
-    def broken_event(self, status: int, request_id: str) -> dict[str, Any]:
+    def server_error_event(self, status: int, request_id: str) -> dict[str, Any]:
         """The same as an event."""
         messages = {
             503: "The server is currently overloaded with other requests. Sorry about that! Please retry shortly.",
@@ -212,7 +212,7 @@ class OpenAI(Unsigned):
         return self.error(message, "server_error")
 
 
-class Anthropic(Unsigned):
+class AnthropicErrors(ApiKeyErrors):
     """As Anthropic puts it."""
 
     name = "anthropic"
@@ -222,14 +222,14 @@ class Anthropic(Unsigned):
         """The error object, as in a body and in a stream."""
         return {"type": "error", "error": {"type": type_, "message": message}, "request_id": request_id}
 
-    def _complain(self, status: int, message: str, request_id: str) -> Complaint:
+    def _response(self, status: int, message: str, request_id: str) -> ErrorResponse:
         return status, _json(self.error(message, _ANTHROPIC_TYPES.get(status, "api_error"), request_id))
 
-    def refused(self, refusal: Refusal, model: str, request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, request_id: str) -> ErrorResponse:
         """429, by one limit."""
         if refusal.reason == "concurrency":
             message = "Number of concurrent connections has exceeded your rate limit. Please try again later."
-            return self._complain(429, message, request_id)
+            return self._response(429, message, request_id)
         limit = f"your organization's rate limit of {refusal.limit:,} {_LIMITS[refusal.reason][2]}"
         if refusal.too_large:
             message = (
@@ -238,50 +238,50 @@ class Anthropic(Unsigned):
             )
         else:
             message = f"This request would exceed {limit} ({_ORGANIZATION}, model: {model}). {_READ}"
-        return self._complain(429, message, request_id)
+        return self._response(429, message, request_id)
 
-    def invalid(self, why: Unacceptable, request_id: str) -> Complaint:
+    def invalid(self, why: InvalidRequest, request_id: str) -> ErrorResponse:
         """400."""
         message = f"{why.param}: {why.message}" if why.param else why.message
-        return self._complain(400, message, request_id)
+        return self._response(400, message, request_id)
 
-    def too_long(self, tokens: int, most: int, request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, request_id: str) -> ErrorResponse:
         """400."""
-        return self._complain(400, f"prompt is too long: {tokens} tokens > {most} maximum", request_id)
+        return self._response(400, f"prompt is too long: {tokens} tokens > {most} maximum", request_id)
 
-    def blocked(self, request_id: str) -> Complaint:
+    def content_blocked(self, request_id: str) -> ErrorResponse:
         """400."""
-        return self._complain(400, "Output blocked by content filtering policy", request_id)
+        return self._response(400, "Output blocked by content filtering policy", request_id)
 
-    def unauthorized(self, key: str, request_id: str) -> Complaint:
+    def unauthorized(self, key: str, request_id: str) -> ErrorResponse:
         """401."""
-        return self._complain(401, "invalid x-api-key" if key else "x-api-key header is required", request_id)
+        return self._response(401, "invalid x-api-key" if key else "x-api-key header is required", request_id)
 
-    def out_of_money(self, request_id: str) -> Complaint:
+    def quota_exhausted(self, request_id: str) -> ErrorResponse:
         """400, and waiting does not help."""
         message = (
             "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade "
             "or purchase credits."
         )
-        return self._complain(400, message, request_id)
+        return self._response(400, message, request_id)
 
-    def unknown_path(self, _method: str, path: str, request_id: str) -> Complaint:
+    def unknown_path(self, _method: str, path: str, request_id: str) -> ErrorResponse:
         """404."""
-        return self._complain(404, f"Not found: {path}", request_id)
+        return self._response(404, f"Not found: {path}", request_id)
 
-    def broken(self, status: int, request_id: str) -> Complaint:
+    def server_error(self, status: int, request_id: str) -> ErrorResponse:
         """5xx."""
-        return status, _json(self.broken_event(status, request_id))
+        return status, _json(self.server_error_event(status, request_id))
 
-    def broken_event(self, status: int, request_id: str) -> dict[str, Any]:
+    def server_error_event(self, status: int, request_id: str) -> dict[str, Any]:
         """The same as an event."""
         if status == 529:
             return self.error("Overloaded", "overloaded_error", request_id)
         return self.error("Internal server error", "api_error", request_id)
 
 
-OPENAI = OpenAI()
-ANTHROPIC = Anthropic()
+OPENAI = OpenAIErrors()
+ANTHROPIC = AnthropicErrors()
 
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from headway.fake.apis.api_request import Asked, Unacceptable, tokens_of
-from headway.fake.apis.error_dialects import Complaint, Unsigned
-from headway.fake.apis.message_content import MaxTokens, place_of
-from headway.fake.apis.reply import Event, Reply, data
+from headway.fake.apis.api_request import ApiRequest, InvalidRequest, tokens_of
+from headway.fake.apis.error_dialects import ApiKeyErrors, ErrorResponse
+from headway.fake.apis.message_content import MaxTokens, error_place
+from headway.fake.apis.reply import ModelReply, StreamEvent, sse_data
 from headway.fake.limits.accounts import Refusal
 
 _json: Callable[[object], bytes] = msgspec.json.Encoder().encode
@@ -29,7 +29,7 @@ _QUOTAS = {
 }
 
 
-class Gemini(Unsigned):
+class GeminiErrors(ApiKeyErrors):
     """As Google puts it."""
 
     name = "gemini"
@@ -45,10 +45,10 @@ class Gemini(Unsigned):
         error: dict[str, Any] = {"code": code, "message": message, "status": status}
         return {"error": error | ({"details": list(details)} if details else {})}
 
-    def refused(self, refusal: Refusal, model: str, _request_id: str) -> Complaint:
+    def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
         """429 with the quota and when to come back; 503 for too many at once."""
         if refusal.reason == "concurrency":
-            return self.broken(503, "")
+            return self.server_error(503, "")
         quota, metric = _QUOTAS[refusal.reason]
         return 429, _json(self._exhausted(quota, metric, refusal.limit, refusal.wait_s, model))
 
@@ -73,16 +73,16 @@ class Gemini(Unsigned):
             {"@type": f"{_TYPE}RetryInfo", "retryDelay": f"{math.floor(wait_s)}s"},
         )
 
-    def invalid(self, why: Unacceptable, _request_id: str) -> Complaint:
+    def invalid(self, why: InvalidRequest, _request_id: str) -> ErrorResponse:
         """400."""
         return 400, _json(self.error(400, "INVALID_ARGUMENT", why.message))
 
-    def too_long(self, tokens: int, most: int, _request_id: str) -> Complaint:
+    def context_exceeded(self, tokens: int, most: int, _request_id: str) -> ErrorResponse:
         """400."""
         message = f"The input token count ({tokens}) exceeds the maximum number of tokens allowed ({most})."
         return 400, _json(self.error(400, "INVALID_ARGUMENT", message))
 
-    def blocked(self, request_id: str) -> Complaint:
+    def content_blocked(self, request_id: str) -> ErrorResponse:
         """200, with a reason and no candidates."""
         ratings = [{"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH"}]
         said = {
@@ -93,7 +93,7 @@ class Gemini(Unsigned):
         }
         return 200, _json(said)
 
-    def unauthorized(self, key: str, _request_id: str) -> Complaint:
+    def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """403 without a key, 400 with a wrong one."""
         if not key:
             message = (
@@ -105,51 +105,51 @@ class Gemini(Unsigned):
         message = "API key not valid. Please pass a valid API key."
         return 400, _json(self.error(400, "INVALID_ARGUMENT", message, info))
 
-    def out_of_money(self, _request_id: str) -> Complaint:
+    def quota_exhausted(self, _request_id: str) -> ErrorResponse:
         """429, with a limit of nothing."""
         return 429, _json(self._exhausted(*_QUOTAS["rpd"], 0, 30.0, "gemini"))
 
-    def unknown_path(self, _method: str, path: str, _request_id: str) -> Complaint:
+    def unknown_path(self, _method: str, path: str, _request_id: str) -> ErrorResponse:
         """404."""
         return 404, _json(self.error(404, "NOT_FOUND", f"{path} is not found for API version v1beta."))
 
-    def broken(self, status: int, request_id: str) -> Complaint:
+    def server_error(self, status: int, request_id: str) -> ErrorResponse:
         """5xx; who is overloaded says 503."""
         status = 503 if status == 529 else status
-        return status, _json(self.broken_event(status, request_id))
+        return status, _json(self.server_error_event(status, request_id))
 
-    def broken_event(self, status: int, _request_id: str) -> dict[str, Any]:
+    def server_error_event(self, status: int, _request_id: str) -> dict[str, Any]:
         """The same as an event."""
         if status >= 503:
             return self.error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
         return self.error(500, "INTERNAL", "An internal error has occurred. Please retry or report.")
 
 
-GEMINI = Gemini()
+GEMINI = GeminiErrors()
 
 
-class _Part(msgspec.Struct, gc=False):
+class _GeminiPart(msgspec.Struct, gc=False):
     text: str | None = None
 
 
-class _Content(msgspec.Struct, gc=False):
-    parts: list[_Part]
+class _GeminiContent(msgspec.Struct, gc=False):
+    parts: list[_GeminiPart]
     role: str = "user"
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return "\n".join(part.text for part in self.parts if part.text)
 
 
-def _opened(contents: list[_Content]) -> tuple[str | None, int]:
+def _conversation_start(contents: list[_GeminiContent]) -> tuple[str | None, int]:
     """How a conversation of several contents began, and how many answers it has."""
     if len(contents) == 1:
         return None, 0
-    first = next((content.words for content in contents if content.role == "user"), None)
+    first = next((content.text for content in contents if content.role == "user"), None)
     return first, sum(content.role == "model" for content in contents)
 
 
-class _Config(msgspec.Struct, gc=False, rename="camel"):
+class _GenerationConfig(msgspec.Struct, gc=False, rename="camel"):
     max_output_tokens: MaxTokens | None = None
     candidate_count: MaxTokens | None = None
     response_mime_type: str | None = None
@@ -167,13 +167,13 @@ class _Config(msgspec.Struct, gc=False, rename="camel"):
         return ""
 
 
-class _Request(msgspec.Struct, gc=False, rename="camel"):
-    contents: list[_Content]
-    system_instruction: _Content | None = None
-    generation_config: _Config | None = None
+class _GenerateContentRequest(msgspec.Struct, gc=False, rename="camel"):
+    contents: list[_GeminiContent]
+    system_instruction: _GeminiContent | None = None
+    generation_config: _GenerationConfig | None = None
 
 
-_decode = msgspec.json.Decoder(_Request).decode
+_decode = msgspec.json.Decoder(_GenerateContentRequest).decode
 
 
 class GenerateContent:
@@ -185,26 +185,26 @@ class GenerateContent:
         self._model = model
         self._stream = stream
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked, or why it cannot be."""
         try:
             request = _decode(body)
         except msgspec.ValidationError as error:
-            what, place = place_of(error)
-            raise Unacceptable(f"Invalid JSON payload received. {what} at '{place or 'body'}'") from None
+            what, place = error_place(error)
+            raise InvalidRequest(f"Invalid JSON payload received. {what} at '{place or 'body'}'") from None
         except msgspec.DecodeError as error:
-            raise Unacceptable(f"Invalid JSON payload received. {error}") from None
+            raise InvalidRequest(f"Invalid JSON payload received. {error}") from None
         if not request.contents or not all(content.parts for content in request.contents):
-            raise Unacceptable("* GenerateContentRequest.contents: contents is not specified\n")
-        config = request.generation_config or _Config()
+            raise InvalidRequest("* GenerateContentRequest.contents: contents is not specified\n")
+        config = request.generation_config or _GenerationConfig()
         if fault := config.fault():
-            raise Unacceptable(fault)
-        opening, turn = _opened(request.contents)
-        system = request.system_instruction.words if request.system_instruction else ""
-        return Asked(
+            raise InvalidRequest(fault)
+        opening, turn = _conversation_start(request.contents)
+        system = request.system_instruction.text if request.system_instruction else ""
+        return ApiRequest(
             model=self._model,
-            chars=len(system) + sum(len(content.words) for content in request.contents),
-            last_text=request.contents[-1].words,
+            chars=len(system) + sum(len(content.text) for content in request.contents),
+            last_text=request.contents[-1].text,
             opening=opening,
             turn=turn,
             max_tokens=config.max_output_tokens,
@@ -212,24 +212,26 @@ class GenerateContent:
             choices=config.candidate_count or 1,
         )
 
-    def body(self, asked: Asked, reply: Reply) -> bytes:
+    def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
-        return _json(_answer(asked, reply, reply.text, _FINISH[reply.finish]))
+        return _json(_answer(request, reply, reply.text, _FINISH[reply.finish]))
 
-    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+    def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
         """The answer as a stream of small ones; the last has the reason to finish."""
-        pieces = reply.weighed() or [("", 0)]
-        found = [Event(data(_answer(asked, reply, text, None)), weight) for text, weight in pieces[:-1]]
+        pieces = reply.pieces_with_tokens() or [("", 0)]
+        found = [
+            StreamEvent(sse_data(_answer(request, reply, text, None)), weight) for text, weight in pieces[:-1]
+        ]
         last, weight = pieces[-1]
-        return [*found, Event(data(_answer(asked, reply, last, _FINISH[reply.finish])), weight)]
+        return [*found, StreamEvent(sse_data(_answer(request, reply, last, _FINISH[reply.finish])), weight)]
 
 
-def _answer(asked: Asked, reply: Reply, text: str, finish: str | None) -> dict[str, Any]:
-    given = tokens_of(asked.chars)
+def _answer(request: ApiRequest, reply: ModelReply, text: str, finish: str | None) -> dict[str, Any]:
+    given = tokens_of(request.chars)
     content = {"parts": [{"text": text}], "role": "model"}
     candidates: list[dict[str, Any]] = [
         {"content": content, "index": index} | ({"finishReason": finish} if finish else {})
-        for index in range(asked.choices)
+        for index in range(request.choices)
     ]
     usage = {"promptTokenCount": given, "totalTokenCount": given + reply.output_tokens}
     if finish:
@@ -237,6 +239,6 @@ def _answer(asked: Asked, reply: Reply, text: str, finish: str | None) -> dict[s
     return {
         "candidates": candidates,
         "usageMetadata": usage,
-        "modelVersion": asked.model,
+        "modelVersion": request.model,
         "responseId": reply.id,
     }

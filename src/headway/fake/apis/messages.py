@@ -6,44 +6,44 @@ from typing import Any
 
 import msgspec
 
-from headway.fake.apis.api_request import Asked, Unacceptable, tokens_of
+from headway.fake.apis.api_request import ApiRequest, InvalidRequest, tokens_of
 from headway.fake.apis.error_dialects import ANTHROPIC
 from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
-    Named,
+    RequestMetadata,
     Tool,
+    conversation_start,
+    error_place,
     missing_field,
-    names_of,
-    opened,
-    place_of,
-    reader,
-    unit_of,
-    words_of,
+    request_reader,
+    text_of,
+    tool_names,
+    unit_name,
 )
-from headway.fake.apis.reply import Event, Reply, named
+from headway.fake.apis.reply import ModelReply, StreamEvent, sse_event
 
 _FINISH = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
 
 
-class _Message(msgspec.Struct, gc=False):
+class _MessagesMessage(msgspec.Struct, gc=False):
     role: str
     content: Content
 
 
-class _Counted(msgspec.Struct, gc=False):
+class _CountRequest(msgspec.Struct, gc=False):
     """What may be counted without being sent: no max_tokens."""
 
     model: str
-    messages: list[_Message]
+    messages: list[_MessagesMessage]
     system: Content = None
 
 
-class _Request(_Counted, gc=False, kw_only=True):
+class _MessagesRequest(_CountRequest, gc=False, kw_only=True):
     max_tokens: MaxTokens
     stream: bool | None = None
     tools: list[Tool] | None = None
-    metadata: Named | None = None
+    metadata: RequestMetadata | None = None
 
 
 class Messages:
@@ -52,50 +52,50 @@ class Messages:
     dialect = ANTHROPIC
 
     def __init__(self) -> None:
-        self._read = reader(_Request, _unreadable)
-        self._read_counted = reader(_Counted, _unreadable)
+        self._read = request_reader(_MessagesRequest, _parse_error)
+        self._read_counted = request_reader(_CountRequest, _parse_error)
         self._encode = msgspec.json.Encoder().encode
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked, or why it cannot be."""
         request = self._read(body)
-        last = _last(request)
-        opening, turn = opened(request.messages)
-        return Asked(
+        last = _last_message(request)
+        opening, turn = conversation_start(request.messages)
+        return ApiRequest(
             model=request.model,
             chars=_chars(request),
-            last_text=words_of(last.content),
+            last_text=text_of(last.content),
             opening=opening,
             turn=turn,
             max_tokens=request.max_tokens,
             stream=bool(request.stream),
             after_tool=isinstance(last.content, list)
             and any(part.type == "tool_result" for part in last.content),
-            tools=names_of(request.tools),
-            unit=unit_of(request.metadata, None),
+            tools=tool_names(request.tools),
+            unit=unit_name(request.metadata, None),
         )
 
     def count(self, body: bytes) -> bytes:
         """The answer of count_tokens."""
         request = self._read_counted(body)
-        _last(request)
+        _last_message(request)
         return self._encode({"input_tokens": tokens_of(_chars(request))})
 
-    def body(self, asked: Asked, reply: Reply) -> bytes:
+    def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
         return self._encode(
-            _message(asked, reply, [_block(reply)], _FINISH[reply.finish], reply.output_tokens)
+            _message(request, reply, [_block(reply)], _FINISH[reply.finish], reply.output_tokens)
         )
 
-    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+    def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
         """The answer as events, with the ping that the real API sends after the first."""
-        start = _message(asked, reply, [], None, 1)
+        start = _message(request, reply, [], None, 1)
         found = [
             _event("message_start", {"message": start}),
             _event("content_block_start", {"index": 0, "content_block": _block(reply, empty=True)}),
             _event("ping", {}),
         ]
-        for piece, weight in reply.weighed():
+        for piece, weight in reply.pieces_with_tokens():
             delta = {"type": "text_delta", "text": piece}
             if reply.call is not None:
                 delta = {"type": "input_json_delta", "partial_json": piece}
@@ -109,21 +109,21 @@ class Messages:
         return found
 
 
-def _event(name: str, fields: dict[str, Any], tokens: int = 0) -> Event:
-    return Event(named(name, {"type": name, **fields}), tokens)
+def _event(name: str, fields: dict[str, Any], tokens: int = 0) -> StreamEvent:
+    return StreamEvent(sse_event(name, {"type": name, **fields}), tokens)
 
 
-def _last(request: _Counted) -> _Message:
+def _last_message(request: _CountRequest) -> _MessagesMessage:
     if not request.messages:
-        raise Unacceptable("at least one message is required", "messages")
+        raise InvalidRequest("at least one message is required", "messages")
     return request.messages[-1]
 
 
-def _chars(request: _Counted) -> int:
-    return len(words_of(request.system)) + sum(len(words_of(message.content)) for message in request.messages)
+def _chars(request: _CountRequest) -> int:
+    return len(text_of(request.system)) + sum(len(text_of(message.content)) for message in request.messages)
 
 
-def _block(reply: Reply, *, empty: bool = False) -> dict[str, Any]:
+def _block(reply: ModelReply, *, empty: bool = False) -> dict[str, Any]:
     if reply.call is None:
         return {"type": "text", "text": "" if empty else reply.text}
     arguments = {} if empty else msgspec.json.decode(reply.call.arguments)
@@ -131,18 +131,22 @@ def _block(reply: Reply, *, empty: bool = False) -> dict[str, Any]:
 
 
 def _message(
-    asked: Asked, reply: Reply, content: list[dict[str, Any]], stop: str | None, output_tokens: int
+    request: ApiRequest,
+    reply: ModelReply,
+    content: list[dict[str, Any]],
+    stop: str | None,
+    output_tokens: int,
 ) -> dict[str, Any]:
     return {
         "id": f"msg_{reply.id}",
         "type": "message",
         "role": "assistant",
-        "model": asked.model,
+        "model": request.model,
         "content": content,
         "stop_reason": stop,
         "stop_sequence": None,
         "usage": {
-            "input_tokens": tokens_of(asked.chars),
+            "input_tokens": tokens_of(request.chars),
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
             "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
@@ -152,12 +156,12 @@ def _message(
     }
 
 
-def _unreadable(error: msgspec.DecodeError) -> Unacceptable:
+def _parse_error(error: msgspec.DecodeError) -> InvalidRequest:
     """What Anthropic says to a body that it cannot use."""
     if not isinstance(error, msgspec.ValidationError):
-        return Unacceptable("The request body is not valid JSON: " + str(error))
-    what, place = place_of(error)
+        return InvalidRequest("The request body is not valid JSON: " + str(error))
+    what, place = error_place(error)
     field = missing_field(error)
     if field is not None:
-        return Unacceptable("Field required", f"{place}.{field}" if place else field)
-    return Unacceptable(what, place or "body")
+        return InvalidRequest("Field required", f"{place}.{field}" if place else field)
+    return InvalidRequest(what, place or "body")

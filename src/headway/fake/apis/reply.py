@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headway.fake.apis.api_request import CHARS_PER_TOKEN, Asked, tokens_of
+from headway.fake.apis.api_request import CHARS_PER_TOKEN, ApiRequest, tokens_of
 from headway.fake.fake_config import AnswerRule, ToolRule
 
 ECHO = "echo: "
@@ -32,7 +32,7 @@ class ToolCall:
 
 
 @dataclass(slots=True)
-class Reply:
+class ModelReply:
     """What is answered: `finish` is `stop`, `length` or `tool`."""
 
     id: str
@@ -47,7 +47,7 @@ class Reply:
         text = self.text if self.call is None else self.call.arguments
         return [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)]
 
-    def weighed(self) -> list[tuple[str, int]]:
+    def pieces_with_tokens(self) -> list[tuple[str, int]]:
         """Each piece with the output tokens that it brings; they add up to all there are."""
         pieces = self.pieces()
         weights = [tokens_of(len(piece)) for piece in pieces]
@@ -56,64 +56,64 @@ class Reply:
         return list(zip(pieces, weights, strict=True))
 
 
-def reply_to(
-    asked: Asked,
+def make_reply(
+    request: ApiRequest,
     identity: str,
     created: int,
     output_tokens: int | None,
     rules: tuple[ToolRule, ...] = (),
     answers: tuple[AnswerRule, ...] = (),
-) -> Reply:
+) -> ModelReply:
     """The answer to `asked`; `output_tokens` is how long the plan wants it."""
-    rule = _rule_for(asked, rules) if rules else None
+    rule = _tool_rule(request, rules) if rules else None
     if rule is not None:
         arguments = msgspec.json.encode(rule.arguments).decode()
         length = tokens_of(len(rule.name) + len(arguments))
-        return Reply(identity, created, "", length, "tool", ToolCall(identity, rule.name, arguments))
-    scripted = _scripted(asked, answers) if answers else None
-    text = ECHO + asked.last_text if scripted is None else scripted
+        return ModelReply(identity, created, "", length, "tool", ToolCall(identity, rule.name, arguments))
+    scripted = _scripted_answer(request, answers) if answers else None
+    text = ECHO + request.last_text if scripted is None else scripted
     if output_tokens is not None and scripted is None:
-        text = _filled(text, output_tokens * CHARS_PER_TOKEN)
+        text = _fitted(text, output_tokens * CHARS_PER_TOKEN)
     finish = "stop"
-    if asked.max_tokens is not None and len(text) > asked.max_tokens * CHARS_PER_TOKEN:
-        text, finish = text[: asked.max_tokens * CHARS_PER_TOKEN], "length"
-    return Reply(identity, created, text, tokens_of(len(text)) * asked.choices, finish)
+    if request.max_tokens is not None and len(text) > request.max_tokens * CHARS_PER_TOKEN:
+        text, finish = text[: request.max_tokens * CHARS_PER_TOKEN], "length"
+    return ModelReply(identity, created, text, tokens_of(len(text)) * request.choices, finish)
 
 
-def _rule_for(asked: Asked, rules: tuple[ToolRule, ...]) -> ToolRule | None:
+def _tool_rule(request: ApiRequest, rules: tuple[ToolRule, ...]) -> ToolRule | None:
     """The first rule that fits, of a tool that the client offers; after a tool's result there is text."""
-    if asked.after_tool:
+    if request.after_tool:
         return None
     for rule in rules:
-        if rule.name in asked.tools and rule.contains in asked.last_text:
+        if rule.name in request.tools and rule.contains in request.last_text:
             return rule
     return None
 
 
-def _scripted(asked: Asked, answers: tuple[AnswerRule, ...]) -> str | None:
+def _scripted_answer(request: ApiRequest, answers: tuple[AnswerRule, ...]) -> str | None:
     """What the first rule that fits says at this turn of the conversation."""
-    opening = asked.last_text if asked.opening is None else asked.opening
-    return next((rule.said(asked.turn) for rule in answers if rule.contains in opening), None)
+    opening = request.last_text if request.opening is None else request.opening
+    return next((rule.answer(request.turn) for rule in answers if rule.contains in opening), None)
 
 
-def _filled(text: str, chars: int) -> str:
+def _fitted(text: str, chars: int) -> str:
     if len(text) < chars:
         text += " " + WORDS * ((chars - len(text)) // len(WORDS) + 1)
     return text[:chars]
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """What is written at once."""
 
     frame: bytes
     tokens: int = 0
 
 
-def data(body: object) -> bytes:
+def sse_data(body: object) -> bytes:
     """An event without a name, as in chat completions."""
     return b"data: " + _encode(body) + b"\n\n"
 
 
-def named(name: str, body: object) -> bytes:
+def sse_event(name: str, body: object) -> bytes:
     """An event with its name, as in Responses and in Messages."""
     return b"event: " + name.encode() + b"\ndata: " + _encode(body) + b"\n\n"

@@ -6,21 +6,21 @@ from typing import Any
 
 import msgspec
 
-from headway.fake.apis.api_request import Asked, tokens_of
+from headway.fake.apis.api_request import ApiRequest, tokens_of
 from headway.fake.apis.error_dialects import OPENAI
 from headway.fake.apis.message_content import (
     Content,
     MaxTokens,
-    Named,
+    RequestMetadata,
     Tool,
-    names_of,
-    opened,
-    reader,
-    unit_of,
-    unreadable_openai,
-    words_of,
+    conversation_start,
+    openai_parse_error,
+    request_reader,
+    text_of,
+    tool_names,
+    unit_name,
 )
-from headway.fake.apis.reply import Event, Reply, named
+from headway.fake.apis.reply import ModelReply, StreamEvent, sse_event
 
 
 class _Item(msgspec.Struct, gc=False):
@@ -32,20 +32,20 @@ class _Item(msgspec.Struct, gc=False):
     arguments: str = ""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         if self.type == "function_call":
             return self.name + self.arguments
-        return words_of(self.output if self.type == "function_call_output" else self.content)
+        return text_of(self.output if self.type == "function_call_output" else self.content)
 
 
-class _Request(msgspec.Struct, gc=False):
+class _ResponsesRequest(msgspec.Struct, gc=False):
     model: str
     input: str | list[_Item]
     instructions: str | None = None
     max_output_tokens: MaxTokens | None = None
     stream: bool | None = None
     tools: list[Tool] | None = None
-    metadata: Named | None = None
+    metadata: RequestMetadata | None = None
     user: str | None = None
 
 
@@ -55,38 +55,38 @@ class Responses:
     dialect = OPENAI
 
     def __init__(self) -> None:
-        self._read = reader(_Request, unreadable_openai)
+        self._read = request_reader(_ResponsesRequest, openai_parse_error)
         self._encode = msgspec.json.Encoder().encode
 
-    def parse(self, body: bytes) -> Asked:
+    def parse(self, body: bytes) -> ApiRequest:
         """What is asked, or why it cannot be."""
         request = self._read(body)
         items = request.input if isinstance(request.input, list) else [_Item(content=request.input)]
         last = items[-1] if items else _Item(content="")
-        opening, turn = opened(items) if items else (None, 0)
-        return Asked(
+        opening, turn = conversation_start(items) if items else (None, 0)
+        return ApiRequest(
             model=request.model,
-            chars=sum(len(item.words) for item in items) + len(request.instructions or ""),
-            last_text=last.words,
+            chars=sum(len(item.text) for item in items) + len(request.instructions or ""),
+            last_text=last.text,
             opening=opening,
             turn=turn,
             max_tokens=request.max_output_tokens,
             stream=bool(request.stream),
             after_tool=last.type == "function_call_output",
-            tools=names_of(request.tools),
-            unit=unit_of(request.metadata, request.user),
+            tools=tool_names(request.tools),
+            unit=unit_name(request.metadata, request.user),
             extra=request.instructions,
         )
 
-    def body(self, asked: Asked, reply: Reply) -> bytes:
+    def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
-        return self._encode(_response(asked, reply, _status(reply), [_item(reply, "completed")]))
+        return self._encode(_response(request, reply, _status(reply), [_item(reply, "completed")]))
 
-    def events(self, asked: Asked, reply: Reply) -> list[Event]:
+    def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
         """The answer as events, numbered from 0."""
-        story: _Story = [
-            ("response.created", {"response": _response(asked, reply, "in_progress", [])}, 0),
-            ("response.in_progress", {"response": _response(asked, reply, "in_progress", [])}, 0),
+        history: _Story = [
+            ("response.created", {"response": _response(request, reply, "in_progress", [])}, 0),
+            ("response.in_progress", {"response": _response(request, reply, "in_progress", [])}, 0),
             (
                 "response.output_item.added",
                 {"output_index": 0, "item": _item(reply, "in_progress", empty=True)},
@@ -96,22 +96,22 @@ class Responses:
             ("response.output_item.done", {"output_index": 0, "item": _item(reply, "completed")}, 0),
         ]
         status = _status(reply)
-        whole = _response(asked, reply, status, [_item(reply, "completed")])
-        story.append((f"response.{status}", {"response": whole}, 0))
+        whole = _response(request, reply, status, [_item(reply, "completed")])
+        history.append((f"response.{status}", {"response": whole}, 0))
         return [
-            Event(named(name, {"type": name, "sequence_number": number, **fields}), tokens)
-            for number, (name, fields, tokens) in enumerate(story)
+            StreamEvent(sse_event(name, {"type": name, "sequence_number": number, **fields}), tokens)
+            for number, (name, fields, tokens) in enumerate(history)
         ]
 
 
 _Story = list[tuple[str, dict[str, Any], int]]
 
 
-def _text_story(reply: Reply) -> _Story:
+def _text_story(reply: ModelReply) -> _Story:
     place = {"item_id": f"msg_{reply.id}", "output_index": 0, "content_index": 0}
     pieces: _Story = [
         ("response.output_text.delta", {**place, "delta": piece, "logprobs": []}, weight)
-        for piece, weight in reply.weighed()
+        for piece, weight in reply.pieces_with_tokens()
     ]
     return [
         ("response.content_part.added", {**place, "part": _text_part("")}, 0),
@@ -121,18 +121,18 @@ def _text_story(reply: Reply) -> _Story:
     ]
 
 
-def _call_story(reply: Reply) -> _Story:
+def _call_story(reply: ModelReply) -> _Story:
     assert reply.call is not None
     place = {"item_id": f"fc_{reply.id}", "output_index": 0}
     pieces: _Story = [
         ("response.function_call_arguments.delta", {**place, "delta": piece}, weight)
-        for piece, weight in reply.weighed()
+        for piece, weight in reply.pieces_with_tokens()
     ]
     done = {**place, "name": reply.call.name, "arguments": reply.call.arguments}
     return [*pieces, ("response.function_call_arguments.done", done, 0)]
 
 
-def _status(reply: Reply) -> str:
+def _status(reply: ModelReply) -> str:
     return "incomplete" if reply.finish == "length" else "completed"
 
 
@@ -140,7 +140,7 @@ def _text_part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
-def _item(reply: Reply, status: str, *, empty: bool = False) -> dict[str, Any]:
+def _item(reply: ModelReply, status: str, *, empty: bool = False) -> dict[str, Any]:
     if reply.call is not None:
         return {
             "id": f"fc_{reply.id}",
@@ -161,7 +161,9 @@ def _item(reply: Reply, status: str, *, empty: bool = False) -> dict[str, Any]:
     }
 
 
-def _response(asked: Asked, reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+def _response(
+    request: ApiRequest, reply: ModelReply, status: str, output: list[dict[str, Any]]
+) -> dict[str, Any]:
     ended = status != "in_progress"
     return {
         "id": f"resp_{reply.id}",
@@ -171,9 +173,9 @@ def _response(asked: Asked, reply: Reply, status: str, output: list[dict[str, An
         "background": False,
         "error": None,
         "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
-        "instructions": asked.extra,
-        "max_output_tokens": asked.max_tokens,
-        "model": asked.model,
+        "instructions": request.extra,
+        "max_output_tokens": request.max_tokens,
+        "model": request.model,
         "output": output,
         "parallel_tool_calls": True,
         "previous_response_id": None,
@@ -186,14 +188,14 @@ def _response(asked: Asked, reply: Reply, status: str, output: list[dict[str, An
         "tools": [],
         "top_p": 1.0,
         "truncation": "disabled",
-        "usage": _usage(asked, reply) if ended else None,
+        "usage": _usage(request, reply) if ended else None,
         "user": None,
         "metadata": {},
     }
 
 
-def _usage(asked: Asked, reply: Reply) -> dict[str, Any]:
-    given = tokens_of(asked.chars)
+def _usage(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:
+    given = tokens_of(request.chars)
     return {
         "input_tokens": given,
         "input_tokens_details": {"cached_tokens": 0},

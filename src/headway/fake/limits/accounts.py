@@ -12,27 +12,27 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from headway.fake.fake_config import DIMENSIONS, AccountPlan, Change
-from headway.fake.limits.buckets import Bucket, FixedWindow
+from headway.fake.fake_config import LIMIT_KEYS, AccountConfig, LimitUpdate
+from headway.fake.limits.buckets import FixedWindow, TokenBucket
 
 DAY_S = 86_400.0
 MINUTE_S = 60.0
 
 
-class Dimension:
+class AccountLimit:
     """One limit of an account: the bucket that decides, and the one that headers speak of."""
 
-    __slots__ = ("bucket", "name", "shown")
+    __slots__ = ("bucket", "name", "reported")
 
-    def __init__(self, name: str, plan: AccountPlan, limit: float) -> None:
+    def __init__(self, name: str, config: AccountConfig, limit: float) -> None:
         self.name = name
-        self.bucket = self._bucket(plan, limit, plan.depth_s)
-        speaks_of_minute = plan.headers == "minute" and plan.depth_s != MINUTE_S
-        self.shown = self._bucket(plan, limit, MINUTE_S) if speaks_of_minute else self.bucket
+        self.bucket = self._bucket(config, limit, config.depth_s)
+        speaks_of_minute = config.headers == "minute" and config.depth_s != MINUTE_S
+        self.reported = self._bucket(config, limit, MINUTE_S) if speaks_of_minute else self.bucket
 
-    def _bucket(self, plan: AccountPlan, limit: float, depth_s: float) -> Bucket:
+    def _bucket(self, config: AccountConfig, limit: float, depth_s: float) -> TokenBucket:
         least = 1.0 if self.name in ("rpm", "rpd") else 0.0  # a bucket that no request fits into is no limit
-        kind = FixedWindow if plan.window == "fixed" else Bucket
+        kind = FixedWindow if config.window == "fixed" else TokenBucket
         if self.name in ("rpd", "tpd"):
             return kind(limit, DAY_S, DAY_S, least)
         return kind(limit, MINUTE_S, depth_s, least)
@@ -40,14 +40,14 @@ class Dimension:
     def charge(self, cost: float, now: float) -> None:
         """Take `cost` out of both."""
         self.bucket.charge(cost, now)
-        if self.shown is not self.bucket:
-            self.shown.charge(cost, now)
+        if self.reported is not self.bucket:
+            self.reported.charge(cost, now)
 
     def change(self, limit: float) -> None:
         """Another limit from now on."""
         self.bucket.change(limit)
-        if self.shown is not self.bucket:
-            self.shown.change(limit)
+        if self.reported is not self.bucket:
+            self.reported.change(limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +112,20 @@ class Slots:
 class Account:
     """The limits of one account, on a clock that starts at 0 with the server."""
 
-    def __init__(self, name: str, plan: AccountPlan) -> None:
+    def __init__(self, name: str, config: AccountConfig) -> None:
         self.name = name
-        self.plan = plan
-        self.slots = Slots(plan.max_concurrency, plan.queue)
-        self.dimensions: dict[str, Dimension] = {}
-        for key in DIMENSIONS:
-            limit = getattr(plan, key)
+        self.config = config
+        self.slots = Slots(config.max_concurrency, config.queue)
+        self.limits: dict[str, AccountLimit] = {}
+        for key in LIMIT_KEYS:
+            limit = getattr(config, key)
             if limit is not None:
-                self.dimensions[key] = Dimension(key, plan, limit)
-        self._changes = sorted(plan.limits, key=lambda change: change.at, reverse=True)
+                self.limits[key] = AccountLimit(key, config, limit)
+        self._changes = sorted(config.limits, key=lambda change: change.at, reverse=True)
 
-    def reserved(self, max_tokens: int | None) -> int:
+    def reserved_output(self, max_tokens: int | None) -> int:
         """What an answer may take, before there is one."""
-        return self.plan.default_max_tokens if max_tokens is None else max_tokens
+        return self.config.default_max_tokens if max_tokens is None else max_tokens
 
     def admit(
         self, input_tokens: int, max_tokens: int | None, now: float, charge: str = "reserve"
@@ -135,58 +135,58 @@ class Account:
             self._change(self._changes.pop())
         if not self.slots.has_room:
             return Refusal("concurrency", limit=self.slots.size or 0, used=self.slots.taken, requested=1)
-        if not self.dimensions:
+        if not self.limits:
             return None
-        tokens = input_tokens + (0 if charge == "used" else self.reserved(max_tokens))
+        tokens = input_tokens + (0 if charge == "used" else self.reserved_output(max_tokens))
         costs = {"rpm": 1, "rpd": 1, "tpm": tokens, "tpd": tokens, "itpm": input_tokens, "otpm": 1}
         refusal = self._refusal(costs, now)
         if refusal is None:
-            for name, dimension in self.dimensions.items():
+            for name, account_limit in self.limits.items():
                 if name != "otpm":
-                    dimension.charge(costs[name], now)
+                    account_limit.charge(costs[name], now)
         return refusal
 
     def _refusal(self, costs: dict[str, int], now: float) -> Refusal | None:
         """The limit that keeps a request out for longest, if one does."""
         longest: tuple[float, str] = (0.0, "")
-        for name, dimension in self.dimensions.items():
-            bucket, cost = dimension.bucket, costs[name]
-            if cost > bucket.capacity * (1 + 1e-9) and self._never(bucket, cost):
+        for name, account_limit in self.limits.items():
+            bucket, cost = account_limit.bucket, costs[name]
+            if cost > bucket.capacity * (1 + 1e-9) and self._never_fits(bucket, cost):
                 return Refusal(name, limit=int(bucket.capacity), requested=cost, too_large=True)
             longest = max(longest, (bucket.wait_s(cost, now), name))
         wait_s, name = longest
         if wait_s <= 0.0:
             return None
-        bucket = self.dimensions[name].bucket
+        bucket = self.limits[name].bucket
         used = max(0, int(bucket.limit - bucket.level(now)))
         return Refusal(name, int(bucket.limit), used, costs[name], wait_s)
 
-    def _never(self, bucket: Bucket, cost: int) -> bool:
+    def _never_fits(self, bucket: TokenBucket, cost: int) -> bool:
         """Whether a cost above what the bucket holds is refused for ever."""
-        return self.plan.oversize == "refuse" or cost > bucket.limit
+        return self.config.oversize == "refuse" or cost > bucket.limit
 
-    def produced(self, output_tokens: int, now: float, charge: str = "reserve") -> None:
+    def charge_output(self, output_tokens: int, now: float, charge: str = "reserve") -> None:
         """So much of an answer exists now."""
         for name in ("otpm", "tpm", "tpd") if charge == "used" else ("otpm",):
-            dimension = self.dimensions.get(name)
-            if dimension is not None:
-                dimension.charge(output_tokens, now)
+            account_limit = self.limits.get(name)
+            if account_limit is not None:
+                account_limit.charge(output_tokens, now)
 
-    def settled(self, unused: int, now: float) -> None:
+    def refund_output(self, unused: int, now: float) -> None:
         """An answer is there, and did not need so much of what was set aside for it."""
         for name in ("tpm", "tpd"):
-            dimension = self.dimensions.get(name)
-            if dimension is not None and unused > 0:
-                dimension.charge(-unused, now)
+            account_limit = self.limits.get(name)
+            if account_limit is not None and unused > 0:
+                account_limit.charge(-unused, now)
 
-    def _change(self, change: Change) -> None:
-        for name in DIMENSIONS:
+    def _change(self, change: LimitUpdate) -> None:
+        for name in LIMIT_KEYS:
             limit = getattr(change, name)
             if limit is None:
                 continue
-            if name in self.dimensions:
-                self.dimensions[name].change(limit)
+            if name in self.limits:
+                self.limits[name].change(limit)
             else:
-                self.dimensions[name] = Dimension(name, self.plan, limit)
+                self.limits[name] = AccountLimit(name, self.config, limit)
         if change.max_concurrency is not None:
             self.slots.size = change.max_concurrency

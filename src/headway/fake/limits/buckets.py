@@ -13,7 +13,7 @@ from __future__ import annotations
 GRACE_S = 1e-6  # far below what a client can time, far above what doubles round off in a year
 
 
-class Bucket:
+class TokenBucket:
     """`limit` in `period_s`, refilled continuously, `depth_s` seconds of refill deep, full at the start."""
 
     __slots__ = ("capacity", "depth_s", "full_at", "least", "limit", "period_s", "rate")
@@ -50,7 +50,7 @@ class Bucket:
         self.full_at = max(self.full_at, now) + cost / self.rate
 
 
-class FixedWindow(Bucket):
+class FixedWindow(TokenBucket):
     """The whole allowance at the start of each window of `depth_s` seconds, and nothing in between.
 
     A window is as long as the allowance takes to refill, so that one which must hold `least` is longer.

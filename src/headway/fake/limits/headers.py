@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import time
 
-from headway.fake.limits.accounts import Account, Dimension, Refusal
-from headway.fake.quantities import in_go
+from headway.fake.limits.accounts import Account, AccountLimit, Refusal
+from headway.fake.quantities import go_duration
 
 Headers = dict[str, str]
 
@@ -26,7 +26,7 @@ NONSENSE = ("", "-1", "lots", "NaN", "9" * 40, "1e400", "soon", "0x10")
 
 def style_of(account: Account, dialect: str) -> str:
     """Whose headers this account sends to someone who called the API of `dialect`."""
-    said = account.plan.headers
+    said = account.config.headers
     return dialect if said in ("auto", "minute") else said
 
 
@@ -36,14 +36,14 @@ def limit_headers(account: Account, style: str, now: float, wall: float) -> dict
         return _openai(account, now)
     if style == "anthropic":
         return _anthropic(account, now, wall)
-    return always(account, style, now, wall)
+    return vendor_headers(account, style, now, wall)
 
 
 def refusal_headers(
     account: Account, style: str, refusal: Refusal, now: float, wall: float
 ) -> dict[str, str]:
     """What goes along with a 429: when to come back, and what some vendors tell only then."""
-    more = when_refused(account, style, refusal, now, wall)
+    more = vendor_refusal_headers(account, style, refusal, now, wall)
     return more if more is not None else retry_after(account, refusal.wait_s)
 
 
@@ -51,12 +51,12 @@ def _openai(account: Account, now: float) -> dict[str, str]:
     found: dict[str, str] = {}
     for what, names in _OPENAI:
         for name in names:
-            dimension = account.dimensions.get(name)
-            if dimension is not None:
-                bucket = dimension.shown
+            account_limit = account.limits.get(name)
+            if account_limit is not None:
+                bucket = account_limit.reported
                 found[f"x-ratelimit-limit-{what}"] = str(int(bucket.limit))
-                found[f"x-ratelimit-remaining-{what}"] = str(left_of(dimension, now))
-                found[f"x-ratelimit-reset-{what}"] = in_go(bucket.full_in_s(now))
+                found[f"x-ratelimit-remaining-{what}"] = str(remaining_of(account_limit, now))
+                found[f"x-ratelimit-reset-{what}"] = go_duration(bucket.full_in_s(now))
                 break
     return found
 
@@ -64,22 +64,27 @@ def _openai(account: Account, now: float) -> dict[str, str]:
 def _anthropic(account: Account, now: float, wall: float) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, what in _ANTHROPIC.items():
-        if name in account.dimensions:
-            _tell_anthropic(found, what, account.dimensions[name], now, wall)
-    tokens = [account.dimensions[name] for name in ("tpm", "itpm", "otpm") if name in account.dimensions]
+        if name in account.limits:
+            _add_anthropic(found, what, account.limits[name], now, wall)
+    tokens = [account.limits[name] for name in ("tpm", "itpm", "otpm") if name in account.limits]
     if tokens:
-        tightest = min(tokens, key=lambda dimension: dimension.shown.level(now) / dimension.shown.capacity)
-        _tell_anthropic(found, "tokens", tightest, now, wall)
+        tightest = min(
+            tokens,
+            key=lambda account_limit: account_limit.reported.level(now) / account_limit.reported.capacity,
+        )
+        _add_anthropic(found, "tokens", tightest, now, wall)
     return found
 
 
-def _tell_anthropic(found: dict[str, str], what: str, dimension: Dimension, now: float, wall: float) -> None:
-    left = left_of(dimension, now)
+def _add_anthropic(
+    found: dict[str, str], what: str, account_limit: AccountLimit, now: float, wall: float
+) -> None:
+    left = remaining_of(account_limit, now)
     if what != "requests":
         left = int(left / 1000 + 0.5) * 1000
-    found[f"anthropic-ratelimit-{what}-limit"] = str(int(dimension.shown.limit))
+    found[f"anthropic-ratelimit-{what}-limit"] = str(int(account_limit.reported.limit))
     found[f"anthropic-ratelimit-{what}-remaining"] = str(left)
-    found[f"anthropic-ratelimit-{what}-reset"] = rfc3339(wall + dimension.shown.full_in_s(now))
+    found[f"anthropic-ratelimit-{what}-reset"] = rfc3339(wall + account_limit.reported.full_in_s(now))
 
 
 def rfc3339(wall: float) -> str:
@@ -94,7 +99,7 @@ def http_date(wall: float) -> str:
 
 def retry_after(account: Account, wait_s: float) -> dict[str, str]:
     """When to come back: whole seconds, rounded up; and with `retry_after: ms` to the millisecond as well."""
-    said = account.plan.retry_after
+    said = account.config.retry_after
     if said is False or wait_s <= 0.0:
         return {}
     found = {"retry-after": str(math.ceil(wait_s))}
@@ -111,53 +116,57 @@ def garbled(headers: dict[str, str], number: int) -> dict[str, str]:
     }
 
 
-def left_of(dimension: Dimension, now: float) -> int:
+def remaining_of(account_limit: AccountLimit, now: float) -> int:
     """What is left of a limit, in whole units."""
-    return max(0, math.floor(dimension.shown.level(now) + 1e-6))
+    return max(0, math.floor(account_limit.reported.level(now) + 1e-6))
 
 
-def always(account: Account, style: str, now: float, wall: float) -> Headers:
+def vendor_headers(account: Account, style: str, now: float, wall: float) -> Headers:
     """What every answer says."""
     found: Headers = {}
     match style:
         case "azure":
             for what, name in (("requests", "rpm"), ("tokens", "tpm")):
-                _tell(found, account, name, f"x-ratelimit-{{}}-{what}", now)
-                if name in account.dimensions:
-                    seconds = math.ceil(account.dimensions[name].shown.full_in_s(now))
+                _add_limit(found, account, name, f"x-ratelimit-{{}}-{what}", now)
+                if name in account.limits:
+                    seconds = math.ceil(account.limits[name].reported.full_in_s(now))
                     found[f"x-ratelimit-reset-{what}"] = str(seconds)
         case "groq":  # Requests are always a day's, tokens always a minute's.
             for what, name in (("requests", "rpd"), ("tokens", "tpm")):
-                _tell(found, account, name, f"x-ratelimit-{{}}-{what}", now)
-                if name in account.dimensions:
-                    found[f"x-ratelimit-reset-{what}"] = in_go(account.dimensions[name].shown.full_in_s(now))
+                _add_limit(found, account, name, f"x-ratelimit-{{}}-{what}", now)
+                if name in account.limits:
+                    found[f"x-ratelimit-reset-{what}"] = go_duration(
+                        account.limits[name].reported.full_in_s(now)
+                    )
         case "mistral":
-            _tell(found, account, "rpm", "x-ratelimit-{}-req-minute", now)
-            _tell(found, account, "tpm", "x-ratelimit-{}-tokens-minute", now)
+            _add_limit(found, account, "rpm", "x-ratelimit-{}-req-minute", now)
+            _add_limit(found, account, "tpm", "x-ratelimit-{}-tokens-minute", now)
         case "together":  # A minute's limit is shown by the second.
-            _tell(found, account, "rpm", "x-ratelimit-{}", now, 60)
-            _tell(found, account, "tpm", "x-tokenlimit-{}", now, 60)
+            _add_limit(found, account, "rpm", "x-ratelimit-{}", now, 60)
+            _add_limit(found, account, "tpm", "x-tokenlimit-{}", now, 60)
         case "xai":
-            _tell(found, account, "rpm", "x-ratelimit-{}-requests", now)
-            _tell(found, account, "tpm", "x-ratelimit-{}-tokens", now)
+            _add_limit(found, account, "rpm", "x-ratelimit-{}-requests", now)
+            _add_limit(found, account, "tpm", "x-ratelimit-{}-tokens", now)
         case "fireworks":
-            _tell(found, account, "rpm", "x-ratelimit-{}-requests", now)
-            _tell(found, account, "itpm", "x-ratelimit-{}-tokens-prompt", now)
-            _tell(found, account, "otpm", "x-ratelimit-{}-tokens-generated", now)
+            _add_limit(found, account, "rpm", "x-ratelimit-{}-requests", now)
+            _add_limit(found, account, "itpm", "x-ratelimit-{}-tokens-prompt", now)
+            _add_limit(found, account, "otpm", "x-ratelimit-{}-tokens-generated", now)
         case "cohere":
-            _tell(found, account, "rpm", "x-trial-endpoint-call-{}", now)
+            _add_limit(found, account, "rpm", "x-trial-endpoint-call-{}", now)
     return found
 
 
-def _tell(found: Headers, account: Account, name: str, header: str, now: float, share: int = 1) -> None:
-    dimension = account.dimensions.get(name)
-    if dimension is not None:
-        limit = int(dimension.shown.limit) // share
+def _add_limit(found: Headers, account: Account, name: str, header: str, now: float, share: int = 1) -> None:
+    account_limit = account.limits.get(name)
+    if account_limit is not None:
+        limit = int(account_limit.reported.limit) // share
         found[header.format("limit")] = str(limit)
-        found[header.format("remaining")] = str(min(limit, left_of(dimension, now)))
+        found[header.format("remaining")] = str(min(limit, remaining_of(account_limit, now)))
 
 
-def when_refused(account: Account, style: str, refusal: Refusal, now: float, wall: float) -> Headers | None:
+def vendor_refusal_headers(
+    account: Account, style: str, refusal: Refusal, now: float, wall: float
+) -> Headers | None:
     """What a refusal says beside its words; None: what everybody says."""
     seconds = str(max(1, math.ceil(refusal.wait_s)))
     match style:
@@ -168,7 +177,7 @@ def when_refused(account: Account, style: str, refusal: Refusal, now: float, wal
         case "together":
             return {"x-ratelimit-reset": seconds}
         case "openrouter":
-            return {"X-RateLimit-" + name: value for name, value in window(refusal, wall).items()}
+            return {"X-RateLimit-" + name: value for name, value in openrouter_headers(refusal, wall).items()}
         case "mistral" | "cohere" | "deepseek" | "fireworks" | "vllm" | "ollama" | "llamacpp":
             return {}
         case "gemini" | "bedrock":
@@ -176,7 +185,7 @@ def when_refused(account: Account, style: str, refusal: Refusal, now: float, wal
     return None
 
 
-def window(refusal: Refusal, wall: float) -> Headers:
+def openrouter_headers(refusal: Refusal, wall: float) -> Headers:
     """OpenRouter's three: the reset is an instant in milliseconds."""
     reset = math.ceil((wall + refusal.wait_s) * 1000)
     return {"Limit": str(refusal.limit), "Remaining": "0", "Reset": str(reset)}
