@@ -7,6 +7,7 @@
 - *lane cap*, *window*, *global cap*, *bucket*, *min gap*, *budget*, *breaker*: nothing starts that does not fit;
 - *dependency*, *serial*, *order*, *alone*: nothing starts out of turn;
 - *retries*, *hint*, *cancel*, *status*: what becomes of an answer is what the rules say;
+- *render*: the request of a late unit is made once, before it starts, from answers that are there;
 - *fetch*: units are fetched once, one fetch of a lane at a time, and never from a source that has no more;
 - *wake*, *done*, *liveness*: the run never falls asleep, and ends once.
 
@@ -98,6 +99,9 @@ class Books:
         self.fetching: set[str] = set()
         self.refreshed: set[str] = set()
         self.fetching_serial = self.fetching_rest = False
+        #: Units whose requests are being made, and those whose request cannot be made.
+        self.rendering: set[int] = set()
+        self.impossible: set[int] = set()
         #: Lanes whose source has no more.
         self.dry: set[str] = set()
 
@@ -142,6 +146,8 @@ class Books:
                 self.input_open = False
             case events.Units() | events.SerialUnits() | events.RestUnits():
                 self._tell_units(event)
+            case events.Rendered():
+                self._tell_rendered(event)
             case _:
                 self._tell_lane(event, now)
 
@@ -183,6 +189,13 @@ class Books:
                 self.drained |= brought
                 return
         self.taken |= brought
+
+    def _tell_rendered(self, event: events.Rendered) -> None:
+        self.rendering.discard(event.index)
+        if event.unit is None:
+            self.impossible.add(event.index)
+        else:
+            self.units[event.index] = event.unit
 
     def _tell_abort(self, mode: str) -> None:
         if self.mode == "run":
@@ -361,6 +374,8 @@ class Books:
                     self.lanes[key].notice(what, until, reason)
                 case commands.Fetch() | commands.FetchSerial() | commands.FetchRest():
                     self._judge_fetch(command)
+                case commands.Render(unit):
+                    self._judge_render(unit)
                 case commands.Done(reason):
                     self._ended(reason, now)
 
@@ -384,6 +399,20 @@ class Books:
             require(not under_way, "fetch", "the rest is fetched while other units are on their way")
             require(self.mode == "deadline", "fetch", "the rest is fetched, and the run is not over")
             self.fetching_rest = True
+
+    def _judge_render(self, unit: Unit) -> None:
+        """A request is made once, from answers that are there."""
+        index = unit.index
+        require(
+            unit.late and self.units.get(index) == unit, "render", f"the request of unit {index} is known"
+        )
+        require(index in self.taken and self.waiting(unit), "render", f"unit {index} does not wait")
+        require(index not in self.rendering, "render", f"the request of unit {index} is made twice at once")
+        waits = [one for one in unit.after if self.ended.get(one) not in GOOD]
+        require(not waits, "dependency", f"the request of unit {index} is made before {waits} succeeded")
+        require(self.mode == "run" and not self.paused, "render", f"unit {index}, and nothing may start")
+        self.rendering.add(index)
+        self.done = False
 
     def _judge_notice(self, key: str, reason: NoticeReason) -> None:
         """A lane is not stopped for want of money while anything is out that may turn out cheaper."""
@@ -433,7 +462,8 @@ class Books:
             Status.CANCELLED: unit.index in self.unwanted,
             Status.SKIPPED: any(self.ended.get(index, Status.SUCCEEDED) not in GOOD for index in unit.after),
             Status.TIMED_OUT: self.mode == "deadline",
-            Status.FAILED: code == Kind.TOO_LARGE and self._too_large(unit),
+            Status.FAILED: (code == Kind.TOO_LARGE and self._too_large(unit))
+            or (code == Kind.INVALID and unit.index in self.impossible),
         }
         require(reasons.get(status, False), "status", f"unit {unit.index} {status} ({code}) for no reason")
 
@@ -484,6 +514,7 @@ class Books:
             index not in self.flights and index not in self.due, "twice", f"unit {index} is in flight twice"
         )
         require(index in self.taken, "lost", f"unit {index} was never handed out")
+        require(not unit.late, "render", f"unit {index} started without its request")
 
     def _judge_run(self, index: int, now: float) -> None:
         """The whole run lets something start now."""
@@ -529,7 +560,8 @@ class Books:
             if other.lane == unit.lane and self._rank(other) < self._rank(unit):
                 fortune = self.fortunes.get(index, Fortune())
                 ripe = fortune.not_before < now and fortune.crashes < SUSPECT_CRASHES
-                require(not ripe or self._waits(other), "order", f"unit {unit.index} started before {index}")
+                waits = self._waits(other) or other.late
+                require(not ripe or waits, "order", f"unit {unit.index} started before {index}")
 
     def _rank(self, unit: Unit) -> tuple[int, float, int]:
         longest = self.lanes[unit.lane].spec.order == "longest"
@@ -611,7 +643,7 @@ class Books:
         """Without a wake-up only an answer or further input may be awaited."""
         if not self.flights and not self.done:
             waits_for_input = self.input_open and self.mode == "run"
-            waits_for_units = self.fetching or self.fetching_serial or self.fetching_rest
+            waits_for_units = self.fetching or self.fetching_serial or self.fetching_rest or self.rendering
             require(
                 bool(waits_for_input or waits_for_units),
                 "liveness",
@@ -635,7 +667,7 @@ class Books:
         return self.mode == "run" and not self.paused and not full and not self.capped and not serial
 
     def _stranded(self, lane: LaneBook) -> bool:
-        if lane.closed or lane.flights:
+        if lane.closed or lane.flights or any(unit.index in self.rendering for unit in self._of(lane)):
             return False
         if lane.spec.key not in self.fetching:
             return any(map(self.runnable, self._of(lane)))
@@ -660,6 +692,7 @@ class Books:
         require(not self.flights, "done", f"{sorted(self.flights)} are in flight at the end")
         require(self.wake_at is None, "done", "the end and a wake-up")
         early = self.fetching and reason in ("complete", "stopped", "parked")
+        require(not (self.rendering and reason == "complete"), "done", f"{sorted(self.rendering)} are left")
         require(not early, "done", f"{reason} while {sorted(self.fetching)} fetch")
         self.done, self.revived, self.may_repeat, self.reason = True, False, False, reason
         left = [unit for index, unit in self.units.items() if index not in self.ended]

@@ -314,6 +314,19 @@ def dependency_released_by_a_failure(patch: Patch) -> None:
     patch.setattr(UnitMoves, "skip", queue_all)
 
 
+@bug("render")
+def a_request_is_made_again_and_again(patch: Patch) -> None:
+    right = Starting._render
+
+    def wrong(self: Starting, entry: Entry, lane: Lane) -> bool:
+        made = right(self, entry, lane)
+        if made:
+            lane.queue.push(entry)
+        return made
+
+    patch.setattr(Starting, "_render", wrong)
+
+
 #: Which unit stands first also decides whether a lane's money is enough for it.
 @bug("order", "done")
 def priority_ignored(patch: Patch) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.core import events
-from headway.core.commands import AnyFetch, Command
+from headway.core.commands import AnyFetch, Command, Render
 from headway.core.events import Event
 from headway.core.gates import Gates
 from headway.core.invariants import check
@@ -77,6 +77,8 @@ class Run:
         self.source = ListSource(self.others, serial=self.serial)
         #: Fetches that are under way, or their answers where they are read already.
         self.fetches: list[AnyFetch | Event] = []
+        #: Requests that are being made.
+        self.renders: list[Unit] = []
         self.books = Books(
             scenario.settings,
             {unit.index: unit for unit in units},
@@ -89,8 +91,9 @@ class Run:
     def step(self) -> None:
         """Hand over what has happened, and judge what comes back."""
         self._call()
-        while self.scenario.reading.prompt and self.fetches:
+        while self.scenario.reading.prompt and (self.fetches or self.renders):
             self.bring_all()
+            self.render_all()
             self._call()
 
     def _call(self) -> None:
@@ -102,6 +105,8 @@ class Run:
         for command in told:
             if isinstance(command, FETCHES):
                 self.fetches.append(answer(self.source, command) if self.scenario.reading.early else command)
+            elif isinstance(command, Render):
+                self.renders.append(command.unit)
 
     def bring(self, number: int) -> None:
         """A fetch is answered."""
@@ -111,6 +116,22 @@ class Run:
     def bring_all(self) -> None:
         while self.fetches:
             self.bring(0)
+
+    def render(self, number: int, *, larger: bool = True, good: bool = True) -> None:
+        """A request is made: it is larger than was thought, or just so; or it cannot be made."""
+        unit = self.renders.pop(number % len(self.renders))
+        more = 300.0 if larger else 0.0
+        estimate = msgspec.structs.replace(
+            unit.estimate,
+            input_tokens=unit.estimate.input_tokens + more,
+            cost_usd=unit.estimate.cost_usd + more / 1000.0,
+        )
+        made = msgspec.structs.replace(unit, late=False, estimate=estimate)
+        self.batch.append(events.Rendered(unit.index, made if good else None, "it has no text"))
+
+    def render_all(self) -> None:
+        while self.renders:
+            self.render(0)
 
     def _look_inside(self) -> None:
         try:
@@ -145,8 +166,9 @@ class Run:
     def _to_the_end(self) -> None:
         books = self.books
         for _ in range(PATIENCE):
-            if self.fetches:
+            if self.fetches or self.renders:
                 self.bring_all()
+                self.render_all()
             elif books.flights:
                 self.now += 0.25
                 self.batch = [_good_end(index, flight.asked) for index, flight in books.flights.items()]
@@ -239,6 +261,13 @@ class SchedulerMachine(RuleBasedStateMachine):
     def answer_all_fetches(self, times: int) -> None:
         for _ in range(times):
             self.run.bring_all()
+            self._guarded(self.run.step)
+
+    @precondition(lambda self: bool(self.run.renders))
+    @rule(number=numbers, larger=st.booleans(), good=make.pick([True, True, True, False]), now=flush)
+    def make_a_request(self, number: int, larger: bool, good: bool, now: bool) -> None:
+        self.run.render(number, larger=larger, good=good)
+        if now:
             self._guarded(self.run.step)
 
     # -- answers ----------------------------------------------------------------------------------------

@@ -136,6 +136,8 @@ class Row:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     serial: bool
+    #: Whether its request is made from the answers of the units that it waits for.
+    late: bool = False
 
 
 def rows(*, serial: bool = False, gated: bool = True) -> st.SearchStrategy[Row]:
@@ -150,19 +152,22 @@ def rows(*, serial: bool = False, gated: bool = True) -> st.SearchStrategy[Row]:
         reads=registers,
         writes=registers,
         serial=pick([False, False, False, False, True]) if serial else st.just(False),
+        late=st.booleans() if gated else st.just(False),
     )
 
 
 def unit_of(row: Row, index: int, keys: Sequence[str], gates: Gates) -> Unit:
     """Number a row and resolve what it waits for, as ingest does."""
+    after = gates.after(index, conversation=row.conversation, reads=row.reads, writes=row.writes)
     return Unit(
         index=index,
         lane=keys[row.lane % len(keys)],
         estimate=row.estimate,
         priority=row.priority,
         expected_s=row.expected_s,
-        after=gates.after(index, conversation=row.conversation, reads=row.reads, writes=row.writes),
+        after=after,
         leads=row.conversation is not None or bool(row.writes),
+        late=bool(after) and row.late,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Final
 
-from headway.core.commands import CancelAttempt, Command, Done, Finish, Notice, Requeue, Start, Wake
+from headway.core.commands import CancelAttempt, Command, Done, Finish, Notice, Render, Requeue, Start, Wake
 from headway.core.events import Event, Finished
 from headway.core.invariants import check
 from headway.core.lanes.lane import Lane
@@ -99,6 +99,7 @@ class Step:
         self.cancels = [each.unit.index for each in commands if isinstance(each, CancelAttempt)]
         self.notices = [each for each in commands if isinstance(each, Notice)]
         self.told = [notice.what for notice in self.notices]
+        self.renders = [each.unit.index for each in commands if isinstance(each, Render)]
         self.fetches = [each for each in commands if isinstance(each, FETCHES)]
         wakes = [each.at for each in commands if isinstance(each, Wake)]
         assert len(wakes) <= 1, f"more than one wake-up in a step: {wakes}"

@@ -79,6 +79,12 @@ class FetchRest(msgspec.Struct, frozen=True, gc=False):
     n: int
 
 
+class Render(msgspec.Struct, frozen=True, gc=False):
+    """Make the request of a unit that is `late`, and answer with `Rendered`. The units that it waits for have succeeded."""
+
+    unit: Unit
+
+
 class Wake(msgspec.Struct, frozen=True, gc=False):
     """Call `handle` again at this instant even if nothing happens; replaces every earlier wake-up."""
 
@@ -92,4 +98,4 @@ class Done(msgspec.Struct, frozen=True, gc=False):
 
 
 AnyFetch = Fetch | FetchSerial | FetchRest
-Command = Start | Requeue | Finish | CancelAttempt | Notice | AnyFetch | Wake | Done
+Command = Start | Requeue | Finish | CancelAttempt | Notice | AnyFetch | Render | Wake | Done

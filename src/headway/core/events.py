@@ -119,6 +119,14 @@ class RestUnits(msgspec.Struct, frozen=True):
     units: Sequence[Unit]
 
 
+class Rendered(msgspec.Struct, frozen=True, gc=False):
+    """The answer to `Render`: the unit with its real size, no longer `late`. None: its request cannot be made, as `message` says."""
+
+    index: int
+    unit: Unit | None
+    message: str = ""
+
+
 class MoreWork(msgspec.Struct, frozen=True, gc=False):
     """The source has units again for a lane that it had none for."""
 
@@ -164,6 +172,7 @@ Event = (
     | Units
     | SerialUnits
     | RestUnits
+    | Rendered
     | MoreWork
     | InputClosed
     | CancelUnit

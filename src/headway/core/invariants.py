@@ -22,6 +22,7 @@ def check(scheduler: Scheduler) -> None:
     """Raise AssertionError, saying what is wrong, unless every invariant holds."""
     _check_permits(scheduler)
     _check_places(scheduler)
+    _check_rendering(scheduler)
     _check_fetches(scheduler)
     _check_budget(scheduler)
     for lane in scheduler.lanes.values():
@@ -43,6 +44,22 @@ def _check_permits(scheduler: Scheduler) -> None:
         assert lane.probing.out == probes[key], (
             f"lane {key} counts {lane.probing.out} probes, {probes[key]} are out"
         )
+
+
+def _check_rendering(scheduler: Scheduler) -> None:
+    """A unit whose request is being made is late and pending, or was ended meanwhile; its lane counts it."""
+    counted = dict.fromkeys(scheduler.lanes, 0)
+    for index, entry in scheduler.rendering.items():
+        assert entry.unit.index == index, f"unit {entry.unit.index} is rendered under number {index}"
+        assert entry.unit.late, f"unit {index} is rendered, and its request is known"
+        assert entry.status is not Status.RUNNING, f"unit {index} runs without its request"
+        counted[entry.lane.key] += 1
+    for key, lane in scheduler.lanes.items():
+        assert lane.rendering == counted[key], (
+            f"lane {key} counts {lane.rendering} requests, not {counted[key]}"
+        )
+    for index, entry in scheduler.out.items():
+        assert not entry.unit.late, f"unit {index} is out without its request"
 
 
 def _check_places(scheduler: Scheduler) -> None:

@@ -132,8 +132,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     """The smallest schedulable piece of work, as a source hands it out.
 
     `after` names the units (by index) that must have succeeded first; `leads` says that some unit may name
-    this one. Both come from `gates.Gates`, which ingest runs over the input once. `expected_s` orders
-    longest-first; its scale does not matter.
+    this one. `late`: its request is made from the answers of other units, when its turn comes; until then
+    its size is a guess. `expected_s` orders longest-first; its scale does not matter.
     """
 
     index: int
@@ -143,6 +143,7 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     expected_s: float = 0.0
     after: tuple[int, ...] = ()
     leads: bool = False
+    late: bool = False
     #: The length of its input, where its lane is to estimate the tokens, and the prompt that it shares with others.
     chars: int = 0
     family: str = ""

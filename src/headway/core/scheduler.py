@@ -58,6 +58,7 @@ class Scheduler(RunState):
             events.Units: supply.units,
             events.SerialUnits: supply.serial_units,
             events.RestUnits: self._end.rest_units,
+            events.Rendered: supply.rendered,
             events.MoreWork: supply.more_work,
             events.InputClosed: self._input_closed,
             events.CancelUnit: self._cancel_unit,

@@ -213,6 +213,8 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
         return _wait_of_empty(scheduler, lane)
     if lane.stock.chooses:
         return _READING
+    if entry.unit.late and lane.rendering:
+        return Wait(WaitCode.OTHER_UNITS)
     if lane.breaker.open:
         if lane.in_flight:
             return Wait(WaitCode.PROBE, message=lane.breaker.said)
@@ -255,6 +257,8 @@ def _wait_of_empty(scheduler: Scheduler, lane: Lane) -> Wait | None:
         return Wait(WaitCode.GLOBAL_CAP, limit=scheduler.concurrency)
     if lane.stock.fetching:
         return _READING
-    if scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries()):
+    if lane.rendering or (
+        scheduler.waiting.count and any(entry.lane is lane for entry in scheduler.waiting.entries())
+    ):
         return Wait(WaitCode.OTHER_UNITS)
     return None

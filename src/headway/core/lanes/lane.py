@@ -75,7 +75,7 @@ class Lane:
         "evidence",
         "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets",
         "last_start_at", "limits", "limits_announced", "meters", "others", "parked", "part", "places", "probing", "queue",
-        "rate", "refused", "refused_at", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
+        "rate", "refused", "refused_at", "rendering", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
         "tokens_in", "tokens_out", "unanswered", "wake_at", "window", "work_time",
     )  # fmt: skip
 
@@ -108,6 +108,8 @@ class Lane:
         #: How long attempts took, all in all.
         self.flight_s = 0.0
         self.wake_at = NEVER
+        #: How many of its units wait for their request to be made.
+        self.rendering = 0
         self._out = out
         self._configured: list[Meter] = []
         self._reported: dict[tuple[Dimension, float], Meter] = {}
@@ -613,7 +615,7 @@ class Lane:
     @property
     def spent(self) -> bool:
         """Whether neither the source nor the queue has anything for it."""
-        return self.stock.exhausted and not self.queue
+        return self.stock.exhausted and not self.queue and not self.rendering
 
     @property
     def idle(self) -> bool:

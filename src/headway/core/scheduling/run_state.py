@@ -17,6 +17,7 @@ from headway.core.lanes.queue import ALWAYS, Entry
 from headway.core.model import Settings
 from headway.core.reasons import NoticeReason
 from headway.core.scheduling.dependencies import Dependencies
+from headway.core.unit_states import Status
 
 
 class RunState:
@@ -39,6 +40,8 @@ class RunState:
         self.serial: Entry | None = None
         self.serial_phase = True
         self.fetching_serial = False
+        #: Units whose requests are being made.
+        self.rendering: dict[int, Entry] = {}
         self.input_open = settings.input_open
         #: Whether the end has been reported, and nothing has changed since.
         self.done = False
@@ -57,6 +60,7 @@ class RunState:
         for lane in self.lanes.values():
             yield from lane.queue.entries()
         yield from self.waiting.entries()
+        yield from (entry for entry in self.rendering.values() if entry.status is Status.PENDING)
 
     def free_all(self, now: float) -> None:
         """What kept every lane is over."""

@@ -24,6 +24,8 @@ from headway.core.unit_states import Move, Status, after
 
 #: Instants closer than this are the same.
 EPSILON_S: Final = 1e-9
+#: Requests of a lane that are made at once, at the most: they are kept in memory until they are sent.
+MOST_RENDERING: Final = 64
 _STARTED: Final = {Status.PENDING: after(after(Status.PENDING, Move.ASSIGN), Move.RUN)}
 
 
@@ -116,6 +118,8 @@ class Starting:
             self._control.mind_hold(lane, now)
         if entry is None or lane.stopped or stock.chooses:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
+        if entry.unit.late:
+            return self._render(entry, lane)
         if entry.fits is not lane.basis and not self._fit(entry, lane):
             return True
         at, probe = lane.when(entry, now + EPSILON_S)
@@ -131,6 +135,16 @@ class Starting:
         if entry is None and not lane.stock.exhausted:
             self._supply.refill(lane)
         return entry
+
+    def _render(self, entry: Entry, lane: Lane) -> bool:
+        """Ask for the request of a late unit. It holds no permit and nothing is charged for it: its size is not known yet."""
+        if lane.rendering >= min(MOST_RENDERING, max(1, lane.window.size - lane.in_flight)):
+            return self._sleep(lane, lane.queue.next_at())
+        lane.queue.pop()
+        lane.rendering += 1
+        self._run.rendering[entry.unit.index] = entry
+        self._run.commands.append(commands.Render(entry.unit))
+        return True
 
     def _start(self, entry: Entry, lane: Lane, probe: str, now: float) -> bool:
         """Take all permits together and charge everything, or nothing."""

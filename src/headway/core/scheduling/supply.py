@@ -7,10 +7,10 @@ from typing import Final
 from headway.core import commands, events
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import Entry
-from headway.core.model import Unit
+from headway.core.model import Kind, Unit
 from headway.core.scheduling.run_state import RunState
 from headway.core.scheduling.unit_moves import UnitMoves
-from headway.core.unit_states import Move
+from headway.core.unit_states import Move, Status
 
 #: Units that may wait in memory for other units before a lane that has something to do stops reading on.
 MOST_BLOCKED: Final = 10_000
@@ -51,6 +51,23 @@ class Supply:
         for unit in event.units:
             entry = self._take_in(unit)
             self._run.serial = None if entry is None or entry.waits_for else entry
+
+    def rendered(self, event: events.Rendered, now: float) -> None:
+        """The request of a late unit is known, and with it the unit's size: it takes its place in the queue again."""
+        entry = self._run.rendering.pop(event.index, None)
+        if entry is None:
+            return
+        lane = entry.lane
+        lane.rendering -= 1
+        self._run.dirty[lane.key] = lane
+        if entry.status is not Status.PENDING:
+            return  # It was cancelled, or the deadline passed.
+        if event.unit is None:
+            self._moves.end(entry, Move.FAIL, Kind.INVALID, event.message)
+            return
+        entry.unit, entry.fits = event.unit, None
+        lane.estimate(entry)
+        lane.queue.push(entry)
 
     def _take_in(self, unit: Unit) -> Entry | None:
         """Make room for a unit: in its lane's queue, or among those that wait for others."""
