@@ -1,7 +1,7 @@
-"""Draws docs/reference/hints.md from the profiles in headway.providers.limits.profiles and the tables in headway.providers.limits.error_kinds.
+"""Generates docs/reference/hints.md from the profiles in headway.providers.limits.profiles and the tables in headway.providers.limits.error_kinds.
 
 python tools/draw_hints.py           writes the page
-python tools/draw_hints.py --check   exits 1 where the page is not what it would write
+python tools/draw_hints.py --check   exits 1 if the page differs from what it would write
 """
 
 from __future__ import annotations
@@ -30,27 +30,26 @@ _PERIODS = {
 HEAD = f"""\
 # What providers say
 
-Drawn from the profiles in `src/headway/providers/limits/profiles.py` by `{COMMAND}`; a test fails when this page is stale.
+Generated from the profiles in `src/headway/providers/limits/profiles.py` by `{COMMAND}`; a test fails when this page is stale.
 
-`understand(seen, profile, now_utc=…)` turns what came back into facts: a kind of the closed list, a hint (limits, levels,
-a wait, the dimension that was met), a message without secrets and the provider's own code. It is pure and total:
-whatever goes in, it raises nothing, and no number comes out that cannot be meant.
+`understand(response, profile, now_utc=…)` turns a response into facts: a kind of failure from the closed list, a hint (limits, levels, a wait, the
+dimension that was exceeded), a message without secrets, and the provider's own code. It is pure and total: it raises nothing for any input,
+and returns no impossible numbers.
 
 ```python
-facts = understand(Seen(429, headers, body), profile_for(base_url, kind), now_utc=now)
+facts = understand(RawResponse(429, headers, body), profile_for(base_url, kind), now_utc=now)
 ```
 
-- A 2xx is a success whatever its headers say; they are still read. Bodies are read only where the status says error, and
-  of an agent's output only the structured error fields. An exception is a failure even where the status was 200.
-- The kind is decided by the provider's codes, then by sentences that tell apart what shares a code, then by the status.
-  Then the numbers speak: a limit of a day or more is a `hold`, as is a wait above an hour; a request above its limit is
-  `too_large`.
-- The wait is `retry-after-ms`, then `Retry-After`, then what the body says, then the message. A hold lasts as long as the
-  longest of them. Clock times without a zone are in the zone that the caller names (`zone=`), unknown zones are UTC.
-- Instants are read against the response's `Date` header where there is one, otherwise against `now_utc`. A `Date` is rounded
-  down to the second, so such a wait may be a second longer than its own rounding explains; the meters allow for that.
-- A limit without its number is no report; a reset longer than the period allows is dropped; of two limits on the same
-  thing the tighter one counts; what lies more than a year away is ignored.
+- A 2xx is a success whatever its headers say; they are still read. Bodies are read only if the status is an error, and in an agent's output
+  only the structured error fields. An exception is a failure even if the status was 200.
+- The kind is decided by the provider's codes, then by sentences that distinguish cases with the same code, then by the status. After that
+  numbers decide: a limit per day or longer is a `hold`, and so is a wait above an hour; a request larger than its limit is `too_large`.
+- The wait is `retry-after-ms`, then `Retry-After`, then what the body says, then the message. A hold lasts as long as the longest of them.
+  Clock times without a zone are in the zone that the caller names (`zone=`); unknown zones are UTC.
+- Instants are compared with the response's `Date` header if there is one, otherwise with `now_utc`. A `Date` is rounded down to the second, so
+  such a wait may be a second longer than its own rounding explains. The meters allow for that.
+- A limit without a number is not reported. A reset longer than the period allows is dropped. Of two limits on the same dimension the lower one
+  counts. Anything more than a year away is ignored.
 """
 SHAPES = """\
 ## How a reset or a wait is read
@@ -64,46 +63,43 @@ SHAPES = """\
 | epoch milliseconds (from 10¹²) | `1794741540000` | 1 ms |
 | RFC 3339 | `2026-11-15T08:00:07Z` | 1 s |
 | HTTP-date | `Sun, 15 Nov 2026 08:00:30 GMT` | 1 s |
-| a clock on a screen | `resets 4pm (America/Los_Angeles)`, `resets Apr 3, 6am`, `try again at 10:21 AM` | 1 min |
-| an epoch behind a bar | `usage limit reached\\|1794741540` | 1 s |
+| a clock time in a message | `resets 4pm (America/Los_Angeles)`, `resets Apr 3, 6am`, `try again at 10:21 AM` | 1 min |
+| an epoch after a bar | `usage limit reached\\|1794741540` | 1 s |
 """
 HEADERS = """\
 ## Headers
 
-`retry-after-ms` (and `x-ms-retry-after-ms`), `retry-after` and `date` are read everywhere. *Left ±* is how far the remaining
-number may be off.
+`retry-after-ms` (and `x-ms-retry-after-ms`), `retry-after` and `date` are read for every provider. *Left ±* is the precision of the remaining
+number.
 """
 MEANINGS = """\
 ## What each provider means by it
 
-Departures from the common tables below. *Counts*: what admission charges for output, whether that is settled afterwards,
-whether cached input is free.
+Differences from the common tables below. *Counts*: what admission charges for output, whether that is settled afterwards, and whether cached
+input is free.
 """
 COMMON = """\
 ## The common tables
 
-A *code* decides by itself. A *loose code* decides where there is no status, or a plain 400 (then not for `invalid`).
+A *code* decides by itself. A *loose code* decides only if there is no status, or a plain 400 (then not for `invalid`).
 """
 UNVERIFIED = """\
 ## What is not certain
 
-- Groq: that `max_tokens` counts at admission, as at OpenAI. Mistral, Together, Cohere, DeepSeek, xAI, Fireworks: that what
-  counts is what was used.
-- xAI: that its headers speak of a minute. Together: that `x-ratelimit-limit` and `x-tokenlimit-limit` still come; its
-  documentation now names only `x-ratelimit-reset`, the seconds to wait. Fireworks: no reset is known.
-- Cohere's headers come with trial keys only and not with a 429. Mistral's exact charge (`x-ratelimit-tokens-query-cost`)
-  has no place in a hint.
-- OpenAI's `-requests` headers speak of a day where that is the limit: told by the refill (10000 / 9999 / 8.64 s is a day's).
+- Groq: that `max_tokens` counts at admission, as at OpenAI. Mistral, Together, Cohere, DeepSeek, xAI, Fireworks: that actual usage counts.
+- xAI: that its headers are per minute. Together: that `x-ratelimit-limit` and `x-tokenlimit-limit` are still sent; its documentation now names
+  only `x-ratelimit-reset`, the seconds to wait. Fireworks: no reset is known.
+- Cohere sends headers only with trial keys, and not with a 429. Mistral's exact charge (`x-ratelimit-tokens-query-cost`) is not part of a hint.
+- OpenAI's `-requests` headers are per day if that is the limit. Headway detects it from the refill (10000 / 9999 / 8.64 s is a daily limit).
 - Vertex, Bedrock, vLLM, llama.cpp: no rate-limit headers were found.
-- A window whose length nobody states is taken for the shortest of minute, hour and day that its reset fits into.
-- A hold for which nobody says an end (Bedrock's day, Ollama's session) has no wait.
+- If the length of a window is not stated, Headway assumes the shortest of minute, hour and day that its reset fits into.
+- A hold without a stated end (Bedrock's day, Ollama's session) has no wait.
 """
 SPEED = """\
 ## What it costs
 
-On a shared 2-core machine under load, Python 3.11, CPU time, the best of nine: **7.4 µs** for a 200 of OpenAI with 23 headers, 6 of them rate limits
-(5.6 µs with these six alone); 10.6 µs for Anthropic's twelve and a `Date`; 2.7 µs where a profile names none; 0.12 ms for a 429
-with a body.
+CPU time on a shared 2-core machine under load, Python 3.11, the best of nine: **7.4 µs** for a 200 of OpenAI with 23 headers, 6 of them rate limits
+(5.6 µs with these six alone); 10.6 µs for Anthropic's twelve and a `Date`; 2.7 µs if a profile names none; 0.12 ms for a 429 with a body.
 """
 
 
@@ -119,7 +115,7 @@ def page() -> str:
         ("", COMMON),
         _table(("kind", "statuses", "codes", "loose codes"), _common_rows()),
         ("",),
-        _table(("sentence (regular expression)", "kind", "where the status is"), map(_phrase_row, PHRASES)),
+        _table(("sentence (regular expression)", "kind", "if the status is"), map(_phrase_row, PHRASES)),
         ("", UNVERIFIED, SPEED.rstrip("\n")),
     )
     return "\n".join(line for part in parts for line in part) + "\n"
@@ -146,7 +142,7 @@ def _header_rows() -> Iterator[tuple[str, ...]]:
 
 
 def _names(group: LimitHeaders) -> str:
-    """The three names, joined where they differ in one word only."""
+    """The three names, combined if they differ in one word only."""
     names = [name for name in (group.limit, group.remaining, group.reset) if name]
     words = [
         word for word in ("limit", "remaining", "reset") if any(word in name.split("-") for name in names)
@@ -170,7 +166,7 @@ def _also(profile: Profile) -> Iterator[str]:
     if profile.wait_headers:
         yield f"a wait from {', '.join(map(_code, profile.wait_headers))}"
     if profile.session is not None:
-        yield f"a hold where {_code(profile.session.status)} is `{profile.session.rejected}`, until {_code(profile.session.reset)}"
+        yield f"a hold if {_code(profile.session.status)} is `{profile.session.rejected}`, until {_code(profile.session.reset)}"
     if profile.code_header:
         yield f"the code from {_code(profile.code_header)}"
     if profile.dimension_header:
@@ -245,7 +241,7 @@ def _words(name: str) -> str:
 
 
 def _code(text: str) -> str:
-    """As code; a pattern that holds a backtick needs two around it."""
+    """As code; a pattern that contains a backtick needs two around it."""
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 

@@ -1,4 +1,4 @@
-"""Draws docs/images/live.svg: a frame of the live view, as it was in a real run of the demo's accounts.
+"""Draws docs/images/live.svg: a frame of the live view from a real run of the demo's accounts.
 
 `python tools/draw_live.py`, about 15 s. The frame is the one half-way through the run.
 """
@@ -23,7 +23,7 @@ WIDTH = 104
 
 
 def views_of_a_run(folder: Path) -> list[View]:
-    """Run the demo's batch, and keep what was shown."""
+    """Run the demo's batch, and collect every view that was shown."""
     seen: list[View] = []
     shown = live.LiveDisplay.moved
 

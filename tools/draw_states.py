@@ -1,7 +1,7 @@
-"""Draws docs/reference/states.md from the table of a unit's states in headway.core.unit_states.
+"""Generates docs/reference/states.md from the table of a unit's states in headway.core.unit_states.
 
 python tools/draw_states.py           writes the page
-python tools/draw_states.py --check   exits 1 where the page is not what it would write
+python tools/draw_states.py --check   exits 1 if the page differs from what it would write
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ COMMAND = "python tools/draw_states.py"
 HEAD = f"""\
 # The states of a unit
 
-Drawn from `MOVES` in `src/headway/core/unit_states.py` by `{COMMAND}`; a test fails when this page is stale.
-A move that is not here is an error.
+Generated from `MOVES` in `src/headway/core/unit_states.py` by `{COMMAND}`; a test fails when this page is stale.
+A move that is not in this table is an error.
 """
 ONE_RUN = """\
 ## In one run
 
-A unit goes back to `pending` on every retry, and when its lane or the run stops before it has ended.
+A unit returns to `pending` on every retry, and when its lane or the run stops before the unit has ended.
 """
 LATER_RUN = """\
 ## In a later run
 
-What succeeded stays; everything else is runnable again.
+Units that succeeded stay; all others can run again.
 """
 ALL_MOVES = """\
 ## Every move
 
-`·` is a move that cannot be.
+`·` marks an impossible move.
 """
 
 

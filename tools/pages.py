@@ -1,4 +1,4 @@
-"""What every script that draws a page of the documentation ends with: write it, or check that it is current."""
+"""Shared by the scripts that generate pages of the documentation: write a page, or check that it is current."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def write_or_check(arguments: list[str], page: Path, drawn: str, usage: str, command: str) -> int:
-    """Without arguments write the page; with `--check` say whether it is stale."""
+    """Without arguments write the page; with `--check` report whether it is stale."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write(usage)
         return 2
