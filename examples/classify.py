@@ -1,7 +1,7 @@
-"""Classify texts, with answers of one form: `python examples/classify.py < reviews.txt`
+"""Classify texts, with answers that fit a schema: `python examples/classify.py < reviews.txt`
 
-One review a line. An answer that does not fit the form is asked for once more; what still does not is told at the end,
-beside everything that did.
+One review per line. If an answer does not fit the schema, the review is sent once more. A review whose second answer does
+not fit either is printed with its error.
 
 Without a key:
     headway fake --port 8900 --config examples/fake.yaml &
@@ -25,28 +25,28 @@ MODEL = os.environ.get("MODEL", "gpt-4.1-mini")
 
 
 class Review(msgspec.Struct, forbid_unknown_fields=True):
-    """What is wanted of every text."""
+    """What to find out about each text."""
 
     mood: Literal["good", "bad", "mixed"]
     about: str
 
 
-FORM = {"name": "review", "strict": True, "schema": msgspec.json.schema(Review)}
+SCHEMA = {"name": "review", "strict": True, "schema": msgspec.json.schema(Review)}
 
 
 def classify(text: str) -> Review:
-    """A plain function: Headway calls it in threads, as many as the provider lets it."""
+    """A plain function: Headway calls it in threads, as many as the provider allows."""
     body = {
         "model": MODEL,
         "messages": [{"role": "user", "content": f"Classify this review: {text}"}],
-        "response_format": {"type": "json_schema", "json_schema": FORM},
+        "response_format": {"type": "json_schema", "json_schema": SCHEMA},
     }
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     request = Request(f"{BASE_URL}/chat/completions", json.dumps(body).encode(), headers)
-    with urlopen(request, timeout=60) as answer:  # A 429 is understood: the lane waits, and asks again.
-        told = json.load(answer)
-    headway.usage(output_tokens=told["usage"]["completion_tokens"])
-    return msgspec.json.decode(told["choices"][0]["message"]["content"], type=Review)
+    with urlopen(request, timeout=60) as response:  # After a 429 the lane waits, and the text is sent again.
+        completion = json.load(response)
+    headway.usage(output_tokens=completion["usage"]["completion_tokens"])
+    return msgspec.json.decode(completion["choices"][0]["message"]["content"], type=Review)
 
 
 def main() -> int:

@@ -1,8 +1,7 @@
-"""A script as everybody writes it, with OpenAI's SDK and `asyncio.gather`, made safe by one line:
-`python examples/sdk_script.py 200`
+"""A typical script with OpenAI's SDK and `asyncio.gather`, made safe by one line: `python examples/sdk_script.py 200`
 
-The line is `http_client=headway.httpx_client()`. Every request goes through its lane: it waits instead of meeting a 429, and
-is tried again where something breaks. `PLAIN=1` runs the script without it, to see the difference.
+The line is `http_client=headway.httpx_client()`. Every request goes through its lane: it waits instead of getting a 429, and
+is retried after a failure. `PLAIN=1` runs the script without that line, to show the difference.
 
 It needs `pip install openai`. Without a key:
     headway fake --port 8900 --rpm 1200 --burst 1s --latency 100ms &
@@ -48,5 +47,5 @@ if __name__ == "__main__":
         sys.exit("usage: python examples/sdk_script.py COUNT")
     try:
         sys.exit(asyncio.run(main(int(wanted))))
-    except openai.OpenAIError as error:  # No key, for one.
+    except openai.OpenAIError as error:  # For example, no key.
         sys.exit(str(error))

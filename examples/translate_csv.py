@@ -1,6 +1,6 @@
 """Translate a column of a table: `python examples/translate_csv.py texts.csv translated.csv`
 
-Interrupt it, or kill it, and start it again: no row that has its translation is paid for a second time.
+Interrupt or kill it, and start it again: no row that already has its translation is paid for a second time.
 
 Without a key:
     headway fake --port 8900 &
@@ -24,7 +24,7 @@ LIMITS = headway.Limits(rpm=float(os.environ.get("RPM", "500")))
 
 
 def read(source: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """The columns and the rows; a line on what is wrong with the file."""
+    """The columns and the rows. Exits with one line if the file is not usable."""
     try:
         with source.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -36,7 +36,7 @@ def read(source: Path) -> tuple[list[str], list[dict[str, str]]]:
             sys.exit(f"{source} has no column '{name}'")
     for number, row in enumerate(rows, 1):
         if not row["id"] or row["text"] is None or None in row:
-            sys.exit(f"{source}, row {number}: an id and a text, and no more than {len(columns)} fields")
+            sys.exit(f"{source}, row {number}: needs an id and a text, and at most {len(columns)} fields")
     return columns, rows
 
 
@@ -65,12 +65,12 @@ async def translate(source: Path, target: Path, language: str = "French") -> int
 
 async def ask(session: aiohttp.ClientSession, prompt: str) -> str:
     body = {"model": MODEL, "messages": [{"role": "user", "content": prompt}]}
-    async with session.post(f"{BASE_URL}/chat/completions", json=body) as answer:
-        answer.raise_for_status()  # A 429: the whole lane waits for as long as it says, and tries this row again.
-        told = await answer.json()
-    used = told["usage"]
-    headway.usage(input_tokens=used["prompt_tokens"], output_tokens=used["completion_tokens"])
-    text: str = told["choices"][0]["message"]["content"]
+    async with session.post(f"{BASE_URL}/chat/completions", json=body) as response:
+        response.raise_for_status()  # After a 429 the lane waits as long as the response says, then retries this row.
+        completion = await response.json()
+    usage = completion["usage"]
+    headway.usage(input_tokens=usage["prompt_tokens"], output_tokens=usage["completion_tokens"])
+    text: str = completion["choices"][0]["message"]["content"]
     return text
 
 
@@ -82,5 +82,7 @@ if __name__ == "__main__":
     except headway.HeadwayError as error:
         sys.exit(str(error))
     except headway.CallsFailed as failed:
-        sys.exit(f"{failed.message}; the first: {failed.exceptions[0]}. Run it again: the others are kept.")
+        sys.exit(
+            f"{failed.message}; the first: {failed.exceptions[0]}. Run it again: finished rows are kept."
+        )
     print(f"{count} rows in {sys.argv[2]}")

@@ -1,7 +1,7 @@
-"""One list over two accounts, each as fast as it may: `python examples/two_providers.py 300`
+"""One list over two accounts, each at its own limit: `python examples/two_providers.py 300`
 
-Every account is a lane with limits of its own. The work is dealt out by what each can take in a minute, so that both end
-at about the same time; a 429 or a failure of one delays nothing at the other.
+Every account is a lane with its own limits. The work is divided in proportion to these limits, so that both accounts finish
+at about the same time. A 429 or a failure of one account delays nothing at the other.
 
 Without a key:
     headway fake --port 8900 --config examples/fake.yaml &
@@ -29,8 +29,8 @@ class Question(NamedTuple):
     text: str
 
 
-def deal(texts: list[str]) -> Iterator[Question]:
-    """Each text to the lane that would be done with it first."""
+def divide(texts: list[str]) -> Iterator[Question]:
+    """Gives each text to the lane that would finish it first."""
     busy_until = dict.fromkeys(LIMITS, 0.0)
     for text in texts:
         lane = min(LIMITS, key=lambda name: busy_until[name] + 1 / (LIMITS[name].rpm or 1))
@@ -38,7 +38,7 @@ def deal(texts: list[str]) -> Iterator[Question]:
         yield Question(lane, text)
 
 
-async def race(texts: list[str]) -> Counter[str]:
+async def answer_all(texts: list[str]) -> Counter[str]:
     answered: Counter[str] = Counter()
     async with aiohttp.ClientSession() as session:
 
@@ -46,11 +46,11 @@ async def race(texts: list[str]) -> Counter[str]:
             return await ask(session, question)
 
         retry = headway.Retry(on=(aiohttp.ClientError,))
-        questions = list(deal(texts))
+        questions = list(divide(texts))
         async for done in headway.stream(
-            call, questions, lane=lambda one: one.lane, limits=LIMITS, retry=retry
+            call, questions, lane=lambda question: question.lane, limits=LIMITS, retry=retry
         ):
-            done.get()  # Raises what went wrong, where something did.
+            done.get()  # Raises the error if the call failed.
             answered[done.lane] += 1
     return answered
 
@@ -59,22 +59,22 @@ async def ask(session: aiohttp.ClientSession, question: Question) -> str:
     url, key = os.environ[f"{question.lane.upper()}_URL"], os.environ[f"{question.lane.upper()}_KEY"]
     body = {"model": MODEL, "messages": [{"role": "user", "content": question.text}]}
     headers = {"Authorization": f"Bearer {key}"}
-    async with session.post(f"{url}/chat/completions", json=body, headers=headers) as answer:
-        answer.raise_for_status()  # A 429 is understood: its lane waits, and asks again.
-        told = await answer.json()
-    text: str = told["choices"][0]["message"]["content"]
+    async with session.post(f"{url}/chat/completions", json=body, headers=headers) as response:
+        response.raise_for_status()  # After a 429 its lane waits, and the question is sent again.
+        completion = await response.json()
+    text: str = completion["choices"][0]["message"]["content"]
     return text
 
 
 if __name__ == "__main__":
     wanted = sys.argv[1] if len(sys.argv) > 1 else "300"
-    missing = [f"{lane.upper()}_{what}" for lane in LIMITS for what in ("URL", "KEY")]
+    missing = [f"{lane.upper()}_{suffix}" for lane in LIMITS for suffix in ("URL", "KEY")]
     missing = [name for name in missing if name not in os.environ]
     if not wanted.isdecimal() or missing:
         sys.exit(f"set {', '.join(missing)}" if missing else "usage: python examples/two_providers.py COUNT")
     count = int(wanted)
     began = time.monotonic()
-    answered = asyncio.run(race([f"What is {number} in words?" for number in range(count)]))
+    answered = asyncio.run(answer_all([f"What is {number} in words?" for number in range(count)]))
     took = time.monotonic() - began
     for lane, number in sorted(answered.items()):
-        print(f"{lane}: {number} answers, {number / took * 60:,.0f} a minute")
+        print(f"{lane}: {number} answers, {number / took * 60:,.0f} per minute")

@@ -1,7 +1,7 @@
 """A pool of workers with callbacks: `python examples/worker_pool.py README.md ARCHITECTURE.md`
 
-One unit a file. Every step is on record in worker_pool.db: look with `headway status --db worker_pool.db`, and start it
-again after a crash, it goes on with what is left.
+One unit per file. Every step is recorded in worker_pool.db; `headway status --db worker_pool.db` shows it. Start the program
+again after a crash: it continues with the files that are left.
 
 Without a key:
     headway fake --port 8900 &
@@ -24,23 +24,25 @@ MODEL = os.environ.get("MODEL", "gpt-4.1-mini")
 
 
 class Summarizer:
-    """A worker: whatever has `execute`. This one asks a model; yours may start an agent."""
+    """A worker is any object with `execute`. This one calls a model; yours may start an agent."""
 
     def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
         messages = [{"role": "user", "content": f"{prompt}\n\n{Path(payload['path']).read_text()[:2000]}"}]
         headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
         body = json.dumps({"model": MODEL, "messages": messages}).encode()
         try:
-            with urlopen(Request(f"{BASE_URL}/chat/completions", body, headers), timeout=timeout) as answer:
-                told = json.load(answer)["choices"][0]["message"]
+            with urlopen(Request(f"{BASE_URL}/chat/completions", body, headers), timeout=timeout) as response:
+                message = json.load(response)["choices"][0]["message"]
         except HTTPError as refused:
-            if refused.code == 429:  # Understood: the pool waits, and the unit is tried again.
+            if refused.code == 429:  # The pool waits, and the unit is retried.
                 raise
             return headway.WorkerResult(success=False, error=f"{refused.code} {refused.reason}")
-        return headway.WorkerResult(success=True, output=told["content"], conversation=[*messages, told])
+        return headway.WorkerResult(
+            success=True, output=message["content"], conversation=[*messages, message]
+        )
 
 
-# Callbacks run in the workers' threads, two at a time here: a line goes out in one piece, its end with it.
+# Callbacks run in the workers' threads, here two at a time. So each line is written with its line end in one call.
 def complete(unit: headway.WorkUnit, result: headway.WorkerResult) -> None:
     sys.stdout.write(f"{unit.id}: {len(result.output)} characters\n")
 

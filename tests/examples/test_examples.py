@@ -1,4 +1,4 @@
-"""Every example is run, as its header says, against a provider on loopback."""
+"""Every example runs as its docstring says, against a provider on loopback."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def provider() -> Iterator[FakeProvider]:
         yield fake
 
 
-def test_translate_csv_and_nothing_is_paid_for_twice(tmp_path: Path, provider: FakeProvider) -> None:
+def test_translate_csv_pays_for_nothing_twice(tmp_path: Path, provider: FakeProvider) -> None:
     rows = "".join(f"t{number},word {number}\n" for number in range(40))
     (tmp_path / "texts.csv").write_text("id,text\n" + rows, encoding="utf-8")
     out = run("translate_csv.py", "texts.csv", "out.csv", cwd=tmp_path, provider=provider)
@@ -76,7 +76,7 @@ def test_translate_csv_and_nothing_is_paid_for_twice(tmp_path: Path, provider: F
     assert provider.stats()["total"]["received"] == before["received"]
 
 
-def test_a_table_without_rows_is_a_table(tmp_path: Path, provider: FakeProvider) -> None:
+def test_translate_csv_with_an_empty_table(tmp_path: Path, provider: FakeProvider) -> None:
     (tmp_path / "texts.csv").write_text("id,text,more\n", encoding="utf-8-sig")
     out = run("translate_csv.py", "texts.csv", "out.csv", cwd=tmp_path, provider=provider)
     assert out == "0 rows in out.csv\n"
@@ -84,7 +84,7 @@ def test_a_table_without_rows_is_a_table(tmp_path: Path, provider: FakeProvider)
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "files", "said"),
+    ("name", "arguments", "files", "message"),
     [
         ("translate_csv.py", ("none.csv", "out.csv"), {}, "none.csv cannot be read"),
         ("translate_csv.py", ("t.csv", "out.csv"), {"t.csv": ""}, "t.csv has no column 'id'"),
@@ -98,13 +98,13 @@ def test_a_table_without_rows_is_a_table(tmp_path: Path, provider: FakeProvider)
             "translate_csv.py",
             ("t.csv", "out.csv"),
             {"t.csv": "id,text\n1\n"},
-            "t.csv, row 1: an id and a text",
+            "t.csv, row 1: needs an id and a text",
         ),
         (
             "translate_csv.py",
             ("t.csv", "out.csv"),
             {"t.csv": "id,text\n1,a,b\n"},
-            "t.csv, row 1: an id and a",
+            "t.csv, row 1: needs an id and a",
         ),
         (
             "translate_csv.py",
@@ -119,11 +119,11 @@ def test_a_table_without_rows_is_a_table(tmp_path: Path, provider: FakeProvider)
         ("worker_pool.py", ("none.txt",), {}, "none.txt: failed: FileNotFoundError"),
     ],
 )
-def test_what_is_wrong_is_a_line(
+def test_errors_are_one_line_without_a_traceback(
     name: str,
     arguments: tuple[str, ...],
     files: dict[str, str],
-    said: str,
+    message: str,
     tmp_path: Path,
     provider: FakeProvider,
 ) -> None:
@@ -131,18 +131,18 @@ def test_what_is_wrong_is_a_line(
         (tmp_path / file).write_text(text, encoding="utf-8")
     with pytest.raises(AssertionError) as caught:
         run(name, *arguments, cwd=tmp_path, provider=provider)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "Traceback" not in str(caught.value)
 
 
-def test_two_providers_name_the_variables_that_are_missing(tmp_path: Path) -> None:
+def test_two_providers_names_missing_variables(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "two_providers.py")], cwd=tmp_path, env={}, capture_output=True, text=True, check=False
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "set LARGE_URL, LARGE_KEY, SMALL_URL, SMALL_KEY\n")
 
 
-def test_classify_with_nothing_to_classify(tmp_path: Path, provider: FakeProvider) -> None:
+def test_classify_without_input(tmp_path: Path, provider: FakeProvider) -> None:
     assert run("classify.py", cwd=tmp_path, provider=provider, stdin="\n") == "none\n"
 
 
@@ -156,15 +156,15 @@ def test_classify(tmp_path: Path) -> None:
     ]
 
 
-def test_classify_asks_again_where_an_answer_has_another_form_and_tells_what_has_none(tmp_path: Path) -> None:
+def test_classify_retries_an_answer_that_does_not_fit_and_reports_it(tmp_path: Path) -> None:
     odd = {"contains": "Classify", "turns": [{"mood": "odd", "about": "it"}]}
     with fake_provider(answers=[odd]) as provider:
         with pytest.raises(AssertionError, match=r"Invalid enum value 'odd'[\s\S]*none"):
             run("classify.py", cwd=tmp_path, provider=provider, stdin="Came in a day.\n")
-        assert provider.stats()["total"]["ok"] == 2  # It was asked for once more.
+        assert provider.stats()["total"]["ok"] == 2  # One retry.
 
 
-def test_two_providers_with_the_provider_that_the_header_names(tmp_path: Path) -> None:
+def test_two_providers_with_the_fake_of_its_docstring(tmp_path: Path) -> None:
     with fake_process("--config", str(EXAMPLES / "fake.yaml")) as provider:
         out = run("two_providers.py", "120", cwd=tmp_path, provider=provider)
         stats = provider.stats()
@@ -175,7 +175,7 @@ def test_two_providers_with_the_provider_that_the_header_names(tmp_path: Path) -
     assert stats["total"]["lost"] == 0
 
 
-def test_worker_pool_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_worker_pool_continues_where_it_stopped(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"f{number}.txt").write_text(f"file {number}", encoding="utf-8")
     with fake_provider(latency="5ms") as provider:
@@ -186,7 +186,7 @@ def test_worker_pool_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert provider.stats()["total"]["received"] == 5
 
 
-def test_an_sdk_script_is_safe_by_one_line(tmp_path: Path) -> None:
+def test_sdk_script_succeeds_only_with_headways_client(tmp_path: Path) -> None:
     with fake_provider(rpm=1200, burst="1s", latency="20ms", faults=["500/25"]) as provider:
         with pytest.raises(AssertionError, match=r"\d answers, [1-9]\d* failed"):
             run("sdk_script.py", "80", cwd=tmp_path, provider=provider, PLAIN="1")
@@ -197,23 +197,23 @@ def test_an_sdk_script_is_safe_by_one_line(tmp_path: Path) -> None:
 
 
 def cells(path: Path) -> list[str]:
-    told = json.loads(path.read_text(encoding="utf-8"))
-    assert told["nbformat"] == 4
-    return ["".join(cell["source"]) for cell in told["cells"] if cell["cell_type"] == "code"]
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
-async def test_the_notebook_cell_by_cell_inside_a_running_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a kernel does it: one namespace, the value of a last line is the cell's."""
-    monkeypatch.setenv("OPENAI_BASE_URL", "")  # What the notebook sets is gone after the test.
+async def test_the_notebook_runs_inside_a_running_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a kernel: one namespace, and the value of a cell is that of its last line."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "")  # Removes what the notebook sets, after the test.
     monkeypatch.delenv("OPENAI_BASE_URL")
     names: dict[str, Any] = {"__name__": "__main__"}
-    values = [shown(cell, names) for cell in cells(EXAMPLES / "explore.ipynb")]
+    values = [cell_value(cell, names) for cell in cells(EXAMPLES / "explore.ipynb")]
     assert len(names["answers"]) == 200
     assert "What is 0 in words?" in values[2][0]
     assert values[3].endswith(" tokens")
 
 
-def shown(cell: str, names: dict[str, Any]) -> Any:
+def cell_value(cell: str, names: dict[str, Any]) -> Any:
     tree = ast.parse(cell)
     last = tree.body[-1]
     if not isinstance(last, ast.Expr):
@@ -223,16 +223,16 @@ def shown(cell: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
-def test_no_example_is_left_out() -> None:
+def test_every_example_is_tested_and_listed() -> None:
     source = Path(__file__).read_text(encoding="utf-8")
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    found = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")]
-    assert found
-    assert [name for name in found if f'"{name}"' not in source or f"]({name})" not in listed] == []
+    names = [path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")]
+    assert names
+    assert [name for name in names if f'"{name}"' not in source or f"]({name})" not in listed] == []
 
 
-def test_every_program_says_how_to_run_it_without_a_key() -> None:
+def test_every_docstring_says_how_to_run_it_without_a_key() -> None:
     for path in EXAMPLES.glob("*.py"):
-        told = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        assert f"python examples/{path.name}" in told, path.name
-        assert "Without a key:\n    headway fake" in told, path.name
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        assert f"python examples/{path.name}" in docstring, path.name
+        assert "Without a key:\n    headway fake" in docstring, path.name

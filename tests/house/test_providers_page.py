@@ -1,4 +1,4 @@
-"""docs/how-to/providers.md: every block is a configuration that loads, and every vendor has one."""
+"""docs/how-to/providers.md: every block is a valid configuration, and every vendor has one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.split("]")[0].rpartition(".")[2] for block in BLOCKS])
-def test_a_block_is_a_configuration(block: str, tmp_path: Path) -> None:
+def test_every_block_is_a_valid_configuration(block: str, tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text(block, encoding="utf-8")
     [provider] = load(None, tmp_path, {}).providers.values()
     assert profile_for(provider.profile or "", provider.base_url, provider.kind).name in PROFILES

@@ -1,4 +1,4 @@
-"""What is committed names neither a package registry nor a path of the machine it was written on."""
+"""Committed files name neither a package registry nor a path of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGISTRY = r"https?://[\w.-]*(?:pypi|pythonhosted|npmjs|debian)[\w.-]*"
 
 
 def tracked_files() -> list[Path]:
-    """Every file that is committed, or would be by `git add --all`."""
+    """Every file that is committed, or that `git add --all` would commit."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -24,20 +24,20 @@ def tracked_files() -> list[Path]:
     return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
 
 
-def forbidden() -> re.Pattern[str]:
+def leak_pattern() -> re.Pattern[str]:
     places = {ROOT, Path.home()} - {Path("/")}
     paths = "|".join(re.escape(f"{place}/") for place in places)
     return re.compile(rf"{REGISTRY}|(?<![\w.-])(?:{paths})")
 
 
 def text_of(path: Path) -> str:
-    """The file's text; nothing for a binary file."""
+    """The file's text; empty for a binary file."""
     data = path.read_bytes()
     return "" if b"\0" in data else data.decode("utf-8", errors="replace")
 
 
 def leaks_in(text: str) -> list[int]:
-    pattern = forbidden()
+    pattern = leak_pattern()
     return [number for number, line in enumerate(text.splitlines(), 1) if pattern.search(line)]
 
 
@@ -58,7 +58,7 @@ def test_no_registry_address_and_no_path_of_this_machine() -> None:
         (f"a relative{ROOT}/x", False),
     ],
 )
-def test_what_counts_as_a_leak(line: str, leaks: bool) -> None:
+def test_leaks_are_recognised(line: str, leaks: bool) -> None:
     assert bool(leaks_in(line)) is leaks
 
 
@@ -67,7 +67,7 @@ TERMINAL = "src/headway/display/terminal.py"
 
 
 def test_commands_and_displays_print_through_one_file() -> None:
-    """What others wrote is made visible there before it reaches a terminal."""
+    """That file escapes control characters of foreign text before it reaches a terminal."""
     printing = re.compile(r"^(?!.*(?:>>>|\.\.\. )).*(?:\bclick\.s?echo\(|(?<![\w.])print\()", re.MULTILINE)
     files = [*ROOT.glob("src/headway/cli/**/*.py"), *ROOT.glob("src/headway/display/**/*.py")]
     found = [str(path.relative_to(ROOT)) for path in files if printing.search(path.read_text())]
