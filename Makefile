@@ -1,4 +1,4 @@
-# Everything a developer or CI runs. All set-up happens in .venv; nothing is installed elsewhere.
+# Everything that a developer or CI runs. Everything is installed into .venv and .cache.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test some check crash soak bench lock audit clean rebuild
@@ -7,30 +7,30 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-# What makes the lock and what reads advisories: exact versions, so that two machines get the same from the same input.
+# Exact versions of the tools that write and check the lock, so that two machines get the same result.
 UV_VERSION := 0.13.7
 PIP_AUDIT_VERSION := 2.10.1
 UV := .cache/uv-$(UV_VERSION)/bin/uv
 PIP_AUDIT := .cache/pip-audit-$(PIP_AUDIT_VERSION)/bin/pip-audit
 
-# The first Python that is new enough; `make PYTHON=/path/to/python …` chooses another.
+# The first Python that is new enough. `make PYTHON=/path/to/python …` chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do \
 	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 VENV_PACKAGE := import sys; print("python%d.%d-venv" % sys.version_info[:2])
 
-# pytest's flags: one worker a core, and a worker that is done takes over another's tests.
+# One pytest worker per core; an idle worker takes over tests of another.
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
-# A venv cannot be moved or copied: the stamp's name carries the path it was made for.
+# A venv cannot be moved or copied, so the stamp's name contains a checksum of its path.
 STAMP := $(VENV)/.setup-$(shell pwd | cksum | cut -d' ' -f1)
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## make .venv from requirements.lock, with headway in it (quick when nothing changed)
+setup: $(STAMP) ## make .venv from requirements.lock, with headway in it (quick if nothing changed)
 
-# Where the venv's interpreter is gone, an up-to-date stamp says nothing.
+# If the venv's interpreter is missing, rebuild even if the stamp is up to date.
 $(STAMP): requirements.lock pyproject.toml $(if $(shell test -x $(BIN)/python && echo ok),,rebuild)
 	@test -e $@ -a -x $(BIN)/python || { $(call make_venv); }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -63,19 +63,19 @@ test: check ## what CI runs: check, then every test
 some: setup ## the tests in TESTS (make VENV=.venv-newest PYTHON=python3.13 TESTS=tests/unit some: on another Python)
 	$(BIN)/pytest $(PYTEST_FLAGS) $(TESTS)
 
-# KILLS=1000 makes a long night of it; RACES is for each kind of race; SEED chooses the moments.
-crash: setup ## the crash suite, all of it: SIGKILL at every commit point and at 200 random moments, 2,000 races of two processes, full disks, jumps of the clock
+# KILLS=1000 runs all night. RACES is the number of races of each kind. SEED chooses the moments.
+crash: setup ## the whole crash suite: SIGKILL at every commit point and at 200 random moments, 2,000 races of two processes, full disks, clock jumps
 	HEADWAY_CRASH_KILLS=$(or $(KILLS),200) HEADWAY_CRASH_RACES=$(or $(RACES),2000) HEADWAY_CRASH_SEED=$(or $(SEED),20) $(BIN)/pytest $(PYTEST_FLAGS) -rP tests/crash
 
-# MINUTES=600 makes a long night of it.
-soak: setup ## half an hour of mixed work with faults, deaths and kills: nothing grows, nothing is lost
+# MINUTES=600 runs all night.
+soak: setup ## half an hour of mixed work with faults, crashes and kills: nothing grows, nothing is lost
 	HEADWAY_SOAK_S=$$(( 60 * $(or $(MINUTES),30) )) $(BIN)/pytest -n 0 -rP tests/soak
 
 bench: setup ## measure, and write bench/RESULTS.md (SECTION=overhead: one section of it)
 	$(BIN)/python -m bench $(SECTION)
 
 # `uv pip compile` keeps the pins that still fit, writes no address and leaves no uv.lock behind.
-lock: $(UV) ## pin the dependencies anew in requirements.lock (LOCK_FLAGS=--upgrade: the newest of all)
+lock: $(UV) ## update the pins in requirements.lock (LOCK_FLAGS=--upgrade: newest versions)
 	$(UV) pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-header --no-emit-index-url --no-emit-find-links $(LOCK_FLAGS) \
 		--quiet --output-file requirements.lock
@@ -84,14 +84,14 @@ $(UV):
 	@"$(PYTHON)" -m venv --clear .cache/uv-$(UV_VERSION)
 	@.cache/uv-$(UV_VERSION)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-# --strict: what could not be looked up is a failure, and not "no known vulnerabilities".
-audit: $(PIP_AUDIT) ## look up known vulnerabilities of what requirements.lock pins (needs pypi.org)
+# --strict: a package that cannot be looked up is a failure.
+audit: $(PIP_AUDIT) ## look up known vulnerabilities of the packages in requirements.lock (needs pypi.org)
 	$(PIP_AUDIT) --requirement requirements.lock --no-deps --disable-pip --strict --progress-spinner off
 
 $(PIP_AUDIT):
 	@"$(PYTHON)" -m venv --clear .cache/pip-audit-$(PIP_AUDIT_VERSION)
 	@.cache/pip-audit-$(PIP_AUDIT_VERSION)/bin/pip install --quiet --disable-pip-version-check pip-audit==$(PIP_AUDIT_VERSION)
 
-clean: ## remove what make and the tools made
+clean: ## remove everything that make and the tools created
 	rm -rf $(VENV) .venv-newest .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist uv.lock
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
