@@ -154,7 +154,7 @@ def test_a_call_that_the_script_does_not_know_is_named() -> None:
             scripted([1]), ["x", "y"], on_error="return", limits=Limits(max_concurrency=1)
         )
     assert isinstance(error, AssertionError)
-    assert "call 2 ('y', 1× now)" in str(error)
+    assert "call 2 ('y', its call number 1)" in str(error)
 
 
 # -- a provider ---------------------------------------------------------------------------------------------------
@@ -220,5 +220,5 @@ def test_what_a_provider_cannot_be_is_named() -> None:
         fake_provider(rmp=3),
     ):
         pass
-    with pytest.raises(headway.HeadwayError, match="no fault 'fire'"), fake_provider(faults=["fire"]):
+    with pytest.raises(headway.HeadwayError, match="unknown fault 'fire'"), fake_provider(faults=["fire"]):
         pass

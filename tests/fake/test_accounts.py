@@ -1,4 +1,4 @@
-"""Who gets in, what is charged, and what the headers then say."""
+"""Admission, charges, and the headers that report them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from headway.fake.limits.headers import limit_headers, retry_after
 from .virtual_server import WALL, config
 
 
-def account(**said: Any) -> Account:
-    return Account("one", config(default=said).accounts["default"])
+def account(**settings: Any) -> Account:
+    return Account("one", config(default=settings).accounts["default"])
 
 
-def test_openai_charges_input_and_max_tokens_and_gives_nothing_back() -> None:
+def test_openai_charges_input_and_max_tokens_and_refunds_nothing() -> None:
     one = account(tpm=6000)
     assert one.admit(100, 400, 0.0) is None
     one.charge_output(10, 0.0)
@@ -54,7 +54,7 @@ def test_a_refusal_charges_nothing_and_names_the_longest_wait() -> None:
     assert one.admit(300, 0, 2.0) is None
 
 
-def test_what_can_never_fit_is_too_large() -> None:
+def test_a_request_above_the_capacity_is_too_large() -> None:
     one = account(tpm=6000, burst=10)
     refusal = one.admit(1001, 0, 0.0)
     assert refusal is not None
@@ -62,7 +62,7 @@ def test_what_can_never_fit_is_too_large() -> None:
     assert (refusal.limit, refusal.requested) == (1000, 1001)
 
 
-def test_unless_the_plan_admits_it_on_a_full_bucket() -> None:
+def test_oversize_admit_waits_for_a_full_bucket() -> None:
     one = account(tpm=6000, burst=10, oversize="admit")
     assert one.admit(2000, 0, 0.0) is None
     refusal = one.admit(2000, 0, 0.0)
@@ -81,13 +81,13 @@ def test_a_shallow_request_bucket_holds_one_request() -> None:
     assert refusal.wait_s == pytest.approx(10.0)
 
 
-def test_days_are_a_day_deep() -> None:
+def test_daily_buckets_are_a_day_deep() -> None:
     one = account(rpd=2, burst=1)
     assert [one.admit(1, 1, 0.0) is None for _ in range(3)] == [True, True, False]
     assert one.admit(1, 1, 43_200.0) is None
 
 
-def test_limits_drop_and_come_back() -> None:
+def test_limits_change_at_their_instants() -> None:
     one = account(rpm=60, limits=[{"at": 60, "rpm": 600}, {"at": "30s", "rpm": 6, "tpm": 10}])
     one.admit(1, 1, 29.0)
     assert one.limits["rpm"].bucket.limit == 60
@@ -111,46 +111,46 @@ def test_openai_headers() -> None:
     }
 
 
-def test_anthropic_headers_round_tokens_and_tell_the_tightest() -> None:
+def test_anthropic_headers_round_tokens_and_report_the_tightest() -> None:
     one = account(rpm=60, itpm=60_000, otpm=6000)
     one.admit(1400, 400, 0.0)
     one.charge_output(3000, 0.0)
-    told = limit_headers(one, "anthropic", 0.0, WALL)
+    headers = limit_headers(one, "anthropic", 0.0, WALL)
     prefix = "anthropic-ratelimit-"
-    assert told[prefix + "requests-remaining"] == "59"
-    assert told[prefix + "requests-reset"] == "2027-01-15T08:00:01Z"
-    assert told[prefix + "input-tokens-remaining"] == "59000"
-    assert told[prefix + "input-tokens-reset"] == "2027-01-15T08:00:02Z"
-    assert told[prefix + "output-tokens-remaining"] == "3000"
-    assert told[prefix + "output-tokens-reset"] == "2027-01-15T08:00:30Z"
+    assert headers[prefix + "requests-remaining"] == "59"
+    assert headers[prefix + "requests-reset"] == "2027-01-15T08:00:01Z"
+    assert headers[prefix + "input-tokens-remaining"] == "59000"
+    assert headers[prefix + "input-tokens-reset"] == "2027-01-15T08:00:02Z"
+    assert headers[prefix + "output-tokens-remaining"] == "3000"
+    assert headers[prefix + "output-tokens-reset"] == "2027-01-15T08:00:30Z"
     for what in ("limit", "remaining", "reset"):
-        assert told[f"{prefix}tokens-{what}"] == told[f"{prefix}output-tokens-{what}"]
+        assert headers[f"{prefix}tokens-{what}"] == headers[f"{prefix}output-tokens-{what}"]
 
 
-def test_headers_of_a_minute_over_a_bucket_of_a_second() -> None:
+def test_headers_report_a_minute_over_a_bucket_of_a_second() -> None:
     one = account(rpm=600, headers="minute")
     for _ in range(10):
         assert one.admit(1, 1, 0.0) is None
     assert one.admit(1, 1, 0.0) is not None
-    told = limit_headers(one, "openai", 0.0, WALL)
-    assert told["x-ratelimit-remaining-requests"] == "590"
-    assert told["x-ratelimit-reset-requests"] == "1s"
+    headers = limit_headers(one, "openai", 0.0, WALL)
+    assert headers["x-ratelimit-remaining-requests"] == "590"
+    assert headers["x-ratelimit-reset-requests"] == "1s"
 
 
 def test_a_fixed_window_resets_at_its_end() -> None:
     one = account(rpm=60, window="fixed")
     one.admit(1, 1, 15.0)
-    told = limit_headers(one, "openai", 15.0, WALL)
-    assert told["x-ratelimit-remaining-requests"] == "59"
-    assert told["x-ratelimit-reset-requests"] == "45s"
+    headers = limit_headers(one, "openai", 15.0, WALL)
+    assert headers["x-ratelimit-remaining-requests"] == "59"
+    assert headers["x-ratelimit-reset-requests"] == "45s"
 
 
-def test_the_days_requests_speak_where_nothing_else_does() -> None:
+def test_daily_requests_are_reported_without_other_limits() -> None:
     one = account(rpd=14_400)
     one.admit(1, 1, 0.0)
-    told = limit_headers(one, "openai", 0.0, WALL)
-    assert told["x-ratelimit-remaining-requests"] == "14399"
-    assert told["x-ratelimit-reset-requests"] == "6s"
+    headers = limit_headers(one, "openai", 0.0, WALL)
+    assert headers["x-ratelimit-remaining-requests"] == "14399"
+    assert headers["x-ratelimit-reset-requests"] == "6s"
 
 
 def test_retry_after_is_rounded_up() -> None:
@@ -164,11 +164,11 @@ async def test_a_cap_refuses_and_a_queue_waits_in_order() -> None:
     await slots.enter()
     order: list[int] = []
 
-    async def come(number: int) -> None:
+    async def enter(number: int) -> None:
         await slots.enter()
         order.append(number)
 
-    waiting = [asyncio.create_task(come(number)) for number in range(2)]
+    waiting = [asyncio.create_task(enter(number)) for number in range(2)]
     await asyncio.sleep(0)
     assert not slots.has_room
     slots.leave()
@@ -181,7 +181,7 @@ async def test_a_cap_refuses_and_a_queue_waits_in_order() -> None:
     assert slots.has_room
 
 
-async def test_a_place_handed_to_one_who_leaves_goes_on() -> None:
+async def test_a_slot_handed_to_a_cancelled_request_is_freed() -> None:
     slots = Slots(1, queue=True)
     await slots.enter()
     waiting = asyncio.create_task(slots.enter())

@@ -1,4 +1,4 @@
-"""Bodies and errors as each vendor shapes them, over a real socket."""
+"""Answers and errors of each API, over a real socket."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_chat_completion() -> None:
     assert "system_fingerprint" in body
 
 
-async def test_max_tokens_cuts_and_configured_lengths_fill() -> None:
+async def test_answers_are_cut_to_max_tokens_and_padded_to_the_configured_length() -> None:
     async with serving(default={"output_tokens": 50}) as server:
         filled = (await ask(server, CHAT, chat("hello"))).json
         cut = (await ask(server, CHAT, chat("hello", max_tokens=10))).json
@@ -60,7 +60,7 @@ async def test_max_tokens_cuts_and_configured_lengths_fill() -> None:
     assert cut["choices"][0]["finish_reason"] == "length"
 
 
-async def test_every_text_counts() -> None:
+async def test_all_texts_are_counted_as_input() -> None:
     parts = [{"type": "text", "text": "x" * 8}, {"type": "image_url", "image_url": {"url": "data:…"}}]
     call = {"id": "c", "type": "function", "function": {"name": "f" * 4, "arguments": "{}"}}
     messages = [
@@ -75,14 +75,14 @@ async def test_every_text_counts() -> None:
     assert body["choices"][0]["message"]["content"] == "echo: zzz"
 
 
-async def test_several_choices() -> None:
+async def test_several_choices_are_answered() -> None:
     async with serving() as server:
         body = (await ask(server, CHAT, chat("hello", n=3))).json
     assert [choice["index"] for choice in body["choices"]] == [0, 1, 2]
     assert body["usage"]["completion_tokens"] == 9
 
 
-async def test_a_response() -> None:
+async def test_a_response_object() -> None:
     async with serving() as server:
         body = (
             await ask(server, RESPONSES, {"model": "m", "input": "hello", "instructions": "be kind"})
@@ -100,11 +100,11 @@ async def test_a_response() -> None:
     assert listed["output"][0]["content"][0]["text"] == "echo"
 
 
-async def test_embeddings_belong_to_their_texts() -> None:
+async def test_embeddings_depend_on_their_texts() -> None:
     async with serving() as server:
-        asked = {"model": "e", "input": ["one", "two", "one"], "dimensions": 8}
-        body = (await ask(server, "/v1/embeddings", asked)).json
-        packed = (await ask(server, "/v1/embeddings", {**asked, "encoding_format": "base64"})).json
+        body_sent = {"model": "e", "input": ["one", "two", "one"], "dimensions": 8}
+        body = (await ask(server, "/v1/embeddings", body_sent)).json
+        packed = (await ask(server, "/v1/embeddings", {**body_sent, "encoding_format": "base64"})).json
         tokens = (await ask(server, "/v1/embeddings", {"model": "e", "input": [1, 2, 3]})).json
     vectors = [entry["embedding"] for entry in body["data"]]
     assert vectors[0] == vectors[2] != vectors[1]
@@ -117,7 +117,7 @@ async def test_embeddings_belong_to_their_texts() -> None:
     assert tokens["usage"]["prompt_tokens"] == 3
 
 
-async def test_a_message() -> None:
+async def test_a_message_object() -> None:
     async with serving() as server:
         answer = await ask(server, MESSAGES, message("hello", system="be kind"))
         cut = (await ask(server, MESSAGES + "?beta=true", message("hello", max_tokens=1))).json
@@ -132,7 +132,7 @@ async def test_a_message() -> None:
     assert cut["content"][0]["text"] == "echo"
 
 
-async def test_tokens_are_counted_without_being_charged() -> None:
+async def test_count_tokens_charges_nothing() -> None:
     async with serving(default={"rpm": 1}) as server:
         body = {"model": "c", "messages": [{"role": "user", "content": "hello"}]}
         for _ in range(3):
@@ -156,7 +156,7 @@ async def test_a_tool_is_called_and_its_result_answered() -> None:
     assert after["choices"][0]["message"]["content"] == "echo: weather: fine"
 
 
-async def test_a_tool_in_the_other_shapes() -> None:
+async def test_a_tool_call_in_messages_and_responses() -> None:
     async with serving(tools=TOOLS) as server:
         tool = [{"name": "get_weather", "input_schema": {}}]
         body = (await ask(server, MESSAGES, message("the weather?", tools=tool))).json
@@ -164,8 +164,8 @@ async def test_a_tool_in_the_other_shapes() -> None:
         after = message("the weather?", tools=tool)
         after["messages"].append({"role": "user", "content": result})
         answered = (await ask(server, MESSAGES, after)).json
-        asked = {"model": "m", "input": "weather", "tools": [{"type": "function", "name": "get_weather"}]}
-        response = (await ask(server, RESPONSES, asked)).json
+        body_sent = {"model": "m", "input": "weather", "tools": [{"type": "function", "name": "get_weather"}]}
+        response = (await ask(server, RESPONSES, body_sent)).json
     assert body["stop_reason"] == "tool_use"
     assert body["content"][0]["type"] == "tool_use"
     assert body["content"][0]["input"] == {"city": "Oslo"}
@@ -185,7 +185,7 @@ async def test_a_tool_in_the_other_shapes() -> None:
         (chat(max_tokens=0), "invalid_value", "max_tokens"),
     ],
 )
-async def test_openai_says_what_is_wrong(body: Any, code: str | None, param: str | None) -> None:
+async def test_openai_names_the_invalid_field(body: Any, code: str | None, param: str | None) -> None:
     async with serving() as server:
         answer = await ask(server, CHAT, body)
         stats = server.stats()["total"]
@@ -197,7 +197,7 @@ async def test_openai_says_what_is_wrong(body: Any, code: str | None, param: str
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "text"),
     [
         (b"{nope", "not valid JSON"),
         ({"messages": [], "max_tokens": 1}, "model: Field required"),
@@ -205,50 +205,50 @@ async def test_openai_says_what_is_wrong(body: Any, code: str | None, param: str
         ({"model": "c", "max_tokens": 1, "messages": []}, "messages: at least one message is required"),
     ],
 )
-async def test_anthropic_says_what_is_wrong(body: Any, words: str) -> None:
+async def test_anthropic_names_the_invalid_field(body: Any, text: str) -> None:
     async with serving() as server:
         answer = await ask(server, MESSAGES, body)
     assert answer.status == 400
     assert answer.json["type"] == "error"
     assert answer.json["error"]["type"] == "invalid_request_error"
-    assert words in answer.json["error"]["message"]
+    assert text in answer.json["error"]["message"]
     assert answer.json["request_id"] == answer.headers["request-id"]
 
 
-async def test_keys_missing_and_unknown() -> None:
+async def test_missing_and_unknown_keys_are_refused() -> None:
     async with serving(strict=True, accounts={"alpha": {"key": "sk-a"}}) as server:
         good = await ask(server, CHAT, chat(), key="sk-a")
         also = await ask(server, MESSAGES, message(), key="", headers={"x-api-key": "sk-a"})
-        bad = await ask(server, CHAT, chat(), key="sk-somebody-else")
+        bad = await ask(server, CHAT, chat(), key="sk-unknown-account")
         none = await ask(server, CHAT, chat(), key="")
-        theirs = await ask(server, MESSAGES, message(), key="")
+        anthropic = await ask(server, MESSAGES, message(), key="")
         stats = server.stats()["total"]
-    assert (good.status, also.status, bad.status, none.status, theirs.status) == (200, 200, 401, 401, 401)
+    assert (good.status, also.status, bad.status, none.status, anthropic.status) == (200, 200, 401, 401, 401)
     assert bad.json["error"]["code"] == "invalid_api_key"
-    assert "sk-somebody-else" not in bad.json["error"]["message"]
+    assert "sk-unknown-account" not in bad.json["error"]["message"]
     assert "didn't provide an API key" in none.json["error"]["message"]
-    assert theirs.json["error"]["type"] == "authentication_error"
+    assert anthropic.json["error"]["type"] == "authentication_error"
     assert stats["refused"] == {"auth": 3}
     assert stats["received"] == 5
 
 
-async def test_other_paths() -> None:
+async def test_paths_that_are_no_api() -> None:
     async with serving() as server:
         assert (await ask(server, "/", method="HEAD", key="")).status == 200
         assert (await ask(server, "/", method="GET", key="")).status == 200
         models = await ask(server, "/models", method="GET")
-        theirs = await ask(server, "/v1/models", method="GET", headers={"anthropic-version": "2023-06-01"})
+        anthropic = await ask(server, "/v1/models", method="GET", headers={"anthropic-version": "2023-06-01"})
         nowhere = await ask(server, "/v1/nowhere", {})
         wrong_method = await ask(server, CHAT, method="GET")
         without_v1 = await ask(server, "/chat/completions", chat())
     assert models.json["object"] == "list"
-    assert theirs.json["has_more"] is False
+    assert anthropic.json["has_more"] is False
     assert (nowhere.status, nowhere.json["error"]["message"]) == (404, "Invalid URL (POST /v1/nowhere)")
     assert wrong_method.status == 404
     assert without_v1.status == 200
 
 
-async def test_a_large_prompt_is_read() -> None:
+async def test_a_large_prompt_is_accepted() -> None:
     async with serving() as server:
         body = (await ask(server, CHAT, chat("x" * 3_000_000, max_tokens=1))).json
     assert body["usage"]["prompt_tokens"] == 750_000
@@ -263,18 +263,18 @@ SCRIPT = [
 @pytest.mark.parametrize(
     ("path", "key"), [(CHAT, "messages"), (MESSAGES, "messages"), (RESPONSES, "input")], ids=str
 )
-async def test_scripted_answers_come_one_a_turn(path: str, key: str) -> None:
+async def test_configured_answers_come_one_for_each_turn(path: str, key: str) -> None:
     turns: list[dict[str, Any]] = [{"role": "user", "content": "what mood?"}]
-    said = []
+    texts = []
     async with serving(answers=SCRIPT) as server:
         for _ in range(4):
             body = (await ask(server, path, {"model": "m", "max_tokens": 50, key: turns})).json
-            said.append(_said(body))
-            turns += [{"role": "assistant", "content": said[-1]}, {"role": "user", "content": "no, never"}]
-    assert said == ['{"mood":3}', "not JSON", '{"mood":"good"}', '{"mood":"good"}']
+            texts.append(_text(body))
+            turns += [{"role": "assistant", "content": texts[-1]}, {"role": "user", "content": "no, never"}]
+    assert texts == ['{"mood":3}', "not JSON", '{"mood":"good"}', '{"mood":"good"}']
 
 
-def _said(body: dict[str, Any]) -> str:
+def _text(body: dict[str, Any]) -> str:
     if "choices" in body:
         text: str = body["choices"][0]["message"]["content"]
     else:
@@ -282,11 +282,11 @@ def _said(body: dict[str, Any]) -> str:
     return text
 
 
-async def test_what_no_rule_fits_is_echoed_and_a_scripted_answer_is_cut_too() -> None:
+async def test_a_request_without_a_rule_is_echoed_and_configured_answers_are_cut() -> None:
     async with serving(answers=SCRIPT, default={"output_tokens": 50}) as server:
         other = (await ask(server, CHAT, chat("hello"))).json
         scripted = (await ask(server, CHAT, chat("your mood?"))).json
         cut = (await ask(server, CHAT, chat("your mood?", max_tokens=1))).json
-    assert _said(other).startswith("echo: hello")
-    assert (_said(scripted), scripted["usage"]["completion_tokens"]) == ('{"mood":3}', 3)
-    assert (_said(cut), cut["choices"][0]["finish_reason"]) == ('{"mo', "length")
+    assert _text(other).startswith("echo: hello")
+    assert (_text(scripted), scripted["usage"]["completion_tokens"]) == ('{"mood":3}', 3)
+    assert (_text(cut), cut["choices"][0]["finish_reason"]) == ('{"mo', "length")

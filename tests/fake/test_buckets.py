@@ -1,4 +1,4 @@
-"""Buckets are exact on a clock that the test holds."""
+"""Buckets are exact at given instants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from headway.fake.limits.buckets import FixedWindow, TokenBucket
 
 
-def test_a_full_minute_goes_at_once_and_not_one_more() -> None:
+def test_a_full_bucket_admits_its_capacity_and_no_more() -> None:
     bucket = TokenBucket(limit=600, period_s=60, depth_s=60)
     for _ in range(600):
         assert bucket.wait_s(1, 0.0) == 0.0
@@ -19,7 +19,9 @@ def test_a_full_minute_goes_at_once_and_not_one_more() -> None:
 
 @pytest.mark.parametrize("limit", [1, 7, 333, 600, 1e6])
 @pytest.mark.parametrize("depth_s", [0.5, 1, 10, 60])
-def test_who_comes_when_told_gets_in_and_a_millisecond_earlier_does_not(limit: float, depth_s: float) -> None:
+def test_a_request_is_admitted_after_its_wait_and_not_a_millisecond_earlier(
+    limit: float, depth_s: float
+) -> None:
     bucket = TokenBucket(limit, 60, depth_s, least=1)
     now, started = 12345.678, 0
     while bucket.wait_s(1, now) == 0.0 and started < 50:
@@ -34,25 +36,25 @@ def test_who_comes_when_told_gets_in_and_a_millisecond_earlier_does_not(limit: f
         bucket.charge(1, now)
 
 
-def test_over_an_hour_of_greed_it_gives_its_depth_and_its_rate() -> None:
+def test_an_hour_of_demand_gets_the_depth_and_the_rate() -> None:
     bucket = TokenBucket(limit=100, period_s=60, depth_s=10)
-    now, got = 0.0, 0
+    now, admitted = 0.0, 0
     while now < 3600.0:
         now += bucket.wait_s(1, now)
         if now < 3600.0:
             bucket.charge(1, now)
-            got += 1
-    assert got == pytest.approx(100 / 60 * 10 + 6000, abs=1)
+            admitted += 1
+    assert admitted == pytest.approx(100 / 60 * 10 + 6000, abs=1)
 
 
-def test_it_refills_to_its_depth_and_no_further() -> None:
+def test_a_bucket_refills_to_its_depth_and_no_further() -> None:
     bucket = TokenBucket(limit=60, period_s=60, depth_s=5)
     bucket.charge(5, 0.0)
     assert bucket.level(2.0) == pytest.approx(2.0)
     assert bucket.level(1000.0) == 5.0
 
 
-def test_debt_is_worked_off_first() -> None:
+def test_a_negative_level_is_refilled_first() -> None:
     bucket = TokenBucket(limit=60, period_s=60, depth_s=60)
     bucket.charge(100, 0.0)
     assert bucket.level(0.0) == pytest.approx(-40.0)
@@ -67,14 +69,14 @@ def test_a_changed_limit_keeps_the_filled_share() -> None:
     assert bucket.level(15.0) == pytest.approx(45.0)
 
 
-def test_one_larger_than_the_bucket_waits_until_it_is_full() -> None:
+def test_a_cost_above_the_capacity_waits_for_a_full_bucket() -> None:
     bucket = TokenBucket(limit=60, period_s=60, depth_s=10)
     assert bucket.wait_s(50, 0.0) == 0.0
     bucket.charge(1, 0.0)
     assert bucket.wait_s(50, 0.0) == pytest.approx(1.0)
 
 
-def test_a_fixed_window_gives_all_at_its_start() -> None:
+def test_a_fixed_window_grants_everything_at_its_start() -> None:
     window = FixedWindow(limit=60, period_s=60, depth_s=60)
     window.charge(60, 59.0)
     assert window.wait_s(1, 59.0) == pytest.approx(1.0)
@@ -100,15 +102,15 @@ def test_a_changed_fixed_window_keeps_the_used_share() -> None:
 
 
 @pytest.mark.parametrize("limit", [7, 60, 333, 1e6])
-def test_a_fixed_window_never_gives_more_than_its_allowance(limit: float) -> None:
+def test_a_fixed_window_never_grants_more_than_its_allowance(limit: float) -> None:
     window = FixedWindow(limit, period_s=60, depth_s=10, least=1)
-    now, got = 0.0, 0
-    while now < 3600.0 and got < 20_000:
+    now, admitted = 0.0, 0
+    while now < 3600.0 and admitted < 20_000:
         wait_s = window.wait_s(1, now)
         now += wait_s
         if wait_s == 0.0:
             window.charge(1, now)
-            got += 1
+            admitted += 1
     allowance = int(window.capacity + 1e-6)
     windows = int(now // window.length_s) + 1
-    assert (windows - 1) * allowance <= got <= windows * allowance
+    assert (windows - 1) * allowance <= admitted <= windows * allowance

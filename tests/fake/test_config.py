@@ -1,4 +1,4 @@
-"""A plan from YAML and from flags; what is wrong is one line that names the key."""
+"""The configuration from YAML and from flags; errors are one line that names the key."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ tools: [{contains: weather, name: get_weather, arguments: {city: Oslo}}]
 
 
 def write(tmp_path: Path, text: str) -> Path:
-    path = tmp_path / "plan.yaml"
+    path = tmp_path / "fake.yaml"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def test_a_whole_plan(tmp_path: Path) -> None:
+def test_all_kinds_of_settings_are_read(tmp_path: Path) -> None:
     config = load(write(tmp_path, WHOLE))
     assert (config.seed, config.strict) == (7, True)
     assert config.accounts["alpha"].burst == 10.0
@@ -41,30 +41,30 @@ def test_a_whole_plan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("accounts: {a: {rmp: 5}}", "accounts.a: Object contains unknown field `rmp`; did you mean 'rpm'?"),
         ("acounts: {}", "Object contains unknown field `acounts`; did you mean 'accounts'?"),
         ("accounts: {a: {headers: opnai}}", "did you mean 'openai'?"),
-        ("accounts: {a: {burst: soon}}", "accounts.a.burst: 'soon' is no duration"),
-        ("accounts: {a: {burst: 0}}", "a burst is longer than nothing"),
+        ("accounts: {a: {burst: soon}}", "accounts.a.burst: 'soon' is not a duration"),
+        ("accounts: {a: {burst: 0}}", "a burst must be longer than 0"),
         ("accounts: {a: {rpm: 0}}", "accounts.a.rpm"),
-        ("accounts: {a: {latency: {min: 1}}}", "accounts.a.latency: a number, {min, max}"),
-        ("faults: [{kind: hnag}]", "faults[0]: there is no fault 'hnag'; did you mean 'hang'?"),
-        ("faults: [{kind: hang, between: [5, 1]}]", "'between' ends after it begins"),
-        ("accounts: {a: {key: x}, b: {key: x}}", "the accounts 'a' and 'b' have one key"),
-        ("strict: true", "strict wants accounts"),
-        ("[1, 2]", "a plan is a mapping"),
-        ("seed: 1\nseed: 2", "plan.yaml:2: not YAML: 'seed' stands twice"),
+        ("accounts: {a: {latency: {min: 1}}}", "accounts.a.latency: expected a number, {min, max}"),
+        ("faults: [{kind: hnag}]", "faults[0]: unknown fault 'hnag'; did you mean 'hang'?"),
+        ("faults: [{kind: hang, between: [5, 1]}]", "'between' must end after it begins"),
+        ("accounts: {a: {key: x}, b: {key: x}}", "the accounts 'a' and 'b' have the same key"),
+        ("strict: true", "strict needs accounts"),
+        ("[1, 2]", "expected a mapping"),
+        ("seed: 1\nseed: 2", "fake.yaml:2: not YAML: duplicate key 'seed'"),
         ("answers: [{turns: []}]", "answers[0].turns: Expected `array` of length >= 1"),
         ("answers: [{turn: [a]}]", "answers[0]: Object contains unknown field `turn`; did you mean 'turns'?"),
         ("a: [", "not YAML"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path: Path, text: str, complaint: str) -> None:
+def test_an_error_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(write(tmp_path, text))
-    assert complaint in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -73,7 +73,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
         load(tmp_path / "nowhere.yaml")
 
 
-def test_flags_lie_over_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, "accounts: {default: {rpm: 5, tpm: 7}}\nfaults: [{kind: hang}]")
     config = config_from_flags(
         path, {"rpm": 600.0, "latency": "100ms-300ms"}, faults=("5xx=0.05",), keys=("B=sk-b",), seed=3
@@ -86,7 +86,7 @@ def test_flags_lie_over_the_file(tmp_path: Path) -> None:
     assert config.seed == 3
 
 
-def test_faults_as_flags() -> None:
+def test_faults_are_parsed_from_flags() -> None:
     assert parse_fault("hang").chance == 1.0
     assert parse_fault("5xx=0.05").chance == 0.05
     assert parse_fault("reset-body/10").every == 10
@@ -95,21 +95,21 @@ def test_faults_as_flags() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "complaint"),
+    ("flags", "message"),
     [
-        ({"faults": ("hnag=1",)}, "--fault hnag=1: there is no fault 'hnag'; did you mean 'hang'?"),
+        ({"faults": ("hnag=1",)}, "--fault hnag=1: unknown fault 'hnag'; did you mean 'hang'?"),
         ({"faults": ("hang=2",)}, "--fault hang=2: Expected `float` <= 1.0"),
         ({"faults": ("hang=often",)}, "KIND=CHANCE"),
-        ({"keys": ("ALPHA",)}, "--key ALPHA: NAME=KEY is meant"),
-        ({"strict": True}, "--strict: no key would be good"),
-        ({"account": {"burst": "soon"}}, "--burst: 'soon' is no duration"),
-        ({"account": {"per_token": "x"}}, "--per-token: 'x' is no duration"),
+        ({"keys": ("ALPHA",)}, "--key ALPHA: expected NAME=KEY"),
+        ({"strict": True}, "--strict: every key would be refused"),
+        ({"account": {"burst": "soon"}}, "--burst: 'soon' is not a duration"),
+        ({"account": {"per_token": "x"}}, "--per-token: 'x' is not a duration"),
     ],
 )
-def test_a_wrong_flag_is_one_line(flags: dict[str, object], complaint: str) -> None:
+def test_a_wrong_flag_is_one_line(flags: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         config_from_flags(None, flags.pop("account", {}), **flags)  # type: ignore[arg-type]
-    assert complaint in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_every_key_and_every_fault_is_documented() -> None:
@@ -121,7 +121,7 @@ def test_every_key_and_every_fault_is_documented() -> None:
         assert f"`{name}`" in page, name
 
 
-def test_the_documented_example_is_a_plan() -> None:
+def test_the_documented_example_is_valid() -> None:
     page = (ROOT / "docs" / "reference" / "fake.md").read_text(encoding="utf-8")
     import yaml
 

@@ -1,4 +1,4 @@
-"""Azure, Gemini, Bedrock, and those who speak OpenAI's API in words of their own: paths, keys, headers, refusals."""
+"""Azure, Gemini, Bedrock, and vendors that speak OpenAI's API: paths, keys, headers, errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from multidict import CIMultiDict
-from tests.fake.virtual_server import CHAT, Answer, Still, ask, chat, serving
+from tests.fake.virtual_server import CHAT, Answer, ManualClock, ask, chat, serving
 
 from headway.fake.apis.aws_signature import fault_in
 from headway.fake.apis.compatible_vendors import VENDORS
@@ -40,7 +40,7 @@ async def converse(server: FakeServer, body: object = TURN, **how: Any) -> Answe
     return await ask(server, how.get("path", CONVERSE), data, key="", headers=signed)
 
 
-def test_every_vendor_has_words() -> None:
+def test_every_vendor_has_errors() -> None:
     assert {"auto", *VENDORS} == set(get_args(Vendor))
 
 
@@ -61,13 +61,13 @@ async def test_gemini_answers_and_streams() -> None:
         assert server.stats()["total"]["ok"] == 2
 
 
-async def test_gemini_takes_no_key_from_the_address() -> None:
+async def test_gemini_ignores_a_key_in_the_url() -> None:
     async with serving() as server:
         refused = await ask(server, f"{GEMINI}?key=any", CONTENT, key="any")
         assert (refused.status, refused.json["error"]["status"]) == (403, "PERMISSION_DENIED")
 
 
-async def test_gemini_tells_a_quota_and_nothing_in_headers() -> None:
+async def test_gemini_names_quotas_in_the_body_and_not_in_headers() -> None:
     async with serving(default={"rpm": 1, "rpd": 5}) as server:
         ok = await gemini(server)
         refused = await gemini(server)
@@ -81,13 +81,13 @@ async def test_gemini_tells_a_quota_and_nothing_in_headers() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"contents": []}, {"contents": [{"parts": []}]}, b"{", {"contents": 1}])
-async def test_gemini_refuses_what_makes_no_sense(body: object) -> None:
+async def test_gemini_refuses_invalid_requests(body: object) -> None:
     async with serving() as server:
         answer = await gemini(server, body)
         assert (answer.status, answer.json["error"]["status"]) == (400, "INVALID_ARGUMENT")
 
 
-async def test_bedrock_answers_what_is_signed() -> None:
+async def test_bedrock_answers_signed_requests() -> None:
     async with serving() as server:
         answer = await converse(server)
         assert answer.status == 200, answer.body
@@ -108,7 +108,7 @@ async def test_bedrock_answers_what_is_signed() -> None:
     ],
     ids=["secret", "body", "path", "a path that was encoded differently", "time", "service"],
 )
-async def test_bedrock_answers_nothing_else(how: dict[str, Any]) -> None:
+async def test_bedrock_refuses_wrong_signatures(how: dict[str, Any]) -> None:
     async with serving() as server:
         answer = await converse(server, **how)
         assert answer.status == 403
@@ -116,7 +116,7 @@ async def test_bedrock_answers_nothing_else(how: dict[str, Any]) -> None:
         assert server.stats()["total"]["admitted"] == 0
 
 
-async def test_bedrock_wants_to_know_who_asks() -> None:
+async def test_bedrock_refuses_missing_and_unknown_keys() -> None:
     async with serving(accounts={"a": {"key": "AKIAKNOWN"}}, strict=True) as server:
         unknown = await converse(server)
         no_account = await ask(server, CONVERSE, TURN, key="")
@@ -126,7 +126,7 @@ async def test_bedrock_wants_to_know_who_asks() -> None:
         assert token.status == 200, "a Bedrock API key needs no signature"
 
 
-def test_a_header_of_awss_that_is_not_signed() -> None:
+def test_every_aws_header_must_be_signed() -> None:
     class Sent:
         method = "POST"
         raw_path = "/x"
@@ -139,9 +139,9 @@ def test_a_header_of_awss_that_is_not_signed() -> None:
     assert "must be sorted" in fault_in(Sent(), b"", SECRET, 1e9)
 
 
-async def test_what_bedrock_sets_aside_it_gives_back() -> None:
+async def test_bedrock_refunds_unused_output() -> None:
     """Two requests of 102 tokens do not fit into 150 at once, but the first needs only 5 of them."""
-    async with serving(Still(), default={"tpm": 150}) as server:
+    async with serving(ManualClock(), default={"tpm": 150}) as server:
         assert [(await converse(server)).status for _ in range(10)] == [200] * 10
         refused = await converse(server)
         assert refused.status == 429
@@ -155,7 +155,7 @@ async def test_what_bedrock_sets_aside_it_gives_back() -> None:
         "/openai/deployments/gpt-x/chat/completions?api-version=2024-10-21",
     ],
 )
-async def test_azure_at_both_of_its_places(path: str) -> None:
+async def test_azure_has_two_paths(path: str) -> None:
     async with serving(default={"rpm": 1, "tpm": 6000}) as server:
         body = chat()
         if "deployments" in path:
@@ -184,7 +184,7 @@ async def test_azure_at_both_of_its_places(path: str) -> None:
         ("fireworks", {"itpm": 2}, {"x-ratelimit-limit-tokens-prompt": "2"}, {}),
     ],
 )  # fmt: skip
-async def test_each_tells_its_limits_in_its_own_headers(
+async def test_each_vendor_has_its_own_headers(
     vendor: str, limits: dict[str, Any], told: dict[str, str], refused: dict[str, str]
 ) -> None:
     async with serving(default={**limits, "dialect": vendor}) as server:
@@ -207,9 +207,9 @@ async def test_too_many_at_once(vendor: str, status: int) -> None:
         assert (await ask(server, CHAT, chat())).status == status
 
 
-async def test_what_was_used_is_charged() -> None:
-    """Mistral charges no max_tokens: of 100 tokens a minute 5 are gone, not 1002."""
-    async with serving(Still(), default={"tpm": 100, "dialect": "mistral"}) as server:
+async def test_used_tokens_are_charged() -> None:
+    """Mistral charges no max_tokens: of 100 tokens per minute 5 are used, not 1002."""
+    async with serving(ManualClock(), default={"tpm": 100, "dialect": "mistral"}) as server:
         answers = [await ask(server, CHAT, chat(max_tokens=1000)) for _ in range(2)]
         assert [answer.headers["x-ratelimit-remaining-tokens-minute"] for answer in answers] == ["98", "93"]
 
@@ -232,7 +232,7 @@ def _tools(**choice: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("choice", [{"any": {}}, {"tool": {"name": "give"}}])
-async def test_bedrock_gives_its_answer_to_a_tool_that_must_be_used(choice: dict[str, Any]) -> None:
+async def test_bedrock_answers_with_a_forced_tool(choice: dict[str, Any]) -> None:
     async with serving(answers=ANSWERS) as server:
         asks = {
             "messages": [{"role": "user", "content": [{"text": "#json"}]}],
@@ -259,7 +259,7 @@ async def test_bedrock_gives_its_answer_to_a_tool_that_must_be_used(choice: dict
         {"tools": [{"toolSpec": {"name": "give", "inputSchema": {"json": {"type": "array"}}}}]},
     ],
 )
-async def test_bedrock_refuses_tools_that_make_no_sense(config: dict[str, Any]) -> None:
+async def test_bedrock_refuses_invalid_tools(config: dict[str, Any]) -> None:
     async with serving() as server:
         answer = await converse(server, {**TURN, "toolConfig": config})
         assert (answer.status, "toolConfig" in answer.json["message"]) == (400, True)
@@ -273,7 +273,7 @@ async def test_bedrock_refuses_tools_that_make_no_sense(config: dict[str, Any]) 
         ({"responseMimeType": "application/json", "responseJsonSchema": {}, "responseSchema": {}}, 400),
     ],
 )
-async def test_gemini_wants_its_type_and_one_schema(config: dict[str, Any], status: int) -> None:
+async def test_gemini_needs_a_json_type_and_one_schema(config: dict[str, Any], status: int) -> None:
     async with serving(answers=ANSWERS) as server:
         contents = [{"role": "user", "parts": [{"text": "#json"}]}]
         answer = await gemini(server, {"contents": contents, "generationConfig": config})

@@ -1,4 +1,4 @@
-"""Durations and quantities, in both directions."""
+"""Durations, spreads and seeded random numbers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from headway.fake.seeded_random import draw
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("value", "expected"),
     [("200ms", 0.2), ("10s", 10), ("1m30s", 90), ("1.5h", 5400), (0.5, 0.5), ("7", 7), (3, 3), ("0s", 0)],
 )
-def test_as_people_write_them(said: object, meant: float) -> None:
-    assert seconds(said) == pytest.approx(meant)
+def test_durations_are_parsed(value: object, expected: float) -> None:
+    assert seconds(value) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    "said", ["soon", "10 parsecs", "-1s", -1, "", True, None, float("inf"), float("nan")]
+    "value", ["soon", "10 parsecs", "-1s", -1, "", True, None, float("inf"), float("nan")]
 )
-def test_what_is_none(said: object) -> None:
+def test_invalid_durations_are_refused(value: object) -> None:
     with pytest.raises(ValueError, match="duration"):
-        seconds(said)
+        seconds(value)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_what_is_none(said: object) -> None:
         (86400, "24h0m0s"),
     ],
 )
-def test_as_headers_write_them(value: float, text: str) -> None:
+def test_durations_are_written_as_in_openai_headers(value: float, text: str) -> None:
     assert go_duration(value) == text
     assert float(seconds(text)) >= value - 1e-6
 
 
-def test_spreads() -> None:
+def test_spreads_are_parsed() -> None:
     assert parse_spread("200ms") == Spread(0.2)
     assert parse_spread({"min": 1, "max": 3}).at(0.5) == 2.0
     assert parse_spread({"mean": 2, "jitter": 0.5}) == Spread(1.5, 2.5)
@@ -53,7 +53,7 @@ def test_spreads() -> None:
             parse_spread(wrong)
 
 
-def test_draws_are_even_and_the_same_for_the_same() -> None:
+def test_draws_are_uniform_and_reproducible() -> None:
     draws = [draw(7, number) for number in range(10_000)]
     assert draws == [draw(7, number) for number in range(10_000)]
     assert draws != [draw(8, number) for number in range(10_000)]

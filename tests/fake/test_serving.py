@@ -1,4 +1,4 @@
-"""Limits, delays and the books, over a real socket and on a clock that the test holds."""
+"""Limits, delays and statistics, over a real socket and with a manual clock."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from headway.errors import UsageError
 from headway.fake.server import FakeServer
 
-from .virtual_server import CHAT, MESSAGES, Still, ask, chat, message, opened, serving, until
+from .virtual_server import CHAT, MESSAGES, ManualClock, ask, chat, message, opened, serving, until
 
 
-async def test_openais_refusal() -> None:
-    still = Still()
-    async with serving(still, default={"rpm": 6, "tpm": 6000, "burst": 10}) as server:
+async def test_refusal_of_openai() -> None:
+    clock = ManualClock()
+    async with serving(clock, default={"rpm": 6, "tpm": 6000, "burst": 10}) as server:
         first = await ask(server, CHAT, chat(max_tokens=500))
         refused = await ask(server, CHAT, chat(max_tokens=500))
-        still.now += 10.0
+        clock.now += 10.0
         again = await ask(server, CHAT, chat(max_tokens=500))
         stats = server.stats()["total"]
     assert (first.status, refused.status, again.status) == (200, 429, 200)
@@ -36,7 +36,7 @@ async def test_openais_refusal() -> None:
     assert (stats["received"], stats["admitted"], stats["ok"], stats["refused"]) == (3, 2, 2, {"rpm": 1})
 
 
-async def test_anthropics_refusal() -> None:
+async def test_refusal_of_anthropic() -> None:
     async with serving(default={"rpm": 1}) as server:
         await ask(server, MESSAGES, message())
         refused = await ask(server, MESSAGES, message())
@@ -48,20 +48,20 @@ async def test_anthropics_refusal() -> None:
     assert "rate limit of 1 requests per minute" in refused.json["error"]["message"]
 
 
-async def test_too_large_is_said_and_told_apart() -> None:
+async def test_a_request_that_never_fits_has_its_own_message_and_count() -> None:
     async with serving(default={"tpm": 1000, "itpm": 1000}) as server:
         refused = await ask(server, CHAT, chat(max_tokens=2000))
-        theirs = await ask(server, MESSAGES, message("x" * 5000, max_tokens=1))
+        anthropic = await ask(server, MESSAGES, message("x" * 5000, max_tokens=1))
         stats = server.stats()["total"]
-    assert refused.status == theirs.status == 429
+    assert refused.status == anthropic.status == 429
     assert refused.json["error"]["message"].startswith("Request too large for gpt-4o-mini")
     assert "Limit 1000, Requested 2002" in refused.json["error"]["message"]
-    assert theirs.json["error"]["message"].startswith("Request too large")
+    assert anthropic.json["error"]["message"].startswith("Request too large")
     assert "retry-after" not in refused.headers
     assert stats["refused"] == {"too_large": 2}
 
 
-async def test_accounts_by_key_have_their_own_buckets() -> None:
+async def test_each_account_has_its_own_buckets() -> None:
     accounts = {"alpha": {"key": "a", "rpm": 1}, "beta": {"key": "b", "rpm": 1, "headers": "none"}}
     async with serving(accounts=accounts) as server:
         statuses = [
@@ -76,26 +76,26 @@ async def test_accounts_by_key_have_their_own_buckets() -> None:
     assert stats["total"]["ok"] == 4
 
 
-async def test_headers_may_be_the_other_vendors() -> None:
+async def test_headers_of_another_vendor() -> None:
     async with serving(default={"rpm": 10, "headers": "anthropic"}) as server:
         answer = await ask(server, CHAT, chat())
     assert answer.headers["anthropic-ratelimit-requests-remaining"] == "9"
 
 
-async def test_a_clock_that_is_wrong() -> None:
+async def test_a_skewed_clock_shows_in_dates() -> None:
     async with serving(default={"rpm": 60}, clock_skew=3600) as server:
         answer = await ask(server, MESSAGES, message())
     assert answer.headers["date"] == "Fri, 15 Jan 2027 09:00:00 GMT"
     assert answer.headers["anthropic-ratelimit-requests-reset"] == "2027-01-15T09:00:01Z"
 
 
-async def test_delays_belong_to_the_request_and_the_seed() -> None:
+async def test_delays_depend_on_the_request_and_the_seed() -> None:
     async def waits(seed: int) -> list[float]:
-        still = Still()
-        async with serving(still, seed=seed, default={"latency": {"min": 0.1, "max": 0.3}}) as server:
+        clock = ManualClock()
+        async with serving(clock, seed=seed, default={"latency": {"min": 0.1, "max": 0.3}}) as server:
             for number in range(20):
                 await ask(server, CHAT, chat(f"number {number}"))
-        return still.waits
+        return clock.waits
 
     first = await waits(1)
     assert first == await waits(1)
@@ -104,7 +104,7 @@ async def test_delays_belong_to_the_request_and_the_seed() -> None:
     assert 0.1 <= min(first) < max(first) <= 0.3
 
 
-async def test_a_cap_refuses_the_next_and_a_queue_keeps_it() -> None:
+async def test_requests_beyond_the_cap_are_refused_or_queued() -> None:
     hang = [{"kind": "hang"}]
     async with (
         serving(default={"max_concurrency": 1}, faults=hang) as server,
@@ -126,7 +126,7 @@ async def test_a_cap_refuses_the_next_and_a_queue_keeps_it() -> None:
     assert (stats["ok"], stats["cancelled"], stats["peak_in_flight"]) == (1, 1, 2)
 
 
-async def test_a_client_that_leaves_is_cancelled_and_its_unit_lost_until_it_comes_again() -> None:
+async def test_a_disconnected_client_counts_as_cancelled_and_its_unit_as_lost_until_a_retry() -> None:
     async with serving(faults=[{"kind": "hang", "at": 0}]) as server:
         async with opened(server, chat("one", user="unit-1")):
             await until(lambda: server.stats()["total"]["in_flight"] == 1)
@@ -143,10 +143,10 @@ async def test_a_client_that_leaves_is_cancelled_and_its_unit_lost_until_it_come
 
 
 @pytest.mark.parametrize("name", ["header", "metadata", "user", "body"])
-async def test_how_a_unit_is_known(name: str) -> None:
+async def test_a_unit_is_identified_by_name_or_body(name: str) -> None:
     header = {"x-headway-unit": "u 7"} if name == "header" else {}
-    named: dict[str, Any] = {"metadata": {"id": "u 7"}, "user": "u 7"}
-    more = {name: named[name]} if name in named else {}
+    names: dict[str, Any] = {"metadata": {"id": "u 7"}, "user": "u 7"}
+    more = {name: names[name]} if name in names else {}
     async with serving() as server:
         for text in ("one", "one", "two"):
             await ask(server, CHAT, chat(text, **more), headers=header)
@@ -156,15 +156,15 @@ async def test_how_a_unit_is_known(name: str) -> None:
     assert history.status == (404 if name == "body" else 200)
 
 
-async def test_stats_as_they_are_asked_for() -> None:
-    still = Still()
-    async with serving(still, default={"rpm": 2}) as server:
+async def test_stats_over_http() -> None:
+    clock = ManualClock()
+    async with serving(clock, default={"rpm": 2}) as server:
         for second in (0.5, 0.2, 1.5):
-            still.now += second
+            clock.now += second
             await ask(server, CHAT, chat("hello"))
-        told = (await ask(server, "/stats?series=1", method="GET", key="")).json
-        assert told == server.stats(series=True)
-        total = told["total"]
+        answer = (await ask(server, "/stats?series=1", method="GET", key="")).json
+        assert answer == server.stats(series=True)
+        total = answer["total"]
         assert total["admitted_per_second"] == [2]
         assert (total["admitted"], total["refused"], total["repeats"]) == (2, {"rpm": 1}, 1)
         assert (total["first_admission_s"], total["last_admission_s"]) == (
@@ -178,10 +178,10 @@ async def test_stats_as_they_are_asked_for() -> None:
         assert cleared["total"]["received"] == 0
         assert cleared["since_s"] == pytest.approx(2.2)
         refused = await ask(server, CHAT, chat())
-    assert refused.status == 429  # the bucket forgot nothing
+    assert refused.status == 429  # the buckets were not reset
 
 
-async def test_what_is_under_way_at_the_end_is_nobodys_cancellation() -> None:
+async def test_requests_in_flight_at_the_stop_are_not_cancelled() -> None:
     server = serving(faults=[{"kind": "hang"}])
     await server.start()
     async with opened(server, chat()):
@@ -190,7 +190,7 @@ async def test_what_is_under_way_at_the_end_is_nobodys_cancellation() -> None:
     assert (server.stats()["total"]["cancelled"], server.stats()["total"]["in_flight"]) == (0, 1)
 
 
-async def test_a_taken_port_is_one_line_with_a_way_out() -> None:
+async def test_a_port_in_use_is_one_line_with_a_hint() -> None:
     async with FakeServer() as server:
         with pytest.raises(UsageError, match=r"is in use — choose another with --port"):
             await FakeServer(port=server.port).start()

@@ -1,10 +1,10 @@
-"""Streams: the events of each API, put together again."""
+"""Streams: the events of each API add up to the whole answer."""
 
 from __future__ import annotations
 
 import json
 
-from .virtual_server import CHAT, MESSAGES, Still, ask, chat, message, serving
+from .virtual_server import CHAT, MESSAGES, ManualClock, ask, chat, message, serving
 
 LONG = "a text that is long enough for several pieces"
 TOOLS = [{"contains": "weather", "name": "get_weather", "arguments": {"city": "Oslo", "unit": "celsius"}}]
@@ -29,7 +29,7 @@ async def test_chat_chunks_add_up() -> None:
     assert reasons == [None] * (len(chunks) - 1) + ["stop"]
 
 
-async def test_no_usage_unless_asked_for() -> None:
+async def test_no_usage_unless_requested() -> None:
     async with serving() as server:
         streamed = await ask(server, CHAT, chat(stream=True))
     assert all("usage" not in data for _, data in streamed.events[:-1])
@@ -73,9 +73,9 @@ async def test_response_events_are_numbered_and_add_up() -> None:
 
 
 async def test_a_response_that_calls_a_tool() -> None:
-    asked = {"model": "m", "input": "weather", "stream": True, "tools": [{"name": "get_weather"}]}
+    body = {"model": "m", "input": "weather", "stream": True, "tools": [{"name": "get_weather"}]}
     async with serving(tools=TOOLS) as server:
-        events = (await ask(server, "/v1/responses", asked)).events
+        events = (await ask(server, "/v1/responses", body)).events
     arguments = "".join(data["delta"] for name, data in events if name.endswith("arguments.delta"))
     assert json.loads(arguments) == TOOLS[0]["arguments"]
     assert events[-1][1]["response"]["output"][0]["name"] == "get_weather"
@@ -98,22 +98,22 @@ async def test_message_events_add_up() -> None:
 
 async def test_a_message_that_calls_a_tool() -> None:
     async with serving(tools=TOOLS) as server:
-        asked = message("weather", stream=True, tools=[{"name": "get_weather"}])
-        events = (await ask(server, MESSAGES, asked)).events
+        body = message("weather", stream=True, tools=[{"name": "get_weather"}])
+        events = (await ask(server, MESSAGES, body)).events
     assert events[1][1]["content_block"]["input"] == {}
     pieces = [data["delta"]["partial_json"] for name, data in events if name == "content_block_delta"]
     assert json.loads("".join(pieces)) == TOOLS[0]["arguments"]
     assert events[-2][1]["delta"]["stop_reason"] == "tool_use"
 
 
-async def test_a_stream_takes_its_time_and_is_charged_as_it_goes() -> None:
-    still = Still()
+async def test_a_stream_has_delays_and_is_charged_as_it_is_produced() -> None:
+    clock = ManualClock()
     async with serving(
-        still, default={"ttft": 0.5, "latency": 9, "per_token": "10ms", "otpm": 600}
+        clock, default={"ttft": 0.5, "latency": 9, "per_token": "10ms", "otpm": 600}
     ) as server:
         await ask(server, MESSAGES, message(LONG, stream=True))
         answer = await ask(server, MESSAGES, message())
-    assert still.waits[0] == 0.5
-    assert sum(still.waits[1:-1]) == 0.13  # 13 tokens
-    assert still.waits[-1] == 9 + 0.03
+    assert clock.waits[0] == 0.5
+    assert sum(clock.waits[1:-1]) == 0.13  # 13 tokens
+    assert clock.waits[-1] == 9 + 0.03
     assert answer.headers["anthropic-ratelimit-output-tokens-reset"] == "2027-01-15T08:00:02Z"

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told, a wait that takes no time, and small ways to ask the server."""
+"""A fake server with a manual clock, and helpers that send requests to it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ WALL = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 
 
 @dataclass
-class Still:
-    """Time in a test's hand: waits are noted and take nothing."""
+class ManualClock:
+    """A clock that the test sets. Sleeps are recorded and take no time."""
 
     now: float = 100.0
     waits: list[float] = field(default_factory=list)
@@ -39,16 +39,16 @@ class Still:
         return TimeSource(clock=lambda: self.now, wall=lambda: WALL + self.now - 100.0, sleep=self.sleep)
 
 
-def config(**said: Any) -> FakeConfig:
-    """A plan as YAML would give it; `default` is what the default account has."""
-    default = said.pop("default", None)
+def config(**settings: Any) -> FakeConfig:
+    """A configuration as YAML gives it; `default` has the settings of the account `default`."""
+    default = settings.pop("default", None)
     if default is not None:
-        said.setdefault("accounts", {})["default"] = default
-    return read(said)
+        settings.setdefault("accounts", {})["default"] = default
+    return read(settings)
 
 
-def serving(still: Still | None = None, **said: Any) -> FakeServer:
-    return FakeServer(config(**said), time_source=(still or Still()).time_source)
+def serving(clock: ManualClock | None = None, **settings: Any) -> FakeServer:
+    return FakeServer(config(**settings), time_source=(clock or ManualClock()).time_source)
 
 
 def chat(text: str = "hello", **more: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def message(text: str = "hello", **more: Any) -> dict[str, Any]:
 
 @dataclass
 class Answer:
-    """What came back."""
+    """A whole answer."""
 
     status: int
     headers: dict[str, str]
@@ -73,14 +73,14 @@ class Answer:
 
     @property
     def events(self) -> list[tuple[str, Any]]:
-        """The events of a stream: name and data, as far as it is JSON."""
-        found = []
+        """The events of a stream: name and data. JSON is decoded."""
+        events = []
         for block in self.body.decode().split("\n\n"):
             lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
             if "data" in lines:
                 text = lines["data"]
-                found.append((lines.get("event", ""), text if text == "[DONE]" else json.loads(text)))
-        return found
+                events.append((lines.get("event", ""), text if text == "[DONE]" else json.loads(text)))
+        return events
 
 
 async def ask(
@@ -103,15 +103,15 @@ async def ask(
             headers=sent | (headers or {}),
         ) as answer,
     ):
-        got = {name.lower(): value for name, value in answer.headers.items()}
-        return Answer(answer.status, got, await answer.read())
+        received = {name.lower(): value for name, value in answer.headers.items()}
+        return Answer(answer.status, received, await answer.read())
 
 
 @asynccontextmanager
 async def opened(
     server: FakeServer, body: dict[str, Any], path: str = CHAT
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """One request sent by hand; whoever reads sees every byte."""
+    """Send one request over a raw socket; the caller reads every byte."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     data = json.dumps(body).encode()
     head = (
@@ -125,6 +125,6 @@ async def opened(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Give the server turns until something holds; pytest's timeout is the end of patience."""
+    """Let the server run until the condition holds; pytest's timeout ends the wait."""
     while not condition():  # noqa: ASYNC110 - the server has no event for what is only counted
         await asyncio.sleep(0)

@@ -85,11 +85,11 @@ def command(
     from headway.fake.flags import config_from_flags
 
     said = {name: value for name, value in account.items() if value is not None}
-    plan = config_from_flags(config, said, faults=faults, keys=keys, strict=strict, seed=seed)
+    settings = config_from_flags(config, said, faults=faults, keys=keys, strict=strict, seed=seed)
     seconds = _duration(for_)
     say = _Voice(as_json, quiet)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(plan, port, port_file, seconds, say))
+        runner.run(_serve(settings, port, port_file, seconds, say))
 
 
 def _duration(said: str | None) -> float | None:
@@ -137,7 +137,7 @@ class _Voice:
 
 
 async def _serve(
-    plan: FakeConfig, port: int, port_file: Path | None, for_s: float | None, say: _Voice
+    config: FakeConfig, port: int, port_file: Path | None, for_s: float | None, say: _Voice
 ) -> None:
     from headway.fake.server import FakeServer
 
@@ -145,7 +145,7 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in stop_signals():
         loop.add_signal_handler(number, stop.set)
-    async with FakeServer(plan, port=port) as server:
+    async with FakeServer(config, port=port) as server:
         if port_file is not None:
             _write_port(port_file, server.port)
         say.started(server)

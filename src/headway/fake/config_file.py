@@ -1,4 +1,4 @@
-"""A YAML file, or a mapping, made into a plan; what is wrong is said in one line that names the key."""
+"""Reads a configuration from a YAML file or a mapping. Errors are one line that names the key."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from headway.fake.fake_config import (
 )
 
 _REFERENCE = "docs/reference/fake.md has an example"
-_WORDS = ["auto", "openai", "anthropic", "none", "minute", "sliding", "fixed", "refuse", "admit", "ms"]
-_WORDS += [*get_args(Vendor), "reserve", "settle", "used"]
+_VALUES = ["auto", "openai", "anthropic", "none", "minute", "sliding", "fixed", "refuse", "admit", "ms"]
+_VALUES += [*get_args(Vendor), "reserve", "settle", "used"]
 
 
 def load(path: Path) -> FakeConfig:
-    """Read and check a file."""
+    """Read and check a YAML file."""
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_ConfigLoader)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", hint=_REFERENCE) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a text file", hint="a plan is a YAML file") from None
+        raise ConfigError(f"{path}: not a text file", hint="the configuration is a YAML file") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
     except yaml.YAMLError as error:
@@ -41,16 +41,16 @@ def load(path: Path) -> FakeConfig:
     return read(data, str(path))
 
 
-def read(data: object, name: str = "plan") -> FakeConfig:
-    """Check a mapping as it comes out of YAML; `name` is what errors call it."""
+def read(data: object, name: str = "config") -> FakeConfig:
+    """Check a mapping, as YAML gives it. Errors begin with `name`."""
     if not isinstance(data, dict):
-        raise ConfigError(f"{name}: a plan is a mapping, with 'accounts' for example", hint=_REFERENCE)
+        raise ConfigError(f"{name}: expected a mapping, with 'accounts' for example", hint=_REFERENCE)
     where = ""
     try:
         accounts = data.get("accounts")
-        for account, said in accounts.items() if isinstance(accounts, dict) else ():
+        for account, settings in accounts.items() if isinstance(accounts, dict) else ():
             where = f"accounts.{account}"
-            msgspec.convert(said, AccountConfig, dec_hook=decode_hook)
+            msgspec.convert(settings, AccountConfig, dec_hook=decode_hook)
         where = ""
         config = msgspec.convert(data, FakeConfig, dec_hook=decode_hook)
     except msgspec.ValidationError as error:
@@ -60,27 +60,27 @@ def read(data: object, name: str = "plan") -> FakeConfig:
 
 
 class _ConfigLoader(yaml.SafeLoader):
-    """YAML as it is, but a key that stands twice is a mistake and not the second one."""
+    """YAML in which a duplicate key is an error. Plain YAML keeps the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
             if key_node.value in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"'{key_node.value}' stands twice", problem_mark=key_node.start_mark
+                    problem=f"duplicate key '{key_node.value}'", problem_mark=key_node.start_mark
                 )
             seen.add(key_node.value)
         return super().construct_mapping(node, deep)
 
 
 def _explain(text: str, account: str) -> str:
-    """msgspec's words with the place in front, and the nearest known word where one is unknown."""
+    """msgspec's message, with the place in front and the nearest known name for an unknown one."""
     what, _, place = text.partition(" - at `$")
     place = (account + place.rstrip("`")).lstrip(".")
-    said = f"{place}: {what}" if place else what
-    for unknown, known in (("unknown field `", known_keys()), ("Invalid enum value '", _WORDS)):
-        _, found, rest = what.partition(unknown)
-        if found:
+    message = f"{place}: {what}" if place else what
+    for unknown, known in (("unknown field `", known_keys()), ("Invalid enum value '", _VALUES)):
+        _, separator, rest = what.partition(unknown)
+        if separator:
             near = difflib.get_close_matches(rest.rstrip("`'"), known, n=1)
-            said += f"; did you mean '{near[0]}'?" if near else ""
-    return said
+            message += f"; did you mean '{near[0]}'?" if near else ""
+    return message

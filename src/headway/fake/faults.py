@@ -1,7 +1,7 @@
-"""Which request meets which fault. Same seed, same requests in the same order: same faults.
+"""Which request meets which fault. The same seed and the same order of requests give the same faults.
 
-Two stages: at the door (nothing is charged, the request is not admitted) and inside (it is admitted and charged,
-as with real providers, whose failed requests count). Each stage counts its own requests.
+There are two stages: before admission (the request is refused and nothing is charged) and after it (the request is charged, as
+with real providers, where failed requests count). Each stage counts its own requests.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from headway.fake.fake_config import Fault
 from headway.fake.seeded_random import draw, fingerprint
 
 BEFORE_ADMISSION = frozenset({"529", "401", "quota", "blocked", "bad-headers"})
-#: The client gets a whole, good answer all the same.
+#: The client still gets a complete, correct answer.
 HARMLESS = frozenset({"bad-headers", "keep-alive", "slow"})
 SERVER_ERRORS = ("500", "502", "503")
 
@@ -25,16 +25,16 @@ class FaultStage:
         self._done: set[int] = set()
 
     def next_fault(self, now: float) -> str:
-        """The fault that the next request meets at `now`, or nothing; the first that fits wins."""
+        """The fault of the next request, or "". The first that applies wins."""
         self._count += 1
         for place, fault in enumerate(self.faults):
-            if self._fits(place, fault, now):
+            if self._applies(place, fault, now):
                 if fault.at is not None:
                     self._done.add(place)
                 return self._resolved(fault.name)
         return ""
 
-    def _fits(self, place: int, fault: Fault, now: float) -> bool:
+    def _applies(self, place: int, fault: Fault, now: float) -> bool:
         if fault.at is not None and (now < fault.at or place in self._done):
             return False
         if fault.between is not None and not fault.between[0] <= now < fault.between[1]:
@@ -52,7 +52,7 @@ class FaultStage:
 def fault_stages(
     faults: tuple[Fault, ...], seed: int, account: str
 ) -> tuple[FaultStage | None, FaultStage | None]:
-    """The faults at the door and those inside, where there are any."""
+    """The faults before and after admission; None for a stage without faults."""
     before = tuple(fault for fault in faults if fault.name in BEFORE_ADMISSION)
     after = tuple(fault for fault in faults if fault.name not in BEFORE_ADMISSION)
     return (

@@ -1,4 +1,4 @@
-"""The flags of `headway fake` laid over its file: one plan out of both."""
+"""The flags of `headway fake`: they override its configuration file."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ def config_from_flags(
     strict: bool = False,
     seed: int | None = None,
 ) -> FakeConfig:
-    """The plan that a command line means; `account` is what its flags say of the default account."""
+    """The configuration of a command line. `account` has the flags about the account `default`."""
     config = load(path) if path is not None else FakeConfig()
     accounts = dict(config.accounts)
     default = accounts.get(DEFAULT, AccountConfig())
     if account:
-        default = accounts[DEFAULT] = _overlaid(default, account)
-    for said in keys:
-        name, found, key = said.partition("=")
-        if not (name and found and key):
-            raise UsageError(f"--key {said}: NAME=KEY is meant", hint="for example --key ALPHA=sk-alpha")
+        default = accounts[DEFAULT] = _with_flags(default, account)
+    for flag in keys:
+        name, _, key = flag.partition("=")
+        if not (name and key):
+            raise UsageError(f"--key {flag}: expected NAME=KEY", hint="for example --key ALPHA=sk-alpha")
         accounts[name] = msgspec.structs.replace(accounts.get(name, default), key=key)
     if strict and not accounts:
-        raise UsageError("--strict: no key would be good", hint="add --key NAME=KEY or --config FILE.yaml")
+        raise UsageError(
+            "--strict: every key would be refused", hint="add --key NAME=KEY or --config FILE.yaml"
+        )
     config = msgspec.structs.replace(
         config,
         accounts=accounts,
@@ -53,9 +55,9 @@ def config_from_flags(
     return config
 
 
-def _overlaid(account: AccountConfig, said: dict[str, Any]) -> AccountConfig:
-    """The account as the flags change it."""
-    changes = {name: _ranged(value) if name in _SPREADS else value for name, value in said.items()}
+def _with_flags(account: AccountConfig, flags: dict[str, Any]) -> AccountConfig:
+    """The account with the flags applied."""
+    changes = {name: _range(value) if name in _SPREADS else value for name, value in flags.items()}
     try:
         given = msgspec.convert(changes, AccountConfig, dec_hook=decode_hook)
     except msgspec.ValidationError as error:
@@ -65,30 +67,30 @@ def _overlaid(account: AccountConfig, said: dict[str, Any]) -> AccountConfig:
     return msgspec.structs.replace(account, **{name: getattr(given, name) for name in changes})
 
 
-def _ranged(said: str) -> object:
-    """`100ms-300ms` is a range; anything else one value."""
-    low, found, high = said.partition("-")
-    return {"min": low, "max": high} if found else said
+def _range(value: str) -> object:
+    """`100ms-300ms` is a range, anything else one value."""
+    low, dash, high = value.partition("-")
+    return {"min": low, "max": high} if dash else value
 
 
-def parse_fault(said: str) -> Fault:
-    """What `--fault` means."""
-    found = _FAULT.fullmatch(said)
-    if found is None:
+def parse_fault(text: str) -> Fault:
+    """Parse the value of `--fault`."""
+    match = _FAULT.fullmatch(text)
+    if match is None:
         raise UsageError(
-            f"--fault {said}: KIND, KIND=CHANCE, KIND/N, KIND@TIME or KIND@FROM-TO is meant",
+            f"--fault {text}: expected KIND, KIND=CHANCE, KIND/N, KIND@TIME or KIND@FROM-TO",
             hint="for example --fault 5xx=0.05",
         )
-    facts: dict[str, Any] = {"kind": found["kind"]}
+    fields: dict[str, Any] = {"kind": match["kind"]}
     try:
-        if found["chance"]:
-            facts["chance"] = float(found["chance"])
-        if found["every"]:
-            facts["every"] = int(found["every"])
-        if found["to"]:
-            facts["between"] = [found["from"], found["to"]]
-        elif found["from"]:
-            facts["at"] = found["from"]
-        return msgspec.convert(facts, Fault, dec_hook=decode_hook)
+        if match["chance"]:
+            fields["chance"] = float(match["chance"])
+        if match["every"]:
+            fields["every"] = int(match["every"])
+        if match["to"]:
+            fields["between"] = [match["from"], match["to"]]
+        elif match["from"]:
+            fields["at"] = match["from"]
+        return msgspec.convert(fields, Fault, dec_hook=decode_hook)
     except (ValueError, ConfigError) as error:
-        raise UsageError(f"--fault {said}: {str(error).partition(' - at ')[0]}") from None
+        raise UsageError(f"--fault {text}: {str(error).partition(' - at ')[0]}") from None

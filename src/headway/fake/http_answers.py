@@ -1,7 +1,7 @@
-"""How an answer reaches the client: at once, event by event, or spoiled on the way by a fault.
+"""Sends answers: in one piece, event by event, or damaged by a fault.
 
-Whatever returns a response has sent it, or leaves it to aiohttp to send it now. What was spoiled on purpose
-raises `Spoiled`; a client that went away shows as CancelledError or ConnectionError, as aiohttp has it.
+A function that returns a response has sent it, or leaves the sending to aiohttp. A connection that was broken on purpose raises
+`BrokenOnPurpose`. A client that went away shows as CancelledError or ConnectionError, as aiohttp raises them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aiohttp import web
 JSON = "application/json"
 SSE = "text/event-stream; charset=utf-8"
 HTML = "text/html; charset=utf-8"
-#: A slow answer takes five seconds, in this many pieces; so do the blank lines of a server that keeps alive.
+#: A slow answer takes five seconds, in this many pieces. Keep-alive lines come a second apart before the answer.
 SLOW_S = 5.0
 SLOW_PIECES = 50
 KEEP_ALIVE_S = 1.0
@@ -26,7 +26,7 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class BrokenOnPurpose(ConnectionResetError):
-    """The answer was spoiled on purpose, and the connection with it."""
+    """A fault broke the connection."""
 
 
 def whole_response(
@@ -40,7 +40,7 @@ def whole_response(
 async def begin_stream(
     request: web.BaseRequest, headers: dict[str, str], content_type: str, length: int | None = None
 ) -> web.StreamResponse:
-    """The status line and the headers of an answer whose body comes bit by bit."""
+    """Send the status line and the headers of an answer whose body follows in pieces."""
     headers["Content-Type"] = content_type
     response = web.StreamResponse(headers=headers)
     if length is None:
@@ -52,7 +52,7 @@ async def begin_stream(
 
 
 def reset_connection(request: web.BaseRequest) -> BrokenOnPurpose:
-    """Reset the connection (RST, not FIN) and give back what is to be raised then."""
+    """Reset the connection (RST, not FIN) and return the exception to raise."""
     transport = request.transport
     if transport is not None:
         peer = transport.get_extra_info("socket")
@@ -63,12 +63,12 @@ def reset_connection(request: web.BaseRequest) -> BrokenOnPurpose:
 
 
 async def wait_forever() -> None:
-    """Until the client goes away or the server ends."""
+    """Wait until the client goes away or the server stops."""
     await asyncio.get_running_loop().create_future()
 
 
 async def write_slowly(response: web.StreamResponse, body: bytes, sleep: Sleep) -> None:
-    """The body in small pieces over `SLOW_S` seconds."""
+    """Write the body in small pieces over `SLOW_S` seconds."""
     step = max(1, -(-len(body) // SLOW_PIECES))
     for start in range(0, len(body), step):
         await response.write(body[start : start + step])
@@ -76,13 +76,13 @@ async def write_slowly(response: web.StreamResponse, body: bytes, sleep: Sleep) 
 
 
 async def write_keep_alives(response: web.StreamResponse, line: bytes, sleep: Sleep) -> None:
-    """Lines that say nothing, while the client waits."""
+    """Write empty lines while the client waits."""
     for _ in range(KEEP_ALIVE_LINES):
         await response.write(line)
         await sleep(KEEP_ALIVE_S)
 
 
 def first_half(frames: Iterable[bytes]) -> bytes:
-    """The first half of what was to be sent, cut in the middle of something."""
+    """The first half of the bytes of a body."""
     body = b"".join(frames)
     return body[: len(body) // 2]

@@ -1,4 +1,4 @@
-"""`headway fake` as a process of its own: for crash suites and benchmarks, which must not share its loop.
+"""`headway fake` in its own process, for crash tests and benchmarks, which must not share its event loop.
 
 with fake_process("--rpm", "600") as fake:
     ...  # POST to fake.url
@@ -22,29 +22,29 @@ STOP_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FakeProcess:
-    """A fake provider that runs; it lives as long as the `with` that made it."""
+    """A running fake provider. It stops at the end of the `with` block."""
 
     url: str
     port: int
     pid: int
 
     def stats(self, *, series: bool = False) -> dict[str, Any]:
-        """What GET /stats tells."""
+        """The answer of GET /stats."""
         return self._ask(Request(f"{self.url}/stats" + ("?series=1" if series else "")))
 
     def reset(self) -> None:
-        """Forget all counts."""
+        """Reset the statistics."""
         self._ask(Request(f"{self.url}/stats/reset", method="POST"))
 
     def _ask(self, request: Request) -> dict[str, Any]:
         with urlopen(request, timeout=30) as answer:
-            told: dict[str, Any] = json.load(answer)
-        return told
+            statistics: dict[str, Any] = json.load(answer)
+        return statistics
 
 
 @contextmanager
 def fake_process(*flags: str) -> Iterator[FakeProcess]:
-    """Start `headway fake` with these flags on a free port, and stop it at the end."""
+    """Run `headway fake` with these flags on a free port; stop it at the end of the block."""
     command = [sys.executable, "-P", "-m", "headway", "fake", "--port", "0", "--json", "--quiet", *flags]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

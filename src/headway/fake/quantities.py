@@ -1,4 +1,4 @@
-"""Durations as people write them (`200ms`, `10s`, `1m30s`, 0.5) and as OpenAI's headers write them (`6m0s`)."""
+"""Durations (`200ms`, `10s`, `1m30s`, 0.5) and spreads of values (`{min: 0.1, max: 0.3}`), as the YAML file and the flags have them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
 
 
 class Seconds(float):
-    """A duration; in YAML and in flags a number of seconds or a text such as `200ms`."""
+    """A duration. In YAML and in flags: a number of seconds, or a text such as `200ms`."""
 
     __slots__ = ()
 
 
-def seconds(said: object) -> Seconds:
-    """What is meant by `said`; a ValueError says what a duration looks like."""
-    if isinstance(said, bool) or not isinstance(said, (int, float, str)):
-        raise ValueError(f"a duration is a number of seconds or a text such as 200ms, not {said!r}")
-    if isinstance(said, str):
-        return Seconds(_from_text(said.strip()))
-    if not 0 <= said < math.inf:
-        raise ValueError(f"a duration is not negative and it ends, unlike {said!r}")
-    return Seconds(said)
+def seconds(value: object) -> Seconds:
+    """Parse a duration. The ValueError describes the format."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f"a duration is a number of seconds or a text such as 200ms, not {value!r}")
+    if isinstance(value, str):
+        return Seconds(_from_text(value.strip()))
+    if not 0 <= value < math.inf:
+        raise ValueError(f"a duration must be finite and not negative, not {value!r}")
+    return Seconds(value)
 
 
 def _from_text(text: str) -> float:
@@ -34,11 +34,11 @@ def _from_text(text: str) -> float:
         return math.fsum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
     if re.fullmatch(r"\d+(?:\.\d+)?", text):
         return float(text)
-    raise ValueError(f"'{text}' is no duration: write 200ms, 10s, 1m30s or a number of seconds")
+    raise ValueError(f"'{text}' is not a duration: write 200ms, 10s, 1m30s or a number of seconds")
 
 
 def go_duration(duration_s: float) -> str:
-    """As OpenAI's headers have it: `0s`, `120ms`, `7.66s`, `6m0s`, `1h0m0s`; never less than it is, to the ms."""
+    """Format a duration as Go and OpenAI's headers do: `0s`, `120ms`, `7.66s`, `6m0s`, `1h0m0s`. Rounded up to the millisecond."""
     ms = math.ceil(duration_s * 1000 - 1e-3)
     if ms <= 0:
         return "0s"
@@ -53,7 +53,7 @@ def go_duration(duration_s: float) -> str:
 
 
 class Spread:
-    """A quantity that lies evenly between two ends: `0.2`, `{min: 0.1, max: 0.3}` or `{mean: 0.2, jitter: 0.1}`."""
+    """A uniform distribution: `0.2`, `{min: 0.1, max: 0.3}` or `{mean: 0.2, jitter: 0.1}`."""
 
     __slots__ = ("high", "low")
 
@@ -62,7 +62,7 @@ class Spread:
         self.high = low if high is None else high
 
     def at(self, share: float) -> float:
-        """The value at `share` of the way from the lower end to the upper."""
+        """The value at the quantile `share`."""
         return self.low + (self.high - self.low) * share
 
     def __bool__(self) -> bool:
@@ -79,7 +79,7 @@ class Spread:
 
 
 class LongTail(Spread):
-    """A quantity whose logarithm is normal: `{median: 300, sigma: 0.8}`. Most are near the median, a few many times it."""
+    """A lognormal distribution: `{median: 300, sigma: 0.8}`. Most values are near the median, a few are many times as large."""
 
     __slots__ = ("median", "sigma")
 
@@ -88,7 +88,7 @@ class LongTail(Spread):
         self.median, self.sigma = median, sigma
 
     def at(self, share: float) -> float:
-        """The value that `share` of them stay below."""
+        """The value at the quantile `share`."""
         return self.median * exp(self.sigma * NormalDist().inv_cdf(min(max(share, 1e-9), 1.0 - 1e-9)))
 
     def __eq__(self, other: object) -> bool:
@@ -101,24 +101,23 @@ class LongTail(Spread):
         return f"LongTail({self.median:g}, {self.sigma:g})"
 
 
-def parse_spread(said: object) -> Spread:
-    """What is meant by `said`; a ValueError says what may stand there."""
-    if not isinstance(said, dict):
-        return Spread(seconds(said))
-    keys = set(said)
+def parse_spread(value: object) -> Spread:
+    """Parse a spread. The ValueError lists the accepted forms."""
+    if not isinstance(value, dict):
+        return Spread(seconds(value))
+    keys = set(value)
     if keys == {"min", "max"}:
-        low, high = seconds(said["min"]), seconds(said["max"])
+        low, high = seconds(value["min"]), seconds(value["max"])
         if low > high:
-            raise ValueError(f"min is not above max, unlike {low:g} and {high:g}")
+            raise ValueError(f"min must not be above max: {low:g} is above {high:g}")
         return Spread(low, high)
     if keys == {"mean", "jitter"}:
-        mean, jitter = seconds(said["mean"]), seconds(said["jitter"])
+        mean, jitter = seconds(value["mean"]), seconds(value["jitter"])
         return Spread(max(0.0, mean - jitter), mean + jitter)
     if keys == {"median", "sigma"}:
-        return LongTail(seconds(said["median"]), seconds(said["sigma"]))
+        return LongTail(seconds(value["median"]), seconds(value["sigma"]))
     raise ValueError(
-        "a number, {min, max}, {mean, jitter} or {median, sigma} is meant, not "
-        + "{"
-        + ", ".join(map(str, said))
+        "expected a number, {min, max}, {mean, jitter} or {median, sigma}, not {"
+        + ", ".join(map(str, value))
         + "}"
     )

@@ -23,24 +23,24 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Api(Protocol):
-    """One endpoint of a vendor."""
+    """One endpoint of a vendor's API."""
 
     @property
     def dialect(self) -> ErrorDialect:
-        """Whose words its errors have."""
+        """The vendor's errors."""
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked; raises Unacceptable."""
+        """Parse a request; raises InvalidRequest."""
 
     def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
-        """The answer as a stream."""
+        """The answer as a stream of events."""
 
 
 class VendorApi:
-    """An endpoint of OpenAI's in another's words; with a `deployment`, whatever model the body names."""
+    """An OpenAI endpoint with the errors of another vendor. A `deployment` overrides the model that the body names."""
 
     def __init__(self, api: Api, dialect: ErrorDialect, deployment: str = "") -> None:
         self.dialect = dialect
@@ -50,7 +50,7 @@ class VendorApi:
         self.events = api.events
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked. A deployment needs no model beside it."""
+        """Parse a request. With a deployment the body needs no model."""
         if self._deployment and b'"model"' not in body and body.lstrip().startswith(b"{"):
             body = b'{"model":' + _encode(self._deployment) + b"," + body.lstrip()[1:]
         request = self._api.parse(body)
@@ -59,7 +59,7 @@ class VendorApi:
 
 
 MESSAGES = Messages()
-#: Whose model is in the path.
+#: Paths that contain the model.
 _AT_MODEL = re.compile(
     r"(?:/v1(?:alpha|beta)?/models/(?P<gemini>[^/:]+):(?P<how>generateContent|streamGenerateContent)"
     r"|/model/(?P<bedrock>[^/]+)/(?P<act>converse|invoke)"
@@ -81,7 +81,7 @@ APIS |= {
         ("/responses", ""),
     )
 }
-_SPOKEN = {
+_VENDOR_APIS = {
     (id(api), name): VendorApi(api, dialect)
     for api in APIS.values()
     if api.dialect is OPENAI
@@ -90,21 +90,21 @@ _SPOKEN = {
 
 
 def api_at(path: str) -> Api | None:
-    """What answers at a path."""
+    """The API at a path."""
     api = APIS.get(path)
     if api is not None:
         return api
-    found = _AT_MODEL.fullmatch(path)
-    if found is None:
+    match = _AT_MODEL.fullmatch(path)
+    if match is None:
         return None
-    if found["gemini"]:
-        return GenerateContent(unquote(found["gemini"]), stream=found["how"] != "generateContent")
-    if found["bedrock"]:
-        model = unquote(found["bedrock"])
-        return Converse(model) if found["act"] == "converse" else Invoke(model, MESSAGES)
-    return VendorApi(_ENDPOINTS[found["below"]], AZURE, unquote(found["azure"]))
+    if match["gemini"]:
+        return GenerateContent(unquote(match["gemini"]), stream=match["how"] != "generateContent")
+    if match["bedrock"]:
+        model = unquote(match["bedrock"])
+        return Converse(model) if match["act"] == "converse" else Invoke(model, MESSAGES)
+    return VendorApi(_ENDPOINTS[match["below"]], AZURE, unquote(match["azure"]))
 
 
 def in_dialect_of(api: Api, vendor: str) -> Api:
-    """An endpoint of OpenAI's with the errors of another vendor; any other endpoint as it is."""
-    return _SPOKEN.get((id(api), vendor), api)
+    """An OpenAI endpoint with the errors of another vendor; any other endpoint unchanged."""
+    return _VENDOR_APIS.get((id(api), vendor), api)

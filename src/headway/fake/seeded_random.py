@@ -1,6 +1,6 @@
-"""Chance without a generator: every draw is a hash of a seed and of what it is drawn for.
+"""Random numbers without a generator: each draw is a hash of the seed and of the request.
 
-So two runs over the same requests meet the same delays and the same failures, in whatever order they come.
+Two runs over the same requests therefore have the same delays and failures, in whatever order the requests arrive.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ _MASK = (1 << 64) - 1
 
 
 def fingerprint(data: bytes) -> int:
-    """Eight bytes that stand for `data`."""
+    """A hash of eight bytes."""
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
 
 
 def draw(*numbers: int) -> float:
-    """A number in [0, 1) that is the same whenever it is drawn for the same `numbers` (splitmix64, chained)."""
+    """A number in [0, 1), the same for the same `numbers` (splitmix64, chained)."""
     state = 0
     for number in numbers:
         state = (state + number + 0x9E3779B97F4A7C15) & _MASK

@@ -1,6 +1,6 @@
-"""The fake provider as a server on 127.0.0.1: paths, sockets, and its life from start to stop.
+"""The fake provider as a server on 127.0.0.1: start, stop, and the paths that are no API.
 
-async with FakeServer(plan) as server:
+async with FakeServer(config) as server:
     ...  # POST to server.url + "/v1/chat/completions"
     server.stats()["total"]["ok"]
 """
@@ -26,8 +26,8 @@ from headway.fake.routes import MESSAGES, api_at
 from headway.fake.service import FakeService, TimeSource
 
 HOST = "127.0.0.1"
-MAX_BODY = 64 * 1024 * 1024  # above what either vendor takes
-BACKLOG = 4096  # a client that opens thousands of connections at once is not turned away by the kernel
+MAX_BODY = 64 * 1024 * 1024  # more than OpenAI and Anthropic accept
+BACKLOG = 4096  # the kernel refuses no connection when a client opens thousands at once
 STOP_S = 0.2
 MODELS = ("gpt-4o", "gpt-4o-mini", "text-embedding-3-small", "claude-sonnet-4-5", "claude-haiku-4-5")
 _ABOUT = {"about": "a fake provider: headway fake", "stats": "/stats"}
@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class FakeServer:
-    """A fake provider that listens on a free port, or on `port`; an async context manager."""
+    """A fake provider on a free port, or on `port`. An async context manager."""
 
     def __init__(
         self, config: FakeConfig | None = None, *, port: int = 0, time_source: TimeSource | None = None
@@ -48,16 +48,16 @@ class FakeServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         return self._port
 
     @property
     def url(self) -> str:
-        """What a client takes as its base."""
+        """The base URL for clients."""
         return f"http://{HOST}:{self._port}"
 
     def stats(self, *, series: bool = False) -> dict[str, Any]:
-        """What GET /stats tells."""
+        """The answer of GET /stats."""
         return self.service.statistics.as_dict(self.service.now(), series=series)
 
     async def __aenter__(self) -> Self:
@@ -68,7 +68,7 @@ class FakeServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen; a port that is taken is a UsageError."""
+        """Listen. A port in use is a UsageError."""
         loop = asyncio.get_running_loop()
         self._web = web.Server(
             self._handle, request_factory=_request, handler_cancellation=True, access_log=None
@@ -85,7 +85,7 @@ class FakeServer:
         self._port = self._listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Stop listening and end what is under way; that is nobody's cancellation."""
+        """Stop listening and end all requests. They are not counted as cancelled."""
         self.service.closing = True
         if self._listening is not None:
             self._listening.close()
@@ -98,12 +98,12 @@ class FakeServer:
         if api is not None:
             try:
                 return await self.service.serve(request, api)
-            except ConnectionError:  # aiohttp would log it as a bug of ours
+            except ConnectionError:  # aiohttp would log it as an error of the server
                 raise asyncio.CancelledError from None
         return await self._handle_other(request, path)
 
     async def _handle_other(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        """What is no work: the front page, the statistics, the models, a count of tokens."""
+        """Everything but the APIs: front page, statistics, models, token counts."""
         reading = request.method in ("GET", "HEAD")
         bare = path.removeprefix("/v1")
         if path == "/" and reading:
@@ -167,15 +167,15 @@ def _request(
     writer: Any,
     task: asyncio.Task[None],
 ) -> web.BaseRequest:
-    """aiohttp's request, with room for a large prompt."""
+    """aiohttp's request, with a higher limit for the body."""
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
 
 
 def _dialect(request: web.BaseRequest) -> ErrorDialect:
-    """Whose client asks, where the path does not say so."""
-    theirs = "anthropic-version" in request.headers or "x-api-key" in request.headers
-    return ANTHROPIC if theirs else OPENAI
+    """The vendor of a client, for paths that both vendors have."""
+    anthropic = "anthropic-version" in request.headers or "x-api-key" in request.headers
+    return ANTHROPIC if anthropic else OPENAI
 
 
 def _json(body: object, status: int = 200) -> web.Response:

@@ -1,6 +1,6 @@
-"""A request's way: who asks, is it understood, may it in, what goes wrong, what is answered; all of it booked.
+"""One request from its arrival to its answer: key, parsing, admission, faults, answer, statistics.
 
-This file decides and books; it shapes no JSON (the APIs do) and keeps no limits (the accounts do).
+This file decides and counts. `apis` make the JSON, `limits` enforce the limits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNIT_HEADER = "x-headway-unit"
 
 @dataclass(frozen=True, slots=True)
 class TimeSource:
-    """The clock of the buckets, the calendar, and how to wait."""
+    """The clock of the buckets, the wall clock, and how to sleep. Tests replace them."""
 
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -40,7 +40,7 @@ class TimeSource:
 
 @dataclass(slots=True)
 class AccountEntry:
-    """An account with the faults of its own."""
+    """An account with its settings and its faults."""
 
     account: Account
     config: AccountConfig
@@ -50,7 +50,7 @@ class AccountEntry:
 
 @dataclass(slots=True)
 class FakeCall:
-    """One request on its way."""
+    """One request in progress."""
 
     request: web.BaseRequest
     api: Api
@@ -61,19 +61,19 @@ class FakeCall:
     now: float
     api_request: ApiRequest
     unit: int
-    #: How its tokens are charged.
+    #: How its tokens are charged: see `limits.accounts`.
     charge: str = "reserve"
-    #: What the answer's headers say: of the limits, as they stood when the request got in.
+    #: Headers of the answer. They report the limits as they were when the request was admitted.
     headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def request_id(self) -> str:
-        """As the vendor would call this request."""
+        """The vendor's name for this request."""
         return f"req_{self.number:032x}"
 
 
 class FakeService:
-    """All accounts, and the one entrance to them."""
+    """All accounts, and the one method that serves their requests."""
 
     def __init__(self, config: FakeConfig, time_source: TimeSource) -> None:
         self.config = config
@@ -86,9 +86,11 @@ class FakeService:
             configs.setdefault(DEFAULT, AccountConfig())
         self._entries = {
             name: AccountEntry(
-                Account(name, said), said, *fault_stages(said.faults + config.faults, config.seed, name)
+                Account(name, account),
+                account,
+                *fault_stages(account.faults + config.faults, config.seed, name),
             )
-            for name, said in configs.items()
+            for name, account in configs.items()
         }
         self._by_key = {key: self._entries[name] for key, name in accounts_by_key(config).items()}
         self._default = None if config.strict else self._entries[DEFAULT]
@@ -102,18 +104,18 @@ class FakeService:
         return self.time_source.clock() - self._started_at
 
     def reset(self) -> None:
-        """Forget all counts, but no bucket."""
+        """Reset the statistics. The buckets stay as they are."""
         self.statistics = self._new_statistics()
 
     def entry_of(
         self, sent: CIMultiDictProxy[str], dialect: ErrorDialect = OPENAI
     ) -> tuple[AccountEntry | None, str]:
-        """Whose key a request has, and the key."""
+        """The account of a request's key (None: it has no valid one), and the key."""
         key = dialect.key_in(sent)
         return (self._by_key.get(key, self._default) if key else None), key
 
     def request_id(self) -> str:
-        """The next one."""
+        """The id of the next request."""
         self._number += 1
         return f"req_{self._number:032x}"
 
@@ -156,17 +158,17 @@ class FakeService:
         dialect: ErrorDialect,
         error: ErrorResponse,
         request_id: str,
-        more: dict[str, str] | None = None,
+        extra_headers: dict[str, str] | None = None,
         content_type: str = http_answers.JSON,
     ) -> web.Response:
         status, body, *own = error
-        sent = {**(more or {}), **(own[0] if own else {})}
+        sent = {**(extra_headers or {}), **(own[0] if own else {})}
         if dialect.request_id_header:
             sent[dialect.request_id_header] = request_id
-        self._date(sent)
+        self._add_date(sent)
         return http_answers.whole_response(status, body, sent, content_type)
 
-    def _date(self, sent: dict[str, str]) -> None:
+    def _add_date(self, sent: dict[str, str]) -> None:
         if self.config.clock_skew:
             sent["Date"] = headers.http_date(self._wall())
 
@@ -174,7 +176,7 @@ class FakeService:
         return self.time_source.wall() + self.config.clock_skew
 
     async def _admit(self, call: FakeCall) -> web.StreamResponse:
-        """The door: faults that keep a request out, then the limits."""
+        """Admission: faults that refuse a request, then the limits."""
         fault = call.entry.before_admission.next_fault(call.now) if call.entry.before_admission else ""
         if fault:
             call.statistics.faulted(call.counts, call.unit, fault, call.now)
@@ -196,7 +198,7 @@ class FakeService:
             call.headers = headers.garbled(call.headers, call.number)
         if call.api.dialect.request_id_header:
             call.headers[call.api.dialect.request_id_header] = call.request_id
-        self._date(call.headers)
+        self._add_date(call.headers)
         return await self._serve_admitted(call)
 
     def _fault_before_admission(self, call: FakeCall, fault: str) -> web.Response:
@@ -215,7 +217,7 @@ class FakeService:
         call.statistics.refused(call.counts, call.unit, reason, call.now)
         account = call.entry.account
         style = headers.style_of(account, call.api.dialect.name)
-        more = headers.refusal_headers(account, style, refusal, call.now, self._wall())
+        more = headers.refusal_headers(account, style, refusal, self._wall())
         more = (call.headers if style != "cohere" else {}) | more
         if fault:
             more = headers.garbled(more, call.number)
@@ -224,7 +226,7 @@ class FakeService:
         return self._error_response(dialect, error, call.request_id, more)
 
     async def _serve_admitted(self, call: FakeCall) -> web.StreamResponse:
-        """Inside: the request ends in the books as ok, failed or cancelled, whatever happens."""
+        """Answer an admitted request. It is always counted as ok, failed or cancelled."""
         statistics, counts, unit = call.statistics, call.counts, call.unit
         if statistics.admitted(counts, unit, call.api_request.input_tokens, call.now):
             statistics.example(counts, unit, call.api_request.unit, call.now)
@@ -255,7 +257,7 @@ class FakeService:
 
     def _reply(self, call: FakeCall) -> ModelReply:
         rules = (
-            one.output_tokens for one in self.config.lengths if one.contains in call.api_request.last_text
+            rule.output_tokens for rule in self.config.lengths if rule.contains in call.api_request.last_text
         )
         length = next(rules, call.entry.config.output_tokens)
         tokens = None if length is None else round(length.at(draw(self.config.seed, call.unit, 1)))
@@ -280,7 +282,7 @@ class FakeService:
             slots.leave()
 
     async def _wait(self, call: FakeCall, reply: ModelReply) -> None:
-        """The time that an answer takes, or a stream until it begins."""
+        """Sleep as long as an answer takes, or until the first event of a stream."""
         config = call.entry.config
         streamed = call.api_request.stream
         delay = config.ttft if streamed and config.ttft is not None else config.latency
@@ -293,7 +295,7 @@ class FakeService:
     async def _answer_whole(self, call: FakeCall, reply: ModelReply) -> web.StreamResponse:
         try:
             await self._wait(call, reply)
-        finally:  # an answer that nobody waits for any more is produced, and charged, all the same
+        finally:  # output is charged even if the client has gone
             call.entry.account.charge_output(reply.output_tokens, self.now(), call.charge)
         return http_answers.whole_response(200, call.api.body(call.api_request, reply), call.headers)
 
@@ -315,10 +317,10 @@ class FakeService:
         return response
 
     async def _answer_with_fault(self, call: FakeCall, reply: ModelReply, fault: str) -> web.StreamResponse:
-        """The answer as the fault leaves it."""
+        """Answer with a fault after admission."""
         if fault in ("500", "502", "503"):
             await self._wait(call, reply)
-            return self._broken(call, int(fault))
+            return self._server_error(call, int(fault))
         if fault == "reset":
             await self._wait(call, reply)
             raise http_answers.reset_connection(call.request)
@@ -328,10 +330,10 @@ class FakeService:
         if fault == "html":
             return http_answers.whole_response(200, html_page("Please wait"), call.headers, http_answers.HTML)
         if fault == "stream-error" and not call.api_request.stream:
-            return self._broken(call, 500)
+            return self._server_error(call, 500)
         return await self._faulty_body(call, reply, fault)
 
-    def _broken(self, call: FakeCall, status: int) -> web.Response:
+    def _server_error(self, call: FakeCall, status: int) -> web.Response:
         if status == 502:
             page = html_page("502 Bad Gateway")
             return self._error_response(call.api.dialect, (502, page), call.request_id, {}, http_answers.HTML)
@@ -341,7 +343,7 @@ class FakeService:
         )
 
     async def _faulty_body(self, call: FakeCall, reply: ModelReply, fault: str) -> web.StreamResponse:
-        """A body that begins well."""
+        """A body that is slow or breaks off."""
         streamed = call.api_request.stream
         account = call.entry.account
         account.charge_output(reply.output_tokens, self.now(), call.charge)
@@ -374,14 +376,14 @@ class FakeService:
     async def _break_body(
         self, call: FakeCall, response: web.StreamResponse, frames: list[bytes], fault: str
     ) -> None:
-        if fault in ("truncated", "stream-error"):  # the events that come do come whole
+        if fault in ("truncated", "stream-error"):  # no event is cut
             await response.write(b"".join(frames[: max(1, len(frames) // 2)]))
             if fault == "stream-error":
                 await response.write(self._error_event(call))
             return
         await response.write(http_answers.first_half(frames))
         if fault == "reset-body":
-            await asyncio.sleep(0)  # what was written is on its way before the reset overtakes it
+            await asyncio.sleep(0)  # lets the written half leave before the reset
             raise http_answers.reset_connection(call.request)
         await http_answers.wait_forever()  # a stall
 

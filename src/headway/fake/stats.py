@@ -1,8 +1,8 @@
-"""The books of the server: what happened to every request, exactly, and to every unit of work.
+"""Statistics of the server: exact counts of what happened to every request and to every unit of work.
 
-A unit is known by eight bytes, the hash of how the client names it or of its body. All that is kept of one is a
-single integer, with a field for each count (below), so that a million units take about 150 MB and one step of one
-costs well under a microsecond. Past `remember` units new ones are counted as `untracked` and no longer told apart.
+A unit is identified by eight bytes: a hash of the client's name for it, or of its body. Each unit is stored as one
+integer with a bit field for each count (below), so that a million units take about 150 MB and one update
+costs well under a microsecond. Beyond `remember` units, new ones are counted as `untracked` and not stored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from headway.fake.seeded_random import fingerprint
 
-# The fields of a unit's integer. The account that had it last, how many of it are in flight, then the counts.
+# The bit fields of a unit's integer: its last account, how many of its requests are in flight, then the counts.
 _ACCOUNT = 0xFFF
 _IN_FLIGHT = 1 << 12
 _ADMITTED = 1 << 32
@@ -27,7 +27,7 @@ _IN_FLIGHT_FIELD = 0xFFFFF << 12
 _ADMITTED_FIELD = 0xFFFFFFFF << 32
 _OK_FIELD = 0xFFFFFFFF << 64
 
-#: How many of the last events are kept, so that the story of a recent unit has times.
+#: How many recent events are kept: the history of a recent unit has times.
 RECENT = 50_000
 
 _HEX = re.compile("[0-9a-f]{16}")
@@ -39,7 +39,7 @@ _MORE_SUMS = ("tokens_in", "tokens_out", "repeats", "lost")
 
 @dataclass(slots=True, eq=False)
 class AccountCounts:
-    """What happened to one account's requests: admitted = ok + failed + cancelled + in_flight."""
+    """The counts of one account: admitted = ok + failed + cancelled + in_flight."""
 
     index: int
     received: int = 0
@@ -61,7 +61,7 @@ class AccountCounts:
     seconds: dict[int, int] = field(default_factory=dict)
 
     def as_dict(self, series: bool = False) -> dict[str, Any]:
-        """As /stats tells them."""
+        """The counts as /stats reports them."""
         figures: dict[str, Any] = {name: getattr(self, name) for name in _SUMS}
         figures["peak_in_flight"] = self.peak_in_flight
         figures |= {name: getattr(self, name) for name in _MORE_SUMS}
@@ -76,7 +76,7 @@ class AccountCounts:
 
 
 def sum_counts(counts_by_account: Iterable[AccountCounts], peak_in_flight: int) -> AccountCounts:
-    """All of them together; peaks do not add up, so the common one is told."""
+    """The sum of all accounts. Peaks do not add up, so the common peak is given."""
     total = AccountCounts(-1, peak_in_flight=peak_in_flight)
     for counts in counts_by_account:
         for name in (*_SUMS, *_MORE_SUMS):
@@ -96,17 +96,17 @@ def sum_counts(counts_by_account: Iterable[AccountCounts], peak_in_flight: int) 
 
 
 def _filled(seconds: dict[int, int]) -> list[int]:
-    """Every second from the server's start on, the empty ones too."""
+    """One number for every second since the server started."""
     return [seconds.get(second, 0) for second in range(max(seconds, default=-1) + 1)]
 
 
 class Statistics:
-    """Tallies by account, and the units. `/stats/reset` takes new books; what is under way stays in the old."""
+    """Counts by account, and by unit. `/stats/reset` makes new statistics; requests in flight stay in the old ones."""
 
     def __init__(self, accounts: list[str], remember: int, since: float = 0.0) -> None:
         self.since = since
         self.counts_by_account = {name: AccountCounts(index) for index, name in enumerate(accounts)}
-        self.no_account = AccountCounts(len(accounts))  # whoever has no account
+        self.no_account = AccountCounts(len(accounts))  # requests without a valid key
         self.in_flight = 0
         self.peak_in_flight = 0
         self.other = 0
@@ -117,14 +117,14 @@ class Statistics:
         self._recent: deque[tuple[float, int, str]] = deque(maxlen=RECENT)
 
     def refused(self, counts: AccountCounts, unit: int | None, reason: str, now: float) -> None:
-        """A request did not get in; `unit` is None where it could not even be read."""
+        """A request was refused; `unit` is None if it could not be parsed."""
         counts.refused[reason] = counts.refused.get(reason, 0) + 1
         if unit is not None:
             self._add(unit, _REFUSED)
             self._recent.append((now, unit, f"refused: {reason}"))
 
     def admitted(self, counts: AccountCounts, unit: int, tokens: int, now: float) -> bool:
-        """A request got in. True where the same unit had been answered before: an unneeded repeat."""
+        """A request was admitted. True if its unit had been answered before: an unnecessary repeat."""
         counts.admitted += 1
         counts.tokens_in += tokens
         counts.in_flight += 1
@@ -156,23 +156,23 @@ class Statistics:
         return True
 
     def example(self, counts: AccountCounts, unit: int, name: str, now: float) -> None:
-        """Keep a repeat to be looked at."""
+        """Keep an example of a repeat."""
         if len(counts.examples) < EXAMPLES:
             counts.examples.append({"fingerprint": f"{unit:016x}", "unit": name or None, "at_s": now})
 
     def faulted(self, counts: AccountCounts, unit: int, kind: str, now: float) -> None:
-        """A fault struck."""
+        """A request met a fault."""
         counts.faulted[kind] = counts.faulted.get(kind, 0) + 1
         self._recent.append((now, unit, f"fault: {kind}"))
 
     def ok(self, counts: AccountCounts, unit: int, tokens: int, now: float) -> None:
-        """An admitted request was answered, wholly and well."""
+        """An admitted request was answered completely."""
         counts.ok += 1
         counts.tokens_out += tokens
         self._left(counts, unit, _OK, "ok", now)
 
     def failed(self, counts: AccountCounts, unit: int, now: float) -> None:
-        """An admitted request met a fault that took its answer away."""
+        """An admitted request got no good answer because of a fault."""
         counts.failed += 1
         self._left(counts, unit, _FAILED, "failed", now)
 
@@ -194,7 +194,7 @@ class Statistics:
 
     @staticmethod
     def _is_lost(state: int) -> bool:
-        """Whether a unit got in, was never answered well, and nothing of it is under way."""
+        """Whether a unit was admitted, never answered completely, and has no request in flight."""
         return bool(state & _ADMITTED_FIELD) and not state & (_OK_FIELD | _IN_FLIGHT_FIELD)
 
     def _add(self, unit: int, count: int) -> None:
@@ -205,7 +205,7 @@ class Statistics:
             self._units[unit] = count
 
     def as_dict(self, now: float, *, series: bool = False) -> dict[str, Any]:
-        """Everything, as /stats tells it."""
+        """All statistics, as /stats reports them."""
         return {
             "since_s": self.since,
             "now_s": now,
@@ -217,7 +217,7 @@ class Statistics:
         }
 
     def history(self, name: str) -> dict[str, Any] | None:
-        """What happened to one unit, found by its name or by its fingerprint in hex; None if it is not known."""
+        """What happened to one unit, given its name or its fingerprint in hex; None if it is unknown."""
         for unit in _candidates(name):
             state = self._units.get(unit)
             if state is not None:
@@ -229,10 +229,10 @@ class Statistics:
 
 
 def _candidates(name: str) -> list[int]:
-    found = [fingerprint(name.encode())]
+    fingerprints = [fingerprint(name.encode())]
     if _HEX.fullmatch(name):
-        found.append(int(name, 16))
-    return found
+        fingerprints.append(int(name, 16))
+    return fingerprints
 
 
 def _counts(state: int) -> dict[str, int]:

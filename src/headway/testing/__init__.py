@@ -1,11 +1,11 @@
-"""For your own tests: time that jumps, callables that follow a script, a provider on loopback.
+"""For your own tests: virtual time, scripted callables, a fake provider on loopback.
 
     with headway.testing.virtual_time() as clock:      # hours pass in milliseconds
         headway.map(call, items)
     with headway.testing.fake_provider(rpm=60) as provider:   # real HTTP, real limits, no key
         ...  # point your client at provider.url
 
-Everything here is public and stays as it is documented (docs/how-to/testing.md).
+Everything here is public and documented in docs/how-to/testing.md.
 """
 
 from headway.testing.provider import FakeProvider, fake_provider

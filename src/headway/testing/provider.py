@@ -1,4 +1,4 @@
-"""The fake provider inside the process of a test: real HTTP on loopback, from a thread of its own."""
+"""The fake provider inside a test's process: real HTTP on loopback, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headway.fake.config_file import read
+from headway.fake.config_file import read as read_config
 from headway.fake.fake_config import FakeConfig
 from headway.fake.flags import parse_fault
 from headway.fake.server import FakeServer
@@ -18,31 +18,31 @@ from headway.runtime.loops import usual_loop
 
 
 class FakeProvider:
-    """A provider that listens, as long as the `with` that made it lasts."""
+    """A running fake provider. It stops at the end of the `with` block."""
 
     def __init__(self, server: FakeServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server, self._loop = server, loop
-        #: What Anthropic's clients take as base URL.
+        #: The base URL for Anthropic's clients.
         self.url = server.url
-        #: What OpenAI's clients take.
+        #: The base URL for OpenAI's clients.
         self.openai_url = f"{server.url}/v1"
         self.port = server.port
 
     def stats(self, *, series: bool = False) -> dict[str, Any]:
-        """What was received, admitted, refused, answered, repeated and lost: docs/reference/fake.md names every figure."""
+        """Counts of requests received, admitted, refused, answered, repeated and lost: docs/reference/fake.md explains each."""
 
-        async def told() -> dict[str, Any]:
+        async def read() -> dict[str, Any]:
             return self._server.stats(series=series)
 
-        return asyncio.run_coroutine_threadsafe(told(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(read(), self._loop).result()
 
     def reset(self) -> None:
-        """Forget all counts. The buckets stay as they are."""
+        """Reset the counts. The buckets stay as they are."""
 
-        async def forgotten() -> None:
+        async def reset() -> None:
             self._server.service.reset()
 
-        asyncio.run_coroutine_threadsafe(forgotten(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(reset(), self._loop).result()
 
 
 @contextmanager
@@ -55,12 +55,12 @@ def fake_provider(
     seed: int = 1,
     **account: object,
 ) -> Iterator[FakeProvider]:
-    """A provider with limits, headers and faults, that speaks OpenAI's and Anthropic's APIs and knows every key.
+    """Run a provider with limits, headers and faults. It speaks OpenAI's and Anthropic's APIs and accepts every key.
 
-    `account` has the limits and delays of the account that takes any key (`rpm=60`, `latency="50ms"`, `headers="none"`);
-    `accounts` has more of them by name, each with keys of its own. A fault is written as in `headway fake --fault`
-    ("5xx=0.05", "529/10") or as a mapping. It echoes what it is asked; `answers` has others. docs/reference/fake.md has
-    every key. It lives in real time.
+    `account` has the limits and delays of the account for any key (`rpm=60`, `latency="50ms"`, `headers="none"`);
+    `accounts` has more accounts by name, each with its own keys. A fault is written as in `headway fake --fault`
+    ("5xx=0.05", "529/10") or as a mapping. Answers echo the request unless `answers` has others. docs/reference/fake.md
+    documents every key. The provider runs in real time.
 
     >>> from urllib.request import urlopen
     >>> with fake_provider(rpm=600, faults=["500/3"]) as provider:
@@ -69,9 +69,9 @@ def fake_provider(
     200
     0
     """
-    plan = _plan(accounts, faults, account, answers=list(answers), strict=strict, seed=seed)
+    config = _config(accounts, faults, account, answers=list(answers), strict=strict, seed=seed)
     loop = usual_loop()
-    server = FakeServer(plan)
+    server = FakeServer(config)
     thread = threading.Thread(target=loop.run_forever, name="headway-fake", daemon=True)
     thread.start()
     try:
@@ -95,17 +95,16 @@ async def _stop(server: FakeServer) -> None:
         await asyncio.wait(left)
 
 
-def _plan(
+def _config(
     accounts: Mapping[str, Mapping[str, object]] | None,
     faults: Sequence[str | Mapping[str, object]],
     account: Mapping[str, object],
-    **settings: object,
+    **more: object,
 ) -> FakeConfig:
-    """One plan out of all of it; what is wrong is named."""
-    told = {name: dict(said) for name, said in (accounts or {}).items()}
+    all_accounts = {name: dict(settings) for name, settings in (accounts or {}).items()}
     if account:
-        told["default"] = {**told.get("default", {}), **account}
-    shaped = [dict(fault) for fault in faults if not isinstance(fault, str)]
-    plan = read({"accounts": told, "faults": shaped, **settings}, "fake_provider")
-    written = tuple(parse_fault(fault) for fault in faults if isinstance(fault, str))
-    return msgspec.structs.replace(plan, faults=(*written, *plan.faults))
+        all_accounts["default"] = {**all_accounts.get("default", {}), **account}
+    mappings = [dict(fault) for fault in faults if not isinstance(fault, str)]
+    config = read_config({"accounts": all_accounts, "faults": mappings, **more}, "fake_provider")
+    texts = tuple(parse_fault(fault) for fault in faults if isinstance(fault, str))
+    return msgspec.structs.replace(config, faults=(*texts, *config.faults))

@@ -1,4 +1,4 @@
-"""A callable that does what a script says, and remembers who called."""
+"""A callable with scripted outcomes that records its calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a scripted callable: for which item, and when on the clock of its loop."""
+    """One call of a scripted callable: the item, and the time on its loop's clock."""
 
     item: Any
     at: float
@@ -26,28 +26,28 @@ class _After:
 
 
 def after(seconds: float, outcome: Any = None) -> Any:
-    """An outcome that takes its time: in virtual time it costs none."""
+    """An outcome that comes after a delay. In virtual time it costs no real time."""
     return _After(seconds, outcome)
 
 
 class Scripted:
-    """What `scripted` gives: an asynchronous callable. `calls` has every call, in order."""
+    """The asynchronous callable that `scripted` returns. `calls` has every call in order."""
 
     def __init__(self, outcomes: Iterable[Any] | Mapping[Any, Any]) -> None:
         self.calls: list[Call] = []
         self._by_item: dict[Any, Iterator[Any]] | None = None
         if isinstance(outcomes, Mapping):
-            self._by_item = {item: iter(_sequence(said)) for item, said in outcomes.items()}
+            self._by_item = {item: iter(_as_list(of_item)) for item, of_item in outcomes.items()}
         else:
             self._in_order = iter(outcomes)
 
     @property
     def items(self) -> list[Any]:
-        """The items that were called for, in order; one that was tried again stands there again."""
+        """The items of all calls in order; a retried item appears again."""
         return [call.item for call in self.calls]
 
     async def __call__(self, item: Any) -> Any:
-        """The next outcome."""
+        """Produce the next outcome."""
         self.calls.append(Call(item, asyncio.get_running_loop().time()))
         outcome = self._next(item)
         while True:
@@ -62,15 +62,17 @@ class Scripted:
                 return outcome
 
     def _next(self, item: Any) -> Any:
-        told = self._in_order if self._by_item is None else self._by_item.get(item, iter(()))
-        for outcome in told:
+        outcomes = self._in_order if self._by_item is None else self._by_item.get(item, iter(()))
+        for outcome in outcomes:
             return outcome
         times = self.items.count(item)
-        raise AssertionError(f"the script has nothing for call {len(self.calls)} ({item!r}, {times}× now)")
+        raise AssertionError(
+            f"the script has no outcome for call {len(self.calls)} ({item!r}, its call number {times})"
+        )
 
 
-def _sequence(said: Any) -> list[Any]:
-    return said if isinstance(said, list) else [said]
+def _as_list(outcomes: Any) -> list[Any]:
+    return outcomes if isinstance(outcomes, list) else [outcomes]
 
 
 def _raisable(outcome: Any) -> bool:
@@ -78,13 +80,13 @@ def _raisable(outcome: Any) -> bool:
 
 
 def scripted(outcomes: Iterable[Any] | Mapping[Any, Any] | Callable[[Any], Any]) -> Scripted:
-    """An asynchronous callable whose outcomes are told in advance.
+    """An asynchronous callable whose outcomes are given in advance.
 
-    An iterable has one outcome a call, in the order of the calls. A mapping has the outcomes of each item; a list there
-    is one outcome an attempt. A function is called for every outcome.
+    An iterable has one outcome for each call, in the order of the calls. A mapping has the outcomes of each item; a list there
+    has one outcome for each attempt. A function is called for every outcome.
 
-    An outcome is a value, an exception to raise (`headway.RateLimited(retry_after=30)` too), `after(seconds, outcome)`, or
-    a function of the item that gives one of these. A call that the script does not know fails with an AssertionError.
+    An outcome is a value, an exception to raise (also `headway.RateLimited(retry_after=30)`), `after(seconds, outcome)`, or
+    a function of the item that returns one of these. A call without an outcome in the script raises an AssertionError.
 
     >>> import headway
     >>> call = scripted({"a": [headway.RateLimited(retry_after=30), 1], "b": after(5, 2)})

@@ -1,7 +1,7 @@
-"""Time that jumps: when nothing is ready, the clock of the loop moves on to the next timer at once.
+"""Virtual time: when nothing is ready, the clock of the event loop jumps to the next timer.
 
-Only what the loop itself waits for can be jumped over. A thread at work and an open socket are waited for in real time;
-one that is silent for longer than the clock's patience counts as blocked, and the clock moves on.
+Only the loop's own timers can be skipped. Running threads and open sockets are waited for in real time. One that is
+silent for longer than the clock's patience counts as blocked, and the clock moves on.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from headway.runtime import loops
 V = TypeVar("V")
 Ts = TypeVarTuple("Ts")
 
-#: A thread or a socket that says nothing for so long is taken to wait itself. Longer than any machine makes a thread wait.
+#: A thread or a socket that is silent for so long counts as blocked. Longer than any machine delays a thread.
 PATIENCE_S: Final = 1.0
 
 
 class Clock:
-    """Virtual seconds since the beginning of a test. All loops that are made under it share it."""
+    """Virtual seconds since the beginning of a test. All loops made with this clock share it."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self.now = 0.0
         self.patience_s = patience_s
 
     def loop(self) -> VirtualLoop:
-        """A new event loop in this time."""
+        """A new event loop with this clock."""
         return VirtualLoop(self)
 
     def run(self, work: Coroutine[Any, Any, V]) -> V:
-        """`asyncio.run` in this time.
+        """`asyncio.run` with this clock.
 
         >>> import asyncio
         >>> clock = Clock()
@@ -50,8 +50,8 @@ class Clock:
             return runner.run(work)
 
     def jump(self, seconds: float) -> None:
-        """Let so much time pass at once."""
-        # However small the step and however late it is, the clock moves.
+        """Move the clock forward."""
+        # The clock must move, even if the step is too small for the float.
         self.now = max(self.now + seconds, math.nextafter(self.now, math.inf))
 
 
@@ -69,11 +69,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def held(self) -> bool:
-        """Whether something is at work that the loop cannot foresee: then no time is skipped."""
+        """Whether work outside the loop is in progress. Then no time is skipped."""
         return self._held > 0
 
     def hold_for(self, future: asyncio.Future[Any]) -> None:
-        """Skip no time until this is done: somebody else is at work on it."""
+        """Skip no time until this future is done: it is completed outside the loop."""
         self._held += 1
         future.add_done_callback(self._release)
 
@@ -83,13 +83,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], V], *args: *Ts
     ) -> asyncio.Future[V]:
-        """As always; time stands still for it."""
+        """The same, with virtual time stopped meanwhile."""
         future = super().run_in_executor(executor, func, *args)
         self.hold_for(future)
         return future
 
     async def shutdown_default_executor(self, *args: Any, **more: Any) -> None:
-        """As always; time stands still for it."""
+        """The same, with virtual time stopped meanwhile."""
         self._held += 1
         try:
             await super().shutdown_default_executor(*args, **more)
@@ -98,7 +98,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _Jumps(selectors.BaseSelector):
-    """A selector that jumps instead of waiting, where that changes nothing but the time it takes."""
+    """A selector that moves the clock instead of waiting, if nothing else could become ready."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -123,9 +123,9 @@ class _Jumps(selectors.BaseSelector):
         ready = self._real.select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
-        if timeout is None:  # No timer at all: only another thread can go on.
+        if timeout is None:  # No timer: only another thread can wake the loop.
             return self._real.select(None)
-        if self._loop.held or len(self.get_map()) > 1:  # The loop's own pipe is the one that is always there.
+        if self._loop.held or len(self.get_map()) > 1:  # The loop's own pipe is always registered.
             ready = self._real.select(self._loop.clock.patience_s)
         if not ready:
             self._loop.clock.jump(timeout)
@@ -133,7 +133,7 @@ class _Jumps(selectors.BaseSelector):
 
 
 class VirtualTime(ContextDecorator):
-    """What `virtual_time` gives: a context, and a decorator for tests."""
+    """The context manager and decorator that `virtual_time` returns."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -149,21 +149,21 @@ class VirtualTime(ContextDecorator):
         loops.instead = self._before.pop()
 
     def __call__(self, test: Callable[..., Any]) -> Any:
-        """The test in virtual time; an asynchronous one becomes an ordinary one that needs no plugin."""
+        """The test in virtual time. An asynchronous test becomes an ordinary one and needs no plugin."""
 
         @functools.wraps(test)
         def in_virtual_time(*args: Any, **named: Any) -> Any:
             with self as clock:
-                found = test(*args, **named)
-                return clock.run(found) if inspect.iscoroutine(found) else found
+                result = test(*args, **named)
+                return clock.run(result) if inspect.iscoroutine(result) else result
 
         return in_virtual_time
 
 
 def virtual_time(*, patience_s: float = PATIENCE_S) -> VirtualTime:
-    """In this context `headway.map`, `stream` and all that stands on them run in virtual time.
+    """Run `headway.map`, `stream` and everything built on them in virtual time.
 
-    Waits of hours (limits, retries, `asyncio.sleep` in a callable) end at once, each time in the same order. `patience_s`
+    Waits of hours (limits, retries, `asyncio.sleep` in a callable) end at once, and always in the same order. `patience_s`
     is how long a thread or a socket may be silent, in real seconds, before the clock moves on without it.
 
     >>> import asyncio, headway
@@ -176,7 +176,7 @@ def virtual_time(*, patience_s: float = PATIENCE_S) -> VirtualTime:
     >>> round(clock.now)
     900
 
-    As a decorator it takes plain and asynchronous tests:
+    As a decorator it accepts plain and asynchronous tests:
 
     >>> @virtual_time()
     ... async def test_a_day():

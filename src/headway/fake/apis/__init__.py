@@ -1,1 +1,1 @@
-"""The APIs of the vendors: one file each."""
+"""The APIs that the fake provider speaks, one file each, and the errors of each vendor."""

@@ -1,4 +1,4 @@
-"""What every API's request comes down to, and how its tokens are counted: characters ÷ 4, rounded up."""
+"""A request of any API, and how its tokens are counted: characters ÷ 4, rounded up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CHARS_PER_TOKEN = 4
 
 
 class InvalidRequest(Exception):
-    """A request that the vendor would answer with 400; `param` is the field that it names."""
+    """A request that the vendor would answer with 400; `param` is the field that the message names."""
 
     def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -19,26 +19,26 @@ class InvalidRequest(Exception):
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request, whichever API it came by."""
+    """One request of any API."""
 
     model: str
-    #: Characters of all its texts.
+    #: Characters of all texts.
     chars: int
-    #: What the answer echoes: the texts of the last message.
+    #: The text of the last message, which the answer echoes.
     last_text: str
-    #: The text of the first user message, where it is not the last one too, and how many answers came since.
+    #: In a conversation of several messages: the text of the first user message, and the number of answers so far.
     opening: str | None = None
     turn: int = 0
     max_tokens: int | None = None
     stream: bool = False
     include_usage: bool = False
-    #: Whether the last message is a tool's result.
+    #: Whether the last message is the result of a tool.
     after_tool: bool = False
     tools: tuple[str, ...] = ()
-    #: How the client names this unit of work, where it does.
+    #: The client's name for this unit of work, if it gives one.
     unit: str = ""
     choices: int = 1
-    #: What only its own API knows to use.
+    #: For the use of the API that parsed it.
     extra: object = None
 
     @property
@@ -48,5 +48,5 @@ class ApiRequest:
 
 
 def tokens_of(chars: int) -> int:
-    """How many tokens so many characters are."""
+    """The number of tokens in a text of so many characters."""
     return -(-chars // CHARS_PER_TOKEN)

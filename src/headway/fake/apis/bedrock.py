@@ -1,4 +1,4 @@
-"""Bedrock: Converse, Invoke for Claude's own body, and AWS's errors, whose type is in a header."""
+"""Bedrock: Converse, Invoke with Claude's own body, and AWS's errors, whose type is in a header."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TOO_MANY = {
 
 
 class BedrockErrors:
-    """As AWS puts it."""
+    """Bedrock's errors."""
 
     name = "bedrock"
     request_id_header = "x-amzn-RequestId"
@@ -50,7 +50,7 @@ class BedrockErrors:
         return bearer(headers) or aws_signature.key_in(headers)
 
     def signature_error(self, request: SignedRequest, body: bytes, secret: str) -> ErrorResponse | None:
-        """403, where it is not signed as it should be. A Bedrock API key needs no signature."""
+        """403 for a missing or wrong signature. A Bedrock API key needs none."""
         fault = "" if bearer(request.headers) else aws_signature.fault_in(request, body, secret, time.time())
         return self.error(403, "InvalidSignatureException", fault) if fault else None
 
@@ -59,7 +59,7 @@ class BedrockErrors:
         return status, _json({"message": message}), {"x-amzn-ErrorType": f"{type_}:{_ERRORS}"}
 
     def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
-        """429, and no word of when to come back."""
+        """429 without a time to retry."""
         what = _TOO_MANY[refusal.reason]
         return self.error(429, "ThrottlingException", f"Too many {what}, please wait before trying again.")
 
@@ -93,7 +93,7 @@ class BedrockErrors:
         return self.error(404, "UnknownOperationException", f"Unknown operation {path}")
 
     def server_error(self, status: int, _request_id: str) -> ErrorResponse:
-        """5xx; who is overloaded says 503."""
+        """500 or 503."""
         if status >= 503:
             return self.error(
                 503, "ServiceUnavailableException", "Bedrock is unable to process your request."
@@ -102,7 +102,7 @@ class BedrockErrors:
         return self.error(500, "InternalServerException", message)
 
     def server_error_event(self, status: int, _request_id: str) -> dict[str, Any]:
-        """The same as an event; nothing here streams."""
+        """The same error as an event. Nothing here streams, so it is never sent."""
         return {"message": f"{status}"}
 
 
@@ -146,7 +146,7 @@ class _ToolConfig(msgspec.Struct, gc=False, rename="camel"):
     tool_choice: _ToolChoice | None = None
 
     def forced_tool(self) -> str:
-        """The tool that must be used; "" where none must."""
+        """The tool that the answer must use; "" if none."""
         specs = [tool.tool_spec for tool in self.tools if tool.tool_spec is not None]
         for place, spec in enumerate(specs):
             if spec.input_schema.json.get("type") != "object":
@@ -182,7 +182,7 @@ class Converse:
         self._model = model
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked, or why it cannot be."""
+        """Parse a request; raises InvalidRequest."""
         try:
             request = _decode(body)
         except msgspec.ValidationError as error:
@@ -211,7 +211,7 @@ class Converse:
 
     def body(self, request: ApiRequest, reply: ModelReply) -> bytes:
         """The answer in one piece."""
-        given = tokens_of(request.chars)
+        input_tokens = tokens_of(request.chars)
         return _json(
             {
                 "metrics": {"latencyMs": 1},
@@ -220,9 +220,9 @@ class Converse:
                 if request.extra and reply.finish == "stop"
                 else _FINISH[reply.finish],
                 "usage": {
-                    "inputTokens": given,
+                    "inputTokens": input_tokens,
                     "outputTokens": reply.output_tokens,
-                    "totalTokens": given + reply.output_tokens,
+                    "totalTokens": input_tokens + reply.output_tokens,
                     "cacheReadInputTokens": 0,
                     "cacheWriteInputTokens": 0,
                 },
@@ -230,31 +230,31 @@ class Converse:
         )
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
-        """Nothing is streamed."""
+        """Converse is never streamed here."""
         return [StreamEvent(self.body(request, reply))]
 
 
 def _block(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:
-    """The text; or, where a tool must be used, its input: the text as an object, or an object with the text."""
+    """The text. If a tool must be used: its input, which is the text as JSON, or an object with the text."""
     if not request.extra:
         return {"text": reply.text}
     try:
-        given = msgspec.json.decode(reply.text)
+        arguments = msgspec.json.decode(reply.text)
     except msgspec.DecodeError:  # Cut off, or no JSON.
-        given = {} if reply.finish == "length" else {"text": reply.text}
-    given = given if isinstance(given, dict) else {"value": given}
-    return {"toolUse": {"toolUseId": f"tooluse_{reply.id}", "name": request.extra, "input": given}}
+        arguments = {} if reply.finish == "length" else {"text": reply.text}
+    arguments = arguments if isinstance(arguments, dict) else {"value": arguments}
+    return {"toolUse": {"toolUseId": f"tooluse_{reply.id}", "name": request.extra, "input": arguments}}
 
 
 class Invoke(Converse):
-    """`POST /model/MODEL/invoke`, for Claude's own body: Anthropic's messages without a model."""
+    """`POST /model/MODEL/invoke` with Claude's own body: Anthropic's Messages without a model."""
 
     def __init__(self, model: str, messages: Messages) -> None:
         super().__init__(model)
         self._messages = messages
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked, or why it cannot be."""
+        """Parse a request; raises InvalidRequest."""
         if not body.lstrip().startswith(b"{"):
             raise InvalidRequest("The request body is not valid JSON")
         return self._messages.parse(b'{"model":' + _json(self._model) + b"," + body.lstrip()[1:])

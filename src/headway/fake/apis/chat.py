@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: what is asked, the answer in one piece, and the same as a stream of chunks."""
+"""OpenAI's chat completions: requests, answers in one piece, answers as a stream of chunks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Chat:
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked, or why it cannot be."""
+        """Parse a request; raises InvalidRequest."""
         request = self._read(body)
         if not request.messages:
             why = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
@@ -118,21 +118,21 @@ class Chat:
         )
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
-        """The answer as a stream: the role, the pieces, the reason it ends, the usage if wanted, and `[DONE]`."""
+        """The answer as a stream: role, pieces, finish reason, usage if requested, and `[DONE]`."""
         first: dict[str, Any] = {"role": "assistant", "content": "", "refusal": None}
         if reply.call is not None:
             first = {"role": "assistant", "content": None, "tool_calls": [_tool_call(reply, streamed=True)]}
-        found = [self._chunk(request, reply, first)]
+        events = [self._chunk(request, reply, first)]
         for piece, weight in reply.pieces_with_tokens():
             delta: dict[str, Any] = {"content": piece}
             if reply.call is not None:
                 delta = {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
-            found.append(self._chunk(request, reply, delta, tokens=weight))
-        found.append(self._chunk(request, reply, {}, finish=_FINISH[reply.finish]))
+            events.append(self._chunk(request, reply, delta, tokens=weight))
+        events.append(self._chunk(request, reply, {}, finish=_FINISH[reply.finish]))
         if request.include_usage:
-            found.append(self._event(request, reply, [], _usage(request, reply)))
-        found.append(StreamEvent(b"data: [DONE]\n\n"))
-        return found
+            events.append(self._event(request, reply, [], _usage(request, reply)))
+        events.append(StreamEvent(b"data: [DONE]\n\n"))
+        return events
 
     def _chunk(
         self,
@@ -191,11 +191,11 @@ def _tool_call(reply: ModelReply, *, streamed: bool = False) -> dict[str, Any]:
 
 def _usage(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:
     """The usage object."""
-    given = tokens_of(request.chars)
+    input_tokens = tokens_of(request.chars)
     return {
-        "prompt_tokens": given,
+        "prompt_tokens": input_tokens,
         "completion_tokens": reply.output_tokens,
-        "total_tokens": given + reply.output_tokens,
+        "total_tokens": input_tokens + reply.output_tokens,
         "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
         "completion_tokens_details": {
             "reasoning_tokens": 0,

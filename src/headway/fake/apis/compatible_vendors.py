@@ -1,6 +1,6 @@
-"""Those who speak OpenAI's API: the same answers, their own words for what is wrong.
+"""Vendors that speak OpenAI's API: the same answers, their own errors.
 
-Each class departs from OpenAI's where the vendor does. Texts are as they were seen in the wild (docs/reference/hints.md).
+Each class overrides the errors in which the vendor differs from OpenAI. The texts are real ones (docs/reference/hints.md).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _PER = {
 
 
 class AzureErrors(OpenAIErrors):
-    """Azure OpenAI: a code and a message, and a sentence that names the operation."""
+    """Azure OpenAI: a code, and a message that names the operation."""
 
     name = "azure"
     request_id_header = "apim-request-id"
 
     def key_in(self, headers: Mapping[str, str]) -> str:
-        """Its own header, or a token of Entra's."""
+        """Azure's own header, or a bearer token from Entra."""
         return headers.get("api-key", "") or bearer(headers)
 
     def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
@@ -85,12 +85,12 @@ class AzureErrors(OpenAIErrors):
 
 
 class GroqErrors(OpenAIErrors):
-    """Requests a day, tokens a minute, and numbers in every sentence."""
+    """Groq: requests per day, tokens per minute; its messages have all numbers."""
 
     name = "groq"
 
     def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
-        """429; 413 for what never fits."""
+        """429; 413 for a request that never fits."""
         if refusal.reason == "concurrency":
             return 503, _json(self.error(f"{model} is currently over capacity.", "internal_server_error"))
         type_, limit = _PER[refusal.reason]
@@ -112,7 +112,7 @@ class GroqErrors(OpenAIErrors):
         return 401, _json(self.error("Invalid API Key", "invalid_request_error", "invalid_api_key"))
 
     def quota_exhausted(self, _request_id: str) -> ErrorResponse:
-        """400: an account that is restricted."""
+        """400: the account is restricted."""
         message = (
             "Organization has been restricted. Please reach out to support if you believe this was in error."
         )
@@ -120,7 +120,7 @@ class GroqErrors(OpenAIErrors):
 
 
 class MistralErrors(OpenAIErrors):
-    """Says that there was too much, and nothing else."""
+    """Mistral: a 429 without details."""
 
     name = "mistral"
     request_id_header = "mistral-correlation-id"
@@ -131,7 +131,7 @@ class MistralErrors(OpenAIErrors):
         return self._response(429, "Rate limit exceeded", "rate_limited", "1300")
 
     def invalid(self, why: InvalidRequest, _request_id: str) -> ErrorResponse:
-        """422, in Pydantic's words."""
+        """422 with Pydantic's error list."""
         place = ["body", *(why.param or "").split(".")]
         return 422, _json({"detail": [{"type": "missing", "loc": place, "msg": why.message}]})
 
@@ -154,13 +154,13 @@ class MistralErrors(OpenAIErrors):
 
 
 class TogetherErrors(OpenAIErrors):
-    """Dynamic limits by the second."""
+    """Together: dynamic limits per second."""
 
     name = "together"
     charge = "used"
 
     def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
-        """429; 503 is capacity."""
+        """429; 503 if there is no capacity."""
         if refusal.reason == "concurrency":
             return 503, _json(self.error("Service unavailable", "service_unavailable"))
         what = "dynamic_token_limited" if refusal.reason.startswith("t") else "dynamic_request_limited"
@@ -181,7 +181,7 @@ class TogetherErrors(OpenAIErrors):
 
 
 class OpenRouterErrors(OpenAIErrors):
-    """An account's requests; its headers come with a refusal, in the body as well."""
+    """OpenRouter: limits on requests; its headers come only with a refusal."""
 
     name = "openrouter"
     request_id_header = ""
@@ -217,7 +217,7 @@ class OpenRouterErrors(OpenAIErrors):
 
 
 class CohereErrors(OpenAIErrors):
-    """A message and nothing else; trial keys see what is left of their calls."""
+    """Cohere: a message and nothing else. Trial keys see how many calls remain."""
 
     name = "cohere"
     request_id_header = "x-debug-trace-id"
@@ -241,13 +241,13 @@ class CohereErrors(OpenAIErrors):
         return 401, _json({"message": "invalid api token"})
 
     def quota_exhausted(self, _request_id: str) -> ErrorResponse:
-        """429, for a month."""
+        """429 by the monthly limit."""
         message = "You are using a Trial key, which is limited to 1000 API calls / month."
         return 429, _json({"message": message})
 
 
 class DeepSeekErrors(OpenAIErrors):
-    """No limit but on requests at once."""
+    """DeepSeek: a limit only on requests at once."""
 
     name = "deepseek"
     request_id_header = "x-ds-trace-id"
@@ -268,7 +268,7 @@ class DeepSeekErrors(OpenAIErrors):
 
 
 class XAIErrors(OpenAIErrors):
-    """The error is a text; it says what was used and what there is."""
+    """xAI: the error is a text with the used and the allowed amount."""
 
     name = "xai"
     charge = "used"
@@ -299,7 +299,7 @@ class XAIErrors(OpenAIErrors):
 
 
 class FireworksErrors(OpenAIErrors):
-    """Prompts and what is generated are limited apart; nobody says until when."""
+    """Fireworks: separate limits for prompts and generated tokens; no time to retry."""
 
     name = "fireworks"
     charge = "used"
@@ -318,7 +318,7 @@ class FireworksErrors(OpenAIErrors):
 
 
 class VLLMErrors(OpenAIErrors):
-    """Whatever comes is queued."""
+    """vLLM: it queues every request."""
 
     name = "vllm"
     charge = "used"
@@ -332,7 +332,7 @@ class VLLMErrors(OpenAIErrors):
 
 
 class OllamaErrors(OpenAIErrors):
-    """Queues, until the queue is full."""
+    """Ollama: it queues until the queue is full."""
 
     name = "ollama"
     request_id_header = ""
@@ -348,7 +348,7 @@ class OllamaErrors(OpenAIErrors):
 
 
 class LlamaCppErrors(OpenAIErrors):
-    """Slots, and a queue before them."""
+    """llama.cpp: slots with a queue."""
 
     name = "llamacpp"
     request_id_header = ""

@@ -1,4 +1,4 @@
-"""OpenAI's embeddings: vectors of length 1 that are the same whenever the text is."""
+"""OpenAI's embeddings: vectors of length 1, the same for the same text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.fake.apis.error_dialects import OPENAI
 from headway.fake.apis.message_content import RequestMetadata, openai_parse_error, request_reader, unit_name
 from headway.fake.apis.reply import ModelReply, StreamEvent
 
-DIMENSIONS = 1536  # what text-embedding-3-small has
+DIMENSIONS = 1536  # those of text-embedding-3-small
 
 
 class _EmbeddingsRequest(msgspec.Struct, gc=False):
@@ -28,7 +28,7 @@ class _EmbeddingsRequest(msgspec.Struct, gc=False):
 
     @property
     def inputs(self) -> list[str | list[int]]:
-        """One entry a vector: a list of bare numbers is one text in tokens."""
+        """One entry for each vector. A list of numbers is one text as tokens."""
         if isinstance(self.input, str):
             return [self.input]
         numbers = [part for part in self.input if isinstance(part, int)]
@@ -47,7 +47,7 @@ class Embeddings:
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked, or why it cannot be. There is no output, so nothing is reserved for one."""
+        """Parse a request; raises InvalidRequest. There is no output, so none is reserved."""
         request = self._read(body)
         if not request.input:
             raise InvalidRequest("'$.input' is invalid. Please check the API reference.", None)
@@ -58,7 +58,7 @@ class Embeddings:
         return ApiRequest(request.model, chars, "", max_tokens=0, unit=unit, choices=0, extra=request)
 
     def body(self, request: ApiRequest, _reply: ModelReply) -> bytes:
-        """One vector a text."""
+        """One vector for each text."""
         parsed = request.extra
         assert isinstance(parsed, _EmbeddingsRequest)
         vectors = [
@@ -69,17 +69,17 @@ class Embeddings:
             }
             for index, part in enumerate(parsed.inputs)
         ]
-        given = tokens_of(request.chars)
-        usage = {"prompt_tokens": given, "total_tokens": given}
+        input_tokens = tokens_of(request.chars)
+        usage = {"prompt_tokens": input_tokens, "total_tokens": input_tokens}
         return self._encode({"object": "list", "data": vectors, "model": request.model, "usage": usage})
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
-        """Embeddings know no streams."""
+        """Embeddings are never streamed."""
         return [StreamEvent(self.body(request, reply))]
 
 
 def vector_of(part: str | list[int], dimensions: int) -> array[float]:
-    """The vector of a text: a hash stretched to its length, scaled to length 1."""
+    """The vector of a text: a hash of as many numbers, scaled to length 1."""
     seed = part.encode() if isinstance(part, str) else repr(part).encode()
     numbers = array("h")
     numbers.frombytes(shake_128(seed).digest(2 * dimensions))

@@ -1,7 +1,7 @@
-"""Errors in each vendor's words: status, body, and OpenAI's types and codes. No limits in headers: those are `headers`'.
+"""The errors of each vendor: status, body, and headers other than those about limits (`limits.headers` has those).
 
-Here are OpenAI and Anthropic, and what everybody must have words for (`Dialect`). `vendors` has those who speak OpenAI's
-API in words of their own, `gemini` and `bedrock` themselves.
+This file has the contract (`ErrorDialect`), OpenAI and Anthropic. `compatible_vendors` has the vendors that speak OpenAI's
+API with their own errors; `gemini` and `bedrock` have theirs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headway.fake.apis.api_request import InvalidRequest
 from headway.fake.limits.accounts import Refusal
 from headway.fake.quantities import go_duration
 
-#: status, body, and headers of its own where it has some
+#: Status, body, and headers of its own if there are any.
 ErrorResponse = tuple[int, bytes] | tuple[int, bytes, dict[str, str]]
 
 _ORGANIZATION = "org-headwayfake"
@@ -41,56 +41,56 @@ HTML_PAGE = b"<html>\r\n<head><title>%s</title></head>\r\n<body>\r\n<center><h1>
 
 
 class ErrorDialect(Protocol):
-    """How a vendor says what is wrong."""
+    """The errors of one vendor."""
 
     @property
     def name(self) -> str:
-        """Whose headers go with it."""
+        """The vendor's name, which also selects its rate-limit headers."""
 
     @property
     def request_id_header(self) -> str:
-        """The header that names a request; "" where none does."""
+        """The header with the request's id; "" if there is none."""
 
     @property
     def charge(self) -> str:
-        """How `tpm` is charged: see `account`."""
+        """How `tpm` is charged: see `limits.accounts`."""
 
     def key_in(self, headers: Mapping[str, str]) -> str:
-        """The key that a request brings."""
+        """The API key in a request's headers."""
 
     def signature_error(self, request: SignedRequest, body: bytes, secret: str) -> ErrorResponse | None:
-        """What is wrong with a request's signature, where there must be one."""
+        """An error for a missing or wrong signature, if the vendor wants one."""
 
     def refused(self, refusal: Refusal, model: str, request_id: str) -> ErrorResponse:
-        """A limit was met."""
+        """A limit refused the request."""
 
     def invalid(self, why: InvalidRequest, request_id: str) -> ErrorResponse:
-        """A request that makes no sense."""
+        """The request cannot be parsed."""
 
     def context_exceeded(self, tokens: int, most: int, request_id: str) -> ErrorResponse:
-        """A prompt that is longer than the model's context."""
+        """The prompt is longer than the model's context."""
 
     def content_blocked(self, request_id: str) -> ErrorResponse:
-        """A prompt that is not answered for what it says."""
+        """The prompt is refused for its content."""
 
     def unauthorized(self, key: str, request_id: str) -> ErrorResponse:
-        """A key that is missing, or not good."""
+        """The key is missing or wrong."""
 
     def quota_exhausted(self, request_id: str) -> ErrorResponse:
-        """Waiting does not help."""
+        """No credit is left. Waiting does not help."""
 
     def unknown_path(self, method: str, path: str, request_id: str) -> ErrorResponse:
-        """There is nothing."""
+        """There is no API at this path."""
 
     def server_error(self, status: int, request_id: str) -> ErrorResponse:
         """5xx."""
 
     def server_error_event(self, status: int, request_id: str) -> dict[str, Any]:
-        """The same as an event."""
+        """The same error as an event of a stream."""
 
 
 class SignedRequest(Protocol):
-    """As much of a request as a signature is about."""
+    """The parts of a request that a signature covers."""
 
     @property
     def method(self) -> str: ...
@@ -104,26 +104,26 @@ class SignedRequest(Protocol):
 
 def bearer(headers: Mapping[str, str]) -> str:
     """The token of an Authorization header."""
-    said = headers.get("Authorization", "")
-    return said[7:].strip() if said[:7].lower() == "bearer " else ""
+    value = headers.get("Authorization", "")
+    return value[7:].strip() if value[:7].lower() == "bearer " else ""
 
 
 class ApiKeyErrors:
-    """Whose requests bring a key and no signature."""
+    """Vendors whose requests have an API key and no signature."""
 
     charge = "reserve"
 
     def key_in(self, headers: Mapping[str, str]) -> str:
-        """Either of the two usual headers."""
+        """Authorization or x-api-key."""
         return bearer(headers) or headers.get("x-api-key", "")
 
     def signature_error(self, request: SignedRequest, body: bytes, secret: str) -> ErrorResponse | None:
-        """There is nothing to prove."""
+        """No signature is needed."""
         return None
 
 
 class OpenAIErrors(ApiKeyErrors):
-    """As OpenAI puts it."""
+    """OpenAI's errors."""
 
     name = "openai"
     request_id_header = "x-request-id"
@@ -131,11 +131,11 @@ class OpenAIErrors(ApiKeyErrors):
     def error(
         self, message: str, type_: str, code: str | None = None, param: str | None = None
     ) -> dict[str, Any]:
-        """The error object, as in a body and in a stream."""
+        """The error object, in a body or in a stream."""
         return {"error": {"message": message, "type": type_, "param": param, "code": code}}
 
     def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
-        """429, by one limit."""
+        """429 for one limit."""
         if refusal.reason == "concurrency":
             message = f"Too many concurrent requests for {model}: at most {refusal.limit} at once. Please try again."
             return 429, _json(self.error(message, "requests", "rate_limit_exceeded"))
@@ -185,7 +185,7 @@ class OpenAIErrors(ApiKeyErrors):
         return 401, _json(self.error(message, "invalid_request_error", "invalid_api_key"))
 
     def quota_exhausted(self, _request_id: str) -> ErrorResponse:
-        """429, but waiting does not help."""
+        """429, although waiting does not help."""
         message = (
             "You exceeded your current quota, please check your plan and billing details. For more information on "
             "this error, read the docs: https://platform.openai.com/docs/guides/error-codes/api-errors."
@@ -201,7 +201,7 @@ class OpenAIErrors(ApiKeyErrors):
         return status, _json(self.server_error_event(status, request_id))
 
     def server_error_event(self, status: int, request_id: str) -> dict[str, Any]:
-        """The same as an event."""
+        """The same error as an event of a stream."""
         messages = {
             503: "The server is currently overloaded with other requests. Sorry about that! Please retry shortly.",
             529: "That model is currently overloaded with other requests. Please retry shortly.",
@@ -213,20 +213,20 @@ class OpenAIErrors(ApiKeyErrors):
 
 
 class AnthropicErrors(ApiKeyErrors):
-    """As Anthropic puts it."""
+    """Anthropic's errors."""
 
     name = "anthropic"
     request_id_header = "request-id"
 
     def error(self, message: str, type_: str, request_id: str) -> dict[str, Any]:
-        """The error object, as in a body and in a stream."""
+        """The error object, in a body or in a stream."""
         return {"type": "error", "error": {"type": type_, "message": message}, "request_id": request_id}
 
     def _response(self, status: int, message: str, request_id: str) -> ErrorResponse:
         return status, _json(self.error(message, _ANTHROPIC_TYPES.get(status, "api_error"), request_id))
 
     def refused(self, refusal: Refusal, model: str, request_id: str) -> ErrorResponse:
-        """429, by one limit."""
+        """429 for one limit."""
         if refusal.reason == "concurrency":
             message = "Number of concurrent connections has exceeded your rate limit. Please try again later."
             return self._response(429, message, request_id)
@@ -258,7 +258,7 @@ class AnthropicErrors(ApiKeyErrors):
         return self._response(401, "invalid x-api-key" if key else "x-api-key header is required", request_id)
 
     def quota_exhausted(self, request_id: str) -> ErrorResponse:
-        """400, and waiting does not help."""
+        """400: no credit is left."""
         message = (
             "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade "
             "or purchase credits."
@@ -274,7 +274,7 @@ class AnthropicErrors(ApiKeyErrors):
         return status, _json(self.server_error_event(status, request_id))
 
     def server_error_event(self, status: int, request_id: str) -> dict[str, Any]:
-        """The same as an event."""
+        """The same error as an event of a stream."""
         if status == 529:
             return self.error("Overloaded", "overloaded_error", request_id)
         return self.error("Internal server error", "api_error", request_id)
@@ -291,5 +291,5 @@ def _masked(key: str) -> str:
 
 
 def html_page(title: str) -> bytes:
-    """What a proxy says in place of an API."""
+    """The page that a proxy sends instead of the API's answer."""
     return HTML_PAGE % (title.encode(), title.encode())

@@ -1,4 +1,4 @@
-"""Gemini: generateContent and streamGenerateContent, and its errors, which tell quotas in details and nothing in headers."""
+"""Gemini: generateContent, streamGenerateContent, and its errors. They name quotas in the body; there are no limit headers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _QUOTAS = {
 
 
 class GeminiErrors(ApiKeyErrors):
-    """As Google puts it."""
+    """Gemini's errors."""
 
     name = "gemini"
-    request_id_header = ""  # No header names an answer; its `responseId` does.
+    request_id_header = ""  # The body has a `responseId` instead.
     charge = "used"
 
     def key_in(self, headers: Mapping[str, str]) -> str:
-        """Its own header. A key in the address is not looked at: it does not belong there."""
+        """Gemini's own header. A key in the URL is ignored: it does not belong there."""
         return headers.get("x-goog-api-key", "")
 
     def error(self, code: int, status: str, message: str, *details: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class GeminiErrors(ApiKeyErrors):
         return {"error": error | ({"details": list(details)} if details else {})}
 
     def refused(self, refusal: Refusal, model: str, _request_id: str) -> ErrorResponse:
-        """429 with the quota and when to come back; 503 for too many at once."""
+        """429 with the quota and a retry delay; 503 for too many at once."""
         if refusal.reason == "concurrency":
             return self.server_error(503, "")
         quota, metric = _QUOTAS[refusal.reason]
@@ -83,15 +83,15 @@ class GeminiErrors(ApiKeyErrors):
         return 400, _json(self.error(400, "INVALID_ARGUMENT", message))
 
     def content_blocked(self, request_id: str) -> ErrorResponse:
-        """200, with a reason and no candidates."""
+        """200 with a block reason and no candidates."""
         ratings = [{"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH"}]
-        said = {
+        feedback = {
             "promptFeedback": {"blockReason": "SAFETY", "safetyRatings": ratings},
             "usageMetadata": {"promptTokenCount": 7, "totalTokenCount": 7},
             "modelVersion": "fake",
             "responseId": request_id,
         }
-        return 200, _json(said)
+        return 200, _json(feedback)
 
     def unauthorized(self, key: str, _request_id: str) -> ErrorResponse:
         """403 without a key, 400 with a wrong one."""
@@ -106,7 +106,7 @@ class GeminiErrors(ApiKeyErrors):
         return 400, _json(self.error(400, "INVALID_ARGUMENT", message, info))
 
     def quota_exhausted(self, _request_id: str) -> ErrorResponse:
-        """429, with a limit of nothing."""
+        """429 with a limit of 0."""
         return 429, _json(self._exhausted(*_QUOTAS["rpd"], 0, 30.0, "gemini"))
 
     def unknown_path(self, _method: str, path: str, _request_id: str) -> ErrorResponse:
@@ -114,12 +114,12 @@ class GeminiErrors(ApiKeyErrors):
         return 404, _json(self.error(404, "NOT_FOUND", f"{path} is not found for API version v1beta."))
 
     def server_error(self, status: int, request_id: str) -> ErrorResponse:
-        """5xx; who is overloaded says 503."""
+        """5xx; 503 stands for 529."""
         status = 503 if status == 529 else status
         return status, _json(self.server_error_event(status, request_id))
 
     def server_error_event(self, status: int, _request_id: str) -> dict[str, Any]:
-        """The same as an event."""
+        """The same error as an event of a stream."""
         if status >= 503:
             return self.error(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
         return self.error(500, "INTERNAL", "An internal error has occurred. Please retry or report.")
@@ -142,7 +142,7 @@ class _GeminiContent(msgspec.Struct, gc=False):
 
 
 def _conversation_start(contents: list[_GeminiContent]) -> tuple[str | None, int]:
-    """How a conversation of several contents began, and how many answers it has."""
+    """The first user text of a conversation of several contents, and the number of its answers."""
     if len(contents) == 1:
         return None, 0
     first = next((content.text for content in contents if content.role == "user"), None)
@@ -157,7 +157,7 @@ class _GenerationConfig(msgspec.Struct, gc=False, rename="camel"):
     response_json_schema: dict[str, Any] | None = None
 
     def fault(self) -> str:
-        """What Google says to a schema that it cannot use."""
+        """Google's message for a schema that it cannot use; "" for a good one."""
         schemas = [self.response_schema, self.response_json_schema]
         if schemas.count(None) == 0:
             return "Only one of response_schema and response_json_schema may be set."
@@ -186,7 +186,7 @@ class GenerateContent:
         self._stream = stream
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked, or why it cannot be."""
+        """Parse a request; raises InvalidRequest."""
         try:
             request = _decode(body)
         except msgspec.ValidationError as error:
@@ -217,23 +217,23 @@ class GenerateContent:
         return _json(_answer(request, reply, reply.text, _FINISH[reply.finish]))
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
-        """The answer as a stream of small ones; the last has the reason to finish."""
+        """The answer as a stream; the last event has the finish reason."""
         pieces = reply.pieces_with_tokens() or [("", 0)]
-        found = [
+        events = [
             StreamEvent(sse_data(_answer(request, reply, text, None)), weight) for text, weight in pieces[:-1]
         ]
         last, weight = pieces[-1]
-        return [*found, StreamEvent(sse_data(_answer(request, reply, last, _FINISH[reply.finish])), weight)]
+        return [*events, StreamEvent(sse_data(_answer(request, reply, last, _FINISH[reply.finish])), weight)]
 
 
 def _answer(request: ApiRequest, reply: ModelReply, text: str, finish: str | None) -> dict[str, Any]:
-    given = tokens_of(request.chars)
+    input_tokens = tokens_of(request.chars)
     content = {"parts": [{"text": text}], "role": "model"}
     candidates: list[dict[str, Any]] = [
         {"content": content, "index": index} | ({"finishReason": finish} if finish else {})
         for index in range(request.choices)
     ]
-    usage = {"promptTokenCount": given, "totalTokenCount": given + reply.output_tokens}
+    usage = {"promptTokenCount": input_tokens, "totalTokenCount": input_tokens + reply.output_tokens}
     if finish:
         usage["candidatesTokenCount"] = reply.output_tokens
     return {

@@ -1,4 +1,4 @@
-"""The parts of messages that the APIs have in common, as records, and what their texts are."""
+"""The parts of messages that several APIs share: records, their texts, and the parsing of request bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MaxTokens = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ContentPart(msgspec.Struct, gc=False):
-    """A piece of a message: a text, a call of a tool, or a tool's result. What else there is has no text."""
+    """A part of a message: a text, a tool call, or a tool's result. Any other part has no text."""
 
     type: str = "text"
     text: str | None = None
@@ -26,7 +26,7 @@ class ContentPart(msgspec.Struct, gc=False):
 
     @property
     def all_text(self) -> str:
-        """Every text in it."""
+        """Its text, and the text of the parts in it."""
         if self.text is not None:
             return self.text
         if self.type == "tool_use":
@@ -38,19 +38,19 @@ Content = str | list[ContentPart] | None
 
 
 class Tool(msgspec.Struct, gc=False):
-    """A tool that the client offers; OpenAI's chat wraps its name once more."""
+    """A tool that the client offers. OpenAI's chat API puts the name into `function`."""
 
     name: str | None = None
     function: Tool | None = None
 
     @property
-    def called_name(self) -> str:
+    def tool_name(self) -> str:
         """Its name."""
         return (self.function.name if self.function else self.name) or ""
 
 
 class RequestMetadata(msgspec.Struct, gc=False):
-    """Which unit of work a client says this is."""
+    """A request's metadata: the client's name for the unit of work."""
 
     id: str | int | None = None
 
@@ -66,14 +66,14 @@ class RoleMessage(Protocol):
 
 
 def text_of(content: Content) -> str:
-    """Every text of a message's content, joined by line ends."""
+    """All texts of a message, joined by newlines."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, (part.all_text for part in content or ())))
 
 
 def conversation_start(messages: Sequence[RoleMessage]) -> tuple[str | None, int]:
-    """How a conversation of several messages began, and how many answers it has."""
+    """The first user text of a conversation of several messages, and the number of its answers."""
     if len(messages) == 1:
         return None, 0
     first = next((text_of(message.content) for message in messages if message.role == "user"), None)
@@ -82,45 +82,45 @@ def conversation_start(messages: Sequence[RoleMessage]) -> tuple[str | None, int
 
 def tool_names(tools: list[Tool] | None) -> tuple[str, ...]:
     """The names of the tools that a client offers."""
-    return tuple(tool.called_name for tool in tools) if tools else ()
+    return tuple(tool.tool_name for tool in tools) if tools else ()
 
 
 def unit_name(metadata: RequestMetadata | None, user: str | None) -> str:
-    """How the client names this unit of work: metadata.id, or user."""
+    """The client's name for this unit of work: metadata.id, or user."""
     if metadata is not None and metadata.id is not None:
         return str(metadata.id)
     return user or ""
 
 
 def missing_field(error: msgspec.ValidationError) -> str | None:
-    """The field whose absence `error` is about."""
-    found = _FIELD.search(str(error))
-    return found.group(1) if found else None
+    """The missing field that `error` names, if it names one."""
+    match = _FIELD.search(str(error))
+    return match.group(1) if match else None
 
 
 def error_place(error: msgspec.ValidationError) -> tuple[str, str | None]:
-    """What is wrong and where, as (message, path)."""
+    """Split an error into its message and its path."""
     what, _, place = str(error).partition(" - at `$")
     return what, place.rstrip("`").lstrip(".") or None
 
 
 def request_reader(
-    kind: type[T], unreadable: Callable[[msgspec.DecodeError], InvalidRequest]
+    kind: type[T], parse_error: Callable[[msgspec.DecodeError], InvalidRequest]
 ) -> Callable[[bytes], T]:
-    """Reads requests of a kind; `unreadable` says what the API says to a body that is none."""
+    """A parser of request bodies. `parse_error` turns a failure into the API's own error."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(body: bytes) -> T:
         try:
             return decode(body)
         except msgspec.DecodeError as error:
-            raise unreadable(error) from None
+            raise parse_error(error) from None
 
     return read
 
 
 def openai_parse_error(error: msgspec.DecodeError) -> InvalidRequest:
-    """What OpenAI says to a body that it cannot use."""
+    """OpenAI's error for a body that it cannot parse."""
     if not isinstance(error, msgspec.ValidationError):
         return InvalidRequest(
             "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP "

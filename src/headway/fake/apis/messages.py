@@ -1,4 +1,4 @@
-"""Anthropic's Messages: what is asked, the answer in one piece, and the same as events."""
+"""Anthropic's Messages: requests, answers in one piece, answers as events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _MessagesMessage(msgspec.Struct, gc=False):
 
 
 class _CountRequest(msgspec.Struct, gc=False):
-    """What may be counted without being sent: no max_tokens."""
+    """The fields that count_tokens needs: no max_tokens."""
 
     model: str
     messages: list[_MessagesMessage]
@@ -47,7 +47,7 @@ class _MessagesRequest(_CountRequest, gc=False, kw_only=True):
 
 
 class Messages:
-    """`POST /v1/messages`, and `/v1/messages/count_tokens` beside it"""
+    """`POST /v1/messages` and `/v1/messages/count_tokens`"""
 
     dialect = ANTHROPIC
 
@@ -57,7 +57,7 @@ class Messages:
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked, or why it cannot be."""
+        """Parse a request; raises InvalidRequest."""
         request = self._read(body)
         last = _last_message(request)
         opening, turn = conversation_start(request.messages)
@@ -88,9 +88,9 @@ class Messages:
         )
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
-        """The answer as events, with the ping that the real API sends after the first."""
+        """The answer as events, with the ping that the real API sends after the first ones."""
         start = _message(request, reply, [], None, 1)
-        found = [
+        events = [
             _event("message_start", {"message": start}),
             _event("content_block_start", {"index": 0, "content_block": _block(reply, empty=True)}),
             _event("ping", {}),
@@ -99,14 +99,14 @@ class Messages:
             delta = {"type": "text_delta", "text": piece}
             if reply.call is not None:
                 delta = {"type": "input_json_delta", "partial_json": piece}
-            found.append(_event("content_block_delta", {"index": 0, "delta": delta}, weight))
-        ended = {"stop_reason": _FINISH[reply.finish], "stop_sequence": None}
-        found += [
+            events.append(_event("content_block_delta", {"index": 0, "delta": delta}, weight))
+        end = {"stop_reason": _FINISH[reply.finish], "stop_sequence": None}
+        events += [
             _event("content_block_stop", {"index": 0}),
-            _event("message_delta", {"delta": ended, "usage": {"output_tokens": reply.output_tokens}}),
+            _event("message_delta", {"delta": end, "usage": {"output_tokens": reply.output_tokens}}),
             _event("message_stop", {}),
         ]
-        return found
+        return events
 
 
 def _event(name: str, fields: dict[str, Any], tokens: int = 0) -> StreamEvent:
@@ -157,7 +157,7 @@ def _message(
 
 
 def _parse_error(error: msgspec.DecodeError) -> InvalidRequest:
-    """What Anthropic says to a body that it cannot use."""
+    """Anthropic's error for a body that it cannot parse."""
     if not isinstance(error, msgspec.ValidationError):
         return InvalidRequest("The request body is not valid JSON: " + str(error))
     what, place = error_place(error)

@@ -1,7 +1,7 @@
-"""The answer before any API has shaped it: a text that belongs to its request, or a scripted tool call.
+"""The answer to a request, independent of the API: a text, or a configured tool call; and the frames of a stream.
 
-The text is `echo: ` and the last message's text. Where the plan says how long answers are, it is filled up with
-words, or cut, to exactly that many tokens; a scripted answer is said as it is. max_tokens cuts either.
+The text is `echo: ` and the last message's text. If the configuration gives a length, the text is padded with
+words, or cut, to exactly that many tokens. A configured answer is sent as it is. max_tokens cuts both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headway.fake.fake_config import AnswerRule, ToolRule
 
 ECHO = "echo: "
 WORDS = "the quick brown fox jumps over the lazy dog and runs on "
-#: How much of a text one event of a stream carries: four tokens.
+#: The characters in one event of a stream: four tokens.
 PIECE_CHARS = 4 * CHARS_PER_TOKEN
 
 _encode = msgspec.json.Encoder().encode
@@ -33,7 +33,7 @@ class ToolCall:
 
 @dataclass(slots=True)
 class ModelReply:
-    """What is answered: `finish` is `stop`, `length` or `tool`."""
+    """An answer; `finish` is `stop`, `length` or `tool`."""
 
     id: str
     created: int
@@ -43,12 +43,12 @@ class ModelReply:
     call: ToolCall | None = None
 
     def pieces(self) -> list[str]:
-        """The text, or the call's arguments, as a stream hands it out."""
+        """The text, or the tool call's arguments, in the pieces of a stream."""
         text = self.text if self.call is None else self.call.arguments
         return [text[start : start + PIECE_CHARS] for start in range(0, len(text), PIECE_CHARS)]
 
     def pieces_with_tokens(self) -> list[tuple[str, int]]:
-        """Each piece with the output tokens that it brings; they add up to all there are."""
+        """Each piece with its output tokens; they add up to `output_tokens`."""
         pieces = self.pieces()
         weights = [tokens_of(len(piece)) for piece in pieces]
         if weights:
@@ -64,7 +64,7 @@ def make_reply(
     rules: tuple[ToolRule, ...] = (),
     answers: tuple[AnswerRule, ...] = (),
 ) -> ModelReply:
-    """The answer to `asked`; `output_tokens` is how long the plan wants it."""
+    """The answer to a request; `output_tokens` is the configured length."""
     rule = _tool_rule(request, rules) if rules else None
     if rule is not None:
         arguments = msgspec.json.encode(rule.arguments).decode()
@@ -81,7 +81,7 @@ def make_reply(
 
 
 def _tool_rule(request: ApiRequest, rules: tuple[ToolRule, ...]) -> ToolRule | None:
-    """The first rule that fits, of a tool that the client offers; after a tool's result there is text."""
+    """The first matching rule whose tool the client offers; None after a tool's result."""
     if request.after_tool:
         return None
     for rule in rules:
@@ -91,7 +91,7 @@ def _tool_rule(request: ApiRequest, rules: tuple[ToolRule, ...]) -> ToolRule | N
 
 
 def _scripted_answer(request: ApiRequest, answers: tuple[AnswerRule, ...]) -> str | None:
-    """What the first rule that fits says at this turn of the conversation."""
+    """The answer of the first matching rule at this turn of the conversation."""
     opening = request.last_text if request.opening is None else request.opening
     return next((rule.answer(request.turn) for rule in answers if rule.contains in opening), None)
 
@@ -103,17 +103,17 @@ def _fitted(text: str, chars: int) -> str:
 
 
 class StreamEvent(NamedTuple):
-    """What is written at once."""
+    """Bytes that are written together, and the output tokens in them."""
 
     frame: bytes
     tokens: int = 0
 
 
 def sse_data(body: object) -> bytes:
-    """An event without a name, as in chat completions."""
+    """A server-sent event without a name, as in chat completions."""
     return b"data: " + _encode(body) + b"\n\n"
 
 
 def sse_event(name: str, body: object) -> bytes:
-    """An event with its name, as in Responses and in Messages."""
+    """A server-sent event with a name, as in Responses and Messages."""
     return b"event: " + name.encode() + b"\ndata: " + _encode(body) + b"\n\n"

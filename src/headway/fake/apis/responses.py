@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what is asked, the answer in one piece, and the same as numbered events."""
+"""OpenAI's Responses: requests, answers in one piece, answers as numbered events."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Responses:
         self._encode = msgspec.json.Encoder().encode
 
     def parse(self, body: bytes) -> ApiRequest:
-        """What is asked, or why it cannot be."""
+        """Parse a request; raises InvalidRequest."""
         request = self._read(body)
         items = request.input if isinstance(request.input, list) else [_Item(content=request.input)]
         last = items[-1] if items else _Item(content="")
@@ -84,7 +84,7 @@ class Responses:
 
     def events(self, request: ApiRequest, reply: ModelReply) -> list[StreamEvent]:
         """The answer as events, numbered from 0."""
-        history: _Story = [
+        events: _Events = [
             ("response.created", {"response": _response(request, reply, "in_progress", [])}, 0),
             ("response.in_progress", {"response": _response(request, reply, "in_progress", [])}, 0),
             (
@@ -92,24 +92,24 @@ class Responses:
                 {"output_index": 0, "item": _item(reply, "in_progress", empty=True)},
                 0,
             ),
-            *(_call_story(reply) if reply.call is not None else _text_story(reply)),
+            *(_call_events(reply) if reply.call is not None else _text_events(reply)),
             ("response.output_item.done", {"output_index": 0, "item": _item(reply, "completed")}, 0),
         ]
         status = _status(reply)
         whole = _response(request, reply, status, [_item(reply, "completed")])
-        history.append((f"response.{status}", {"response": whole}, 0))
+        events.append((f"response.{status}", {"response": whole}, 0))
         return [
             StreamEvent(sse_event(name, {"type": name, "sequence_number": number, **fields}), tokens)
-            for number, (name, fields, tokens) in enumerate(history)
+            for number, (name, fields, tokens) in enumerate(events)
         ]
 
 
-_Story = list[tuple[str, dict[str, Any], int]]
+_Events = list[tuple[str, dict[str, Any], int]]
 
 
-def _text_story(reply: ModelReply) -> _Story:
+def _text_events(reply: ModelReply) -> _Events:
     place = {"item_id": f"msg_{reply.id}", "output_index": 0, "content_index": 0}
-    pieces: _Story = [
+    pieces: _Events = [
         ("response.output_text.delta", {**place, "delta": piece, "logprobs": []}, weight)
         for piece, weight in reply.pieces_with_tokens()
     ]
@@ -121,10 +121,10 @@ def _text_story(reply: ModelReply) -> _Story:
     ]
 
 
-def _call_story(reply: ModelReply) -> _Story:
+def _call_events(reply: ModelReply) -> _Events:
     assert reply.call is not None
     place = {"item_id": f"fc_{reply.id}", "output_index": 0}
-    pieces: _Story = [
+    pieces: _Events = [
         ("response.function_call_arguments.delta", {**place, "delta": piece}, weight)
         for piece, weight in reply.pieces_with_tokens()
     ]
@@ -195,11 +195,11 @@ def _response(
 
 
 def _usage(request: ApiRequest, reply: ModelReply) -> dict[str, Any]:
-    given = tokens_of(request.chars)
+    input_tokens = tokens_of(request.chars)
     return {
-        "input_tokens": given,
+        "input_tokens": input_tokens,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": reply.output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": given + reply.output_tokens,
+        "total_tokens": input_tokens + reply.output_tokens,
     }

@@ -1,9 +1,10 @@
-"""One account: its limits, who gets in, and what each request is charged.
+"""One account: its limits, which requests it admits, and what each request is charged.
 
-Requests are charged at admission. So is `tpm`, with max_tokens: `reserve` gives nothing back (OpenAI), `settle` gives back
-what the answer did not need (Bedrock); `used` charges the input at admission and the output as it is produced. `itpm` is charged
-at admission, `otpm` as the answer is produced (Anthropic): there a request gets in while one token is left, and
-answers already under way may take the bucket below zero. A refused request is charged nothing.
+`rpm` and `rpd` are charged at admission. `tpm` has three ways: `reserve` charges input and max_tokens at admission and refunds
+nothing (OpenAI); `settle` does the same and refunds what the answer did not need (Bedrock); `used` charges the input at
+admission and the output as it is produced. `itpm` is charged at admission, `otpm` as the answer is produced (Anthropic): a
+request is admitted while one token is left, and answers in progress may take that bucket below zero. A refused request is
+charged nothing.
 """
 
 from __future__ import annotations
@@ -20,31 +21,31 @@ MINUTE_S = 60.0
 
 
 class AccountLimit:
-    """One limit of an account: the bucket that decides, and the one that headers speak of."""
+    """One limit of an account: the bucket that is enforced, and the one that the headers report."""
 
     __slots__ = ("bucket", "name", "reported")
 
     def __init__(self, name: str, config: AccountConfig, limit: float) -> None:
         self.name = name
         self.bucket = self._bucket(config, limit, config.depth_s)
-        speaks_of_minute = config.headers == "minute" and config.depth_s != MINUTE_S
-        self.reported = self._bucket(config, limit, MINUTE_S) if speaks_of_minute else self.bucket
+        reports_minute = config.headers == "minute" and config.depth_s != MINUTE_S
+        self.reported = self._bucket(config, limit, MINUTE_S) if reports_minute else self.bucket
 
     def _bucket(self, config: AccountConfig, limit: float, depth_s: float) -> TokenBucket:
-        least = 1.0 if self.name in ("rpm", "rpd") else 0.0  # a bucket that no request fits into is no limit
+        least = 1.0 if self.name in ("rpm", "rpd") else 0.0  # a bucket must hold at least one request
         kind = FixedWindow if config.window == "fixed" else TokenBucket
         if self.name in ("rpd", "tpd"):
             return kind(limit, DAY_S, DAY_S, least)
         return kind(limit, MINUTE_S, depth_s, least)
 
     def charge(self, cost: float, now: float) -> None:
-        """Take `cost` out of both."""
+        """Charge both buckets."""
         self.bucket.charge(cost, now)
         if self.reported is not self.bucket:
             self.reported.charge(cost, now)
 
     def change(self, limit: float) -> None:
-        """Another limit from now on."""
+        """Set a new limit."""
         self.bucket.change(limit)
         if self.reported is not self.bucket:
             self.reported.change(limit)
@@ -52,7 +53,7 @@ class AccountLimit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request did not get in. `limit`, `used` and `requested` are what OpenAI's text says."""
+    """Why a request was refused. `limit`, `used` and `requested` are the numbers in OpenAI's message."""
 
     reason: str
     limit: int = 0
@@ -63,7 +64,10 @@ class Refusal:
 
 
 class Slots:
-    """`size` places (None: any number) and a queue of `queue` (True: any number)."""
+    """The requests of an account that are answered at once: `size` (None: any number).
+
+    Beyond that, `queue` requests wait in order of arrival (True: any number), and others are refused.
+    """
 
     def __init__(self, size: int | None, queue: int | bool = False) -> None:
         self.size = size
@@ -73,18 +77,18 @@ class Slots:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may come in, be it to wait."""
+        """Whether one more request can be taken, to be answered or to wait."""
         if self.size is None or self.taken < self.size:
             return True
         return self.queue is True or len(self._waiting) < self.queue
 
     @property
     def must_wait(self) -> bool:
-        """Whether the next one has to wait for its place."""
+        """Whether the next request has to wait."""
         return self.size is not None and self.taken >= self.size
 
     async def enter(self) -> None:
-        """Take a place, once there is one."""
+        """Take a slot; wait for one if necessary."""
         if not self.must_wait:
             self.taken += 1
             return
@@ -94,13 +98,13 @@ class Slots:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave()  # the place had just been handed over
+                self.leave()  # the slot had just been handed over
             else:
                 self._waiting.remove(turn)
             raise
 
     def leave(self) -> None:
-        """Give the place to the next in line, or back."""
+        """Pass the slot to the next request in the queue, or free it."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -110,7 +114,7 @@ class Slots:
 
 
 class Account:
-    """The limits of one account, on a clock that starts at 0 with the server."""
+    """The limits of one account. Its clock is 0 when the server starts."""
 
     def __init__(self, name: str, config: AccountConfig) -> None:
         self.name = name
@@ -124,13 +128,13 @@ class Account:
         self._changes = sorted(config.limits, key=lambda change: change.at, reverse=True)
 
     def reserved_output(self, max_tokens: int | None) -> int:
-        """What an answer may take, before there is one."""
+        """The output tokens that a request reserves."""
         return self.config.default_max_tokens if max_tokens is None else max_tokens
 
     def admit(
         self, input_tokens: int, max_tokens: int | None, now: float, charge: str = "reserve"
     ) -> Refusal | None:
-        """Let a request in and charge it, or say why not. It must then `enter` and `leave` the slots."""
+        """Admit and charge a request, or return why not. An admitted request must `enter` and `leave` the slots."""
         while self._changes and now >= self._changes[-1].at:
             self._change(self._changes.pop())
         if not self.slots.has_room:
@@ -147,7 +151,7 @@ class Account:
         return refusal
 
     def _refusal(self, costs: dict[str, int], now: float) -> Refusal | None:
-        """The limit that keeps a request out for longest, if one does."""
+        """A refusal by the limit with the longest wait; None if the request fits."""
         longest: tuple[float, str] = (0.0, "")
         for name, account_limit in self.limits.items():
             bucket, cost = account_limit.bucket, costs[name]
@@ -162,18 +166,18 @@ class Account:
         return Refusal(name, int(bucket.limit), used, costs[name], wait_s)
 
     def _never_fits(self, bucket: TokenBucket, cost: int) -> bool:
-        """Whether a cost above what the bucket holds is refused for ever."""
+        """Whether a cost above the capacity can never be admitted."""
         return self.config.oversize == "refuse" or cost > bucket.limit
 
     def charge_output(self, output_tokens: int, now: float, charge: str = "reserve") -> None:
-        """So much of an answer exists now."""
+        """Charge output tokens that were produced."""
         for name in ("otpm", "tpm", "tpd") if charge == "used" else ("otpm",):
             account_limit = self.limits.get(name)
             if account_limit is not None:
                 account_limit.charge(output_tokens, now)
 
     def refund_output(self, unused: int, now: float) -> None:
-        """An answer is there, and did not need so much of what was set aside for it."""
+        """Refund reserved tokens that the answer did not use."""
         for name in ("tpm", "tpd"):
             account_limit = self.limits.get(name)
             if account_limit is not None and unused > 0:

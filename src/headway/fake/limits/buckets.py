@@ -1,11 +1,11 @@
-"""One limit, enforced exactly: no timers, only arithmetic on the instant that the caller names.
+"""One limit, enforced exactly: no timers, only arithmetic on the instant that the caller passes.
 
-A `Bucket` is one number: the instant at which it will be full again. What is missing from it is the time until
-then times its rate, so nothing has to be updated as time passes, and a changed limit keeps the share that is
-filled. A `FixedWindow` hands out a whole allowance at the start of every window.
+A `TokenBucket` is one number: the instant at which it will be full again. What is missing from it is the time until
+then times its rate. Nothing has to be updated as time passes, and after a change of the limit the bucket is as full as before, as a
+share of its capacity. A `FixedWindow` grants the whole allowance at the start of every window.
 
-A request that comes at the very instant that it was told must get in, and floats round: what is short by less
-than a microsecond of refill fits.
+A request that arrives exactly at the instant it was given must be admitted, and floats are rounded. So a cost fits if less
+than a microsecond of refill is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ GRACE_S = 1e-6  # far below what a client can time, far above what doubles round
 
 
 class TokenBucket:
-    """`limit` in `period_s`, refilled continuously, `depth_s` seconds of refill deep, full at the start."""
+    """`limit` per `period_s`, refilled continuously. It holds `depth_s` seconds of refill and is full at the start."""
 
     __slots__ = ("capacity", "depth_s", "full_at", "least", "limit", "period_s", "rate")
 
@@ -26,34 +26,34 @@ class TokenBucket:
         self.change(limit)
 
     def change(self, limit: float) -> None:
-        """Another limit from now on. It is as full as it was; it always holds `least`."""
+        """Set a new limit. The bucket keeps the share that is filled, and its capacity is at least `least`."""
         self.limit = limit
         self.rate = limit / self.period_s
         self.capacity = max(self.rate * self.depth_s, self.least)
 
     def level(self, now: float) -> float:
-        """What is left; below zero where more was used than there was."""
+        """What is left; negative if more was used than there was."""
         return self.capacity - self.full_in_s(now) * self.rate
 
     def full_in_s(self, now: float) -> float:
-        """How long until it is full, if nothing more comes."""
+        """Seconds until it is full, without further charges."""
         return max(0.0, self.full_at - now)
 
     def wait_s(self, cost: float, now: float) -> float:
-        """How long until `cost` fits, if nothing more comes. One above the capacity waits until it is full."""
+        """Seconds until `cost` fits, without further charges. A cost above the capacity waits for a full bucket."""
         free_s = (self.capacity - min(cost, self.capacity)) / self.rate
         wait_s = self.full_in_s(now) - free_s
         return wait_s if wait_s > GRACE_S else 0.0
 
     def charge(self, cost: float, now: float) -> None:
-        """Take `cost` out; less than nothing puts it back."""
+        """Take `cost` out; a negative cost is a refund."""
         self.full_at = max(self.full_at, now) + cost / self.rate
 
 
 class FixedWindow(TokenBucket):
     """The whole allowance at the start of each window of `depth_s` seconds, and nothing in between.
 
-    A window is as long as the allowance takes to refill, so that one which must hold `least` is longer.
+    A window lasts as long as the allowance takes to refill. A window whose capacity was raised to `least` is longer.
     """
 
     __slots__ = ("used", "window")
@@ -65,7 +65,7 @@ class FixedWindow(TokenBucket):
 
     @property
     def length_s(self) -> float:
-        """How long a window is."""
+        """The length of a window."""
         return self.capacity / self.rate
 
     def level(self, now: float) -> float:

@@ -1,4 +1,4 @@
-"""Faults as a raw client meets them, and as the books have them."""
+"""Faults as a client sees them, and as the statistics count them."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from typing import Any
 
 import pytest
 
-from .virtual_server import CHAT, MESSAGES, Still, ask, chat, message, opened, serving, until
+from .virtual_server import CHAT, MESSAGES, ManualClock, ask, chat, message, opened, serving, until
 
 
-def struck(kind: str, **more: Any) -> Any:
+def with_fault(kind: str, **more: Any) -> Any:
     return serving(faults=[{"kind": kind}], **more)
 
 
 @pytest.mark.parametrize("status", [500, 503])
 async def test_server_errors(status: int) -> None:
     async with serving(default={"rpm": 10}, faults=[{"kind": status}]) as server:
-        ours = await ask(server, CHAT, chat())
-        theirs = await ask(server, MESSAGES, message())
+        openai = await ask(server, CHAT, chat())
+        anthropic = await ask(server, MESSAGES, message())
         stats = server.stats()["total"]
-    assert ours.status == theirs.status == status
-    assert ours.json["error"]["type"] == "server_error"
-    assert theirs.json["error"]["type"] == "api_error"
-    assert theirs.headers["anthropic-ratelimit-requests-remaining"] == "8"  # a failed request counts
+    assert openai.status == anthropic.status == status
+    assert openai.json["error"]["type"] == "server_error"
+    assert anthropic.json["error"]["type"] == "api_error"
+    assert anthropic.headers["anthropic-ratelimit-requests-remaining"] == "8"  # a failed request counts
     assert (stats["admitted"], stats["failed"], stats["ok"], stats["lost"]) == (2, 2, 0, 2)
     assert stats["faulted"] == {str(status): 2}
 
 
-async def test_a_bad_gateway_is_a_page() -> None:
-    async with struck("502") as server:
+async def test_a_bad_gateway_is_an_html_page() -> None:
+    async with with_fault("502") as server:
         answer = await ask(server, CHAT, chat())
     assert (answer.status, answer.headers["content-type"]) == (502, "text/html; charset=utf-8")
     assert b"502 Bad Gateway" in answer.body
 
 
 @pytest.mark.parametrize(
-    ("kind", "ours", "theirs"),
+    ("kind", "openai", "anthropic"),
     [
         ("529", (529, "server_error"), (529, "overloaded_error")),
         ("401", (401, "invalid_request_error"), (401, "authentication_error")),
         ("quota", (429, "insufficient_quota"), (400, "invalid_request_error")),
     ],
 )
-async def test_at_the_door_nothing_is_charged(
-    kind: str, ours: tuple[int, str], theirs: tuple[int, str]
+async def test_faults_before_admission_charge_nothing(
+    kind: str, openai: tuple[int, str], anthropic: tuple[int, str]
 ) -> None:
     async with serving(default={"rpm": 1}, faults=[{"kind": kind}]) as server:
         for _ in range(2):
             one = await ask(server, CHAT, chat())
             two = await ask(server, MESSAGES, message())
-            assert (one.status, one.json["error"]["type"]) == ours
-            assert (two.status, two.json["error"]["type"]) == theirs
+            assert (one.status, one.json["error"]["type"]) == openai
+            assert (two.status, two.json["error"]["type"]) == anthropic
         stats = server.stats()["total"]
     assert (stats["admitted"], stats["faulted"]) == (0, {kind: 4})
     assert stats["refused"] == {f"fault {kind}": 4}
 
 
 async def test_a_reset_before_the_headers() -> None:
-    async with struck("reset") as server:
+    async with with_fault("reset") as server:
         async with opened(server, chat()) as (reader, _):
             with pytest.raises(ConnectionResetError):
                 await reader.read()
@@ -69,7 +69,7 @@ async def test_a_reset_before_the_headers() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_reset_in_the_body(stream: bool) -> None:
-    async with struck("reset-body") as server:
+    async with with_fault("reset-body") as server:
         async with opened(server, chat(stream=stream)) as (reader, _):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
             with pytest.raises(ConnectionResetError):
@@ -78,8 +78,8 @@ async def test_a_reset_in_the_body(stream: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hang", "stall"])
-async def test_a_wait_without_end(kind: str) -> None:
-    async with struck(kind) as server:
+async def test_an_answer_that_never_ends(kind: str) -> None:
+    async with with_fault(kind) as server:
         async with opened(server, chat()) as (reader, _):
             await until(lambda: server.stats()["total"]["in_flight"] == 1)
             if kind == "stall":
@@ -91,7 +91,7 @@ async def test_a_wait_without_end(kind: str) -> None:
 
 
 async def test_json_that_ends_in_the_middle() -> None:
-    async with struck("truncated") as server:
+    async with with_fault("truncated") as server:
         answer = await ask(server, CHAT, chat())
         stats = server.stats()["total"]
     assert (answer.status, int(answer.headers["content-length"])) == (200, len(answer.body))
@@ -101,41 +101,41 @@ async def test_json_that_ends_in_the_middle() -> None:
 
 
 async def test_a_stream_without_its_end() -> None:
-    async with struck("truncated") as server:
-        ours = await ask(server, CHAT, chat("a longer text", stream=True))
-        theirs = await ask(server, MESSAGES, message("a longer text", stream=True))
-    assert ours.events
-    assert "[DONE]" not in [data for _, data in ours.events]
-    assert "message_stop" not in [name for name, _ in theirs.events]
+    async with with_fault("truncated") as server:
+        openai = await ask(server, CHAT, chat("a longer text", stream=True))
+        anthropic = await ask(server, MESSAGES, message("a longer text", stream=True))
+    assert openai.events
+    assert "[DONE]" not in [data for _, data in openai.events]
+    assert "message_stop" not in [name for name, _ in anthropic.events]
 
 
 async def test_an_error_in_a_stream() -> None:
-    async with struck("stream-error") as server:
-        ours = await ask(server, CHAT, chat("a longer text", stream=True))
-        theirs = await ask(server, MESSAGES, message("a longer text", stream=True))
+    async with with_fault("stream-error") as server:
+        openai = await ask(server, CHAT, chat("a longer text", stream=True))
+        anthropic = await ask(server, MESSAGES, message("a longer text", stream=True))
         plain = await ask(server, CHAT, chat())
-    assert ours.events[-1][1]["error"]["type"] == "server_error"
-    assert theirs.events[-1] == ("error", theirs.events[-1][1])
-    assert theirs.events[-1][1]["error"]["type"] == "overloaded_error"
+    assert openai.events[-1][1]["error"]["type"] == "server_error"
+    assert anthropic.events[-1] == ("error", anthropic.events[-1][1])
+    assert anthropic.events[-1][1]["error"]["type"] == "overloaded_error"
     assert plain.status == 500
 
 
-async def test_a_page_in_place_of_an_answer() -> None:
-    async with struck("html") as server:
+async def test_an_html_page_instead_of_an_answer() -> None:
+    async with with_fault("html") as server:
         answer = await ask(server, CHAT, chat())
     assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert answer.body.startswith(b"<html>")
 
 
-async def test_headers_that_make_no_sense_on_an_answer_and_on_a_refusal() -> None:
+async def test_meaningless_headers_on_an_answer_and_on_a_refusal() -> None:
     async with serving(default={"rpm": 1, "tpm": 1000}, faults=[{"kind": "bad-headers"}]) as server:
         answer = await ask(server, CHAT, chat())
         refused = await ask(server, CHAT, chat("again"))
         stats = server.stats()["total"]
     assert (answer.status, refused.status) == (200, 429)
-    for got in (answer, refused):
+    for one in (answer, refused):
         values = [
-            value for name, value in got.headers.items() if "ratelimit" in name or name == "retry-after"
+            value for name, value in one.headers.items() if "ratelimit" in name or name == "retry-after"
         ]
         assert len(values) >= 6
         assert not any(value.isdigit() and len(value) < 10 for value in values)
@@ -143,9 +143,9 @@ async def test_headers_that_make_no_sense_on_an_answer_and_on_a_refusal() -> Non
 
 
 @pytest.mark.parametrize(("kind", "waits"), [("keep-alive", 3), ("slow", 50)])
-async def test_a_good_answer_after_all(kind: str, waits: int) -> None:
-    still = Still()
-    async with serving(still, faults=[{"kind": kind}]) as server:
+async def test_harmless_faults_still_give_a_good_answer(kind: str, waits: int) -> None:
+    clock = ManualClock()
+    async with serving(clock, faults=[{"kind": kind}]) as server:
         plain = await ask(server, CHAT, chat())
         streamed = await ask(server, CHAT, chat(stream=True))
         stats = server.stats()["total"]
@@ -154,5 +154,5 @@ async def test_a_good_answer_after_all(kind: str, waits: int) -> None:
     if kind == "keep-alive":
         assert plain.body.startswith(b"\n\n\n{")
         assert streamed.body.startswith(b": keep-alive\n\n")
-    assert len(still.waits) == pytest.approx(2 * waits, abs=6)
+    assert len(clock.waits) == pytest.approx(2 * waits, abs=6)
     assert (stats["ok"], stats["failed"], stats["faulted"]) == (2, 0, {kind: 2})
