@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from headway.core.model import Hint, Kind, Outcome
-from headway.executors import log_marks
+from headway.executors import log_files
 from headway.executors.limit_evidence import LimitDetector, LimitEvidence
-from headway.executors.log_marks import LogMarker
-from headway.executors.regular_files import open_regular
+from headway.executors.log_files import LogMarker, open_regular
 from headway.executors.work_result import Death, WorkResult
 
 CRASH = Outcome(Kind.CRASH, message="its worker died")
@@ -279,13 +278,13 @@ async def test_a_costly_look_is_shared(tmp_path: Path, monkeypatch: pytest.Monke
     """It is repeated after a pause, and a cheap one every time."""
     looks: list[str] = []
 
-    def look(root: str, _: str) -> log_marks.Marks:
+    def look(root: str, _: str) -> log_files.Marks:
         looks.append(root)
-        return log_marks.NO_MARKS
+        return log_files.NO_MARKS
 
     spent = iter([0.0, 0.001, 0.0, 1.0])
     monkeypatch.setattr(time, "thread_time", lambda: next(spent))
-    monkeypatch.setattr(log_marks, "_marked", look)
+    monkeypatch.setattr(log_files, "_marks_below", look)
     detector = LimitDetector(logs="*.log", root=str(tmp_path))
     for _ in range(5):
         await detector.begin()

@@ -19,7 +19,7 @@ from headway.core.model import Kind, Usage
 from headway.executors import process_tree, worker_process
 from headway.executors.capture import HEAD, TAIL, Capture
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.log_marks import NO_MARKS, Marks
+from headway.executors.log_files import NO_MARKS, Marks
 from headway.executors.process_pool import LEAST_ROUND, ROUNDS
 
 

@@ -32,8 +32,8 @@ from headway.config.duration_setting import LONGEST_S
 from headway.core import model
 from headway.core.model import Estimate
 from headway.errors import UsageError
+from headway.executors.json_values import is_model_type
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.pydantic_models import is_model
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ def _check_type(returns: Any) -> None:
 
 def _check_classes(info: msgspec.inspect.Type) -> None:
     """That no class in it is one that nothing can be read as: every value would be lost once its call was paid."""
-    if isinstance(info, msgspec.inspect.CustomType) and not is_model(info.cls):
+    if isinstance(info, msgspec.inspect.CustomType) and not is_model_type(info.cls):
         raise TypeError(f"JSON has no {info.cls.__name__}")
     for name in ("item_type", "key_type", "value_type"):
         if isinstance(part := getattr(info, name, None), msgspec.inspect.Type):

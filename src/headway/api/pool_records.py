@@ -7,8 +7,8 @@ from typing import Any
 
 from headway.api.value_codec import ValueCodec
 from headway.api.work_units import WorkerResult
-from headway.executors import json_floats
 from headway.executors.attempt_details import AttemptDetails, text_of
+from headway.executors.json_values import encode_json
 from headway.providers.scrubber import Scrubber
 from headway.safe_text import visible
 
@@ -91,4 +91,4 @@ def _number(value: Any) -> float | None:
 
 def as_json(value: Any) -> bytes:
     """As JSON; what JSON cannot say as its text."""
-    return json_floats.encode(value, text_of)
+    return encode_json(value, text_of)

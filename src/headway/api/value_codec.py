@@ -1,7 +1,7 @@
 """JSON round trip for stored values, including bytes, NaN, the infinities and broken texts, which JSON does not have.
 
 A tuple comes back as a list, a dataclass and a Pydantic model as a dictionary, on the first run as on every later one;
-`returns=` names a type to read them as. Bytes are stored as base64, NaN and the infinities as texts (see `json_floats`),
+`returns=` names a type to read them as. Bytes are stored as base64, NaN and the infinities as texts (see `executors.json_values`),
 halves of surrogate pairs in a text as `\\ud800`. A value that contains any of them is wrapped together with the paths to
 them, so that they come back unchanged. Only in the key of a dictionary such a half stays written out.
 """
@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.executors.json_floats import is_no_json_float, json_floats
-from headway.executors.pydantic_models import dumped, loaded
+from headway.executors.json_values import dump_model, is_non_finite, load_model, non_finite_as_text
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.safe_text import has_halves, without_halves
 
@@ -51,13 +50,13 @@ class ValueCodec:
         self._scrub = scrub
         self._returns, self._otherwise = returns, otherwise
         self._is_typed = returns is not Any and otherwise is None
-        self._decode = msgspec.json.Decoder(returns, dec_hook=loaded).decode
+        self._decode = msgspec.json.Decoder(returns, dec_hook=load_model).decode
         self._encode = msgspec.json.Encoder(enc_hook=self._as_json).encode
 
     def _as_json(self, value: Any) -> Any:
         """What JSON can say instead of an object."""
         try:
-            return dumped(value, round_trip=self._is_typed)
+            return dump_model(value, round_trip=self._is_typed)
         except TypeError:
             if self._otherwise is None:
                 raise
@@ -101,7 +100,7 @@ class ValueCodec:
         texts = [path for path, value in odd if isinstance(value, str)]
         bytes_ = [path for path, value in odd if isinstance(value, _BYTES)]
         if floats:
-            plain = json_floats(plain)
+            plain = non_finite_as_text(plain)
         scrubbed = _each_bytes(plain, self._scrub.body) if bytes_ else plain
         clean = scrubbed == plain
         return self._encode(_Wrapped(bytes_, _without_halves(scrubbed), floats, texts)), clean
@@ -114,7 +113,7 @@ class ValueCodec:
         return (
             value
             if self._returns is Any
-            else msgspec.convert(value, self._returns, str_keys=True, dec_hook=loaded)
+            else msgspec.convert(value, self._returns, str_keys=True, dec_hook=load_model)
         )
 
 
@@ -176,7 +175,7 @@ def _same(seen: Any, value: Any) -> bool:
 
 def _odd(plain: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Bytes, floats and texts that JSON has not, and where they are."""
-    if isinstance(plain, _BYTES) or is_no_json_float(plain) or (isinstance(plain, str) and has_halves(plain)):
+    if isinstance(plain, _BYTES) or is_non_finite(plain) or (isinstance(plain, str) and has_halves(plain)):
         yield path, plain
     elif isinstance(plain, dict):
         for key, value in plain.items():

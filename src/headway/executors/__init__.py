@@ -12,10 +12,8 @@ guardian         kills every worker when their owner is gone
 capture          output of any length in bounded memory
 crash_dumps      where in the user's code a worker died
 limit_evidence   whether a unit met a rate limit, from all that it left behind
-regular_files    opens what a worker left behind, but no pipes and devices
-log_marks        how far log files were written when an attempt began
-json_floats      NaN and infinities as JSON
-pydantic_models  Pydantic's models as JSON and back
+log_files        log files: only regular ones, and only what was written since an attempt began
+json_values      values as JSON: NaN and infinities, Pydantic's models
 attempt_details  what an attempt leaves behind, for the records
 preflight        the unit or the command that goes first
 python_adapter   `kind = "python"`: a function as a provider

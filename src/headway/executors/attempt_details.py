@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.executors.json_floats import json_floats
+from headway.executors.json_values import non_finite_as_text
 from headway.executors.work_result import WorkResult
 from headway.providers.error_messages import may_have_secrets, without_secrets
 from headway.providers.scrubber import NO_SECRETS, Scrubber
@@ -117,7 +117,7 @@ def plain_value(value: Any) -> Any:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=text_of)
         try:
             if b"null" in _encode(plain):
-                plain = json_floats(plain)
+                plain = non_finite_as_text(plain)
         except (OverflowError, UnicodeError):
             plain = _each_text(plain, _whole_characters)
             _encode(plain)

@@ -18,8 +18,7 @@ import msgspec
 
 from headway.core.model import Kind, Outcome
 from headway.core.retry import believed
-from headway.executors.log_marks import NO_MARKS, LogMarker, Marks, is_regular, unread_from
-from headway.executors.regular_files import open_regular
+from headway.executors.log_files import NO_MARKS, LogMarker, Marks, is_regular, open_regular, unread_from
 from headway.executors.work_result import WorkResult
 from headway.providers.adapter import RateLimit
 from headway.providers.limits import agent_events

@@ -27,7 +27,7 @@ from headway.errors import UsageError
 from headway.executors import worker_main
 from headway.executors.guardian import Guardian
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.log_marks import NO_MARKS, Marks
+from headway.executors.log_files import NO_MARKS, Marks
 from headway.executors.process_tree import kill_tree, new_mark, resident_bytes
 from headway.executors.work_result import Death, WorkResult, crashed, last_words, timed_out, with_evidence
 from headway.executors.worker_process import STOPPED, WorkerProcess

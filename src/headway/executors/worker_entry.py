@@ -22,9 +22,8 @@ import msgspec
 
 from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
-from headway.executors import json_floats
 from headway.executors.attempt_details import plain_value
-from headway.executors.pydantic_models import dumped
+from headway.executors.json_values import dump_model, encode_json
 from headway.executors.worker_main import fault, running, spent
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.call_reports import RateLimited, current_attempt, usage
@@ -248,7 +247,7 @@ def _asks_for_context(function: Callable[..., Any]) -> bool:
 
 def _as_json(value: Any, used: Usage | None, context: Context, most: int) -> UnitReply:
     try:
-        body = json_floats.encode(value, dumped)
+        body = encode_json(value, dump_model)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         text = f"returned what is no JSON: {error}".rstrip(": ")
         return b"", ReplyNote(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
