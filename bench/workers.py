@@ -20,7 +20,8 @@ import msgspec
 
 from bench import processes
 from bench.deaths import AGENT, EXECUTOR, LOGS, WORKERS
-from headway.executors.process_pool import EntryPoint, ProcessPool, entry_name
+from headway.executors.entry_point import EntryPoint, entry_name
+from headway.executors.process_pool import ProcessPool
 from headway.executors.worker_entry import serve_calls
 from headway.runtime.loops import run_here
 

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from headway.executors.process_pool import EntryPoint, ProcessPool
+from headway.executors.entry_point import EntryPoint
+from headway.executors.process_pool import ProcessPool
 from headway.executors.work_result import WorkResult
 
 HERE = Path(__file__).parent

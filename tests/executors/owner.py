@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from headway.executors.process_pool import EntryPoint, ProcessPool
+from headway.executors.entry_point import EntryPoint
+from headway.executors.process_pool import ProcessPool
 
 
 async def main(folder: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from tests.executors.conftest import Pool
 
 from headway.core.model import Kind, Usage
-from headway.executors.process_pool import EntryPoint, ProcessPool
+from headway.executors.entry_point import EntryPoint
+from headway.executors.process_pool import ProcessPool
 
 
 async def pool_of(entry: str) -> AsyncIterator[Pool]:

@@ -20,7 +20,7 @@ from headway.executors import process_tree, worker_process
 from headway.executors.capture import HEAD, TAIL, Capture
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.log_files import NO_MARKS, Marks
-from headway.executors.process_pool import LEAST_ROUND, ROUNDS
+from headway.executors.pool_health import LEAST_ROUND, ROUNDS
 
 
 async def test_a_unit_gives_its_value(make: Make) -> None:

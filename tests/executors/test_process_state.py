@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.executors.conftest import Pool, gone_within
 
-from headway.executors.process_pool import EntryPoint, ProcessPool
+from headway.executors.entry_point import EntryPoint
+from headway.executors.process_pool import ProcessPool
 
 
 def made(entry: str = "serve") -> Pool:

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 from headway.core.model import Outcome, Usage
 from headway.executors import worker_process
-from headway.executors.process_pool import EntryPoint, ProcessPool, work_result_of
-from headway.executors.work_result import WorkResult
+from headway.executors.entry_point import EntryPoint
+from headway.executors.process_pool import ProcessPool
+from headway.executors.work_result import WorkResult, work_result_of
 from headway.executors.worker_protocol import (
     ASK,
     LARGEST,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from headway.api.progress import in_a_notebook
 from headway.errors import UsageError
-from headway.executors.process_pool import main_script
+from headway.executors.entry_point import main_script
 from headway.providers.error_messages import describe_exception
 
 #: What to do about a place, and about a thing that has none (a lock, an open file).

@@ -14,8 +14,9 @@ from headway.core.model import Kind, Outcome
 from headway.engine.calls import Flight
 from headway.errors import UsageError
 from headway.executors.attempt_details import details_of, encode_details
+from headway.executors.entry_point import GUARD, EntryPoint, entry_name
 from headway.executors.limit_evidence import LimitDetector
-from headway.executors.process_pool import GUARD, EntryPoint, ProcessPool, entry_name
+from headway.executors.process_pool import ProcessPool
 from headway.executors.work_result import WorkResult
 from headway.executors.worker_entry import RetryOn, serve_calls
 from headway.providers.error_messages import describe_exception

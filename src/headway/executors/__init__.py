@@ -1,6 +1,8 @@
 """Runs work that is not a request to a server: worker processes, and what they leave behind.
 
 process_pool     the pool: which worker runs which unit, who waits, which workers are replaced
+pool_health      when a pool is broken: its workers cannot start, or keep dying
+entry_point      what the workers of a pool run
 worker_process   one worker as the pool sees it: its pipe, its output, its death
 worker_main      the same worker from inside: the program that it runs
 worker_entry     what a worker does with one unit: calls the function, reports its value or its failure

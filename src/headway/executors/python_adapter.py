@@ -17,10 +17,11 @@ from headway.core.model import SUCCESS, Kind, Outcome
 from headway.errors import ConfigError
 from headway.executors import worker_entry
 from headway.executors.attempt_details import details_of, encode_details
+from headway.executors.entry_point import EntryPoint, entry_name
 from headway.executors.limit_evidence import LimitDetector
 from headway.executors.preflight import PreflightRunner, preflight_command
-from headway.executors.process_pool import EntryPoint, ProcessPool, entry_name, work_result_of
-from headway.executors.work_result import WorkResult
+from headway.executors.process_pool import ProcessPool
+from headway.executors.work_result import WorkResult, work_result_of
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.providers.error_messages import describe_exception, short_message

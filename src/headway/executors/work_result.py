@@ -1,30 +1,32 @@
-"""How a unit ended in a worker: its value, or what went wrong with all the evidence there is."""
+"""How a unit ended in a worker: its value, or what went wrong and the evidence for it."""
 
 from __future__ import annotations
 
 import signal
+import time
 from typing import Any, Final, Literal
 
 import msgspec
 
 from headway.core.model import SUCCESS, Kind, Outcome, Usage
 from headway.executors import crash_dumps
+from headway.executors.worker_protocol import ReplyNote, checked_usage
 from headway.providers.adapter import RateLimit
 from headway.providers.error_messages import short_message
 
-#: How much of what a worker said last is quoted.
+#: Characters quoted from the end of a worker's standard error.
 QUOTED: Final = 240
 
 
 class Death(msgspec.Struct, frozen=True):
-    """How a process ended. `why` is set where we ended it ourselves; a code of None is one that nobody knows."""
+    """How a process ended. `why` is set if we ended it ourselves; a code of None is unknown."""
 
     code: int | None
     why: str = ""
 
     @property
     def signal(self) -> str:
-        """The signal's name, if it was one."""
+        """The name of the signal that killed it, or ""."""
         if self.code is None or self.code >= 0:
             return ""
         try:
@@ -36,21 +38,21 @@ class Death(msgspec.Struct, frozen=True):
         if self.why:
             return self.why
         if self.code is None:
-            return "it ended, and nobody knows how"
+            return "it ended with an unknown exit code"
         return f"killed by {self.signal}" if self.code < 0 else f"it exited with code {self.code}"
 
 
 class WorkResult(msgspec.Struct, frozen=True):
-    """A unit's end. Output is bounded; `memory` is the most that its process has had, in bytes (0: unknown)."""
+    """The result of one attempt at a unit. Output is bounded; `memory` is the peak of its process in bytes (0: unknown)."""
 
     end: Literal["value", "error", "crash", "timeout"]
     value: bytes = b""
     outcome: Outcome = SUCCESS
-    #: Of an error: the exception, pickled, and its traceback.
+    #: The pickled exception of an error, and its traceback.
     error: bytes = b""
     trace: str = ""
     death: Death | None = None
-    #: Of programs that the exception reports on.
+    #: Exit codes of programs that the exception names.
     exit_codes: tuple[int, ...] = ()
     stdout: bytes = b""
     stderr: bytes = b""
@@ -63,8 +65,34 @@ class WorkResult(msgspec.Struct, frozen=True):
     pid: int = 0
 
 
+def work_result_of(value: bytes, note: ReplyNote | None) -> WorkResult:
+    """The result that a worker's reply describes."""
+    if note is None:
+        return WorkResult("value", value)
+    outcome = note.outcome
+    if outcome.usage is not checked_usage(outcome.usage):
+        outcome = msgspec.structs.replace(outcome, usage=None)
+    death = None if note.code is None else Death(note.code)
+    limit = None
+    if note.source:
+        wait_s = None if outcome.hint is None else outcome.hint.retry_after_s
+        limit = RateLimit(note.source, wait_s, outcome.message, time.time())
+    return WorkResult(
+        "value" if outcome.kind is None else "error" if death is None else "crash",
+        value,
+        outcome,
+        note.error,
+        note.trace,
+        death,
+        tuple(note.exit_codes),
+        rate_limit=limit,
+        messages=note.messages,
+        files=note.files,
+    )
+
+
 def crashed(death: Death, took_s: float, memory: int, stderr: bytes, used: Usage | None = None) -> Outcome:
-    """The outcome of a unit whose worker died; what it had told of its usage was paid."""
+    """The outcome of a unit whose worker died. `used` is the usage that it had reported: that was paid."""
     text = f"its worker died: {death}"
     dump = crash_dumps.read(_text(stderr))
     if dump is not None:
@@ -74,23 +102,23 @@ def crashed(death: Death, took_s: float, memory: int, stderr: bytes, used: Usage
 
 
 def timed_out(timeout_s: float, memory: int, stderr: bytes, used: Usage | None = None) -> Outcome:
-    """The outcome of one that took too long; its worker's process group was killed."""
+    """The outcome of a unit that took too long; the process group of its worker was killed."""
     text = f"no result within {timeout_s:g} s, and its worker was killed"
     return Outcome(Kind.TIMEOUT, used, message=with_evidence(text, None, memory, stderr))
 
 
 def with_evidence(text: str, took_s: float | None, memory: int, stderr: bytes) -> str:
-    """What happened, and everything that may explain it."""
+    """A message with what may explain it: duration, memory, the end of standard error."""
     if took_s is not None:
         text += f" after {took_s:.1f} s"
     if memory:
         text += f"; it had {memory / 1e6:.0f} MB at the most"
-    said = last_words(stderr)
-    return short_message(f"{text}; last on standard error: {said}" if said else text)
+    last = last_words(stderr)
+    return short_message(f"{text}; last on standard error: {last}" if last else text)
 
 
 def last_words(stderr: bytes) -> str:
-    """The end of what it said, from the beginning of a line."""
+    """The end of standard error, from the beginning of a line."""
     text = _text(stderr[-4 * QUOTED :]).strip()
     if len(text) <= QUOTED:
         return text
@@ -98,5 +126,5 @@ def last_words(stderr: bytes) -> str:
     return cut.partition("\n")[2].strip() or cut
 
 
-def _text(said: bytes) -> str:
-    return said.decode("utf-8", errors="replace")
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", errors="replace")

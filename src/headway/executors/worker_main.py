@@ -185,7 +185,7 @@ def _set_up(payload: bytes) -> tuple[Serve | None, ReplyNote | None]:
         sys.argv[:] = setup.argv
         _import_main(setup)
         make = getattr(import_module(module), name)
-        serve: Serve = make(*pickle.loads(setup.given))
+        serve: Serve = make(*pickle.loads(setup.arguments))
     except BaseException as error:
         import traceback
 

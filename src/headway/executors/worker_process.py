@@ -157,18 +157,18 @@ class WorkerProcess:
 
     # -- the pipe ---------------------------------------------------------------------------------------------------
 
-    def ask(self, number: int, payload: bytes) -> None:
+    def send(self, number: int, payload: bytes) -> None:
         """Hand a unit over, or its setup. A worker that has just died is heard of by its death."""
         self._asked = number
         self._replies.expect(number)
-        self._send(ASK.pack(number, len(payload)) + payload)
+        self._write(ASK.pack(number, len(payload)) + payload)
 
     def stop(self) -> None:
         """Let it end by itself: it is idle."""
         self._why = self._why or STOPPED
-        self._send(ASK.pack(STOP, 0))
+        self._write(ASK.pack(STOP, 0))
 
-    def _send(self, frame: bytes) -> None:
+    def _write(self, frame: bytes) -> None:
         try:
             sent = self._channel.send(frame)
         except BlockingIOError:

@@ -52,7 +52,7 @@ class WorkerSetup(msgspec.Struct):
     """
 
     entry: str
-    given: bytes
+    arguments: bytes
     path: list[str]
     argv: list[str]
     main: tuple[str, str] | None = None
