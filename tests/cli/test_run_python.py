@@ -253,7 +253,7 @@ def test_what_is_no_json_is_the_units_own_failure(desk: Desk) -> None:
     first, second = desk.results()
     assert first["response"]["body"] == [1, 2]  # msgspec knows sets.
     assert second["error"]["code"] == "invalid"
-    assert "returned what is no JSON" in second["error"]["message"]
+    assert "returned a value that is not JSON" in second["error"]["message"]
 
 
 MISTAKES: list[tuple[str, str, str, str]] = [
@@ -325,7 +325,7 @@ def test_a_function_that_cannot_be_imported_is_told_before_anything_runs(desk: D
     code, err = desk.run()
     assert code == 2
     assert "headway.toml: providers.work.target: 'deeds:work' cannot be used: " in err
-    assert "ModuleNotFoundError: No module named 'no_such_package' — mend its module" in err
+    assert "ModuleNotFoundError: No module named 'no_such_package' — fix its module" in err
     assert len(err.strip().splitlines()) == 1, err
     assert not (desk.folder / "in.results.jsonl").exists()
     desk.write("def work(p): return p\n")

@@ -1,4 +1,4 @@
-"""Pools of real processes, and a way to know that one is gone."""
+"""Pools of real processes, and a check that a process is gone."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from headway.executors.process_pool import ProcessPool
 from headway.executors.work_result import WorkResult
 
 HERE = Path(__file__).parent
-#: Longer than anything takes here: a test that reaches it has failed.
+#: Longer than anything takes here: a test that waits this long has failed.
 LONG_S = 60.0
 
 
 @pytest.fixture(autouse=True)
-def _deeds(monkeypatch: pytest.MonkeyPatch) -> None:
+def _functions_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HERE))
 
 
@@ -41,7 +41,7 @@ def gone_within(pid: int, seconds: float) -> bool:
 
 
 class Pool:
-    """A pool whose units are deeds."""
+    """A pool whose units call `unit_functions`."""
 
     def __init__(self, pool: ProcessPool) -> None:
         self.pool = pool
@@ -57,11 +57,11 @@ Make = Callable[..., Pool]
 
 @pytest.fixture
 async def make() -> AsyncIterator[Make]:
-    """Makes pools, which end with the test."""
+    """Makes pools, and closes them at the end of the test."""
     made: list[ProcessPool] = []
 
     def make(entry: str = "serve", size: int = 1, **choices: Any) -> Pool:
-        pool = ProcessPool(EntryPoint(f"deeds:{entry}", pickle.dumps(())), size, **choices)
+        pool = ProcessPool(EntryPoint(f"unit_functions:{entry}", pickle.dumps(())), size, **choices)
         made.append(pool)
         return Pool(pool)
 

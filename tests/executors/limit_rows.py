@@ -1,4 +1,4 @@
-"""What tells of a rate limit, and what only sounds like it: two columns, for every way to run work."""
+"""What is a rate limit, and what only sounds like one: two columns, for every way to run work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER = '{"type": "result", "is_error": false, "result": "You\'ve hit your limi
 
 
 class RateLimitError(Exception):
-    """The seed's: what is known is in `info`."""
+    """The seed's exception: the details are in `info`."""
 
     def __init__(self, message: str, info: Any = None) -> None:
         super().__init__(message)
@@ -30,15 +30,15 @@ class RateLimitError(Exception):
 
 
 class WeeklyLimitError(RateLimitError):
-    """One of its kind, by another name."""
+    """The same with another name."""
 
 
 class AgentError(Exception):
-    """A program's own."""
+    """An exception that a program defines."""
 
 
 class ProcessError(Exception):
-    """As agent SDKs have it: what their program wrote is in an attribute."""
+    """Like those of agent SDKs: the output of their program is in an attribute."""
 
     def __init__(self, message: str, stderr: Any) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class ProcessError(Exception):
 
 
 class SchemaMismatch(Exception):
-    """Quotes the value that does not fit."""
+    """Quotes the invalid value."""
 
 
 class InvalidAnswer(ValueError):
@@ -54,12 +54,12 @@ class InvalidAnswer(ValueError):
 
 
 class _RemoteTraceback(Exception):
-    """What concurrent.futures leaves of an exception that crossed a process: its traceback, as a text."""
+    """What concurrent.futures makes of an exception from another process: its traceback as text."""
 
 
 @dataclass
 class SubTestResult:
-    """The seed's own result."""
+    """The seed's result."""
 
     subtest_id: str = "1"
     selection_reason: str = ""
@@ -153,7 +153,7 @@ EXCEPTIONS: list[tuple[BaseException, Kind, float | None]] = [
     (WeeklyLimitError(CLAUDE), Kind.HOLD, -1),
     (headway.RateLimited(retry_after=4), Kind.RATE, 4.0),
     (SystemExit(f"error: {CLAUDE}"), Kind.HOLD, -1),
-    # A program that was run, by what it wrote.
+    # A program that was run, and its output.
     (failed(CLAUDE.encode()), Kind.HOLD, -1),
     (failed(CLAUDE), Kind.HOLD, -1),
     (failed(b"starting\nError: 429 rate limit exceeded, retry in 2s\n"), Kind.RATE, 2.0),
@@ -168,7 +168,7 @@ EXCEPTIONS: list[tuple[BaseException, Kind, float | None]] = [
     (chained(RuntimeError("the agent failed"), failed(CLAUDE)), Kind.HOLD, -1),
     (chained(KeyError("x"), RuntimeError("429 rate limit exceeded")), Kind.RATE, None),
     (ExceptionGroup("two", [ValueError("x"), RuntimeError("rate limited")]), Kind.RATE, None),
-    # What is left of one that crossed a process.
+    # An exception from another process.
     (_RemoteTraceback(traceback_of(f"RuntimeError: {CLAUDE}")), Kind.HOLD, -1),
     (
         RuntimeError(f"Error sending result: 'RuntimeError(\"{CLAUDE}\")'. Reason: 'PicklingError'"),

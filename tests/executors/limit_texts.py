@@ -1,4 +1,4 @@
-"""Texts that tell of a rate limit, and texts that only have its words. One a line, as a program prints them."""
+"""Texts that report a rate limit, and texts that only have its words. One a line, as a program prints them."""
 
 from __future__ import annotations
 

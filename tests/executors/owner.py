@@ -1,4 +1,4 @@
-"""A program with a pool that somebody kills: prints its workers' children, then waits."""
+"""A program with a pool, for tests that kill it: prints the processes of its workers, then waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.executors.process_pool import ProcessPool
 
 
 async def main(folder: Path) -> None:
-    pool = ProcessPool(EntryPoint("deeds:serve", pickle.dumps(())), 4)
+    pool = ProcessPool(EntryPoint("unit_functions:serve", pickle.dumps(())), 4)
     units = [
         asyncio.create_task(
             pool.run(msgspec.json.encode({"do": "children", "file": str(folder / how), "how": how}), 60.0)

@@ -1,4 +1,4 @@
-"""What attempts leave behind: one shape, bounded, without keys, whatever it is given."""
+"""The details of attempts: one format, bounded, without keys, for any values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KEY = "sk-proj-abcdefghijklmnop0123456789"
 
 
 def recorded(**fields: Any) -> Any:
-    said = AttemptDetails(**fields).encode()
-    assert len(said) <= LARGEST
-    return json.loads(said) if said else None
+    encoded = AttemptDetails(**fields).encode()
+    assert len(encoded) <= LARGEST
+    return json.loads(encoded) if encoded else None
 
 
 class Rude:
@@ -38,18 +38,18 @@ def itself() -> list[Any]:
     return made
 
 
-def test_an_attempt_that_leaves_nothing_has_no_record() -> None:
+def test_an_attempt_without_details_has_no_record() -> None:
     assert AttemptDetails().encode() == b""
     assert details_of(WorkResult("value", b"{}")).encode() == b""
 
 
-def test_only_what_there_is_goes_on_record() -> None:
+def test_only_fields_with_a_value_are_recorded() -> None:
     turns = [
         {"role": "user", "content": "Hi 日本"},
         {"type": "tool_use", "input": {"path": "a.py", "n": [1, None]}},
     ]
-    told = recorded(prompt="Hi", messages=turns, session_id="s-1", files=["a"], output={"n": 1})
-    assert told == {
+    record = recorded(prompt="Hi", messages=turns, session_id="s-1", files=["a"], output={"n": 1})
+    assert record == {
         "prompt": "Hi",
         "messages": turns,
         "session_id": "s-1",
@@ -58,7 +58,7 @@ def test_only_what_there_is_goes_on_record() -> None:
     }
 
 
-def test_of_a_worker_the_ends_of_its_output_are_kept() -> None:
+def test_the_ends_of_a_workers_output_are_kept() -> None:
     result = WorkResult(
         "crash",
         outcome=Outcome(Kind.CRASH),
@@ -67,8 +67,8 @@ def test_of_a_worker_the_ends_of_its_output_are_kept() -> None:
         trace="T",
         memory=12_340_000,
     )
-    told = json.loads(details_of(result).encode())
-    assert told == {"memory_mb": 12.3, "stdout": "x" * 4_093 + "end", "trace": "T"}
+    record = json.loads(details_of(result).encode())
+    assert record == {"memory_mb": 12.3, "stdout": "x" * 4_093 + "end", "trace": "T"}
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_of_a_worker_the_ends_of_its_output_are_kept() -> None:
         {"output": {KEY: 1}},
     ],
 )
-def test_keys_are_blotted_out_wherever_they_are(fields: dict[str, Any]) -> None:
-    said = AttemptDetails(**fields).encode().decode()
-    assert "abcdefghijklmnop" not in said
-    assert "…" in said
+def test_keys_are_removed_everywhere(fields: dict[str, Any]) -> None:
+    encoded = AttemptDetails(**fields).encode().decode()
+    assert "abcdefghijklmnop" not in encoded
+    assert "…" in encoded
 
 
 @pytest.mark.parametrize(
@@ -104,37 +104,37 @@ def test_keys_are_blotted_out_wherever_they_are(fields: dict[str, Any]) -> None:
         Kind.RATE,
     ],
 )
-def test_whatever_it_is_given_goes_on_record(value: Any) -> None:
+def test_any_value_can_be_recorded(value: Any) -> None:
     for fields in ({"output": value}, {"messages": [{"role": "tool", "content": value}]}):
-        told = recorded(prompt="p", **fields)
-        assert told["prompt"] == "p"
-        assert set(told) == {"prompt", *fields}
+        record = recorded(prompt="p", **fields)
+        assert record["prompt"] == "p"
+        assert set(record) == {"prompt", *fields}
 
 
 def test_a_long_text_is_cut_in_its_middle() -> None:
-    told = recorded(prompt="a" * LONGEST_TEXT + "b" * LONGEST_TEXT)["prompt"]
-    assert told.startswith("aaa")
-    assert told.endswith("bbb")
-    assert f"… {LONGEST_TEXT:,} characters left out …" in told
-    assert len(told) < LONGEST_TEXT + 100
+    record = recorded(prompt="a" * LONGEST_TEXT + "b" * LONGEST_TEXT)["prompt"]
+    assert record.startswith("aaa")
+    assert record.endswith("bbb")
+    assert f"… {LONGEST_TEXT:,} characters left out …" in record
+    assert len(record) < LONGEST_TEXT + 100
 
 
-def test_a_conversation_that_is_too_large_has_its_long_texts_cut_first() -> None:
+def test_a_large_conversation_has_its_long_texts_cut_first() -> None:
     turns = [{"role": "tool", "content": str(n) * 100_000} for n in range(100)]
-    told = recorded(messages=turns)["messages"]
-    assert len(told) == 100
-    assert all("characters left out" in turn["content"] for turn in told[10:])
+    record = recorded(messages=turns)["messages"]
+    assert len(record) == 100
+    assert all("characters left out" in turn["content"] for turn in record[10:])
 
 
-def test_then_its_middle_is_left_out() -> None:
+def test_a_larger_conversation_loses_turns_in_the_middle() -> None:
     turns = [{"role": "user", "content": f"{n:07d}"} for n in range(200_000)]
-    told = recorded(messages=turns, prompt="p")["messages"]
-    assert told[0]["content"] == "0000000"
-    assert told[-1]["content"] == "0199999"
-    assert told[len(told) // 2]["content"].endswith("messages left out")
+    record = recorded(messages=turns, prompt="p")["messages"]
+    assert record[0]["content"] == "0000000"
+    assert record[-1]["content"] == "0199999"
+    assert record[len(record) // 2]["content"].endswith("messages left out")
 
 
-def test_and_what_is_still_too_large_is_named() -> None:
-    told = recorded(prompt="p", output=list(range(2_000_000)))
-    assert told["prompt"] == "p"
-    assert told["output"].endswith("bytes, too large to keep")
+def test_a_field_that_is_still_too_large_is_replaced_by_its_size() -> None:
+    record = recorded(prompt="p", output=list(range(2_000_000)))
+    assert record["prompt"] == "p"
+    assert record["output"].endswith("bytes, too large to keep")

@@ -1,4 +1,4 @@
-"""Where a worker died, out of what faulthandler wrote."""
+"""Where a worker died, read from faulthandler's dump."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_deepest_frame_of_the_users_own_code(frames: list[str], place: str) 
     assert found == crash_dumps.CrashDump("loading\nFatal Python error: Segmentation fault", place)
 
 
-def test_a_dump_that_was_cut_short_and_words_that_are_none() -> None:
+def test_a_truncated_dump_and_text_without_one() -> None:
     assert crash_dumps.read("Fatal Python error: Aborted") == crash_dumps.CrashDump(
         "Fatal Python error: Aborted", ""
     )

@@ -1,4 +1,4 @@
-"""Units that fork, and units that write into Headway's pipe: every answer belongs to its unit, and the pool goes on."""
+"""Units that fork or write into Headway's pipe: every reply belongs to its unit, and the pool goes on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headway.executors.process_pool import ProcessPool
 
 
 async def pool_of(entry: str) -> AsyncIterator[Pool]:
-    pool = ProcessPool(EntryPoint(f"fork_deeds:{entry}", pickle.dumps(())), 1)
+    pool = ProcessPool(EntryPoint(f"fork_functions:{entry}", pickle.dumps(())), 1)
     yield Pool(pool)
     await pool.close()
 
@@ -35,7 +35,7 @@ async def value(pool: Pool, what: str, **given: Any) -> Any:
     return json.loads(result.value)
 
 
-async def test_a_child_that_comes_back_answers_for_nobody(pool: Pool) -> None:
+async def test_a_forked_child_that_returns_sends_no_reply(pool: Pool) -> None:
     pids = set()
     for n in range(0, 40, 2):
         got, first = await value(pool, "return_twice", n=n)
@@ -47,7 +47,7 @@ async def test_a_child_that_comes_back_answers_for_nobody(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize(("how", "code"), [("return", 0), ("raise", 1), ("in C", 0)])
-async def test_a_child_that_comes_back_first_ends_as_a_script_would(pool: Pool, how: str, code: int) -> None:
+async def test_a_forked_child_that_returns_first_exits_like_a_script(pool: Pool, how: str, code: int) -> None:
     for n in range(3):
         result = await pool.do("child_first", n=n, how=how)
         assert (result.end, json.loads(result.value)) == ("value", [n, code])
@@ -55,18 +55,18 @@ async def test_a_child_that_comes_back_first_ends_as_a_script_would(pool: Pool, 
         assert (await value(pool, "pid", n=-n))[0] == -n
 
 
-async def test_a_program_that_is_missing_is_the_childs_trouble(pool: Pool) -> None:
+async def test_a_failed_exec_in_a_child_does_not_affect_the_unit(pool: Pool) -> None:
     for n in range(3):
         assert await value(pool, "missing_program", n=n) == [n, 1, True]
 
 
-async def test_a_daemon_that_comes_back_ends(pool: Pool) -> None:
+async def test_a_daemon_that_returns_exits(pool: Pool) -> None:
     for n in range(3):
         (pid,) = {(await value(pool, "daemon", n=n))[1], (await value(pool, "pid"))[1]}
         assert pid in pool.pool.pids
 
 
-async def test_a_child_neither_prints_what_its_parent_has_to_say_nor_does_what_it_does_at_exit(
+async def test_a_child_runs_no_exit_handlers_and_prints_no_buffer_of_its_parent(
     pool: Pool, tmp_path: Path
 ) -> None:
     result = await pool.do("unfinished_line", path=str(tmp_path / "exits"))
@@ -76,7 +76,7 @@ async def test_a_child_neither_prints_what_its_parent_has_to_say_nor_does_what_i
     assert (tmp_path / "exits").read_text() == "x"
 
 
-async def test_usage_of_a_child_is_not_its_parents(pool: Pool) -> None:
+async def test_usage_of_a_child_does_not_count_for_its_parent(pool: Pool) -> None:
     result = await pool.do("child_first", n=1, how="usage")
     assert (result.end, result.outcome.usage) == ("crash", None)
 
@@ -86,12 +86,12 @@ async def test_multiprocessing_works_within_a_unit(pool: Pool) -> None:
     assert len(pool.pool.pids) == 1
 
 
-async def test_a_child_of_the_set_up_ends_too() -> None:
+async def test_a_child_forked_during_setup_exits() -> None:
     async for pool in pool_of("forks_at_start"):
         assert [(await value(pool, "pid", n=n))[0] for n in range(5)] == [0, 1, 2, 3, 4]
 
 
-async def test_programs_that_a_unit_starts_have_none_of_our_descriptors(pool: Pool) -> None:
+async def test_programs_started_by_a_unit_inherit_none_of_our_descriptors(pool: Pool) -> None:
     found = await value(pool, "inherited")
     assert str(stat.S_IFSOCK) not in found
     assert str(stat.S_IFREG) not in found
@@ -101,7 +101,7 @@ async def test_programs_that_a_unit_starts_have_none_of_our_descriptors(pool: Po
 
 
 @pytest.mark.parametrize("size", [1, 7, 32, 4096, 150_000])
-async def test_bytes_in_the_pipe_cost_the_unit_that_wrote_them(pool: Pool, size: int) -> None:
+async def test_bytes_in_the_pipe_fail_only_the_unit_that_wrote_them(pool: Pool, size: int) -> None:
     first = (await value(pool, "pid"))[1]
     result = await pool.do("junk", size=size)
     assert (result.end, result.outcome.kind) == ("crash", Kind.CRASH)
@@ -110,20 +110,20 @@ async def test_bytes_in_the_pipe_cost_the_unit_that_wrote_them(pool: Pool, size:
     assert (n, second == first) == (7, False)
 
 
-async def test_a_page_that_was_cut_short_does_no_harm_to_its_owner(pool: Pool) -> None:
+async def test_a_truncated_page_does_not_harm_the_owner(pool: Pool) -> None:
     result = await pool.do("truncate")
     assert result.end == "crash"
     assert (await value(pool, "pid", n=7))[0] == 7
 
 
-async def test_no_answer_is_written_into_a_file_of_the_unit(pool: Pool, tmp_path: Path) -> None:
+async def test_no_reply_is_written_into_a_file_of_the_unit(pool: Pool, tmp_path: Path) -> None:
     result = await pool.do("replace_pipe", path=str(tmp_path / "own"))
     assert result.end == "crash"
     assert (tmp_path / "own").read_bytes() == b""
     assert (await value(pool, "pid", n=7))[0] == 7
 
 
-async def test_a_child_keeps_a_file_that_took_the_pipes_place(pool: Pool, tmp_path: Path) -> None:
+async def test_a_child_keeps_a_file_at_the_pipes_descriptor(pool: Pool, tmp_path: Path) -> None:
     assert await value(pool, "replace_pipe_and_fork", path=str(tmp_path / "own")) == "put back"
     assert (tmp_path / "own").read_bytes() == b"from the child"
 
@@ -132,7 +132,7 @@ async def test_a_child_keeps_a_file_that_took_the_pipes_place(pool: Pool, tmp_pa
 
 
 @pytest.mark.parametrize("tokens", [0.0, 7.0])
-async def test_a_thread_of_an_earlier_unit_tells_no_usage_of_the_next(pool: Pool, tokens: float) -> None:
+async def test_a_thread_of_an_earlier_unit_adds_no_usage_to_the_next(pool: Pool, tokens: float) -> None:
     await pool.do("leave_thread")
     result = await pool.do("die_after_thread", tokens=tokens)
     assert (result.end, result.outcome.usage) == ("crash", Usage(tokens, 0.0) if tokens else None)

@@ -1,4 +1,4 @@
-"""Where a limit is found in what a worker left, and where none is."""
+"""Where a limit is found in what a worker left behind, and where none is."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def result(stdout: str = "", stderr: str = "", code: int = -9, outcome: Outcome 
     )  # fmt: skip
 
 
-def test_a_death_without_a_word_is_a_death() -> None:
+def test_a_crash_without_output_is_a_crash() -> None:
     assert LimitDetector(exit_codes=(75,)).read(result()).outcome == CRASH
 
 
-def test_a_success_is_never_looked_at() -> None:
+def test_a_success_is_never_searched_for_a_limit() -> None:
     fine = WorkResult("value", b"1", stderr=SAID.encode())
     assert LimitDetector().read(fine) is fine
 
 
-def test_standard_error_tells_until_when() -> None:
+def test_the_reset_time_is_read_from_standard_error() -> None:
     found = LimitDetector().read(result(stderr=f"starting\n{SAID}\n"))
     assert found.outcome.kind is Kind.HOLD
     assert found.outcome.hint is not None
     assert found.outcome.hint.retry_after_s is not None
-    assert 0 < found.outcome.hint.retry_after_s <= 90_000  # Once a year a day has an hour more there.
+    assert 0 < found.outcome.hint.retry_after_s <= 90_000  # Once a year a day has 25 hours there.
     assert found.rate_limit is not None
     assert (found.rate_limit.source, found.end) == ("stderr", "crash")
 
@@ -62,7 +62,7 @@ def test_standard_error_tells_until_when() -> None:
         ("overloaded", Kind.OVERLOAD),
         ("anthropic: the model is overloaded.", Kind.OVERLOAD),
         ("HTTP 429", Kind.HOLD),
-        # Whose the limit is, or whether there is one, says the line.
+        # The line says what limit it is, if it is one.
         ("OSError: [Errno 122] Disk quota exceeded: 'out.bin'", Kind.CRASH),
         ("storage quota exceeded", Kind.CRASH),
         ("RecursionError: maximum recursion depth exceeded", Kind.CRASH),
@@ -73,7 +73,7 @@ def test_standard_error_tells_until_when() -> None:
         ("compiling overloaded methods", Kind.CRASH),
     ],
 )
-def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> None:
+def test_plain_text_on_standard_error_is_read(text: str, kind: Kind) -> None:
     found = LimitDetector().read(result(stderr=f"Traceback (most recent call last):\n  File\n{text}\n"))
     assert found.outcome.kind is kind
     assert (found.rate_limit is not None) == (kind is not Kind.CRASH)
@@ -82,7 +82,7 @@ def test_plain_words_on_standard_error_are_understood(text: str, kind: Kind) -> 
 @pytest.mark.parametrize(
     "stdout", ["quota exceeded", SAID, f"The model says: {SAID}", json.dumps({"type": "assistant", "text": SAID}), json.dumps({"type": "result", "is_error": False, "result": SAID})]
 )  # fmt: skip
-def test_what_a_model_says_is_no_sign(stdout: str) -> None:
+def test_a_models_answer_is_not_a_limit(stdout: str) -> None:
     assert LimitDetector().read(result(stdout=stdout)).outcome == CRASH
 
 
@@ -93,7 +93,7 @@ def test_structured_output_comes_before_standard_error() -> None:
     assert found.rate_limit.source == "stdout"
 
 
-def test_an_exit_code_comes_before_both_and_holds_for_the_default() -> None:
+def test_an_exit_code_comes_first_and_holds_for_the_default_wait() -> None:
     found = LimitDetector(exit_codes=(2,)).read(result(stderr=SAID, code=2))
     assert found.rate_limit is not None
     assert (found.rate_limit.source, found.outcome.kind, found.outcome.hint) == (
@@ -103,7 +103,7 @@ def test_an_exit_code_comes_before_both_and_holds_for_the_default() -> None:
     )
 
 
-def test_a_limit_that_says_nothing_of_its_end_is_a_hold() -> None:
+def test_a_limit_without_an_end_is_a_hold() -> None:
     found = LimitDetector().read(result(outcome=Outcome(Kind.RATE, message="slower")))
     assert found.outcome.kind is Kind.HOLD
     soon = Outcome(Kind.RATE, hint=Hint(retry_after_s=5.0))
@@ -132,7 +132,7 @@ def _log(folder: Path, name: str, text: str, age_s: float = 0.0) -> None:
     ids=["the seed's", "events in it", "a document", "events", "plain"],
 )
 def test_logs_are_read_in_every_form(tmp_path: Path, text: str) -> None:
-    began = result()  # First: a log that is older than its unit says nothing.
+    began = result()  # First: a log that is older than its unit does not count.
     _log(tmp_path, "7", text)
     found = LimitDetector(logs=".failed/*/agent/result.json", root=str(tmp_path)).read(began)
     assert found.outcome.kind is Kind.HOLD
@@ -140,7 +140,7 @@ def test_logs_are_read_in_every_form(tmp_path: Path, text: str) -> None:
     assert found.rate_limit.source == ".failed/7/agent/result.json"
 
 
-def test_old_logs_and_answers_in_logs_are_no_signs(tmp_path: Path) -> None:
+def test_old_logs_and_answers_in_logs_do_not_count(tmp_path: Path) -> None:
     _log(tmp_path, "1", json.dumps({"stdout": "", "stderr": SAID}), age_s=60.0)
     _log(tmp_path, "2", json.dumps({"stdout": SAID, "stderr": ""}))
     _log(tmp_path, "3", "{ broken " + SAID)
@@ -214,7 +214,7 @@ def log(tmp_path: Path) -> AgentLog:
     return AgentLog(tmp_path)
 
 
-def test_a_log_that_was_not_written_since_says_nothing(log: AgentLog) -> None:
+def test_a_log_that_was_not_written_since_does_not_count(log: AgentLog) -> None:
     assert log.kind() is Kind.CRASH
 
 
@@ -225,7 +225,7 @@ def test_only_what_was_appended_since_counts(log: AgentLog) -> None:
     assert log.kind() is Kind.HOLD
 
 
-def test_events_that_were_appended_count(log: AgentLog) -> None:
+def test_appended_events_count(log: AgentLog) -> None:
     log.append(json.dumps({"type": "result", "is_error": True, "result": SAID}) + "\n")
     assert log.kind() is Kind.HOLD
 
@@ -233,15 +233,15 @@ def test_events_that_were_appended_count(log: AgentLog) -> None:
 @pytest.mark.parametrize(
     "text", [f"{SAID}\n", f"{SAID}\n" + "x" * len(OLD), "x" * (len(OLD) - len(SAID) - 1) + f"\n{SAID}", OLD]
 )
-def test_a_log_that_was_written_anew_counts_as_a_whole(log: AgentLog, text: str) -> None:
-    """Shorter, longer, as long, and the very same."""
+def test_a_rewritten_log_counts_as_a_whole(log: AgentLog, text: str) -> None:
+    """Rewritten shorter, longer, equally long, and with the same content."""
     later = time.time() + 1.0
     log.path.write_text(text)
     os.utime(log.path, (later, later))
     assert log.kind() is Kind.HOLD
 
 
-def test_a_log_that_was_rotated_counts_from_where_it_was(log: AgentLog) -> None:
+def test_a_rotated_log_counts_from_its_mark(log: AgentLog) -> None:
     log.append("exit 1: no such row\n")
     log.path.rename(log.path.with_name("agent.log.1"))
     log.path.write_text("exit 1: no such row\n")
@@ -257,13 +257,13 @@ def test_the_last_lines_before_a_rotation_count(log: AgentLog) -> None:
     assert log.kind() is Kind.HOLD
 
 
-def test_a_log_that_was_emptied_and_filled_counts(log: AgentLog) -> None:
+def test_a_truncated_and_refilled_log_counts(log: AgentLog) -> None:
     os.truncate(log.path, 0)
     log.append(f"{SAID}\n")
     assert log.kind() is Kind.HOLD
 
 
-def test_a_log_that_is_new_counts(log: AgentLog) -> None:
+def test_a_new_log_counts(log: AgentLog) -> None:
     log.path.with_name("agent.log.new").write_text(f"{SAID}\n")
     assert log.kind() is Kind.HOLD
 
@@ -274,8 +274,8 @@ def test_a_pipe_among_the_logs_is_not_opened(log: AgentLog) -> None:
     assert log.kind() is Kind.CRASH
 
 
-async def test_a_costly_look_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is repeated after a pause, and a cheap one every time."""
+async def test_a_slow_scan_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow scan is repeated after a pause, a fast one for every attempt."""
     looks: list[str] = []
 
     def look(root: str, _: str) -> log_files.Marks:
@@ -292,9 +292,9 @@ async def test_a_costly_look_is_shared(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.timeout(20)
-def test_a_log_that_becomes_a_pipe_while_it_is_looked_at_is_left_out(
+def test_a_log_that_becomes_a_pipe_during_the_scan_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "a.log")
-    monkeypatch.setattr(Path, "is_file", lambda _: True)  # As it was a moment ago.
+    monkeypatch.setattr(Path, "is_file", lambda _: True)  # As a moment ago.
     assert LogMarker().marks(str(tmp_path), "*.log") == {}

@@ -1,4 +1,4 @@
-"""One table for every way to run work: what is a rate limit, with which wait, and what is none."""
+"""One table for every way to run work: what is a rate limit, with which wait, and what is not."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check(outcome: Outcome, kind: Kind, wait_s: float | None) -> None:
 
 
 def words(error: object) -> str:
-    """The name of a case: the same in every process, so without addresses and numbers of objects."""
+    """The name of a case, without addresses of objects, so that it is the same in every process."""
     said = re.sub(r"id='\d+'|0x[0-9a-f]+", "", f"{type(error).__name__}-{error}")
     return re.sub(r"\W+", "-", said)[:60]
 
@@ -61,12 +61,12 @@ def test_the_columns_are_long_enough() -> None:
 @pytest.mark.parametrize(("error", "kind", "wait_s"), EXCEPTIONS, ids=[words(row[0]) for row in EXCEPTIONS])
 def test_an_exception_that_is_a_limit(error: BaseException, kind: Kind, wait_s: float | None) -> None:
     check(outcome_of(error), kind, wait_s)
-    note = worker_entry.failure_note(error, None, ())  # As it leaves a worker process.
+    note = worker_entry.failure_note(error, None, ())  # As a worker process reports it.
     check(note.outcome, kind, wait_s)
 
 
 @pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=words)
-def test_an_exception_that_is_none(error: BaseException) -> None:
+def test_an_exception_that_is_not_a_limit(error: BaseException) -> None:
     assert outcome_of(error).kind not in LIMIT_KINDS
     assert worker_entry.failure_note(error, None, ()).outcome.kind not in LIMIT_KINDS
 
@@ -83,8 +83,8 @@ def test_a_result_that_is_an_answer(value: Any) -> None:
     assert limit_in_result(value) is None
 
 
-def test_a_wait_that_is_too_long_to_be_written_is_unknown() -> None:
-    """Python writes no whole number of more than 4,300 digits."""
+def test_a_wait_too_long_to_print_is_unknown() -> None:
+    """Python does not print integers of more than 4,300 digits."""
     endless = 10**5000
     limit = worker_entry.limit_outcome({"rate_limit": {"retry_after_s": endless}})
     assert limit is not None
@@ -93,7 +93,7 @@ def test_a_wait_that_is_too_long_to_be_written_is_unknown() -> None:
     check(outcome_of(headway.RateLimited(retry_after=endless)), Kind.RATE, None)
 
 
-def test_an_exception_that_cannot_be_pickled_is_understood_before_it_crosses() -> None:
+def test_an_exception_that_cannot_be_pickled_is_read_in_the_worker() -> None:
     class Local(Exception):
         def __reduce__(self) -> Any:
             raise pickle.PicklingError("never")
@@ -102,7 +102,7 @@ def test_an_exception_that_cannot_be_pickled_is_understood_before_it_crosses() -
     assert (note.error, note.outcome.kind, note.source) == (b"", Kind.HOLD, "Local")
 
 
-def test_an_exception_whose_fields_raise_is_no_accident() -> None:
+def test_an_exception_whose_fields_raise_does_not_break_detection() -> None:
     class Hostile(dict[str, Any]):
         def get(self, *_: Any) -> Any:
             raise RuntimeError("no")
@@ -153,8 +153,8 @@ def test_a_preflight(stdout: str, stderr: str, code: int, kind: Kind | None) -> 
 # -- what holds for all ---------------------------------------------------------------------------------------------
 
 
-def test_every_code_and_phrase_of_a_limit_has_a_telltale() -> None:
-    """Texts without one are not read any further."""
+def test_every_code_and_phrase_of_a_limit_has_a_telltale_word() -> None:
+    """Texts without such a word are not read any further."""
     for name in ("claude", "codex", "gemini-cli"):
         profile = PROFILES[name]
         for table in (profile.all_codes, profile.all_soft):
@@ -171,7 +171,7 @@ def _telling(text: str) -> bool:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The alternatives of a pattern at its top level, as far as words go."""
+    """The alternatives of a pattern at its top level that are words."""
     ways, depth, way = [], 0, ""
     for letter in pattern:
         depth += (letter == "(") - (letter == ")")
@@ -203,11 +203,11 @@ def test_ordinary_errors_are_no_limits(said: list[str]) -> None:
     st.text(max_size=300),
     st.sampled_from(["rate limit", "429", "{", "[", "'", "limit resets 4pm", "You've hit your"]),
 )
-def test_no_text_is_an_accident(text: str, word: str) -> None:
+def test_no_text_raises(text: str, word: str) -> None:
     limit_in_text(f"{text}{word}{text}")
 
 
 @pytest.mark.parametrize("text", ["no " * 30_000, " " * 60_000 + "limit", "rate limit " * 6_000, '  File "' * 8_000 + "limit", "{'a': " * 9_000 + "limit", "hit the " * 8_000 + "limit"])  # fmt: skip
-def test_a_hostile_text_costs_no_more_than_a_long_one(text: str) -> None:
+def test_a_hostile_text_takes_no_longer_than_a_long_one(text: str) -> None:
     """The patterns have no nested repetitions: 64 KB take milliseconds, and the test would time out otherwise."""
     limit_in_text(text)

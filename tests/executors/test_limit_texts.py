@@ -1,4 +1,4 @@
-"""A long table of texts: each counts as a limit wherever a failed program left it, or nowhere."""
+"""A long table of texts: each counts as a limit wherever a failed program printed it, or nowhere."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_refusals_count(where: Reader) -> None:
     assert [text for text, _ in LIMITS if where(text) is None] == []
 
 
-def test_refusals_are_of_their_kind() -> None:
+def test_refusals_have_the_expected_kind() -> None:
     facts = [(text, kind, on_stderr(text)) for text, kind in LIMITS]
     assert [(text, each) for text, kind, each in facts if each is None or each.kind is not kind] == []
 
@@ -71,12 +71,12 @@ def test_refusals_count_between_other_lines() -> None:
 
 
 @pytest.mark.parametrize("where", [on_stderr, raised])
-def test_words_alone_do_not_count(where: Reader) -> None:
+def test_the_words_of_a_limit_alone_do_not_count(where: Reader) -> None:
     assert [text for text in OTHER_TEXTS if where(text) is not None] == []
     assert [text for text in OTHER_TEXTS if where(f"starting\n{text}\n1 failed\n") is not None] == []
 
 
-def test_words_alone_do_not_hide_a_refusal() -> None:
+def test_the_words_of_a_limit_do_not_hide_a_refusal() -> None:
     for before, after in (("", "\nYou've hit your usage limit"), ("429 rate limit exceeded\n", "")):
         assert [text for text in OTHER_TEXTS if on_stderr(f"{before}{text}{after}\n") is None] == []
 
@@ -87,7 +87,7 @@ def test_the_output_of_a_successful_program_is_no_limit() -> None:
 
 
 def test_an_answer_that_quotes_a_refusal_is_an_answer() -> None:
-    """Structured events count wherever they stand on standard output: no answer has their form."""
+    """Structured events count anywhere on standard output: no answer has their form."""
     texts = [text for text, _ in LIMITS if not text.startswith("{")]
     assert [
         text for text in texts if in_preflight(f"The log has:\n{text}".encode(), b"", 0) is not None
@@ -101,11 +101,11 @@ def test_addresses_stay_in_the_message() -> None:
     assert facts.message.endswith("see https://docs.example.com/rate-limits for help")
 
 
-def test_a_refusal_where_answers_go_counts() -> None:
+def test_a_refusal_in_place_of_an_answer_counts() -> None:
     assert [text for text in STATEMENTS if limit_in_statement(text, NOW_UTC, "UTC") is None] == []
     assert [text for text in STATEMENTS if in_preflight(text.encode(), b"", 1) is None] == []
 
 
 @pytest.mark.parametrize("shown", ["\x1b[31m{}\x1b[0m", "\x1b[1m✗\x1b[0m {}", "  ⎿  {}", "■ {}"])
-def test_colours_and_marks_in_front_change_nothing(shown: str) -> None:
+def test_colours_and_leading_marks_are_ignored(shown: str) -> None:
     assert [text for text in STATEMENTS if on_stderr(shown.replace("{}", text)) is None] == []

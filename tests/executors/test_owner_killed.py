@@ -1,4 +1,4 @@
-"""After SIGKILL of whoever owns them every worker and every child of one is gone within two seconds."""
+"""After SIGKILL of their owner all workers and their children are gone within two seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.executors.conftest import HERE, gone_within
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-def test_workers_and_their_children_go_with_their_owner(tmp_path: Path, guarded: bool) -> None:
+def test_workers_and_their_children_end_with_their_owner(tmp_path: Path, guarded: bool) -> None:
     owner = subprocess.Popen(
         [sys.executable, str(HERE / "owner.py"), str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -26,11 +26,11 @@ def test_workers_and_their_children_go_with_their_owner(tmp_path: Path, guarded:
         how: [int(pid) for pid in (tmp_path / how).read_text().split()] for how in ("hold", "stop", "return")
     }
     *strays, bare = [int(pid) for pid in (tmp_path / "strays").read_text().split()]
-    children["strays"] = strays  # That have left their group.
+    children["strays"] = strays  # They have left their group.
     assert len(workers) == 4
     if (
         not guarded
-    ):  # Without it the workers themselves are gone still, and the children of those that get a turn.
+    ):  # Without a guardian the workers still end, and the children of those whose threads can run.
         os.kill(guardian, signal.SIGKILL)
     owner.kill()
     owner.wait()
@@ -42,7 +42,7 @@ def test_workers_and_their_children_go_with_their_owner(tmp_path: Path, guarded:
     else:
         for pid in (pid for pids in children.values() for pid in pids):
             _end(pid)
-    _end(bare)  # Without a group, a parent and an environment nobody can tell whose it was.
+    _end(bare)  # Without group, parent and environment it cannot be found.
 
 
 def _end(pid: int) -> None:

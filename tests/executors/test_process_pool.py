@@ -1,4 +1,4 @@
-"""The pool with real processes: what a worker does never reaches anybody but its own unit."""
+"""The pool with real processes: what a worker does affects only its own unit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headway.executors.log_files import NO_MARKS, Marks
 from headway.executors.pool_health import LEAST_ROUND, ROUNDS
 
 
-async def test_a_unit_gives_its_value(make: Make) -> None:
+async def test_a_unit_returns_its_value(make: Make) -> None:
     result = await make().do("echo", value={"a": [1, 2]})
     assert (result.end, json.loads(result.value), result.outcome.kind) == ("value", {"a": [1, 2]}, None)
     assert result.memory > 1_000_000
@@ -38,7 +38,7 @@ async def test_payloads_and_values_may_be_large(make: Make) -> None:
     assert (await pool.do("big", size=30_000_000)).value == b"x" * 30_000_000
 
 
-async def test_workers_are_reused_and_no_more_are_made_than_asked_for(make: Make) -> None:
+async def test_workers_are_reused_up_to_the_size_of_the_pool(make: Make) -> None:
     pool = make(size=2)
     result = await asyncio.gather(*(pool.do("pid") for _ in range(20)))
     assert len({each.value for each in result}) <= 2
@@ -56,7 +56,7 @@ DEATHS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("deed", "given", "said"), DEATHS)
-async def test_a_death_costs_the_unit_that_ran_and_nothing_else(
+async def test_a_crash_affects_only_the_unit_that_ran(
     make: Make, deed: str, given: dict[str, Any], said: str
 ) -> None:
     pool = make(size=2)
@@ -69,7 +69,7 @@ async def test_a_death_costs_the_unit_that_ran_and_nothing_else(
     assert (await pool.do("echo", value=1)).value == b"1"
 
 
-async def test_a_death_is_told_with_its_last_words_and_its_memory(make: Make) -> None:
+async def test_a_crash_message_has_the_last_output_and_the_memory(make: Make) -> None:
     pool = make()
     result = await pool.do("exit", code=9)
     assert result.death is not None
@@ -78,19 +78,22 @@ async def test_a_death_is_told_with_its_last_words_and_its_memory(make: Make) ->
     fatal = await pool.do("segfault")
     assert b"Segmentation fault" in fatal.stderr  # With the Python traceback, which faulthandler wrote.
     assert b"do_segfault" in fatal.stderr
-    deeds = (Path(__file__).parent / "deeds.py").read_text().splitlines()
-    line = 1 + deeds.index("    ctypes.string_at(0)")
-    assert f"killed by SIGSEGV in tests/executors/deeds.py:{line} do_segfault after" in fatal.outcome.message
+    functions = (Path(__file__).parent / "unit_functions.py").read_text().splitlines()
+    line = 1 + functions.index("    ctypes.string_at(0)")
+    assert (
+        f"killed by SIGSEGV in tests/executors/unit_functions.py:{line} do_segfault after"
+        in fatal.outcome.message
+    )
     assert fatal.outcome.message.endswith("last on standard error: Fatal Python error: Segmentation fault")
     big = await pool.do("oom")
     assert "killed by SIGKILL" in big.outcome.message
     floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    if floor < 150_000_000:  # Below what this process has had itself, nothing is known of a dead one.
+    if floor < 150_000_000:  # Below this process's own peak, the peak of a dead worker is unknown.
         assert big.memory > 150_000_000
         assert "MB at the most" in big.outcome.message
 
 
-async def test_memory_that_runs_out_is_told_and_the_worker_replaced(make: Make) -> None:
+async def test_a_worker_out_of_memory_is_reported_and_replaced(make: Make) -> None:
     pool = make()
     first = json.loads((await pool.do("pid")).value)
     result = await pool.do("exhaust")
@@ -100,7 +103,7 @@ async def test_memory_that_runs_out_is_told_and_the_worker_replaced(make: Make) 
     assert json.loads((await pool.do("pid")).value) != first
 
 
-async def test_memory_that_a_library_in_c_does_not_get_is_a_death(make: Make) -> None:
+async def test_failed_malloc_in_c_is_a_crash(make: Make) -> None:
     pool = make()
     result = await pool.do("allocate")
     assert (result.end, result.outcome.kind) == ("crash", Kind.CRASH)
@@ -108,7 +111,7 @@ async def test_memory_that_a_library_in_c_does_not_get_is_a_death(make: Make) ->
     assert (await pool.do("echo", value=1)).value == b"1"
 
 
-async def test_a_unit_above_the_memory_limit_is_ended_and_no_other(make: Make) -> None:
+async def test_only_the_unit_above_the_memory_limit_is_killed(make: Make) -> None:
     limit = 300_000_000
     pool = make(size=2, memory_limit=limit)
     beside = asyncio.create_task(pool.do("echo", value="beside", seconds=0.4))
@@ -120,7 +123,7 @@ async def test_a_unit_above_the_memory_limit_is_ended_and_no_other(make: Make) -
     assert (await pool.do("echo", value=1)).value == b"1"
 
 
-async def test_what_a_unit_told_of_its_usage_outlives_its_worker(make: Make) -> None:
+async def test_reported_usage_survives_the_death_of_the_worker(make: Make) -> None:
     pool = make()
     assert (await pool.do("pay", tokens=7)).outcome.usage == Usage(14.0, 2.0, 3.0, 0.25)
     assert (await pool.do("exit", code=1)).outcome.usage is None, "it is the unit's own"
@@ -128,7 +131,7 @@ async def test_what_a_unit_told_of_its_usage_outlives_its_worker(make: Make) -> 
     assert (late.end, late.outcome.usage) == ("timeout", Usage(5.0, 0.0))
 
 
-async def test_what_a_unit_raises_stays_in_its_worker(make: Make) -> None:
+async def test_an_exception_of_a_unit_does_not_end_its_worker(make: Make) -> None:
     pool = make()
     for deed, said in (("raise", "ValueError: not like this"), ("leave", "SystemExit: 3")):
         given: dict[str, Any] = {"code": 3} if deed == "leave" else {}
@@ -140,7 +143,7 @@ async def test_what_a_unit_raises_stays_in_its_worker(make: Make) -> None:
 
 async def test_a_timeout_kills_the_whole_group(make: Make, tmp_path: Path) -> None:
     pool = make()
-    await pool.do("pid")  # Started, so that the timeout is the unit's alone.
+    await pool.do("pid")  # The worker is started, so that the timeout covers only the unit.
     result = await pool.do("children", file=str(tmp_path / "pids"), how="hold", timeout_s=3.0)
     assert result.end == "timeout"
     assert result.outcome.kind is Kind.TIMEOUT
@@ -149,7 +152,7 @@ async def test_a_timeout_kills_the_whole_group(make: Make, tmp_path: Path) -> No
     assert all(gone_within(pid, 2.0) for pid in pids)
 
 
-async def test_who_ignores_sigterm_is_ended_all_the_same(make: Make, tmp_path: Path) -> None:
+async def test_a_worker_that_ignores_sigterm_is_killed(make: Make, tmp_path: Path) -> None:
     pool = make()
     await pool.do("pid")
     result = await pool.do("stubborn", ready=str(tmp_path / "pid"), timeout_s=3.0)
@@ -158,8 +161,8 @@ async def test_who_ignores_sigterm_is_ended_all_the_same(make: Make, tmp_path: P
 
 
 @pytest.mark.parametrize("how", ["return", "die"])
-async def test_children_go_with_their_worker(make: Make, tmp_path: Path, how: str) -> None:
-    """A forked child holds its parent's end of the pipe: a death is noticed all the same."""
+async def test_children_end_with_their_worker(make: Make, tmp_path: Path, how: str) -> None:
+    """A death is noticed although a forked child holds its parent's end of the pipe."""
     pool = make()
     result = await pool.do("children", file=str(tmp_path / "pids"), how=how)
     assert result.end == ("value" if how == "return" else "crash")
@@ -170,9 +173,9 @@ async def test_children_go_with_their_worker(make: Make, tmp_path: Path, how: st
 
 @pytest.mark.parametrize("how", ["hold", "return", "die"])
 async def test_children_that_left_the_group_are_found(make: Make, tmp_path: Path, how: str) -> None:
-    """After a timeout, a recycling and a death. One without an environment is known by its parent, while that lives."""
+    """After a timeout, a recycling and a crash. A child without an environment is found by its parent, while that lives."""
     pool = make(recycle_after=2)
-    await pool.do("pid")  # Started, so that the timeout is the unit's alone.
+    await pool.do("pid")  # The worker is started, so that the timeout covers only the unit.
     result = await pool.do(
         "strays", file=str(tmp_path / "pids"), how=how, timeout_s=3.0 if how == "hold" else LONG_S
     )
@@ -181,13 +184,13 @@ async def test_children_that_left_the_group_are_found(make: Make, tmp_path: Path
     assert gone_within(plain, 2.0)
     assert gone_within(daemon, 2.0)
     if how == "die":
-        os.kill(bare, signal.SIGKILL)  # It is nobody's any more, and nothing tells whose it was.
+        os.kill(bare, signal.SIGKILL)  # Without parent and environment it cannot be found.
     else:
         assert gone_within(bare, 2.0)
 
 
-async def test_nobody_elses_processes_are_touched(make: Make, tmp_path: Path) -> None:
-    """A worker's death costs its own children: neither those of another pool, nor whatever runs beside."""
+async def test_other_processes_are_left_alone(make: Make, tmp_path: Path) -> None:
+    """A worker's death ends its own children, not those of another pool or other programs."""
     await make().do("strays", file=str(tmp_path / "others"))
     await make().do("strays", file=str(tmp_path / "own"), how="die")
     own, others = ([int(pid) for pid in (tmp_path / name).read_text().split()] for name in ("own", "others"))
@@ -196,7 +199,7 @@ async def test_nobody_elses_processes_are_touched(make: Make, tmp_path: Path) ->
     os.kill(own[2], signal.SIGKILL)
 
 
-def test_a_mark_is_not_the_beginning_of_another() -> None:
+def test_a_mark_that_is_a_prefix_of_another_matches_only_itself() -> None:
     first, tenth = (
         subprocess.Popen(["sleep", "60"], env=process_tree.marked_environment(f"test{os.getpid()}-{number}"))
         for number in (1, 10)
@@ -208,7 +211,7 @@ def test_a_mark_is_not_the_beginning_of_another() -> None:
     tenth.wait()
 
 
-async def test_a_hundred_megabytes_of_output_take_no_memory(make: Make) -> None:
+async def test_a_hundred_megabytes_of_output_use_bounded_memory(make: Make) -> None:
     pool = make()
     await pool.do("print", megabytes=1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -222,7 +225,7 @@ async def test_a_hundred_megabytes_of_output_take_no_memory(make: Make) -> None:
     assert grown_kb < 10_000
 
 
-async def test_what_c_prints_is_captured_with_its_unit(make: Make) -> None:
+async def test_output_of_c_code_is_captured_with_its_unit(make: Make) -> None:
     pool = make()
     result = await pool.do("speak")
     assert sorted(result.stdout.splitlines()) == [b"out of C", b"out of Python"]
@@ -242,7 +245,7 @@ def test_a_capture_keeps_both_ends() -> None:
     assert capture.take() == b""
 
 
-async def test_a_worker_is_replaced_after_so_many_units(make: Make) -> None:
+async def test_a_worker_is_replaced_after_recycle_after_units(make: Make) -> None:
     pool = make(recycle_after=3)
     pids = [json.loads((await pool.do("pid")).value) for _ in range(9)]
     assert [len(set(pids[at : at + 3])) for at in (0, 3, 6)] == [1, 1, 1]
@@ -261,7 +264,7 @@ def _own_peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-async def test_a_note_says_what_a_value_cannot(make: Make) -> None:
+async def test_a_note_accompanies_a_value(make: Make) -> None:
     pool = make("notes")
     result = await pool.pool.run(b"slower, please", LONG_S)
     assert (result.end, result.outcome.kind, result.outcome.message) == ("error", Kind.RATE, "slower, please")
@@ -274,14 +277,14 @@ async def test_a_pool_whose_workers_cannot_start_says_why_at_once(make: Make) ->
     assert "the workers cannot start: ImportError: no module named 'nowhere'" in result[0].outcome.message
 
 
-async def test_a_pool_whose_workers_die_at_their_start_is_tried_three_times(make: Make) -> None:
+async def test_starts_that_fail_are_tried_three_times(make: Make) -> None:
     result = await make("dies_at_start").do("pid")
     assert result.outcome.kind is Kind.AUTH
     assert "3 in a row died at once, the last: it exited with code 7" in result.outcome.message
     assert "the licence is missing" in result.outcome.message
 
 
-async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> None:
+async def test_a_pool_whose_workers_keep_dying_breaks_after_three_rounds(make: Make) -> None:
     pool = make(size=2, doomed_s=0.0)
     kinds: list[Kind | None] = []
     while not kinds or kinds[-1] is Kind.CRASH:
@@ -292,8 +295,8 @@ async def test_a_pool_that_only_dies_stops_after_three_rounds(make: Make) -> Non
     assert "all workers died 3 times over (12 deaths in a row" in result.outcome.message
 
 
-async def test_deaths_within_a_few_seconds_do_not_stop_the_pool(make: Make) -> None:
-    """A killer from outside may strike every worker at once, many times over; it is gone before ten seconds are."""
+async def test_deaths_within_a_few_seconds_do_not_break_the_pool(make: Make) -> None:
+    """Something outside may kill all workers several times over; it ends within ten seconds."""
     pool = make(size=2, doomed_s=3600.0)
     for _ in range(ROUNDS * LEAST_ROUND + 1):
         assert (await pool.do("exit", code=1)).outcome.kind is Kind.CRASH
@@ -306,10 +309,10 @@ async def test_a_suspect_runs_in_a_process_that_ran_no_other_unit(make: Make) ->
     fresh = json.loads((await pool.do("pid", fresh=True)).value)
     assert fresh != used
     assert gone_within(used, 2.0)
-    assert json.loads((await pool.do("pid")).value) == fresh  # It is an ordinary worker from now on.
+    assert json.loads((await pool.do("pid")).value) == fresh  # From now on it is an ordinary worker.
 
 
-async def test_several_that_want_a_fresh_process_get_one_each(make: Make) -> None:
+async def test_every_caller_that_needs_a_fresh_process_gets_one(make: Make) -> None:
     pool = make(size=2)
     used = {json.loads(result.value) for result in await asyncio.gather(pool.do("pid"), pool.do("pid"))}
     fresh = await asyncio.gather(*(pool.do("pid", fresh=True) for _ in range(5)))
@@ -318,7 +321,7 @@ async def test_several_that_want_a_fresh_process_get_one_each(make: Make) -> Non
     assert not pids & used
 
 
-async def test_a_fresh_process_waits_for_a_busy_pool(make: Make) -> None:
+async def test_a_unit_that_needs_a_fresh_process_waits_for_a_busy_pool(make: Make) -> None:
     pool = make(size=1)
     busy = asyncio.create_task(pool.do("sleep", seconds=0.3))
     await asyncio.sleep(0)
@@ -327,15 +330,15 @@ async def test_a_fresh_process_waits_for_a_busy_pool(make: Make) -> None:
     assert json.loads(result.value) != (await busy).pid
 
 
-async def test_deaths_that_met_a_limit_are_no_row_of_deaths(make: Make) -> None:
-    """A limit that lasts kills whatever is sent: that is the account's, and waiting ends it."""
+async def test_deaths_by_a_rate_limit_do_not_break_the_pool(make: Make) -> None:
+    """A limit that lasts kills every unit. That is not the workers' fault, and waiting helps."""
     pool = make(detector=LimitDetector(exit_codes=(75,)))
     for _ in range(ROUNDS * LEAST_ROUND + 1):
         assert (await pool.do("exit", code=75)).outcome.kind is Kind.HOLD
 
 
 class _Waits(LimitDetector, frozen=True):
-    """Takes its time over the logs, once."""
+    """The first scan of the logs takes long."""
 
     gate: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
@@ -346,7 +349,7 @@ class _Waits(LimitDetector, frozen=True):
         return NO_MARKS
 
 
-async def test_a_unit_that_is_cancelled_before_it_begins_leaves_its_worker(make: Make) -> None:
+async def test_a_unit_cancelled_before_it_begins_does_not_cost_its_worker(make: Make) -> None:
     detector = _Waits(logs="*.log")
     pool = make(size=1, detector=detector)
     first = asyncio.create_task(pool.do("pid"))
@@ -356,7 +359,7 @@ async def test_a_unit_that_is_cancelled_before_it_begins_leaves_its_worker(make:
     assert json.loads((await pool.do("pid")).value) == worker
 
 
-async def test_one_that_ends_breaks_the_row_of_deaths(make: Make) -> None:
+async def test_a_unit_that_ends_resets_the_count_of_deaths(make: Make) -> None:
     pool = make()
     for _ in range(3):
         for _ in range(ROUNDS * LEAST_ROUND // 2):
@@ -364,8 +367,8 @@ async def test_one_that_ends_breaks_the_row_of_deaths(make: Make) -> None:
         assert (await pool.do("echo", value=1)).end == "value"
 
 
-async def test_a_unit_whose_worker_was_dead_before_is_not_charged_for_it(make: Make) -> None:
-    """Killed while it was idle, and asked before anybody noticed: the unit was not run, so it goes to another."""
+async def test_a_unit_sent_to_a_dead_worker_goes_to_another(make: Make) -> None:
+    """The worker was killed while idle, and got a unit before its death was noticed: the unit was not run."""
     pool = make()
     pid = json.loads((await pool.do("pid")).value)
     os.kill(pid, signal.SIGKILL)
@@ -375,7 +378,7 @@ async def test_a_unit_whose_worker_was_dead_before_is_not_charged_for_it(make: M
     assert json.loads(result.value) != pid
 
 
-async def test_a_cancelled_unit_takes_its_worker_along(make: Make, tmp_path: Path) -> None:
+async def test_cancelling_a_unit_kills_its_worker(make: Make, tmp_path: Path) -> None:
     pool = make()
     await pool.do("pid")
     pid = pool.pool.pids[0]
@@ -388,7 +391,7 @@ async def test_a_cancelled_unit_takes_its_worker_along(make: Make, tmp_path: Pat
     assert gone_within(pid, 2.0)
 
 
-async def test_closing_ends_what_is_under_way(make: Make) -> None:
+async def test_closing_kills_running_units(make: Make) -> None:
     pool = make(size=2)
     await asyncio.gather(pool.do("pid"), pool.do("pid"))
     unit = asyncio.create_task(pool.do("sleep", seconds=60))
@@ -400,7 +403,7 @@ async def test_closing_ends_what_is_under_way(make: Make) -> None:
     assert (await pool.do("echo")).outcome.kind is Kind.AUTH
 
 
-async def test_an_exit_is_noticed_without_pidfd_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_exit_is_noticed_without_pidfd(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_process, "_pidfd", lambda pid: None)
     pool = make()
     assert (await pool.do("exit", code=5)).outcome.message.startswith(
@@ -410,7 +413,7 @@ async def test_an_exit_is_noticed_without_pidfd_too(make: Make, monkeypatch: pyt
 
 
 async def test_a_hundred_thousand_units_leave_nothing_behind(make: Make) -> None:
-    """No descriptor, no memory, no process: also not of the workers that were replaced on the way."""
+    """No descriptor, no memory, no process, not even of workers that were replaced."""
     pool = make(size=4, recycle_after=2_000)
     payload = msgspec.json.encode({"do": "echo", "value": "x"})
     left = iter(range(100_000))
@@ -424,8 +427,8 @@ async def test_a_hundred_thousand_units_leave_nothing_behind(make: Make) -> None
                 seen.append((len(os.listdir("/proc/self/fd")), process_tree.resident_bytes(os.getpid())))
 
     await asyncio.gather(*(one_after_another() for _ in range(4)))
-    assert len(pool.pool.pids) <= 5  # One may be leaving.
+    assert len(pool.pool.pids) <= 5  # One may be about to end.
     descriptors, memory = zip(*seen, strict=True)
-    # A worker has five; one that leaves has them still, beside the one that comes.
+    # A worker has five; a worker that is about to end still has its own beside those of its successor.
     assert max(descriptors) - min(descriptors) <= 4 * 5
     assert max(memory[5:]) - memory[1] < 5_000_000

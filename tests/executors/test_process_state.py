@@ -1,4 +1,4 @@
-"""A unit that leaves its process in a state that would harm the next unit spoils its worker, and nothing else."""
+"""A unit that changes its process so that the next unit would be harmed costs its worker, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.executors.process_pool import ProcessPool
 
 
 def made(entry: str = "serve") -> Pool:
-    return Pool(ProcessPool(EntryPoint(f"fork_deeds:{entry}", pickle.dumps(())), 1))
+    return Pool(ProcessPool(EntryPoint(f"fork_functions:{entry}", pickle.dumps(())), 1))
 
 
 @pytest.fixture
@@ -44,30 +44,30 @@ HARMLESS = ["nothing", "cancelled alarm", "more core", "captured stdout", "handl
 
 
 @pytest.mark.parametrize("what", HARMFUL)
-async def test_a_worker_that_a_unit_spoiled_is_replaced(pool: Pool, what: str) -> None:
+async def test_a_spoiled_worker_is_replaced(pool: Pool, what: str) -> None:
     result = await pool.do("change", change=what)
     assert result.end == "value", "the unit itself succeeded"
-    # Longer than the timer that one of them leaves behind.
+    # Longer than the timer that one of the changes sets.
     after = await pool.do("wait", seconds=0.5 if what == "timer" else 0.0)
     assert after.end == "value", after.outcome.message
     assert after.value != result.value
 
 
 @pytest.mark.parametrize("what", HARMLESS)
-async def test_a_worker_is_kept_after_a_change_that_harms_nobody(pool: Pool, what: str) -> None:
+async def test_a_worker_is_kept_after_a_harmless_change(pool: Pool, what: str) -> None:
     result = await pool.do("change", change=what)
     assert (await pool.do("change", change="nothing")).value == result.value
 
 
-async def test_limits_that_are_set_while_a_worker_starts_are_its_own() -> None:
+async def test_limits_set_while_a_worker_starts_do_not_spoil_it() -> None:
     pool = made("serve_with_fewer_files")
     pids = {(await pool.do("wait", seconds=0.0)).value for _ in range(3)}
     await pool.pool.close()
     assert len(pids) == 1
 
 
-async def test_processes_that_a_spoiled_worker_started_go_with_it(pool: Pool, tmp_path: Path) -> None:
-    """It may open no files any more, so that it finds none of them itself."""
+async def test_processes_started_by_a_spoiled_worker_end_with_it(pool: Pool, tmp_path: Path) -> None:
+    """The worker cannot open files any more, so it cannot find them itself."""
     result = await pool.do("stray_and_lower", file=str(tmp_path / "pid"))
     assert result.end == "value"
     await pool.pool.close()

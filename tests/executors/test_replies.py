@@ -1,6 +1,6 @@
-"""Whatever a worker sends, no answer is taken for another unit's, and its pool neither hangs nor raises.
+"""Whatever a worker sends, no reply is taken for another unit's, and its pool neither hangs nor raises.
 
-A worker's process is a `sleep` here, and the test speaks in its place, so that it can say anything.
+Here a worker's process is a `sleep`, and the test sends the replies, so that they can be anything.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from headway.executors.worker_protocol import (
     ReplyNote,
     ReplyReader,
     encode_note,
-    keep_used,
-    kept_used,
+    read_usage,
+    write_usage,
 )
 
 #: A unit whose worker says nothing ends after this; a test that lasts longer than the second has hung.
@@ -48,9 +48,9 @@ UNITS = 4
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One thing that a worker sends when it is asked: a frame that may be wrong in several ways, or any bytes.
+    """One thing that a worker sends: a reply that may be wrong in several ways, or any bytes.
 
-    `number` and `pid` are added to the right ones. `keep` cuts the end off, `copies` repeats it.
+    `number` and `pid` are added to the correct ones. `keep` cuts the end off, `copies` repeats it.
     """
 
     number: int = 0
@@ -89,7 +89,7 @@ Script = tuple[list[Any], list[list[Any]]]
 
 
 class Impostor:
-    """Speaks in the place of one worker's process."""
+    """Sends replies in place of one worker's process."""
 
     def __init__(self, script: Iterator[Script], values: dict[int, bytes]) -> None:
         default: Script = ([RIGHT], [])
@@ -100,7 +100,7 @@ class Impostor:
         self._socket: socket.socket | None = None
 
     def start(self, command: list[str], **how: Any) -> subprocess.Popen[bytes]:
-        """In place of `Popen`: the process is real, and what speaks for it is here."""
+        """Replaces `Popen`: the process is real, but its replies come from here."""
         self._socket = socket.socket(fileno=os.dup(how["pass_fds"][0]))
         self._socket.setblocking(False)
         asyncio.get_running_loop().add_reader(self._socket.fileno(), self._read)
@@ -143,23 +143,23 @@ class Impostor:
     def _send(self, to: socket.socket, said: bytes) -> None:
         try:
             to.send(said)
-        except OSError:  # Ended meanwhile.
+        except OSError:  # It has ended.
             self.close()
 
 
 def encoded(piece: Piece, number: int, pid: int, values: dict[int, bytes]) -> bytes:
-    """A frame as the piece says. Its value is always the one that belongs to the number in it."""
+    """The reply that a piece describes. Its value always belongs to the number in it."""
     if piece.raw is not None:
         return piece.raw
     number = (number + piece.number) % 2**64
-    value = values.get(number, b"nobody's")
+    value = values.get(number, b"unknown")
     length = min(len(value) + piece.longer, LARGEST)
     frame = REPLY.pack(number, pid + piece.pid, length, len(piece.note), 1)
     return ((frame + value + piece.note)[: piece.keep]) * piece.copies
 
 
 async def run_units(scripts: list[Script], size: int, timeout_s: float = TIMEOUT_S) -> list[WorkResult]:
-    """Runs units in a pool whose workers are impostors; each unit's payload is its name."""
+    """Run units in a pool of impostor workers; the payload of each unit is its name."""
     loop, complaints = asyncio.get_running_loop(), list[dict[str, Any]]()
     loop.set_exception_handler(lambda loop, context: complaints.append(context))
     script, values, impostors = iter(scripts), dict[int, bytes](), list[Impostor]()
@@ -186,16 +186,16 @@ async def run_units(scripts: list[Script], size: int, timeout_s: float = TIMEOUT
 
 @settings(max_examples=60)
 @given(st.lists(scripts, max_size=4), st.integers(1, 2))
-@example([([RIGHT], [[RIGHT], [Piece(number=-1)]])], 1)  # The answer to an earlier unit.
+@example([([RIGHT], [[RIGHT], [Piece(number=-1)]])], 1)  # The reply to an earlier unit.
 @example([([RIGHT], [[RIGHT, Piece(number=-1)], [RIGHT]])], 1)
-@example([([RIGHT], [[Piece(pid=1), RIGHT]])], 1)  # A forked child answers first.
+@example([([RIGHT], [[Piece(pid=1), RIGHT]])], 1)  # A forked child replies first.
 @example([([RIGHT], [[RIGHT, Piece(pid=1)]])], 1)  # Or after its parent.
-@example([([RIGHT], [[RIGHT, Piece(number=1)]])], 1)  # An answer before it is asked for.
-@example([([RIGHT], [[Piece(note=b"\xc1")]])], 1)  # No MessagePack at all.
+@example([([RIGHT], [[RIGHT, Piece(number=1)]])], 1)  # A reply before its unit is sent.
+@example([([RIGHT], [[Piece(note=b"\xc1")]])], 1)  # Not MessagePack.
 @example([([RIGHT], [[Piece(longer=LARGEST - 100)]])], 1)
 @example([([RIGHT, RIGHT], [])], 1)  # Ready twice.
 @example([([Piece(raw=b"\0" * REPLY.size)], [])], 2)
-def test_no_answer_is_taken_for_another_units(scripts: list[Script], size: int) -> None:
+def test_no_reply_is_taken_for_another_unit(scripts: list[Script], size: int) -> None:
     for unit, result in enumerate(asyncio.run(run_units(scripts, size))):
         if result.end == "value":
             assert result.value == b"unit %d" % unit
@@ -204,13 +204,13 @@ def test_no_answer_is_taken_for_another_units(scripts: list[Script], size: int) 
             assert result.outcome.message
 
 
-async def test_a_reply_that_does_not_match_ends_its_worker_and_says_so() -> None:
+async def test_a_reply_that_does_not_match_kills_its_worker_with_a_reason() -> None:
     for piece, said in (
         (Piece(pid=1), "its worker died: a process that it forked answered in its place after"),
         (Piece(number=-1), "its worker died: it sent a reply to something that it was not asked after"),
         (Piece(note=b"\xc1"), "its worker died: it sent a damaged reply after"),
     ):
-        # Nothing says that the units were begun, so each is given to three workers before it counts.
+        # The units were never begun, so each goes to three workers before it fails.
         result = await run_units([([RIGHT], [[piece]])] * 3 * UNITS, 1, HUNG_S)
         assert [each.end for each in result] == ["crash"] * UNITS
         assert all(said in each.outcome.message for each in result)
@@ -226,7 +226,9 @@ PID = 77
     st.one_of(st.none(), st.builds(ReplyNote, trace=st.text(max_size=20), spoiled=st.booleans())),
     st.integers(1, 50),
 )
-def test_a_right_reply_is_taken_however_it_is_cut(value: bytes, note: ReplyNote | None, size: int) -> None:
+def test_a_correct_reply_is_read_in_pieces_of_any_size(
+    value: bytes, note: ReplyNote | None, size: int
+) -> None:
     replies = ReplyReader(PID)
     replies.expect(5)
     encoded_note = b"" if note is None else encode_note(note)
@@ -237,7 +239,7 @@ def test_a_right_reply_is_taken_however_it_is_cut(value: bytes, note: ReplyNote 
 
 
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 100))
-def test_any_other_bytes_are_refused_or_waited_for(said: bytes, size: int) -> None:
+def test_other_bytes_are_refused_or_incomplete(said: bytes, size: int) -> None:
     replies = ReplyReader(PID)
     replies.expect(5)
     try:
@@ -249,7 +251,7 @@ def test_any_other_bytes_are_refused_or_waited_for(said: bytes, size: int) -> No
     assert len(said) < REPLY.size or said.startswith(REPLY.pack(5, PID, 0, 0, 0)[:16])
 
 
-def test_a_note_that_is_no_text_of_unicode_crosses_all_the_same() -> None:
+def test_a_note_with_invalid_unicode_can_be_sent() -> None:
     note = ReplyNote(
         trace="a file named \udcff", messages=[{"role": "user", "content": 2**70}], error=b"\xff"
     )
@@ -266,7 +268,7 @@ def test_a_note_that_is_no_text_of_unicode_crosses_all_the_same() -> None:
     assert reply.note.outcome.usage == Usage(1.0, 2.0)
 
 
-def test_a_value_above_the_ceiling_is_refused_by_its_length_alone() -> None:
+def test_a_value_above_the_ceiling_is_refused_by_its_length() -> None:
     replies = ReplyReader(PID, 1000)
     replies.expect(1)
     assert replies.feed(REPLY.pack(1, PID, 1000, 0, 0)) is None
@@ -288,15 +290,15 @@ def test_a_value_above_the_ceiling_is_refused_by_its_length_alone() -> None:
         Usage(1.0, 1.0, cache_write_tokens=-1.0),
     ],
 )
-def test_usage_that_no_call_can_have_is_none(used: Usage) -> None:
+def test_impossible_usage_is_dropped(used: Usage) -> None:
     outcome = work_result_of(b"1", ReplyNote(Outcome(message="kept", usage=used))).outcome
     assert (outcome.usage, outcome.message) == (None, "kept")
 
 
 @pytest.mark.parametrize("used", [Usage(1.0, 1.0, 0.0, -5.0), Usage(math.nan, 1.0), Usage(1.0, 1.0, -1.0)])
-def test_nor_is_it_what_a_dead_worker_has_paid(used: Usage) -> None:
+def test_impossible_usage_of_a_dead_worker_is_dropped(used: Usage) -> None:
     with mmap.mmap(-1, PAGE) as page:
-        keep_used(page, 7, used)
-        assert kept_used(bytes(page), 7) is None
-        keep_used(page, 7, Usage(1.0, 2.0, 0.0, 0.5))
-        assert kept_used(bytes(page), 7) == Usage(1.0, 2.0, 0.0, 0.5)
+        write_usage(page, 7, used)
+        assert read_usage(bytes(page), 7) is None
+        write_usage(page, 7, Usage(1.0, 2.0, 0.0, 0.5))
+        assert read_usage(bytes(page), 7) == Usage(1.0, 2.0, 0.0, 0.5)

@@ -1,7 +1,7 @@
-"""What an attempt leaves behind besides its outcome, as it goes on record: one shape for worker pools, Python workers and agents.
+"""What an attempt leaves behind besides its outcome, for the records: the same for worker pools, Python workers and agents.
 
 The record is JSON, written in the same transaction as its attempt (`Batch.notes`), and kept for every attempt. Texts are
-bounded, and keys are blotted out of them. Attempts that leave nothing have no record.
+bounded, and keys are removed from them. An attempt that leaves nothing behind has no record.
 """
 
 from __future__ import annotations
@@ -19,65 +19,67 @@ from headway.providers.error_messages import may_have_secrets, without_secrets
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.safe_text import without_halves
 
-#: How much of each stream is kept, in bytes, from its end.
+#: Bytes kept from the end of each stream.
 STREAM: Final = 4_096
-#: The longest single text, in characters: a long file in a tool's result fits.
+#: The longest single text in characters: a long file in a tool's result fits.
 LONGEST_TEXT: Final = 256 * 1024
-#: The largest record, in bytes. A longer conversation has its long texts cut first, then its middle.
+#: The largest record in bytes. In a longer conversation long texts are cut first, then turns in the middle.
 LARGEST: Final = 4 * 1024 * 1024
-#: How texts are cut until the record fits.
+#: Lengths to which texts are cut, one after the other, until the record fits.
 _CUTS: Final = (LONGEST_TEXT, 32 * 1024, 4 * 1024, 512)
-#: The most turns of a conversation; between the first and the last half of them the others are left out.
+#: The most turns of a conversation: the first half and the last half of them; those between are left out.
 MOST_TURNS: Final = 10_000
-#: A larger record is made in a thread: to look for keys in a megabyte takes up to a tenth of a second.
-_ASIDE: Final = 128 * 1024
+#: A larger record is made in a thread: a search for keys in 1 MB takes up to 0.1 s.
+_IN_THREAD: Final = 128 * 1024
 
 
 class AttemptDetails(msgspec.Struct, frozen=True):
-    """What is known of one attempt. Empty fields are not recorded."""
+    """The details of one attempt. Empty fields are not recorded."""
 
-    #: As it was sent, after any template was filled in.
+    #: The prompt as it was sent, after any template was filled in.
     prompt: str = ""
     #: For resuming the conversation.
     session_id: str = ""
     #: The conversation: messages, tool calls and results, in order.
     messages: list[Any] = []
     files: list[str] = []
-    #: What a failed attempt returned nonetheless.
+    #: What a failed attempt returned.
     output: Any = None
-    #: The most memory of the worker's process, for a failed attempt.
+    #: Peak memory of the worker's process, for a failed attempt.
     memory_mb: float | None = None
     stdout: str = ""
     stderr: str = ""
     trace: str = ""
 
     def encode(self, scrub: Scrubber = NO_SECRETS) -> bytes:
-        """As JSON for the records, without secrets; empty where there is nothing to record. Never raises."""
+        """JSON for the records, without secrets; b"" if there is nothing to record. Never raises."""
         fields = {
             name: value for name in self.__struct_fields__ if not _is_empty(value := getattr(self, name))
         }
         if not fields:
             return b""
         plain = {name: plain_value(value) for name, value in fields.items()}
-        said = _encode(plain)
-        if len(said) > LONGEST_TEXT:
+        encoded = _encode(plain)
+        if len(encoded) > LONGEST_TEXT:
             plain = _fitted(plain)
-            said = _encode(plain)
-        if scrub.finds(said):
+            encoded = _encode(plain)
+        if scrub.finds(encoded):
             plain = _each_text(plain, lambda text, _: scrub.text(text))
-            said = scrub.body(_encode(plain))
-        return _encode(_each_text(plain, _without_secrets)) if may_have_secrets(said.decode()) else said
+            encoded = scrub.body(_encode(plain))
+        if may_have_secrets(encoded.decode()):
+            return _encode(_each_text(plain, _without_secrets))
+        return encoded
 
 
 async def encode_details(details: AttemptDetails, scrub: Scrubber = NO_SECRETS) -> bytes:
-    """The same without delaying the loop for long."""
-    if _size(details.messages) + _size(details.output) + len(details.prompt) < _ASIDE:
+    """`AttemptDetails.encode` without blocking the loop for long."""
+    if _size(details.messages) + _size(details.output) + len(details.prompt) < _IN_THREAD:
         return details.encode(scrub)
     return await asyncio.to_thread(details.encode, scrub)
 
 
 def details_of(result: WorkResult, scrub: Scrubber = NO_SECRETS) -> AttemptDetails:
-    """Of a unit that ran in a worker: the ends of what it printed, and of a failure how it came about."""
+    """The details of a unit that ran in a worker: the ends of its output, and the traceback of a failure."""
     failed = result.outcome.kind is not None
     return AttemptDetails(
         messages=result.messages,
@@ -89,12 +91,12 @@ def details_of(result: WorkResult, scrub: Scrubber = NO_SECRETS) -> AttemptDetai
     )
 
 
-def _end_of(said: bytes, scrub: Scrubber) -> str:
-    """What is left after a cut is searched for a part of a secret."""
-    if not said.strip():
+def _end_of(output: bytes, scrub: Scrubber) -> str:
+    """The end of a stream. A cut may leave a part of a secret, so what is left is searched for that."""
+    if not output.strip():
         return ""
-    text = said[-STREAM:].decode("utf-8", errors="replace")
-    return scrub.message(text) if len(said) > STREAM else text
+    text = output[-STREAM:].decode("utf-8", errors="replace")
+    return scrub.message(text) if len(output) > STREAM else text
 
 
 def _is_empty(value: Any) -> bool:
@@ -107,12 +109,12 @@ _encode: Final = msgspec.json.encode
 def _size(value: Any) -> int:
     try:
         return len(_encode(value, enc_hook=text_of))
-    except BaseException:  # JSON cannot say it.
+    except BaseException:  # JSON cannot hold it.
         return 0
 
 
 def plain_value(value: Any) -> Any:
-    """As a value that JSON has; of what JSON cannot say (a key of its own class, a list inside of itself) the text."""
+    """A value as JSON types; the text of a value that JSON cannot hold (a key of another class, a list that contains itself)."""
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=text_of)
         try:
@@ -121,7 +123,7 @@ def plain_value(value: Any) -> Any:
         except (OverflowError, UnicodeError):
             plain = _each_text(plain, _whole_characters)
             _encode(plain)
-    except BaseException:  # Values of strangers may raise anything.
+    except BaseException:  # The user's values may raise anything.
         return _whole_characters(text_of(value))
     return plain
 
@@ -135,17 +137,17 @@ def text_of(value: Any) -> str:
 
 
 def _whole_characters(text: str, name: str = "") -> str:
-    """Half of a surrogate pair cannot be written."""
+    """Without halves of surrogate pairs, which cannot be written."""
     return without_halves(text)
 
 
 def _without_secrets(text: str, name: str) -> str:
-    """What makes a text a secret may be its field's name: "api_key"."""
+    """A text may be a secret because of its field's name: "api_key"."""
     return without_secrets(f"{name}={text}").removeprefix(f"{name}=") if name else without_secrets(text)
 
 
 def _each_text(value: Any, change: Callable[[str, str], str], name: str = "") -> Any:
-    """With every text changed (text, name of its field), names too; integers that JSON readers do not have are texts."""
+    """The value with every text changed by `change(text, field name)`, field names too. Integers beyond 64 bits become texts."""
     if isinstance(value, str):
         return change(value, name)
     if isinstance(value, dict):
@@ -158,7 +160,7 @@ def _each_text(value: Any, change: Callable[[str, str], str], name: str = "") ->
 
 
 def _fitted(plain: dict[str, Any]) -> dict[str, Any]:
-    """Not larger than a record may be: without the middle of what is long, and at last without what is too large."""
+    """Cut to the size of a record: the middle of long texts and conversations goes first, then whole fields."""
     plain = _without_larger(_with_turns(plain, MOST_TURNS), LARGEST, ("prompt", "messages"))
     for longest in _CUTS:
         plain = _each_text(plain, partial(_cut, longest))
@@ -187,7 +189,7 @@ def _cut(longest: int, text: str, name: str) -> str:
 
 
 def _with_turns(plain: dict[str, Any], most: int) -> dict[str, Any]:
-    """With at most so many turns of its conversation, of which the middle goes."""
+    """With at most `most` turns of the conversation; turns in the middle are left out."""
     messages = plain.get("messages")
     if not isinstance(messages, list) or len(messages) <= most:
         return plain

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import Final
 
-#: What is kept of the beginning and of the end. An agent's last event is at the end, and may be long.
+#: Bytes kept of the beginning and of the end. An agent's last event is at the end, and may be long.
 HEAD: Final = 65_536
 TAIL: Final = 262_144
-#: One read, and so many of them at most before others get their turn: whoever prints without end is not waited for.
+#: The size of one read, and how many are made in a row: a worker that prints without end must not block the loop.
 CHUNK: Final = 65_536
 MOST_READS: Final = 64
 
 
 class Capture:
-    """What one stream said since the last `take`."""
+    """The output of one stream since the last `take`."""
 
     __slots__ = ("_head", "_tail", "_total")
 
@@ -24,7 +24,7 @@ class Capture:
         self._total = 0
 
     def add(self, chunk: bytes) -> None:
-        """More of it."""
+        """Append output."""
         self._total += len(chunk)
         room = HEAD - len(self._head)
         if room > 0:
@@ -35,7 +35,7 @@ class Capture:
             del self._tail[:-TAIL]
 
     def take(self) -> bytes:
-        """All of it, or its two ends with a line between them that says how much is missing."""
+        """All output, or its two ends and a line between them that says how much is left out."""
         if not self._total:
             return b""
         tail = bytes(self._tail[-TAIL:])
@@ -49,7 +49,7 @@ class Capture:
 
 
 def drain(descriptor: int, into: Capture) -> bool:
-    """Read what is there without waiting; returns whether more may come."""
+    """Read what is available without waiting. Returns whether more may come."""
     for _ in range(MOST_READS):
         try:
             chunk = os.read(descriptor, CHUNK)
@@ -61,6 +61,6 @@ def drain(descriptor: int, into: Capture) -> bool:
             return False
         into.add(chunk)
         if len(chunk) < CHUNK:
-            # A pipe gives what it has: had there been more, this were longer. Saves a call for most units.
+            # The pipe is empty: it would have filled the chunk otherwise. Saves a call for most units.
             return True
     return True

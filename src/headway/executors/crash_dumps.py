@@ -1,7 +1,7 @@
-"""What faulthandler wrote when a worker died of a fatal signal: where in the user's code that was.
+"""Reads faulthandler's dump of a worker that died of a fatal signal: where in the user's code it died.
 
-Its dump names every frame of every thread, deepest first, and ends with those of the worker itself. A unit's error has
-room for one: the deepest that is the user's own, neither the standard library's, nor an installed package's, nor ours.
+The dump names every frame of every thread, deepest first, and ends with the worker's own frames. A unit's error has room
+for one frame: the deepest one of the user's own code, not of the standard library, an installed package or Headway.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _INSTALLED: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
 
 
 class CrashDump(msgspec.Struct, frozen=True):
-    """`before`: what was said until then, and the kind of error. `place`: "pages.py:12 render", or nothing."""
+    """`before`: the output up to the dump, and the kind of error. `place`: "pages.py:12 render", or ""."""
 
     before: str
     place: str
 
 
 def read(stderr: str) -> CrashDump | None:
-    """The last dump in what a worker said, if there is one."""
+    """The last dump in a worker's standard error."""
     fatals = list(_FATAL.finditer(stderr))
     if not fatals:
         return None
@@ -38,24 +38,23 @@ def read(stderr: str) -> CrashDump | None:
 
 
 def _place(stack: str) -> str:
-    called: list[tuple[str, str, str]] = []
+    frames: list[tuple[str, str, str]] = []
     for file, line, name in _FRAME.findall(stack):
         if file.startswith(_OURS):
-            break  # What follows is how the unit came to be called.
+            break  # Below are the frames that called the unit.
         if not file.startswith("<"):
-            called.append((file, line, name))
-    if not called:
+            frames.append((file, line, name))
+    if not frames:
         return ""
-    # Where all of it is installed, what was called first is what the user named.
-    file, line, name = next(filter(_is_the_users, called), called[-1])
-    return f"{_shown(file)}:{line} {name}"
+    # If all of it is installed code, take the first call: the function that the user named.
+    file, line, name = next(filter(_is_user_code, frames), frames[-1])
+    return f"{_relative(file)}:{line} {name}"
 
 
-def _is_the_users(frame: tuple[str, str, str]) -> bool:
+def _is_user_code(frame: tuple[str, str, str]) -> bool:
     return not (frame[0].startswith(_PYTHONS) or _INSTALLED.search(frame[0]))
 
 
-def _shown(file: str) -> str:
-    """A path from here, if it is below."""
-    here = os.getcwd() + os.sep
-    return file.removeprefix(here)
+def _relative(file: str) -> str:
+    """A path below the working directory as a relative path."""
+    return file.removeprefix(os.getcwd() + os.sep)

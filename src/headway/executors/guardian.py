@@ -1,9 +1,9 @@
-"""Ends every worker, and whatever they started, when their owner is gone: also by SIGKILL, which nobody hears of.
+"""Kills every worker, and everything that workers started, when their owner is gone, even after SIGKILL.
 
-A shell of one megabyte in a session of its own. It is told which process groups there are, one line each time that
-changes, and does nothing until the pipe that it is told through closes; then it kills those groups, and on Linux whatever
-has the mark of their pool in its environment (`kin`), which is how children that left their group are found. Workers look
-after themselves too (`worker`), but one that holds the interpreter's lock, or was stopped, or was killed with its owner
+The guardian is a shell (1 MB) in a session of its own. The owner writes the process groups of its workers into a pipe, one
+line at each change. When the pipe closes, the shell kills the groups of the last line, and on Linux every process that has the
+pool's mark in its environment (`process_tree`): this finds children that left their group. Workers also watch
+their owner themselves (`worker_main`), but a worker that holds the interpreter's lock, is stopped, or is killed with its owner
 cannot kill its children.
 """
 
@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-#: The last whole line counts; an empty one says that nobody is left. Signals that a terminal or a service manager sends to
-#: everybody are not for it. The looks are as many as in `kin`.
+#: The last whole line counts; an empty one means that no worker is left. Signals that a terminal or a service manager sends
+#: to a whole group are ignored. It looks for processes as often as `process_tree` does.
 _SCRIPT: Final = """
 trap '' INT TERM HUP QUIT
 groups=
@@ -35,7 +35,7 @@ done
 
 
 class Guardian:
-    """Knows the process groups that are to die with this process, and their mark."""
+    """The guardian of one pool. `mark` is the pool's mark."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
@@ -43,11 +43,11 @@ class Guardian:
 
     @property
     def pid(self) -> int | None:
-        """Its process."""
+        """The shell's process."""
         return None if self._shell is None else self._shell.pid
 
     def watch(self, groups: Iterable[int]) -> None:
-        """These are all. One that was killed is replaced."""
+        """Watch these process groups and no others. A guardian that was killed is started again."""
         line = " ".join(f"-{group}" for group in groups).encode() + b"\n"
         for _ in range(2):
             shell = self._shell = self._shell or _start(self._mark)
@@ -59,7 +59,7 @@ class Guardian:
                 self._end()
 
     def close(self) -> None:
-        """Nobody is left to watch."""
+        """End the guardian; no group is killed."""
         if self._shell is not None:
             self.watch(())
             self._end()

@@ -1,8 +1,8 @@
-"""Whether a unit met a rate limit, decided from everything that it left behind.
+"""Decides from everything that a unit left behind whether it met a rate limit.
 
-In this order, and the first that says so counts: the result, the exception, the exit code, the structured events on
-standard output, standard error, and the log files. Plain text on standard output is never read: it may be a model's
-answer. `providers.limit_detection` reads results, exceptions and texts.
+Sources in this order; the first that reports a limit counts: the result, the exception, the exit code, the structured events
+on standard output, standard error, the log files. Plain text on standard output is never read: it may be a model's answer.
+`providers.limits.limit_detection` reads results, exceptions and texts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headway.providers.limits.hints import Facts
 from headway.providers.limits.limit_detection import LOG_TAIL, as_bytes, limit_in_result, local_zone
 from headway.providers.limits.limit_text import LIMIT_KINDS, limit_in_output, limit_in_statement
 
-#: File systems have coarser clocks than ours.
+#: File systems have coarser clocks than `time.time`.
 _COARSE_S: Final = 0.05
 #: Only the newest logs are read, and the end of each.
 MOST_LOGS: Final = 20
@@ -44,17 +44,17 @@ class LimitEvidence(msgspec.Struct, frozen=True):
     stdout: bytes = b""
     stderr: bytes = b""
     files: tuple[str, ...] = ()
-    #: 0: it was never started, so no log is its own.
+    #: 0: it was never started, so no log is read.
     began_utc: float = 0.0
-    #: How far logs were written when it began.
+    #: The lengths of the logs when it began.
     marks: Marks = NO_MARKS
 
 
 class LimitDetector(msgspec.Struct, frozen=True):
     """Finds limits in exit codes, output and logs. `logs` is a pattern of log files below `root`.
 
-    `backs_off`: after a limit without a wait that the work itself reported, the lane backs off. Otherwise the lane waits
-    for `default_wait`, as it always does for a limit that is found elsewhere.
+    `backs_off`: if the work itself reported a limit without a wait, the lane backs off. Otherwise the lane waits for
+    `default_wait`, as for every limit that is found elsewhere.
 
     `begin` is called before an attempt. What it returns goes to `read`, or into the evidence for `judge`.
     """
@@ -71,7 +71,7 @@ class LimitDetector(msgspec.Struct, frozen=True):
         return bool(self.exit_codes or self.logs)
 
     async def begin(self) -> Marks:
-        """How far the logs are written now, before an attempt."""
+        """Marks of the logs now, before an attempt."""
         return await asyncio.to_thread(self.marker.marks, self.root, self.logs) if self.logs else NO_MARKS
 
     def read(self, result: WorkResult, marks: Marks = NO_MARKS) -> WorkResult:
@@ -92,13 +92,13 @@ class LimitDetector(msgspec.Struct, frozen=True):
         if outcome.kind in LIMIT_KINDS:
             outcome = outcome if self.backs_off else _held(outcome)
             return outcome, rate_limit_of("exception", outcome)
-        for source, facts in self._looked(evidence):
+        for source, facts in self._sources(evidence):
             if facts is not None:
                 outcome = _held(Outcome(facts.kind, outcome.usage, facts.hint, facts.message))
                 return outcome, rate_limit_of(source, outcome)
         return outcome, None
 
-    def _looked(self, evidence: LimitEvidence) -> Iterator[tuple[str, Facts | None]]:
+    def _sources(self, evidence: LimitEvidence) -> Iterator[tuple[str, Facts | None]]:
         """Every source of evidence in order, with the limit that it reports."""
         for code in set(evidence.exit_codes) & set(self.exit_codes):
             yield "exit code", Facts(Kind.HOLD, message=f"exit code {code} says that a rate limit was met")
@@ -188,9 +188,9 @@ def rate_limit_of(source: str, outcome: Outcome) -> RateLimit:
 
 
 def _held(outcome: Outcome) -> Outcome:
-    """A limit without a wait holds the lane for the default wait; backing off is for servers only."""
+    """A limit without a wait holds the lane for the default wait; only lanes of servers back off."""
     outcome = believed(outcome)
-    untold = outcome.hint is None or outcome.hint.retry_after_s is None
-    if outcome.kind is Kind.RATE and untold:
+    no_wait = outcome.hint is None or outcome.hint.retry_after_s is None
+    if outcome.kind is Kind.RATE and no_wait:
         return msgspec.structs.replace(outcome, kind=Kind.HOLD)
     return outcome

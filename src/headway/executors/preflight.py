@@ -1,8 +1,8 @@
-"""What goes ahead of the rest: one unit as the canary, or a command that asks whether the account is open.
+"""The preflight of a lane: one unit that runs first (the canary), or a command that checks whether the account is open.
 
-A lane whose hold is on record never comes here: it starts nothing at all. Otherwise its lane lets one unit start; the
-rest stay where they are, in the queue, until that one has ended without a limit, or is at it for so long that it has met
-none, or the command has said that the account is open. Where it meets a limit the lane waits, and nobody was in its way.
+A lane with a recorded hold never gets here: it starts nothing at all. Otherwise the lane starts one unit. The others stay
+in the queue until that unit has ended without a rate limit, has run so long that it cannot have met one, or the command
+has reported that the account is open. If the first unit meets a limit, the lane waits, and no other unit was started.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from headway.executors.process_tree import limited_environment
 from headway.executors.work_result import WorkResult
 from headway.providers.limits.limit_detection import LIMIT_KINDS
 
-#: A limit shows at once. A canary that is still at work after this long has met none, and the rest may go.
+#: A limit shows at once. A canary that still runs after this long has met none, and the others may start.
 CANARY_S: Final = 10.0
-#: What is read of a command's output.
+#: Bytes that are read of each stream of a command.
 _MOST_OUTPUT: Final = 1_000_000
 
 
 class PreflightRunner:
-    """Looks after the unit that goes ahead of the rest: asks a command before it, and lets the rest go once it is long at it.
+    """Runs units; before the first one it calls `check`, and during it admits the others once it has run for long.
 
-    That there is only one is the lane's business (`LaneSpec.one_ahead`): nobody waits here, and no place is held.
+    The lane sees to it that only one unit runs ahead (`LaneSpec.one_ahead`): no unit waits here, and none holds a slot.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[WorkResult | None]] | None, *, canary: bool) -> None:
-        self._ask = ask
-        self._careful = canary or ask is not None
+    def __init__(self, check: Callable[[], Awaitable[WorkResult | None]] | None, *, canary: bool) -> None:
+        self._check = check
+        self._careful = canary or check is not None
         self._open = not self._careful
-        #: How many limits were met: a unit that began before one says nothing about what comes after it.
+        #: Limits met so far: a unit that began before the latest limit says nothing about the time after it.
         self._limits = 0
 
     async def run(self, unit: Callable[[], Awaitable[WorkResult]], admit: Callable[[], None]) -> WorkResult:
-        """The unit's end, or what the command was told. `admit` says that the unit has met no limit so far."""
+        """The unit's result, or the limit that the command met. `admit` reports that no limit was met so far."""
         limits, result = self._limits, None
         if self._open:
             result = await unit()
-        elif self._ask is None:
+        elif self._check is None:
             timer = asyncio.get_running_loop().call_later(CANARY_S, admit)
             try:
                 result = await unit()
             finally:
                 timer.cancel()
         else:
-            result = await self._ask()
+            result = await self._check()
             if result is None:
                 self._open = True
                 admit()
@@ -68,18 +68,18 @@ class PreflightRunner:
 
 
 def preflight_command(
-    given: tuple[str, ...], timeout_s: float, env: tuple[str, ...] | None = None
+    command: tuple[str, ...], timeout_s: float, env: tuple[str, ...] | None = None
 ) -> Callable[[], Awaitable[WorkResult | None]]:
-    """Asks a command whether there is a limit. One that takes too long, or fails otherwise, has met none.
+    """A check that runs a command and returns the limit that it met. A command that takes too long or fails otherwise met none.
 
-    `env` names the variables that it gets; None: all.
+    `env` names the variables that the command gets; None: all.
     """
 
-    async def ask() -> WorkResult | None:
+    async def check() -> WorkResult | None:
         began_utc = time.time()
         try:
             process = await asyncio.create_subprocess_exec(
-                *given,
+                *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -105,4 +105,4 @@ def preflight_command(
         limit = msgspec.structs.replace(result.rate_limit, source="preflight")
         return msgspec.structs.replace(result, rate_limit=limit)
 
-    return ask
+    return check

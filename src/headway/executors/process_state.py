@@ -1,8 +1,8 @@
-"""State of a worker's process that a unit can change, and that would make later units fail or give wrong answers.
+"""State of a worker's process that a unit can change so that later units fail or give wrong answers.
 
-It is compared after every unit with what it was when the worker was ready. Nothing is put back: a worker whose state has
-changed for the worse is replaced. Only what is cheap to read and known to do harm is compared (about 5 µs a unit); the
-rule for users is in docs/reference/python-workers.md.
+After every unit it is compared with the state when the worker was ready. Nothing is restored: a worker whose state is
+spoiled is replaced. Only state that is cheap to read and known to do harm is compared (about 5 µs a unit); the rule for
+users is in docs/reference/python-workers.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import sys
 from typing import Any, Final
 
-#: Limits that make calls fail, or end a process, once they are lower.
+#: Limits that make calls fail, or end a process, when they are lowered.
 _LIMITS: Final = tuple(
     getattr(resource, f"RLIMIT_{name}")
     for name in ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC")
@@ -22,7 +22,7 @@ _LIMITS: Final = tuple(
 
 
 class ProcessState:
-    """The state of this process now, to be compared with later."""
+    """The state of this process when it is made, for later comparison."""
 
     def __init__(self) -> None:
         self._limits = [(limit, resource.getrlimit(limit)) for limit in _LIMITS]
@@ -31,7 +31,7 @@ class ProcessState:
         self._ignores_children = _ignores_children()
 
     def is_spoiled(self) -> bool:
-        """Whether a unit left something behind that would harm the next one."""
+        """Whether a unit changed something that would harm the next one."""
         return (
             self._lowered_a_limit()
             or _directory() != self._directory
@@ -63,7 +63,7 @@ def _directory() -> str:
 
 
 def _has_timer() -> bool:
-    """Whether a SIGALRM is on its way, from `signal.alarm` or `signal.setitimer`."""
+    """Whether a SIGALRM will come, from `signal.alarm` or `signal.setitimer`."""
     return signal.getitimer(signal.ITIMER_REAL)[0] > 0.0
 
 

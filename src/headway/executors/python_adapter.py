@@ -1,4 +1,4 @@
-"""`kind = "python"`: a function of the user's as a provider. Its units run in worker processes, in threads, or inline."""
+"""`kind = "python"`: a user's function as a provider. Its units run in worker processes, in threads, or inline."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from headway.providers.adapter import Admitted, Answer, Request
 from headway.providers.error_messages import describe_exception, short_message
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 
-#: What the database takes of one answer, in bytes: SQLite stores no value of more than 10⁹.
+#: The largest answer in bytes that the database takes: SQLite stores no value of more than 10⁹ bytes.
 MOST_STORED: Final = 900_000_000
-#: As a server that has done what it was asked for.
+#: The status of an answer, as of a server.
 OK: Final = 200
 
 Run = Callable[[Request, float], Awaitable[WorkResult]]
 
 
 class PythonAdapter:
-    """Calls a function for every unit. Nothing is started before the first one may go, but for a `check`.
+    """Calls a function for every unit. `check` starts a worker; otherwise nothing is started before the first unit.
 
-    `place` is where it is configured, for errors. `scrub` blots secrets out of everything that comes back.
+    `place` is where it is configured, for errors. `scrub` removes secrets from everything that comes back.
     """
 
     def __init__(
@@ -52,39 +52,41 @@ class PythonAdapter:
         max_answer_bytes: int = 0,
     ) -> None:
         self._scrub = scrub
-        self._most = min(max_answer_bytes or MOST_STORED, MOST_STORED)
+        self._max_value = min(max_answer_bytes or MOST_STORED, MOST_STORED)
         self._settings, self._size, self._root, self._place = settings, size, root, place
-        self._given = (settings.target, model, root, self._most)
+        self._arguments = (settings.target, model, root, self._max_value)
         self._detector = LimitDetector(settings.limit_exit_codes, settings.failure_logs, root)
-        ask = None
+        check = None
         if settings.preflight == "command":
-            ask = preflight_command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
-        self._ahead = PreflightRunner(ask, canary=settings.preflight == "canary")
+            check = preflight_command(settings.preflight_command, settings.preflight_timeout_s, settings.env)
+        self._preflight = PreflightRunner(check, canary=settings.preflight == "canary")
         self._pool: ProcessPool | None = None
-        self._here: _Here | None = None
+        self._local: _InProcess | None = None
         self._run: Run | None = None
 
     async def open(self) -> None:
-        """Nothing yet: a lane that is held starts no worker."""
+        """Does nothing: a held lane starts no worker."""
 
     async def check(self) -> None:
-        """Start one worker, which the first unit will have: a function that cannot be imported is told before a run."""
+        """Start one worker, which the first unit gets: a function that cannot be imported is an error before the run."""
         self._run = self._run or self._runner()
         try:
-            why = await (self._here.load() if self._here is not None else self._pool_of().warm())
-        except BaseException:  # Called off: somebody pressed Ctrl-C while it is imported.
+            why = await (self._local.load() if self._local is not None else self._pool_of().warm())
+        except BaseException:  # Cancelled: Ctrl-C during the import.
             await self.close()
             raise
         if why:
             await self.close()
             raise ConfigError(
                 f"{self._place}.target: '{self._settings.target}' cannot be used: {self._scrub.message(why)}",
-                hint="mend its module, or install what it imports",
+                hint="fix its module, or install what it imports",
             )
 
     async def send(self, request: Request, timeout_s: float, admitted: Admitted) -> Answer:
-        """One unit, once."""
-        result = await self._ahead.run(lambda: self._one(request, timeout_s), lambda: admitted(None, None))
+        """Run one unit once."""
+        result = await self._preflight.run(
+            lambda: self._one(request, timeout_s), lambda: admitted(None, None)
+        )
         if result.end == "value":
             return Answer(
                 result.outcome, OK, body=self._scrub.body(result.value), note=await self._note(result)
@@ -102,25 +104,26 @@ class PythonAdapter:
             self._run = self._runner()
         return await self._run(request, timeout_s)
 
-    async def _in_process(self, request: Request, timeout_s: float) -> WorkResult:
+    async def _in_pool(self, request: Request, timeout_s: float) -> WorkResult:
         return await self._pool_of().run(request.body, timeout_s, fresh=request.alone)
 
     def _runner(self) -> Run:
         with_root(self._root)
         if self._settings.isolation != "process":
-            self._here = _Here(self._given, self._detector, threads=self._settings.isolation == "thread")
-            return self._here.run
+            threads = self._settings.isolation == "thread"
+            self._local = _InProcess(self._arguments, self._detector, threads=threads)
+            return self._local.run
         self._pool = ProcessPool(
-            EntryPoint(entry_name(worker_entry.serve_rows), pickle.dumps(self._given)),
+            EntryPoint(entry_name(worker_entry.serve_rows), pickle.dumps(self._arguments)),
             self._size,
             recycle_after=self._settings.recycle_after,
             memory_ceiling=self._settings.memory_ceiling,
             memory_limit=self._settings.memory_limit,
             detector=self._detector,
             env=self._settings.env,
-            max_value=self._most,
+            max_value=self._max_value,
         )
-        return self._in_process
+        return self._in_pool
 
     def _pool_of(self) -> ProcessPool:
         assert self._pool is not None
@@ -133,41 +136,41 @@ class PythonAdapter:
 
 
 def with_root(root: str) -> None:
-    """Let the target import modules beside headway.toml; a worker gets this path with the rest.
+    """Put the folder of headway.toml on the path, so that the target can import modules there; workers get this path.
 
-    It comes last: a file there that has the name of an installed module is not imported in its place.
+    It comes last: a file there does not shadow an installed module of the same name.
     """
     if root not in sys.path:
         sys.path.append(root)
 
 
-class _Here:
-    """In this process: no death is survived, and a thread that is past its timeout is left alone.
+class _InProcess:
+    """Runs units in this process: a crash ends the run, and a thread that exceeds its timeout is left running.
 
     Inline, an asynchronous function runs on the engine's loop and is cancelled at its timeout; any other blocks the loop.
     """
 
-    def __init__(self, given: tuple[Any, ...], detector: LimitDetector, *, threads: bool) -> None:
-        self._given, self._detector, self._threads = given, detector, threads
+    def __init__(self, arguments: tuple[Any, ...], detector: LimitDetector, *, threads: bool) -> None:
+        self._arguments, self._detector, self._threads = arguments, detector, threads
         self._serve: Callable[[bytes], Any] | None = None
         self._lock = threading.Lock()
 
     async def run(self, request: Request, timeout_s: float) -> WorkResult:
-        """One unit."""
+        """Run one unit."""
         payload = request.body
         marks = await self._detector.begin()
         began_utc, began_at = time.time(), time.monotonic()
         try:
             async with asyncio.timeout(timeout_s):
-                value, note = await self._served(payload)
+                value, note = await self._call(payload)
         except TimeoutError:
-            left = "its thread was left alone" if self._threads else "it was cancelled"
-            text = f"no result within {timeout_s:g} s; {left}"
+            then = "its thread was left running" if self._threads else "it was cancelled"
+            text = f"no result within {timeout_s:g} s; {then}"
             late = WorkResult("timeout", outcome=Outcome(Kind.TIMEOUT, message=text), began_utc=began_utc)
             return self._detector.read(late, marks)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # Also an exit, or a panic, of the module that is imported.
+        except BaseException as error:  # The imported module may exit or panic.
             text = f"the function cannot be imported: {describe_exception(error)}"
             return WorkResult("error", outcome=Outcome(Kind.AUTH, message=text), began_utc=began_utc)
         result = work_result_of(value, note)
@@ -175,7 +178,7 @@ class _Here:
         return result if result.outcome is SUCCESS else self._detector.read(result, marks)
 
     async def load(self) -> str:
-        """Import the function; returns why that cannot be done, if so."""
+        """Import the function. Returns why that fails, or ""."""
         try:
             if self._threads:
                 await _in_thread(self._loaded)
@@ -191,20 +194,20 @@ class _Here:
         with self._lock:
             if self._serve is None:
                 make = worker_entry.serve_rows_in_threads if self._threads else worker_entry.serve_rows_inline
-                self._serve = make(*self._given)
+                self._serve = make(*self._arguments)
             return self._serve
 
-    async def _served(self, payload: bytes) -> tuple[bytes, ReplyNote | None]:
-        served: tuple[bytes, ReplyNote | None]
+    async def _call(self, payload: bytes) -> tuple[bytes, ReplyNote | None]:
+        reply: tuple[bytes, ReplyNote | None]
         if self._threads:
-            served = await _in_thread(lambda: self._loaded()(payload))
+            reply = await _in_thread(lambda: self._loaded()(payload))
         else:
-            served = await self._loaded()(payload)
-        return served
+            reply = await self._loaded()(payload)
+        return reply
 
 
 async def _in_thread(call: Callable[[], Any]) -> Any:
-    """A thread of its own, which nobody waits for at the end of the program."""
+    """Call in a new daemon thread: the program does not wait for it at its end."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
@@ -217,15 +220,15 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
             future.set_exception(error)
 
     def work() -> None:
-        value, fault = None, None
+        value, failure = None, None
         try:
             value = call()
         except BaseException as error:
-            # A future takes no StopIteration, and the loop would end with a SystemExit.
+            # A future takes no StopIteration, and a SystemExit would end the loop.
             usable = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            fault = error if usable else RuntimeError(describe_exception(error))
+            failure = error if usable else RuntimeError(describe_exception(error))
         try:
-            loop.call_soon_threadsafe(settle, value, fault)
+            loop.call_soon_threadsafe(settle, value, failure)
         except RuntimeError:
             return  # The loop is closed.
 

@@ -24,7 +24,7 @@ from headway.core.model import Kind, Outcome, Usage
 from headway.core.retry import THROTTLES
 from headway.executors.attempt_details import plain_value
 from headway.executors.json_values import dump_model, encode_json
-from headway.executors.worker_main import fault, running, spent
+from headway.executors.worker_main import fault, publish_usage, running_unit
 from headway.executors.worker_protocol import ReplyNote
 from headway.providers.call_reports import RateLimited, current_attempt, usage
 from headway.providers.error_messages import describe_exception
@@ -74,7 +74,7 @@ class _Attempt:
     __slots__ = ("_number", "_usage")
 
     def __init__(self) -> None:
-        self._number = running()
+        self._number = running_unit()
         self._usage: Usage | None = None
 
     @property
@@ -86,7 +86,7 @@ class _Attempt:
     def usage(self, used: Usage | None) -> None:
         self._usage = used
         if used is not None:
-            spent(self._number, used)
+            publish_usage(self._number, used)
 
 
 class _Runner:
@@ -134,7 +134,7 @@ def serve_calls(call: Callable[[Any], Any], retry_on: RetryOn = ()) -> Serve:
         try:
             packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         except Exception as error:
-            text = f"returned what cannot be sent to another process: {describe_exception(error)}"
+            text = f"returned a value that cannot be sent to another process: {describe_exception(error)}"
             return b"", ReplyNote(Outcome(Kind.INVALID, attempt.usage, message=text))
         return packed, None if attempt.usage is None else ReplyNote(Outcome(usage=attempt.usage))
 
@@ -220,9 +220,9 @@ def import_target(target: str, root: str) -> Callable[..., Any]:
     for part in name.split("."):
         function = getattr(function, part)
     if not callable(function):
-        raise TypeError(f"{target} is no function")
-    checked: Callable[..., Any] = function
-    return checked
+        raise TypeError(f"{target} is not a function")
+    callable_target: Callable[..., Any] = function
+    return callable_target
 
 
 def _import_from(root: str, name: str) -> None:
@@ -249,7 +249,7 @@ def _as_json(value: Any, used: Usage | None, context: Context, most: int) -> Uni
     try:
         body = encode_json(value, dump_model)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        text = f"returned what is no JSON: {error}".rstrip(": ")
+        text = f"returned a value that is not JSON: {error}".rstrip(": ")
         return b"", ReplyNote(Outcome(Kind.INVALID, used, message=text), messages=_plain(context.messages))
     if len(body) > most:
         text = f"returned {len(body):,} bytes of JSON; max_answer_bytes of this provider is {most:,}"
@@ -284,7 +284,7 @@ def failure_note(error: BaseException, used: Usage | None, retry_on: RetryOn) ->
     if isinstance(error, asyncio.CancelledError):
         return ReplyNote(Outcome(Kind.INVALID, used, message="it ended with a CancelledError of its own"))
     if isinstance(error, MemoryError) or not isinstance(error, Exception):
-        # Out of memory, or an exception that ends a process: this one is not used again.
+        # Out of memory, or an exception that ends a process: the process is not used again.
         return ReplyNote(Outcome(Kind.CRASH, used, message=fault(error)), trace=_trace(error), spoiled=True)
     outcome = outcome_of(error, used, retry_on)
     limited = outcome.kind in THROTTLES

@@ -1,11 +1,11 @@
-"""The program that a worker process runs: units in, values out, until it is told to stop or its owner is gone.
+"""The program of a worker process: receives units and replies with their values until it must stop or its owner is gone.
 
-Nothing that a unit does leaves this loop as an exception. What cannot be caught, a death, is seen from outside. It is
-in a process group of its own, and takes that with it when its owner goes: the kernel kills it (Linux), a thread that
-watches the lifeline kills the group, and a guardian does the same from outside for those that can do neither.
+No exception of a unit leaves this loop. What cannot be caught, the death of the process, is noticed by the owner. A
+worker has a process group of its own, which must end with the owner: the kernel kills the worker (Linux), a thread that watches
+the lifeline kills the group, and the guardian kills it from outside if neither works.
 
-Only the process that was started as a worker may answer. A process that a unit forks has no pipe, and when its function
-comes back in it, it exits at once.
+Only the process that was started as a worker may reply. A process that a unit forks has no pipe, and exits when the
+unit's function returns in it.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ from headway.executors.worker_protocol import (
     WorkerSetup,
     decode_setup,
     encode_note,
-    keep_used,
+    write_usage,
 )
 from headway.providers.error_messages import describe_exception
 
-#: What serves a unit: its payload → its value, and a note where there is more to say.
+#: Serves a unit: its payload → its value and an optional note.
 Serve = Callable[[bytes], tuple[bytes, ReplyNote | None]]
 
 _SET_PARENT_DEATH_SIGNAL: Final = 1
-#: getrusage counts in kilobytes, but for macOS.
+#: getrusage counts in kilobytes, on macOS in bytes.
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
-#: Given back when memory runs out, so that this can be said.
+#: Bytes that are freed when memory runs out, so that the failure can be reported.
 _RESERVE: Final = 1_000_000
 
-#: Whether this process is a worker that is not ready yet: while it imports the caller's script it must start none itself.
+#: Whether this process is a worker that is not ready yet. While it imports the caller's script it must not start workers.
 setting_up = False
-#: What its owner sees of this process, if it is a worker.
-_shown: _Page | None = None
+#: The page that the owner reads, if this process is a worker.
+_page: _Page | None = None
 
 
 class _Page:
-    """The page that the owner reads when this process has died."""
+    """The page that the owner reads after this process has died."""
 
     def __init__(self, descriptor: int) -> None:
         self._map = mmap.mmap(descriptor, PAGE)
         os.close(descriptor)
         self._pid = os.getpid()
-        #: Threads of earlier units may still run. A signal's handler may call `keep` within `keep`.
+        #: Threads of earlier units may still run. A signal handler may call `write_usage` within `write_usage`.
         self._lock = threading.RLock()
         self.running = SETUP
 
@@ -77,42 +77,42 @@ class _Page:
         self.running = number
         BEGUN.pack_into(self._map, 0, number)
 
-    def keep(self, number: int, used: Usage) -> None:
-        """Write down a unit's usage, if it is the one that runs and this process is the worker."""
+    def write_usage(self, number: int, used: Usage) -> None:
+        """Write a unit's usage, if this unit runs and this process is the worker."""
         if os.getpid() != self._pid:
             return
         with self._lock:
             if number == self.running:
-                keep_used(self._map, number, used)
+                write_usage(self._map, number, used)
 
 
-def running() -> int:
-    """The number of the unit that runs in this process; 0 if it is no worker."""
-    return SETUP if _shown is None else _shown.running
+def running_unit() -> int:
+    """The number of the unit that runs in this process; 0 if this process is not a worker."""
+    return SETUP if _page is None else _page.running
 
 
-def spent(number: int, used: Usage) -> None:
-    """Show what a unit has used so far: should this process die, its owner knows what was paid for.
+def publish_usage(number: int, used: Usage) -> None:
+    """Make a unit's usage so far visible to the owner: if this process dies, the owner knows what was paid.
 
-    It counts only while this unit runs: a thread or a process that an earlier unit left behind cannot tell usage of it.
+    It counts only while this unit runs: threads and processes that an earlier unit left behind cannot add to it.
     """
-    if _shown is not None:
-        _shown.keep(number, used)
+    if _page is not None:
+        _page.write_usage(number, used)
 
 
 def main(link: int, page: int, lifeline: int, owner: int) -> None:
-    """Serve. The arguments are descriptors, and the owner's process number."""
-    global _shown  # noqa: PLW0603 - a process serves once
+    """Serve units. The arguments are three file descriptors and the owner's process number."""
+    global _page  # noqa: PLW0603 - a process serves once
     libc = _die_with(owner)
     for descriptor in (link, page, lifeline):
-        os.set_inheritable(descriptor, False)  # They were, so that this program could have them.
+        os.set_inheritable(descriptor, False)  # Only this program may have them, not its children.
     threading.Thread(target=_watch, args=(lifeline,), name="headway-lifeline", daemon=True).start()
-    with suppress(Exception):  # Where standard error is no file.
+    with suppress(Exception):  # Standard error may be no file.
         faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it is a TextIOWrapper
     with closing(_Channel(link)) as channel:
-        asked = channel.asked()
-        number, payload = next(asked, (STOP, b""))
+        messages = channel.messages()
+        number, payload = next(messages, (STOP, b""))
         if number != SETUP:
             return
         serve, note = _set_up(payload)
@@ -120,36 +120,36 @@ def main(link: int, page: int, lifeline: int, owner: int) -> None:
         memory = _Memory()
         channel.answer(SETUP, SIZE.pack(memory.peak()), note, memory.floor)
         if serve is not None:
-            _shown = _Page(page)
-            _serve(channel, asked, serve, _shown, memory, libc)
+            _page = _Page(page)
+            _serve(channel, messages, serve, _page, memory, libc)
 
 
 def _serve(
     channel: _Channel,
-    asked: Iterator[tuple[int, bytes]],
+    messages: Iterator[tuple[int, bytes]],
     serve: Serve,
-    shown: _Page,
+    page: _Page,
     memory: _Memory,
     libc: Any,
 ) -> None:
     reserve: bytes | None = bytes(_RESERVE)
     mark = own_mark()
     state = ProcessState()
-    for number, payload in asked:
+    for number, payload in messages:
         if number == STOP:
             kill_tree(mark, below=os.getpid())
             return
-        shown.begin(number)
+        page.begin(number)
         note: ReplyNote | None
         try:
             value, note = serve(payload)
         except BaseException as error:
             reserve = None
-            # What is raised here was not meant to be: whoever serves says how it went.
+            # `serve` catches what a unit raises, so this process is broken.
             value, note = b"", _broken(error)
         channel.end_if_forked(note)
         if len(value) > LARGEST:
-            text = f"returned {len(value) / 1e9:.1f} GB, more than can be passed on"
+            text = f"returned {len(value) / 1e9:.1f} GB, more than a worker can send"
             value, note = b"", ReplyNote(Outcome(Kind.INVALID, message=text))
         _flush(libc)
         if state.is_spoiled():
@@ -165,21 +165,21 @@ def _broken(error: BaseException) -> ReplyNote:
 
 
 def fault(error: BaseException) -> str:
-    """What is said of an exception after which a process is not used again."""
+    """The message for an exception after which a process is not used again."""
     text = describe_exception(error)
     return f"out of memory: {text}" if isinstance(error, MemoryError) else text
 
 
 def _set_up(payload: bytes) -> tuple[Serve | None, ReplyNote | None]:
-    """What serves units, or why there is nothing."""
+    """The function that serves units, or a note that says why there is none."""
     global setting_up  # noqa: PLW0603 - a process is set up once
     setting_up = True
     try:
         setup = decode_setup(payload)
         module, _, name = setup.entry.partition(":")
         if module.startswith("headway."):
-            # Before the caller's folders are on the path: the standard library looks for modules of other systems, such
-            # as `msvcrt`, and a file of that name beside headway.toml would be run.
+            # Before the caller's folders are on the path: the standard library tries to import modules of other systems,
+            # such as `msvcrt`, and would run a file of that name beside headway.toml.
             import_module(module)
         sys.path[:] = setup.path
         sys.argv[:] = setup.argv
@@ -198,7 +198,7 @@ def _set_up(payload: bytes) -> tuple[Serve | None, ReplyNote | None]:
 
 
 def _import_main(setup: WorkerSetup) -> None:
-    """The caller's script, under the name that multiprocessing gives it: `if __name__ == "__main__"` stays out."""
+    """Import the caller's script under the name that multiprocessing gives it: code below `if __name__ == "__main__"` is not run."""
     if setup.main is None:
         return
     from multiprocessing.spawn import prepare
@@ -223,8 +223,8 @@ class _Channel:
         self._identity = _identity(link)
         os.register_at_fork(after_in_child=self.close)
 
-    def asked(self) -> Iterator[tuple[int, bytes]]:
-        """Units as they come, until the owner has closed its end."""
+    def messages(self) -> Iterator[tuple[int, bytes]]:
+        """Numbers and payloads as they come, until the owner closes its end."""
         buffer = bytearray()
         while True:
             while len(buffer) < ASK.size:
@@ -252,10 +252,9 @@ class _Channel:
         self._socket.sendall(frame + value + encoded)
 
     def end_if_forked(self, note: ReplyNote | None) -> None:
-        """End a forked child in which the unit's function came back, as a script would end.
+        """If this is a forked child in which the unit's function returned, exit as a script would.
 
-        Its exit code is the one of the function. What the parent registered to be done at exit, and what it has in its
-        buffers, is the parent's.
+        The exit code is that of the function. Exit handlers and output buffers belong to the parent and are left alone.
         """
         if os.getpid() == self._pid:
             return
@@ -268,7 +267,7 @@ class _Channel:
         os._exit(code & 0xFF)
 
     def close(self) -> None:
-        """Close it. The descriptor may be another file by now, which is the unit's."""
+        """Close it, unless the unit has closed it and the descriptor is another file now."""
         if self._is_open():
             self._socket.close()
 
@@ -280,13 +279,13 @@ class _Channel:
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    """What tells an open file from every other."""
+    """What distinguishes an open file from every other."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino
 
 
 def _flush(libc: Any) -> None:
-    """What Python and C have in their buffers belongs to the unit that ends."""
+    """Flush the buffers of Python and C: their content belongs to the unit that ends."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -298,10 +297,10 @@ def _flush(libc: Any) -> None:
 
 
 class _Memory:
-    """The most memory that this process has had.
+    """The peak memory of this process.
 
-    The kernel's figure begins with what its parent had when it started us; until we have had more than that, what we
-    have now is the best that is known.
+    The kernel's figure begins with the parent's memory at the start of this process. Until the process has used more than
+    that, the largest figure of /proc is taken.
     """
 
     def __init__(self) -> None:
@@ -314,9 +313,9 @@ class _Memory:
 
     def peak(self) -> int:
         """In bytes."""
-        told = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
-        if told > self.floor or self._statm < 0:
-            return told
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+        if peak > self.floor or self._statm < 0:
+            return peak
         with suppress(OSError, IndexError, ValueError):  # A unit may have closed it.
             pages = int(os.pread(self._statm, 64, 0).split()[1])
             self._most = max(self._most, pages * mmap.PAGESIZE)
@@ -324,7 +323,7 @@ class _Memory:
 
 
 def _die_with(owner: int) -> Any:
-    """Let the kernel kill this process when its owner dies (Linux); returns the C library."""
+    """Let the kernel kill this process when its owner dies (Linux). Returns the C library."""
     try:
         import ctypes
 
@@ -334,14 +333,14 @@ def _die_with(owner: int) -> Any:
     except (ImportError, OSError, AttributeError):
         libc = None
     if os.getppid() != owner:
-        os._exit(1)  # It was gone before we could ask.
+        os._exit(1)  # The owner was gone before.
     return libc
 
 
 def _watch(lifeline: int) -> None:
-    """Wait until the owner's end of the lifeline closes, then end this group, children and all."""
+    """Wait until the owner's end of the lifeline closes, then kill this process group."""
     poll = select.poll()
-    poll.register(lifeline, 0)  # Only its end is of interest.
+    poll.register(lifeline, 0)  # Only the closing is reported.
     while not poll.poll():
         pass
     if os.getpgrp() == os.getpid():

@@ -1,7 +1,7 @@
-"""One worker process as its owner sees it: its pipe, what it prints, its death.
+"""One worker process as its owner sees it: its pipe, its output, its death.
 
-Everything happens on the event loop of whoever owns it, and nothing here waits. It must be started by the thread that
-runs the loop: the kernel kills a worker when the *thread* that started it ends.
+Everything happens on the owner's event loop, and nothing here blocks. The thread that runs the loop must start the
+process: the kernel kills a worker when the *thread* that started it ends.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from headway.executors.worker_protocol import (
     ReplyNote,
     ReplyReader,
     WorkerReply,
-    kept_used,
+    read_usage,
 )
 
-#: Where this Headway is; a worker finds it before it knows its owner's `sys.path`.
+#: The folder of this Headway; a worker imports it before it gets its owner's `sys.path`.
 _HOME: Final = str(Path(headway.__file__).parent.parent)
 _PROGRAM: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); from headway.executors.worker_main import main; "
     "main(*map(int, sys.argv[2:]))"
 )
-#: A process that was killed is gone in milliseconds. One that the kernel does not let go is not waited for.
+#: A killed process is gone in milliseconds. After this time it is not waited for any longer.
 GONE_S: Final = 5.0
-#: How long a process whose pipe is closed may live on.
+#: How long a process may live after it closed its pipe.
 CLOSED_S: Final = 0.25
 STOPPED: Final = "it was asked to stop"
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
-#: Told of a reply: the unit's number, value, note, and the most memory so far.
+#: Called with a reply: the unit's number, value and note.
 Replied = Callable[["WorkerProcess", int, bytes, ReplyNote | None], None]
-#: Told once, when the process is gone and everything that it said is here.
+#: Called once, when the process is gone and all its output has been read.
 Died = Callable[["WorkerProcess", Death], None]
 
 
 class WorkerProcess:
-    """A process of our own. `ask` gives it one unit at a time."""
+    """A worker process. `send` gives it one unit at a time."""
 
     def __init__(
         self,
@@ -73,51 +73,51 @@ class WorkerProcess:
         max_value: int = LARGEST,
     ) -> None:
         self._loop, self._replied, self._died = loop, replied, died
-        #: The variables that it gets of our environment; None: all of them.
+        #: The variables of our environment that it gets; None: all.
         self._env = env
         #: The most bytes that it may return for a unit.
-        self._most = max_value
+        self._max_value = max_value
         self.mark = mark
         self.stdout, self.stderr = Capture(), Capture()
         self.memory = 0
         self.units = 0
-        #: Its process has ended, or was killed and is about to end: it takes nothing any more.
+        #: Whether its process has ended or was killed: it takes no more units.
         self.gone = False
-        #: Of a dead one: whether it died in the midst of its unit, and not before it.
+        #: After its death: whether it had begun the unit that was sent last,
         self.had_begun = False
-        #: And what that unit had told of its usage.
+        #: and the usage that this unit had reported.
         self.used: Usage | None = None
-        #: A unit spoiled it: it may not be able to find the processes that it started.
+        #: Whether a unit spoiled it: then it may be unable to find the processes that it started.
         self.spoiled = False
         self._why = ""
         self._floor = 0
-        self._asked = 0
+        self._sent_number = 0
         self._ended = False
-        #: It sent what it was not asked for: nothing that it sends counts any more.
+        #: Whether it sent an unexpected reply: then nothing that it sends counts.
         self._refused = False
         self._unsent = memoryview(b"")
         self._watched: list[int] = []
         self._giving_up: asyncio.TimerHandle | None = None
         self._start(lifeline)
 
-    # -- birth ------------------------------------------------------------------------------------------------------
+    # -- start ------------------------------------------------------------------------------------------------------
 
     def _start(self, lifeline: int) -> None:
         self._channel, theirs = socket.socketpair()
-        # Read as a file and not mapped: a worker that cuts it short must not kill us with SIGBUS.
+        # Read as a file, not mapped: a worker that truncates it must not kill us with SIGBUS.
         self._page = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the worker
         self._page.truncate(PAGE)
         with theirs:
             self._out, out = _pipe()
             self._err, err = _pipe()
             try:
-                given = (theirs.fileno(), self._page.fileno(), lifeline)
+                descriptors = (theirs.fileno(), self._page.fileno(), lifeline)
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _PROGRAM, _HOME, *map(str, given), str(os.getpid())],
+                    [sys.executable, "-P", "-c", _PROGRAM, _HOME, *map(str, descriptors), str(os.getpid())],
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
-                    pass_fds=given,
+                    pass_fds=descriptors,
                     start_new_session=True,
                     env=marked_environment(self.mark, self._env),
                 )
@@ -131,7 +131,7 @@ class WorkerProcess:
                 os.close(out)
                 os.close(err)
         self.pid = self._process.pid
-        self._replies = ReplyReader(self.pid, self._most)
+        self._replies = ReplyReader(self.pid, self._max_value)
         self._floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
         self._channel.setblocking(False)
         self._listen()
@@ -146,8 +146,8 @@ class WorkerProcess:
         else:
             threading.Thread(target=self._wait, name="headway-worker-exit", daemon=True).start()
 
-    def _watch(self, descriptor: int, act: Callable[..., None], *given: Any) -> None:
-        self._loop.add_reader(descriptor, act, *given)
+    def _watch(self, descriptor: int, act: Callable[..., None], *arguments: Any) -> None:
+        self._loop.add_reader(descriptor, act, *arguments)
         self._watched.append(descriptor)
 
     def _ignore(self, descriptor: int) -> None:
@@ -158,13 +158,13 @@ class WorkerProcess:
     # -- the pipe ---------------------------------------------------------------------------------------------------
 
     def send(self, number: int, payload: bytes) -> None:
-        """Hand a unit over, or its setup. A worker that has just died is heard of by its death."""
-        self._asked = number
+        """Send a unit, or the setup. If the worker has just died, its death is reported soon."""
+        self._sent_number = number
         self._replies.expect(number)
         self._write(ASK.pack(number, len(payload)) + payload)
 
     def stop(self) -> None:
-        """Let it end by itself: it is idle."""
+        """Let an idle worker end by itself."""
         self._why = self._why or STOPPED
         self._write(ASK.pack(STOP, 0))
 
@@ -192,11 +192,11 @@ class WorkerProcess:
     def _readable(self) -> None:
         if not self._receive():
             self._ignore(self._channel.fileno())
-            # A pipe closes with its process, and then the process's own end says more.
+            # The pipe closes when the process ends, too; then its exit code says more.
             self._loop.call_later(CLOSED_S, self.kill, "it closed its pipe to Headway")
 
     def _receive(self) -> bool:
-        """Take what is there; returns whether more may come."""
+        """Read what is available. Returns whether more may come."""
         if self._refused:
             return False
         try:
@@ -218,7 +218,7 @@ class WorkerProcess:
         return not self._refused
 
     def _refuse(self, why: str) -> None:
-        """Another process, or the unit itself, writes into its pipe: end it, before it can answer for another unit."""
+        """Kill a worker whose pipe has unexpected bytes (from a unit, or a forked process) before they count for another unit."""
         self._refused = True
         self._ignore(self._channel.fileno())
         self._why = self._why or why
@@ -231,7 +231,7 @@ class WorkerProcess:
         else:
             self.units += 1
             self.memory = reply.memory
-            # What it printed before it replied is in the pipes already.
+            # Output printed before the reply is already in the pipes.
             drain(self._out, self.stdout)
             drain(self._err, self.stderr)
         self._replied(self, reply.number, reply.value, reply.note)
@@ -243,12 +243,12 @@ class WorkerProcess:
     # -- death ------------------------------------------------------------------------------------------------------
 
     def kill(self, why: str) -> None:
-        """End it, everything in its group and everything that it started, now."""
+        """Kill it, its process group and everything that it started, now."""
         if self.gone:
             return
         self.gone = True
         self._why = self._why or why
-        with suppress(OSError):  # It starts nothing more while we look.
+        with suppress(OSError):  # It must start nothing more while we look for its children.
             os.kill(self.pid, signal.SIGSTOP)
         kill_tree("", below=self.pid)
         self._kill_group()
@@ -260,15 +260,15 @@ class WorkerProcess:
             os.killpg(self.pid, signal.SIGKILL)
 
     def _exited(self) -> None:
-        """The process is gone, but not yet taken note of: its number is still its own, and so is its group's."""
+        """The process has ended but is not reaped yet, so its number and its group's cannot be another process's."""
         if self._ended:
             return
         self.gone = self._ended = True
         while self._receive() and self._more():  # It may have replied before it died.
             pass
         page = os.pread(self._page.fileno(), PAGE, 0).ljust(PAGE, b"\0")
-        self.had_begun = BEGUN.unpack_from(page)[0] == self._asked
-        self.used = kept_used(page, self._asked)
+        self.had_begun = BEGUN.unpack_from(page)[0] == self._sent_number
+        self.used = read_usage(page, self._sent_number)
         self._kill_group()
         drain(self._out, self.stdout)
         drain(self._err, self.stderr)
@@ -283,16 +283,16 @@ class WorkerProcess:
             return False
 
     def _reap(self) -> int | None:
-        """Its exit code (minus the signal's number), and what memory it came to."""
+        """Its exit code (minus the signal's number); also updates its peak memory."""
         if self._process.returncode is None:
             with suppress(ChildProcessError):
                 pid, status, used = os.wait4(self.pid, os.WNOHANG)
                 if pid:
                     self._process.returncode = os.waitstatus_to_exitcode(status)
-                    told = used.ru_maxrss * _RSS_UNIT
-                    # The kernel begins to count with what its owner had: below that it says nothing of the worker.
-                    if told > self._floor:
-                        self.memory = max(self.memory, told)
+                    peak = used.ru_maxrss * _RSS_UNIT
+                    # The kernel begins to count with the owner's memory: a lower figure says nothing about the worker.
+                    if peak > self._floor:
+                        self.memory = max(self.memory, peak)
         return self._process.returncode
 
     def _close(self) -> None:
@@ -309,7 +309,7 @@ class WorkerProcess:
         self._page.close()
 
     def _wait(self) -> None:
-        """Where the loop cannot be told of an exit: a thread waits for it."""
+        """Wait for the exit in a thread, where the loop cannot watch the process."""
         self._process.wait()
         with suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(self._exited)

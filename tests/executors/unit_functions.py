@@ -1,4 +1,4 @@
-"""What workers of the tests do. A unit is JSON: `{"do": NAME, …}`; the worker imports this file by its name."""
+"""The functions that the tests' workers call. A unit is JSON: `{"do": NAME, …}`; the worker imports this file by its name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from headway.core.model import Kind, Outcome, Usage
-from headway.executors.worker_main import running, spent
+from headway.executors.worker_main import publish_usage, running_unit
 from headway.executors.worker_protocol import ReplyNote
 
 Served = tuple[bytes, ReplyNote | None]
 
 
 def serve(*, broken: bool = False) -> Callable[[bytes], Served]:
-    """The entry of the pool."""
+    """The entry point of the pool."""
 
     def one(payload: bytes) -> Served:
         asked: dict[str, Any] = json.loads(payload)
@@ -56,7 +56,7 @@ def do_echo(value: Any = None, seconds: float = 0.0, log: str = "") -> Any:
 
 
 def note(path: str, line: str) -> None:
-    """One line, whole, however many processes write."""
+    """Write one whole line, even if several processes write."""
     with open(path, "ab", buffering=0) as file:
         file.write(line.encode() + b"\n")
 
@@ -105,17 +105,17 @@ def do_stubborn(ready: str) -> None:
 
 
 def do_children(file: str, how: str = "return") -> int:
-    """Leaves a forked child and a started one behind, both of which would live for a minute."""
+    """Leaves behind a forked child and a started program, which would both live for a minute."""
     forked = os.fork()
     if not forked:
         time.sleep(60)
         os._exit(0)
     started = subprocess.Popen(["sleep", "60"])
     Path(file).write_text(f"{os.getpid()} {forked} {started.pid}")
-    started.returncode = 0  # Not to be complained of.
+    started.returncode = 0  # So that Popen does not warn.
     if how == "die":
         os._exit(1)
-    if how == "hold":  # The interpreter's lock, so that no thread of ours gets a turn.
+    if how == "hold":  # Holds the interpreter's lock, so that no other thread runs.
         ctypes.PyDLL(None).sleep(60)
     if how == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -123,7 +123,7 @@ def do_children(file: str, how: str = "return") -> int:
 
 
 def do_strays(file: str, how: str = "return") -> int:
-    """Leaves three behind that have left the group: one with an environment, a daemon, one without an environment."""
+    """Leaves behind three processes outside its group: one with an environment, a daemon, one without an environment."""
     plain = subprocess.Popen(["sleep", "60"], start_new_session=True)
     bare = subprocess.Popen(["sleep", "60"], start_new_session=True, env={})
     reading, writing = os.pipe()
@@ -137,7 +137,7 @@ def do_strays(file: str, how: str = "return") -> int:
         os._exit(0)
     os.wait()
     daemon = int(os.read(reading, 20))
-    plain.returncode = bare.returncode = 0  # Not to be complained of.
+    plain.returncode = bare.returncode = 0  # So that Popen does not warn.
     Path(file).write_text(f"{plain.pid} {daemon} {bare.pid}")
     if how == "die":
         os._exit(1)
@@ -155,7 +155,7 @@ def do_print(megabytes: int) -> int:
 
 
 def do_speak() -> None:
-    """As Python and as C, to both streams; C keeps what it says in a buffer of its own."""
+    """Prints with Python and with C, to both streams; C has a buffer of its own."""
     libc = ctypes.CDLL(None)
     libc.printf(b"out of C\n")
     sys.stdout.write("out of Python\n")
@@ -168,7 +168,7 @@ def do_grow(megabytes: int) -> int:
 
 
 def do_exhaust(calmly: bool = False) -> int:
-    """Memory ends at a limit that the kernel keeps, or is taken until somebody minds."""
+    """Uses memory up to a limit of the kernel, or until its worker is killed."""
     import resource
 
     if not calmly:
@@ -182,7 +182,7 @@ def do_exhaust(calmly: bool = False) -> int:
 
 
 def do_allocate() -> None:
-    """As a library in C that does not look at what it gets: the kernel refuses, and it writes all the same."""
+    """Like a C library that does not check malloc: the kernel refuses the memory, and it writes there all the same."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (400_000_000, 400_000_000))
@@ -193,19 +193,19 @@ def do_allocate() -> None:
 
 
 def do_pay(tokens: int) -> None:
-    """Says what it has used so far, twice, and dies."""
-    spent(running(), Usage(tokens, 1.0))
-    spent(running(), Usage(2 * tokens, 2.0, 3.0, 0.25))
+    """Reports its usage twice, and dies."""
+    publish_usage(running_unit(), Usage(tokens, 1.0))
+    publish_usage(running_unit(), Usage(2 * tokens, 2.0, 3.0, 0.25))
     os._exit(1)
 
 
 def do_pay_and_hang(tokens: int) -> None:
-    spent(running(), Usage(tokens, 0.0))
+    publish_usage(running_unit(), Usage(tokens, 0.0))
     time.sleep(60)
 
 
 def do_oom() -> None:
-    """As the kernel's killer does it: much memory, then SIGKILL."""
+    """Like the kernel's out-of-memory killer: much memory, then SIGKILL."""
     hoard = bytearray(150_000_000)
     for at in range(0, len(hoard), 4096):
         hoard[at] = 1

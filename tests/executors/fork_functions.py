@@ -1,4 +1,4 @@
-"""Units that fork, write into Headway's pipe, or leave their process in another state. Entries of pools, and deeds."""
+"""Units that fork, write into Headway's pipe, or change the state of their process: entry points and functions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from headway.core.model import Usage
-from headway.executors.worker_main import running, spent
+from headway.executors.worker_main import publish_usage, running_unit
 from headway.executors.worker_protocol import ReplyNote
 
 Served = tuple[bytes, ReplyNote | None]
 
 
 def serve() -> Callable[[bytes], Served]:
-    """The entry of the pool."""
+    """The entry point of the pool."""
 
     def one(payload: bytes) -> Served:
         asked: dict[str, Any] = json.loads(payload)
@@ -39,14 +39,14 @@ def serve() -> Callable[[bytes], Served]:
 
 
 def serve_with_fewer_files() -> Callable[[bytes], Served]:
-    """Limits that are set before the first unit are the worker's own."""
+    """Sets limits before the first unit: they belong to the worker."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
     return serve()
 
 
 def forks_at_start() -> Callable[[bytes], Served]:
-    """Its child comes back from the set-up."""
+    """Forks during the setup; the child returns, too."""
     os.fork()
     return serve()
 
@@ -59,7 +59,7 @@ def do_pid(n: int = 0) -> list[int]:
 
 
 def do_return_twice(n: int) -> list[int]:
-    """Child and parent both return. The parent returns first; the child does once it is an orphan of the unit."""
+    """Child and parent both return. The parent returns first, the child after the unit has ended."""
     reading, writing = os.pipe()
     if not os.fork():
         os.close(writing)
@@ -71,14 +71,14 @@ def do_return_twice(n: int) -> list[int]:
 
 
 def do_child_first(n: int, how: str) -> list[int]:
-    """The child comes back before its parent, which then returns its exit code."""
+    """The child returns first; its parent then returns the child's exit code."""
     fork = ctypes.PyDLL(None).fork if how == "in C" else os.fork
     child = fork()
     if not child:
         if how == "raise":
             raise ValueError("in the child")
         if how == "usage":
-            spent(running(), Usage(1000.0, 1000.0))
+            publish_usage(running_unit(), Usage(1000.0, 1000.0))
         return [n, -1]
     _, status = os.waitpid(child, 0)
     if how == "usage":
@@ -100,7 +100,7 @@ def do_missing_program(n: int) -> list[Any]:
 
 
 def do_daemon(n: int) -> list[int]:
-    """A daemon comes back: its parent is gone by then, and it has a session of its own."""
+    """A daemon returns: its parent has ended by then, and it has a session of its own."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -117,7 +117,7 @@ def do_daemon(n: int) -> list[int]:
 
 
 def do_unfinished_line(path: str) -> int:
-    """Leaves half a line in a buffer, and something to do at exit, before it forks."""
+    """Forks with half a line in a buffer and a registered exit handler."""
 
     def write() -> None:
         with open(path, "a") as file:
@@ -147,7 +147,7 @@ def do_multiprocessing(n: int) -> int:
 
 
 def do_inherited() -> list[str]:
-    """The kinds of descriptors above 2 that a started program has."""
+    """The kinds of descriptors above 2 that a started program inherits."""
     program = "import os,stat\nfor d in range(3, 64):\n  try: print(stat.S_IFMT(os.fstat(d).st_mode))\n  except OSError: pass"
     found = subprocess.run(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, close_fds=False, check=True
@@ -174,7 +174,7 @@ def do_junk(size: int) -> int:
 
 
 def do_truncate() -> None:
-    """Cuts every file short that it has, then dies as a unit that had begun."""
+    """Truncates every open file, then dies as a unit that had begun."""
     for descriptor in range(3, 64):
         with suppress(OSError):
             os.ftruncate(descriptor, 0)
@@ -182,7 +182,7 @@ def do_truncate() -> None:
 
 
 def do_replace_pipe(path: str) -> int:
-    """Closes all files and opens one of its own at every number that was taken."""
+    """Closes all descriptors and opens a file of its own at each of their numbers."""
     taken = _sockets()
     for number in taken:
         file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND)
@@ -192,7 +192,7 @@ def do_replace_pipe(path: str) -> int:
 
 
 def do_replace_pipe_and_fork(path: str) -> str:
-    """A file of the unit's at the pipe's number stays open in a child; the pipe itself is put back."""
+    """Opens a file at the pipe's number, forks (the child must keep the file), and restores the pipe."""
     (link,) = _sockets()
     kept = os.dup(link)
     file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND)
@@ -214,11 +214,11 @@ _threads: list[threading.Thread] = []
 
 
 def do_leave_thread() -> int:
-    number = running()
+    number = running_unit()
 
     def later() -> None:
         _go.wait(60)
-        spent(number, Usage(1000.0, 1000.0))
+        publish_usage(number, Usage(1000.0, 1000.0))
 
     _threads.append(threading.Thread(target=later, daemon=True))
     _threads[-1].start()
@@ -227,7 +227,7 @@ def do_leave_thread() -> int:
 
 def do_die_after_thread(tokens: float) -> None:
     if tokens:
-        spent(running(), Usage(tokens, 0.0))
+        publish_usage(running_unit(), Usage(tokens, 0.0))
     _go.set()
     _threads[-1].join()
     os._exit(1)
@@ -255,9 +255,9 @@ CHANGES: dict[str, Callable[[], object]] = {
     "timer": lambda: signal.setitimer(signal.ITIMER_REAL, 0.2),
     "directory": lambda: os.chdir("/"),
     "ignored children": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
-    "closed stdout": lambda: sys.stdout.close(),  # noqa: PLW0108 - what it is then
+    "closed stdout": lambda: sys.stdout.close(),  # noqa: PLW0108 - stdout as it is at the call
     "no stderr": lambda: setattr(sys, "stderr", None),
-    # These harm nobody.
+    # These do no harm.
     "nothing": lambda: None,
     "cancelled alarm": lambda: (signal.alarm(1000), signal.alarm(0)),
     "more core": lambda: _lower("CORE", 0),
@@ -274,7 +274,7 @@ def do_change(change: str) -> int:
 
 def do_stray_and_lower(file: str) -> int:
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    child.returncode = 0  # Not to be complained of.
+    child.returncode = 0  # So that Popen does not warn.
     Path(file).write_text(str(child.pid))
     _lower("NOFILE", 0)
     return 0
