@@ -1,4 +1,4 @@
-"""The bars that hold in virtual time, one seed of each here and all of them in `make bench`."""
+"""The bars in virtual time, with one seed each; `make bench` runs all seeds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_the_scheduler_meets_its_bar(bar: lanes.Bar) -> None:
     assert lanes.misses(bar, report) == []
 
 
-def test_a_lane_does_not_notice_a_held_one() -> None:
+def test_a_held_lane_does_not_slow_down_another() -> None:
     assert all(ratio <= lanes.BESIDE_HELD for _, ratio in lanes.beside_held(seeds=(1,)))
 
 
@@ -26,8 +26,8 @@ def test_the_shipped_scenarios_lose_no_unit() -> None:
             assert (lane, result.failed, result.unfinished) == (lane, 0, 0)
 
 
-def test_memory_follows_the_queues_not_the_input() -> None:
-    """However long the input, a lane reads only as far ahead as it needs."""
+def test_memory_depends_on_the_queues_and_not_on_the_input() -> None:
+    """A lane reads only as far ahead as it needs, however long the input is."""
     queued = []
     for units in (10_000, 40_000):
         run = Run(units, headers=False, batched=False)

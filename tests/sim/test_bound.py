@@ -1,4 +1,4 @@
-"""The theoretical bound is a bound, and a tight one: against brute force on cases small enough for it."""
+"""The theoretical bound is a bound, and a tight one: compared with brute force on small cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.sim.workload import Truth
 
 
 def admitted_at(costs: tuple[float, ...], rate: float, depth_s: float) -> list[float]:
-    """When each cost can be admitted in this order, as early as possible, by a bucket that starts full."""
+    """The earliest admission of each cost in this order, by a bucket that starts full."""
     level, now, times = rate * depth_s, 0.0, []
     for cost in costs:
         wait_s = max(0.0, (cost - level) / rate)
@@ -49,7 +49,7 @@ def test_no_order_beats_the_bound_of_a_meter(costs: list[int], data: st.DataObje
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(small_costs)
-def test_some_order_reaches_the_bound_where_all_answers_take_as_long(costs: list[int]) -> None:
+def test_some_order_reaches_the_bound_if_all_answers_take_equally_long(costs: list[int]) -> None:
     best = shortest_by_force([float(cost) for cost in costs], [3.0] * len(costs), 2.0, 5.0)
     assert best == pytest.approx(meter_bound_s(costs, 2.0, 5.0) + 3.0)
 
@@ -84,16 +84,16 @@ def test_a_lane_is_bound_by_the_slowest_of_its_limits() -> None:
     assert lane_bound_s(ProviderSpec(max_concurrency=2), [truth(service_s=7.0), truth()]) == 7.0
 
 
-def test_a_limit_that_drops_stretches_the_bound() -> None:
+def test_a_falling_limit_raises_the_bound() -> None:
     units = [truth() for _ in range(120)]
     halved = ProviderSpec(rpm=60, depth_s=0, changes=(LimitChange(60, 0.5),))
     assert lane_bound_s(halved, units) == pytest.approx(60 + 60 / 0.5 + 1)
     risen = ProviderSpec(rpm=60, depth_s=10, changes=(LimitChange(0, 0.5), LimitChange(20, 1.0)))
-    # 110 to admit beside the bucket: 10 by the twentieth second, 5 that the bucket grows by, 95 after that.
+    # 110 to admit besides the bucket: 10 until second 20, 5 by which the bucket grows, 95 after that.
     assert lane_bound_s(risen, units) == pytest.approx(20 + 95 + 1)
 
 
-def test_a_lost_span_costs_its_length_less_what_the_bucket_takes_in() -> None:
+def test_a_closed_span_costs_its_length_minus_the_refill_of_the_bucket() -> None:
     units = [truth() for _ in range(120)]
     held = ProviderSpec(rpm=60, depth_s=10, holds=(Span(30, 90),))
     assert lane_bound_s(held, units) == pytest.approx(30 + 60 + (110 - 30 - 10) + 1)
@@ -107,7 +107,7 @@ def test_granted_is_the_inverse_of_the_bound() -> None:
     assert used_share(provider, units, last_admission_s, last_admission_s + 1) == pytest.approx(1.0)
 
 
-def test_windows_of_the_clock_give_their_allowance_at_their_boundaries() -> None:
+def test_fixed_windows_grant_their_allowance_at_their_boundaries() -> None:
     units = [truth() for _ in range(120)]
     at_boundary = ProviderSpec(rpm=60, depth_s=60, fixed_windows=True)
     assert lane_bound_s(at_boundary, units) == pytest.approx(60 + 1)

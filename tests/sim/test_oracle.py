@@ -1,4 +1,4 @@
-"""The oracle meets no limit and stays near the bound: what others are measured against."""
+"""The oracle is never refused and stays close to the bound, so that others can be measured against it."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def scenario(**provider: Any) -> Scenario:
     ],
     ids=["requests", "tokens", "used", "connections", "windows", "clock"],
 )
-def test_it_meets_no_limit_and_stays_near_the_bound(provider: dict[str, Any], depth_s: float) -> None:
+def test_it_is_never_refused_and_stays_close_to_the_bound(provider: dict[str, Any], depth_s: float) -> None:
     one = scenario(depth_s=depth_s, **provider)
     result = simulate("s", one, (ORACLE,)).policies[ORACLE].lanes["one"]
     assert result.rejected_per_1000 == 0.0
     assert result.makespan_s < 1.1 * result.bound_s + 1.0
 
 
-def test_slots_are_kept() -> None:
+def test_it_respects_the_slots() -> None:
     one = scenario(max_concurrency=8)
     result = simulate("s", one, (ORACLE,)).policies[ORACLE].lanes["one"]
     assert (result.rejected_per_1000, result.unfinished) == (0.0, 0)
 
 
-def test_a_connection_is_opened_once_and_used_again() -> None:
+def test_a_connection_is_reused() -> None:
     """One at a time: only the first request waits for a connection."""
     opened, kept = (scenario(max_concurrency=1, latency=Latency(connect_s=one)) for one in (1.0, 0.0))
     with_s, without_s = (run_once(one, draw(one, 1), ORACLE, 1).ended_at for one in (opened, kept))
@@ -51,7 +51,7 @@ def test_a_connection_is_opened_once_and_used_again() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_scheduler_is_no_faster(seed: int) -> None:
+def test_the_scheduler_is_not_faster(seed: int) -> None:
     one = scenario(tpm=120_000, depth_s=10, headers="openai")
     mine_s, best_s = (run_once(one, draw(one, seed), policy, seed).ended_at for policy in (HEADWAY, ORACLE))
     assert mine_s >= best_s

@@ -1,4 +1,4 @@
-"""A scenario file says what it means, or is refused in one line that names the place."""
+"""A scenario file is read, or refused with one line that names the place."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def written(tmp_path: Path, text: str, name: str = "s.yaml") -> Path:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_shipped_scenario_loads_and_says_what_it_is_about(path: Path) -> None:
+def test_every_shipped_scenario_loads_and_has_a_description(path: Path) -> None:
     scenario = load(path)
     assert scenario.about
     assert draw(scenario, 1).units
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("lanes: {one: {work: {units: 3}, provider: {rmp: 60}}}", "did you mean 'rpm'?"),
         (
@@ -43,30 +43,30 @@ def test_every_shipped_scenario_loads_and_says_what_it_is_about(path: Path) -> N
         ),
         ("lanes: {one: {provider: {rpm: 60}}}", "missing required field `work`"),
         ("lanes: [", "s.yaml:1: not YAML"),
-        ("- a\n- b\n", "a mapping with a key 'lanes'"),
+        ("- a\n- b\n", "a mapping with the key 'lanes'"),
         ("about: x", "missing required field `lanes`"),
         ("extends: s.yaml\n" + GOOD, "extends itself"),
         ("extends: nowhere.yaml\n", "nowhere.yaml: no such file"),
-        ("lanes: {}", "no lanes"),
-        ("seeds: []\n" + GOOD, "no seeds"),
+        ("lanes: {}", "'lanes' is empty"),
+        ("seeds: []\n" + GOOD, "'seeds' is empty"),
         ("lanes: {one: {work: {units: 3}, provider: {headers: opneai}}}", "did you mean 'openai'?"),
         (
             "lanes: {one: {work: {units: 3}, provider: {holds: [{from_s: 9, until_s: 5}]}}}",
-            "a span ends after it begins",
+            "until_s (5) must be after from_s (9)",
         ),
         ("lanes: {one: {work: {units: 3}, provider: {}, told: {rpm: -5}}}", "lanes.one.told"),
         ("lanes: {one: {work: {units: 3}, provider: {}, told: {burst_s: -1}}}", "lanes.one.told"),
         ("lanes: {one: {work: {units: 3}, provider: {rpm: .inf}}}", "lanes.one.provider.rpm"),
         ("lanes: {one: {work: {units: 3}, provider: {depth_s: 0}}}", "lanes.one.provider.depth_s"),
-        ("about: a\nabout: b\n" + GOOD, "'about' stands twice"),
+        ("about: a\nabout: b\n" + GOOD, "duplicate key 'about'"),
         ("lanes: {one: {work: {units: 0}, provider: {rpm: 60}}}", "units"),
         ("lanes: {one: {work: {units: 3}, provider: {rpm: -1}}}", "rpm"),
     ],
 )
-def test_a_mistake_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+def test_an_error_names_its_place(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         load(written(tmp_path, text))
-    assert complaint in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -76,7 +76,7 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
             load(path)
 
 
-def test_extends_lays_one_scenario_over_another(tmp_path: Path) -> None:
+def test_extends_overrides_parts_of_another_scenario(tmp_path: Path) -> None:
     written(tmp_path, GOOD.replace("units: 3", "units: 3, cached: 0.5"), "base.yaml")
     top = written(
         tmp_path,
@@ -91,7 +91,7 @@ def test_extends_lays_one_scenario_over_another(tmp_path: Path) -> None:
     assert list(load(gone).lanes) == ["two"]
 
 
-def test_the_same_seed_draws_the_same_work_whatever_other_lanes_there_are(tmp_path: Path) -> None:
+def test_the_same_seed_draws_the_same_work_whatever_the_other_lanes(tmp_path: Path) -> None:
     scenario = load(ROOT / "scenarios" / "demo.yaml")
     alone = msgspec.structs.replace(scenario, lanes={"small": scenario.lanes["small"]})
     assert draw(scenario, 7).of("small") == draw(alone, 7).of("small")

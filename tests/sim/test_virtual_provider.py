@@ -1,4 +1,4 @@
-"""Virtual providers behave as the real ones are documented to."""
+"""Virtual providers behave as the documentation of real ones says."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def admitted(answer: Admission | Outcome) -> Admission:
     return answer
 
 
-def test_a_bucket_of_requests_refuses_the_next_and_says_when() -> None:
+def test_an_empty_bucket_refuses_with_a_retry_time() -> None:
     provider = VirtualProvider(ProviderSpec(rpm=60, depth_s=2), "seed")
     for _ in range(2):
         admitted(provider.arrive(truth(), 0.0))
@@ -51,7 +51,7 @@ def test_retry_after_comes_in_four_styles(style: str, wait_s: float | None, prec
     assert hint.precision_s == precision_s
 
 
-def test_openai_reserves_max_tokens_and_gives_nothing_back() -> None:
+def test_openai_reserves_max_tokens_and_refunds_nothing() -> None:
     provider = VirtualProvider(ProviderSpec(tpm=6000, depth_s=2, counting="reserved"), "seed")
     one = truth(100, max_tokens=50)
     provider.arrive(one, 0.0)
@@ -60,7 +60,7 @@ def test_openai_reserves_max_tokens_and_gives_nothing_back() -> None:
     assert provider.buckets[Dimension.TOKENS].level == pytest.approx(200 - 150)
 
 
-def test_anthropic_gives_the_cached_input_back_and_counts_output_as_it_comes() -> None:
+def test_anthropic_refunds_cached_input_and_charges_output_as_produced() -> None:
     provider = VirtualProvider(
         ProviderSpec(input_tpm=6000, output_tpm=6000, depth_s=2, counting="used"), "seed"
     )
@@ -75,7 +75,7 @@ def test_anthropic_gives_the_cached_input_back_and_counts_output_as_it_comes() -
     assert provider.buckets[Dimension.OUTPUT].level == pytest.approx(180)
 
 
-def test_headers_tell_the_level_or_a_minute_that_is_not_enforced() -> None:
+def test_headers_report_the_level_or_a_minute_that_is_not_enforced() -> None:
     honest = VirtualProvider(ProviderSpec(rpm=600, depth_s=1, headers="openai"), "seed")
     boastful = VirtualProvider(
         ProviderSpec(rpm=600, depth_s=1, headers="openai", headers_say_minute=True), "seed"
@@ -91,7 +91,7 @@ def test_headers_tell_the_level_or_a_minute_that_is_not_enforced() -> None:
     assert refused(boastful.arrive(truth(), 0.0)).kind is Kind.RATE
 
 
-def test_some_tell_what_is_left_and_not_when_it_is_full() -> None:
+def test_headers_may_report_levels_without_resets() -> None:
     provider = VirtualProvider(ProviderSpec(rpm=600, depth_s=1, headers="levels"), "seed")
     hint = admitted(provider.arrive(truth(), 0.0)).hint
     assert hint is not None
@@ -107,7 +107,7 @@ def test_anthropic_headers_are_rounded_as_documented() -> None:
     assert hint is not None
     (report,) = hint.reports
     assert (report.remaining, report.remaining_precision) == (9000, 500)
-    assert report.reset_s == 2.0  # Full at 1.2, said as 2, in an answer of 0.5, dated 0.
+    assert report.reset_s == 2.0  # Full at 1.2, reported as 2, in an answer sent at 0.5 with the date 0.
     assert report.reset_precision_s == 2.0
 
 
@@ -135,7 +135,7 @@ def test_a_share_of_admitted_requests_ends_in_a_500() -> None:
     assert 60 < kinds.count(Kind.TRANSIENT) < 140
 
 
-def test_limits_change_when_the_scenario_says() -> None:
+def test_limits_change_at_the_instants_of_the_scenario() -> None:
     provider = VirtualProvider(ProviderSpec(rpm=60, depth_s=60, changes=(LimitChange(10, 0.5),)), "seed")
     provider.arrive(truth(), 20.0)
     bucket = provider.buckets[Dimension.REQUESTS]
@@ -143,7 +143,7 @@ def test_limits_change_when_the_scenario_says() -> None:
     assert bucket.capacity == pytest.approx(30)
 
 
-def test_a_failure_may_come_back_before_any_answer() -> None:
+def test_a_failure_may_come_earlier_than_an_answer() -> None:
     provider = VirtualProvider(ProviderSpec(errors=1.0, error_after_s=0.02), "seed")
     assert admitted(provider.arrive(truth(), 0.0)).fails_after_s == 0.02
 

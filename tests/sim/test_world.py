@@ -1,4 +1,4 @@
-"""The simulated world itself: what it moves, and that every policy brings every unit home."""
+"""The simulated world: under every policy every unit finishes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def scenario(**provider: object) -> Scenario:
     ],
     ids=lambda provider: next(iter(provider), "plain"),
 )
-def test_every_policy_brings_every_unit_home(policy: str, provider: dict[str, object]) -> None:
+def test_every_policy_finishes_every_unit(policy: str, provider: dict[str, object]) -> None:
     one = scenario(**provider)
     world = run_once(one, draw(one, 1), policy, 1)
     assert len(world.logs["one"].finished) == 60
     assert world.providers["one"].in_flight == 0
 
 
-def test_the_world_does_the_same_again() -> None:
+def test_a_run_is_reproducible() -> None:
     first, second = (simulate("s", scenario(errors=0.1)) for _ in range(2))
     assert first == second
 
@@ -52,7 +52,7 @@ def test_figures_are_the_worst_of_the_seeds() -> None:
     assert worst.rejected_per_1000 == max(single.rejected_per_1000 for single in singles)
 
 
-def test_units_that_can_never_fit_fail_and_leave_no_bound_to_beat() -> None:
+def test_units_that_never_fit_fail_and_do_not_count_in_the_bound() -> None:
     huge = Scenario(
         {"one": SimLane(LaneWork(5, input_tokens=Lognormal(9000)), ProviderSpec(tpm=6000), told="truth")}
     )
@@ -72,7 +72,7 @@ def test_the_binding_limit_is_named() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_a_plot_is_a_picture(tmp_path: Path, suffix: str) -> None:
+def test_a_plot_is_written(tmp_path: Path, suffix: str) -> None:
     from headway.sim.plot import plot
 
     path = tmp_path / f"lanes.{suffix}"

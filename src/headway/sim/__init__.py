@@ -1,1 +1,1 @@
-"""Virtual providers and virtual time: the real scheduler against models of real limits, in seconds instead of hours."""
+"""The simulator: the real scheduler against virtual providers in virtual time. Hours take seconds."""

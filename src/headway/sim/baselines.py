@@ -1,11 +1,11 @@
-"""Policies as people write them today, to stand beside the scheduler in the same table.
+"""Policies that people write today, for comparison with the scheduler.
 
-Each is a fair version of a known design, told the truth where its design would know it, and none ever gives a
+Each is a fair version of a known design. It knows the true limits if its design would know them, and it never gives a
 unit up:
 
-- `GlobalPool`: a semaphore over everything and a retry that sleeps while it holds its slot.
-- `HalvingWindows`: one window a lane, halved on each 429, ×1.5 after five successes, lane closed until Retry-After.
-- `KnownRate`: one bucket a limit with a second's burst, told the true limits; estimates are never settled.
+- `GlobalPool`: one semaphore for everything, and a retry that sleeps while it holds its slot.
+- `HalvingWindows`: one window for each lane, halved on each 429, ×1.5 after five successes; a 429 closes the lane until Retry-After.
+- `KnownRate`: one bucket for each true limit, with a burst of a second; estimates are never corrected.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from headway.core.unit_states import Status
 from headway.sim.scenario import ProviderSpec, Scenario
 from headway.sim.virtual_bucket import VirtualBucket
 
-#: What promptfoo's scheduler waits where a 429 says nothing.
+#: The wait of promptfoo's scheduler after a 429 without a hint.
 SILENT_429_S = 60.0
 
 
 class Baseline(ABC):
-    """The plumbing that every baseline shares: retries, alarms, the end."""
+    """What all baselines share: retries, timers, the end."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self.left = len(units)
@@ -65,28 +65,28 @@ class Baseline(ABC):
         self.failed(unit, outcome, wait_s, now)
 
     def start(self, unit: Unit) -> None:
-        """Send it."""
+        """Start an attempt."""
         self.commands.append(Start(unit, self.tries.get(unit.index, 0) + 1))
 
     def remind(self, unit: Unit, at: float) -> None:
-        """Call `due` for it at an instant."""
+        """Call `due` for the unit at an instant."""
         heappush(self.alarms, (at, unit.index))
 
     def next_at(self, now: float) -> float | None:
-        """When to be called again."""
+        """When to call `handle` again."""
         return self.alarms[0][0] if self.alarms else None
 
     @abstractmethod
     def advance(self, now: float) -> None:
-        """Start what may start."""
+        """Start all units that may start."""
 
     @abstractmethod
     def succeeded(self, unit: Unit, now: float) -> None:
-        """An answer came."""
+        """A unit succeeded."""
 
     @abstractmethod
     def failed(self, unit: Unit, outcome: Outcome, wait_s: float, now: float) -> None:
-        """It has to be tried again after `wait_s`."""
+        """A unit failed and must be retried after `wait_s`."""
 
     @abstractmethod
     def due(self, unit: Unit) -> None:
@@ -94,7 +94,7 @@ class Baseline(ABC):
 
 
 class GlobalPool(Baseline):
-    """`size` slots for everything; whoever backs off keeps his slot."""
+    """`size` slots for everything; a unit that waits for its retry keeps its slot."""
 
     def __init__(self, units: Sequence[Unit], size: int) -> None:
         super().__init__(units)
@@ -117,7 +117,7 @@ class GlobalPool(Baseline):
 
 
 class _Gate:
-    """One lane of the baselines below."""
+    """One lane of a `LaneBaseline`."""
 
     def __init__(self, size: int) -> None:
         self.queue: deque[Unit] = deque()
@@ -129,7 +129,7 @@ class _Gate:
 
 
 class LaneBaseline(Baseline):
-    """A queue and a window for each lane; what waits holds nothing."""
+    """A queue and a window for each lane. A waiting unit holds no slot."""
 
     def __init__(self, units: Sequence[Unit], sizes: dict[str, int]) -> None:
         super().__init__(units)
@@ -166,15 +166,15 @@ class LaneBaseline(Baseline):
         self.gates[unit.lane].queue.append(unit)
 
     def open_at(self, name: str, unit: Unit, now: float) -> float:
-        """When the lane lets this unit go."""
+        """When the lane may start this unit."""
         return self.gates[name].closed_until
 
     def charge(self, unit: Unit, now: float) -> None:
-        """It goes."""
+        """Charge a unit that starts."""
 
 
 class HalvingWindows(LaneBaseline):
-    """Halve on each 429, ×1.5 after five successes up to where it began; the lane waits for Retry-After."""
+    """Halved on each 429, ×1.5 after five successes up to the first size; the lane waits for Retry-After."""
 
     def __init__(self, units: Sequence[Unit], lanes: Iterable[str], size: int = 64) -> None:
         super().__init__(units, dict.fromkeys(lanes, size))
@@ -194,12 +194,12 @@ class HalvingWindows(LaneBaseline):
         gate = self.gates[unit.lane]
         gate.size = max(1, gate.size // 2)
         gate.successes = 0
-        told = outcome.hint is not None and outcome.hint.retry_after_s is not None
-        gate.closed_until = max(gate.closed_until, now + (wait_s if told else SILENT_429_S))
+        hinted = outcome.hint is not None and outcome.hint.retry_after_s is not None
+        gate.closed_until = max(gate.closed_until, now + (wait_s if hinted else SILENT_429_S))
 
 
 class KnownRate(LaneBaseline):
-    """Spacing at the true rate with a second's burst; nothing is settled, nothing learned."""
+    """Paced at the true rate with a burst of a second. It corrects no estimate and learns nothing."""
 
     def __init__(self, units: Sequence[Unit], scenario: Scenario) -> None:
         providers = {name: lane.provider for name, lane in scenario.lanes.items()}
@@ -221,6 +221,6 @@ class KnownRate(LaneBaseline):
 
 
 def _true_buckets(real: ProviderSpec) -> dict[int, VirtualBucket]:
-    """A second-deep bucket for each limit, by its place among a unit's costs."""
+    """A bucket of one second for each limit, by its place among a unit's costs."""
     limits = (real.rpm, real.tpm, real.input_tpm, real.output_tpm)
     return {place: VirtualBucket(limit / 60.0, 1.0) for place, limit in enumerate(limits) if limit}

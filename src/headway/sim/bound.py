@@ -1,8 +1,8 @@
-"""The shortest time in which a lane could do its work, whatever the policy.
+"""The shortest time in which a lane could do its work under any policy.
 
-For each meter (work − full bucket) ÷ rate, plus the shortest answer; for an in-flight cap the larger of the
-longest answer and all answers shared over its slots. The bound is the largest of these (DESIGN §8). An
-answer lasts from its send to its last byte as the client sees it: a permit is held that long.
+For each meter: (work − full bucket) ÷ rate, plus the shortest answer. For a cap on requests in flight: the longest answer, or the
+sum of all answers ÷ slots, whichever is larger. The bound is the largest of these. The duration of an answer is from the
+send to the last byte as the client sees it, because a permit is held that long.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from headway.sim.workload import Truth, settled_costs
 
 
 def meter_bound_s(costs: Iterable[float], rate: float, depth_s: float) -> float:
-    """When the last of these costs can be admitted by a bucket that is full at the start."""
+    """The earliest time at which a bucket that is full at the start can have admitted all of these costs."""
     return max(0.0, sum(costs) / rate - depth_s)
 
 
 def in_flight_bound_s(durations: Sequence[float], slots: int) -> float:
-    """When the last of these can be over if at most `slots` run at once."""
+    """The earliest end of these answers if at most `slots` run at once."""
     return max(max(durations, default=0.0), sum(durations) / slots)
 
 
@@ -31,7 +31,7 @@ def lane_bound_s(provider: ProviderSpec, truths: Sequence[Truth]) -> float:
 
 
 def lane_bounds(provider: ProviderSpec, truths: Sequence[Truth]) -> dict[str, float]:
-    """What each of a lane's limits makes the shortest time, by name."""
+    """The bound by each limit of a lane, by name."""
     if not truths:
         return {"nothing": 0.0}
     costs = [settled_costs(provider, truth) for truth in truths]
@@ -50,18 +50,18 @@ def lane_bounds(provider: ProviderSpec, truths: Sequence[Truth]) -> dict[str, fl
 
 
 def granted_s(provider: ProviderSpec, until_s: float) -> float:
-    """How many seconds of its full rate the provider has granted by an instant, the full bucket included."""
-    lost = [(span.from_s, span.until_s) for span in (*provider.outages, *provider.holds)]
+    """Seconds of its full rate that the provider has granted until an instant, including the full bucket at the start."""
+    closed_spans = [(span.from_s, span.until_s) for span in (*provider.outages, *provider.holds)]
     edges = {
         0.0,
         until_s,
         *(change.at_s for change in provider.changes),
-        *(edge for span in lost for edge in span),
+        *(edge for span in closed_spans for edge in span),
     }
     times = sorted(edge for edge in edges if edge <= until_s)
     granted = provider.depth_s
     for earlier, later in itertools.pairwise(times):
-        closed = any(begin <= earlier < end for begin, end in lost)
+        closed = any(begin <= earlier < end for begin, end in closed_spans)
         granted += min(later - earlier, provider.depth_s if closed else later) * _factor(provider, earlier)
     return granted
 
@@ -69,7 +69,7 @@ def granted_s(provider: ProviderSpec, until_s: float) -> float:
 def used_share(
     provider: ProviderSpec, truths: Sequence[Truth], admitted_by_s: float, makespan_s: float
 ) -> float:
-    """How much of the limit that binds was used: of what was granted until the last admission, or of the slots."""
+    """The used share of the binding limit: of what was granted until the last admission, or of the slots."""
     granted = granted_s(provider, admitted_by_s)
     costs = [settled_costs(provider, truth) for truth in truths]
     shares = [
@@ -92,9 +92,9 @@ def _limits(provider: ProviderSpec) -> dict[str, float]:
 
 
 def _admitted_s(work_s: float, provider: ProviderSpec) -> float:
-    """When the last of so many seconds' worth of work can be admitted.
+    """The earliest time at which work of so many seconds can have been admitted.
 
-    Windows that begin while the run is under way give more than a bucket which is full at its start and then refills.
+    Windows that begin during the run grant more than a bucket that is full at the start and then refills.
     """
     needed_s = max(0.0, work_s - provider.depth_s)
     if provider.fixed_windows:
@@ -105,21 +105,25 @@ def _admitted_s(work_s: float, provider: ProviderSpec) -> float:
 
 
 def _stretched_s(needed_s: float, provider: ProviderSpec) -> float:
-    """When `needed_s` seconds at the full rate are over, if the rate changes on the way and spans are lost.
+    """When `needed_s` seconds at the full rate are over, given changes of the rate and closed spans.
 
-    The bucket fills during a lost span, and grows with a limit that rises; both are credited in full, so that
-    this stays a bound.
+    The bucket fills during a closed span, and grows when a limit rises. Both are credited in full, so that
+    this stays a lower bound.
     """
-    lost = [(span.from_s, span.until_s) for span in (*provider.outages, *provider.holds)]
+    closed_spans = [(span.from_s, span.until_s) for span in (*provider.outages, *provider.holds)]
     edges = sorted(
-        {0.0, *(change.at_s for change in provider.changes), *(edge for span in lost for edge in span)}
+        {
+            0.0,
+            *(change.at_s for change in provider.changes),
+            *(edge for span in closed_spans for edge in span),
+        }
     )
     before = 1.0
     for edge, until in zip(edges, [*edges[1:], float("inf")], strict=True):
         factor = _factor(provider, edge)
         needed_s -= max(0.0, factor - before) * provider.depth_s
         before = factor
-        if any(begin <= edge < end for begin, end in lost):
+        if any(begin <= edge < end for begin, end in closed_spans):
             needed_s -= min(until - edge, provider.depth_s) * factor
             continue
         if (until - edge) * factor >= needed_s:
@@ -129,11 +133,11 @@ def _stretched_s(needed_s: float, provider: ProviderSpec) -> float:
 
 
 def _factor(provider: ProviderSpec, at_s: float) -> float:
-    """What share of its first limits the provider grants at an instant."""
+    """The share of its first limits that the provider grants at an instant."""
     past = [change for change in provider.changes if change.at_s <= at_s]
     return max(past, key=lambda change: change.at_s).factor if past else 1.0
 
 
 def limit_at(provider: ProviderSpec, name: str, at_s: float) -> float:
-    """A limit per minute as it is at an instant; 0 where there is none."""
+    """A limit per minute at an instant; 0 if there is none."""
     return _limits(provider)[name] * _factor(provider, at_s)

@@ -1,11 +1,11 @@
-"""A policy that is told the truth: each limit, its depth, and what each request will be charged.
+"""A policy that knows the truth: each limit, its depth, and what each request will be charged.
 
-The best that a client can do, near enough, in input order. Short jobs are measured against it: the bound of DESIGN §8 does
-not know that one large request waits for a full bucket, nor that a shallow bucket loses what is in it to the jitter of the
-network. It is written apart from `headway.core`, so that the two share no mistake.
+It is close to the best that a client can do in input order. Short jobs are measured against it: the theoretical bound ignores
+that a large request waits for a full bucket, and that the jitter of the network wastes part of a shallow bucket. It shares no code
+with `headway.core`, so that the two share no mistake.
 
-Every start is charged for the instant of its arrival. Two requests may arrive closer together than they were sent by the
-jitter of the network and of opening connections, so that much of each bucket stays unused.
+Every start is charged at the instant of its arrival. Because of jitter, in the network and in opening connections, two requests may
+arrive closer together than they were sent. The oracle leaves that much of each bucket unused.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from headway.sim.virtual_bucket import VirtualBucket, VirtualWindow, make_bucket
 from headway.sim.workload import Truth, Workload
 
 _NAMES: Final = ("requests", "tokens", "input_tokens", "output_tokens")
-_CACHED_BACK: Final = ("tokens", "input_tokens")
+_REFUNDED: Final = ("tokens", "input_tokens")
 
 
 class _Account:
-    """One provider's buckets as they really are, by the name of what each counts."""
+    """The true buckets of one provider, by what they count."""
 
     def __init__(self, real: ProviderSpec) -> None:
         latency = real.latency
@@ -42,7 +42,7 @@ class _Account:
         }
 
     def costs(self, truth: Truth) -> dict[str, float]:
-        """What the provider charges for a request in the end, what it gives back for its cache apart."""
+        """What the provider charges for a request, before the refund for cached input."""
         usage = truth.usage
         output = truth.max_tokens if self.real.counting == "reserved" else usage.output_tokens
         tokens_in = usage.input_tokens
@@ -50,26 +50,26 @@ class _Account:
         return dict(zip(_NAMES, amounts, strict=True))
 
     def open_at(self, truth: Truth, now: float) -> float:
-        """When a request may be sent so that it is admitted on arrival."""
+        """When a request may be sent to be admitted on arrival."""
         arrival = now + self.way_s
         costs = self.costs(truth)
         wait_s = 0.0
         for name, bucket in self.buckets.items():
             wait_s = max(wait_s, bucket.wait_s(costs[name], arrival))
             if isinstance(bucket, VirtualWindow) and bucket.full_in_s() < self.blur_s:
-                wait_s = max(wait_s, bucket.full_in_s())  # It might arrive in either window.
+                wait_s = max(wait_s, bucket.full_in_s())  # It may arrive in either window.
         return now + wait_s
 
     def charge(self, truth: Truth, now: float) -> None:
-        """It is sent."""
+        """Charge a request that is sent."""
         costs = self.costs(truth)
         for name, bucket in self.buckets.items():
             bucket.charge(costs[name], now + self.way_s)
 
-    def give_back(self, truth: Truth, now: float) -> None:
-        """Its first token is here: what was found in the cache is in the buckets again."""
+    def refund_cached(self, truth: Truth, now: float) -> None:
+        """Refund the cached input when the first token arrives."""
         if self.real.counting == "used":
-            for name in _CACHED_BACK:
+            for name in _REFUNDED:
                 if name in self.buckets:
                     self.buckets[name].charge(-truth.usage.cached_input_tokens, now)
 
@@ -85,10 +85,10 @@ class Oracle(LaneBaseline):
         self.accounts = {name: _Account(real) for name, real in providers.items()}
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
-        """The scheduler's contract; first tokens are news here, too."""
+        """The scheduler's contract; first tokens bring refunds."""
         for event in happened:
             if isinstance(event, RequestAccepted):
-                self.accounts[self.units[event.index].lane].give_back(self.truths[event.index], now)
+                self.accounts[self.units[event.index].lane].refund_cached(self.truths[event.index], now)
         return super().handle(happened, now)
 
     def open_at(self, name: str, unit: Unit, now: float) -> float:

@@ -1,7 +1,7 @@
-"""Draws a run: for each lane what it used against its limit over time, refusals marked.
+"""Plots a run: the use of each lane's limit over time, with its refusals.
 
-A lane bound by a rate shows what was admitted a minute, in the dimension that binds; one bound by a number of
-slots shows how many were in flight.
+For a lane bound by a rate: what was admitted per minute, in the dimension that binds. For a lane bound by slots: the
+requests in flight.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from headway.sim.world import LaneLog
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Bars over the length of a run.
+#: Number of bars in a plot.
 BINS: Final = 120
-#: Colours that are told apart by the colour-blind as well (Okabe and Ito).
+#: Colours that colour-blind people can distinguish (Okabe and Ito).
 USED, LIMIT, REFUSED = "#0072B2", "#009E73", "#D55E00"
 FORMATS: Final = (".svg", ".png")
 
 
 def check(path: Path) -> None:
-    """Say now, and not after a minute's work, that a picture cannot be made there."""
+    """Fail before the run, not after it, if the file cannot be written."""
     if path.suffix not in FORMATS:
-        raise UsageError(f"{path}: a plot is {' or '.join(FORMATS)}")
+        raise UsageError(f"{path}: a plot must be {' or '.join(FORMATS)}")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: cannot be written: there is no directory {path.parent}")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{path}: cannot be written", hint="name a file in a directory of yours")
+        raise UsageError(f"{path}: cannot be written", hint="choose a directory that you may write to")
     _pyplot()
 
 
 def plot(path: Path, name: str, scenario: Scenario, policy: str = HEADWAY) -> None:
-    """Run one policy over the scenario's first seed and write the picture."""
+    """Run one policy over the scenario's first seed and write the plot."""
     pyplot = _pyplot()
     seed = scenario.seeds[0]
     workload = draw(scenario, seed)
@@ -69,7 +69,7 @@ def plot(path: Path, name: str, scenario: Scenario, policy: str = HEADWAY) -> No
 
 
 def _pyplot() -> ModuleType:
-    """matplotlib, which is an extra, drawing to files only."""
+    """matplotlib (an extra), set to draw into files only."""
     try:
         import matplotlib
     except ImportError:
@@ -111,7 +111,7 @@ def _draw_lane(
 
 
 def _binding(provider: ProviderSpec, workload: Workload, key: str) -> str | None:
-    """The dimension whose meter is used most; None where slots bind."""
+    """The dimension that is used most; None if slots bind."""
     costs = [settled_costs(provider, truth) for truth in workload.of(key)]
     needs = {
         name: sum(cost[name] for cost in costs) / limit_at(provider, name, 0.0)

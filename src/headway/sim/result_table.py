@@ -1,4 +1,4 @@
-"""The result of a simulation as a table for people."""
+"""The result of a simulation as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rich.table import Table
 
 from headway.sim.runner import HEADWAY, LaneResult, SimulationReport
 
-#: Narrower than this, the columns that one can do without are left out.
+#: Below this width the less important columns are left out.
 WIDE: Final = 100
 
 LEGEND: Final = (
-    "÷ bound: 1.000 is the shortest time that the limits allow to anyone. 429s: per 1000 units. "
-    "Used: of what the binding limit granted."
+    "÷ bound: 1.000 is the shortest time that the limits allow. 429s: per 1000 units. "
+    "Used: share of what the binding limit granted."
 )
 
 
 def result_table(report: SimulationReport, width: int = WIDE) -> Table:
-    """One row a policy and lane: makespan ÷ bound, 429s per 1000, which limit binds and how much of it was used."""
+    """One row for each policy and lane: makespan ÷ bound, 429s per 1000 units, the binding limit and its used share."""
     seeds = f"worst of {len(report.seeds)} seeds" if len(report.seeds) > 1 else f"seed {report.seeds[0]}"
     rows = Table(
         title=f"{report.scenario} ({seeds}): {report.about}",

@@ -1,4 +1,4 @@
-"""Runs a scenario under each policy and sums up what came of it."""
+"""Runs a scenario under each policy and summarises the results."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from headway.sim.several_clients import SeparateClients, SharingJobs
 from headway.sim.workload import Workload, draw
 from headway.sim.world import Policy, World
 
-#: A run that takes this many times its bound is stuck; it is cut there and says so.
+#: A run is stopped at this many times its bound; the rest is reported as unfinished.
 STUCK: Final = 30.0
-#: A lane that has work and starts nothing for this long has stalled.
+#: A lane that starts nothing for this long has stalled.
 STALL_S: Final = 3.0
 
 HEADWAY: Final = "headway"
 ORACLE: Final = "oracle"
-#: The seed of the run that teaches a warm start.
+#: The seed of the earlier run whose knowledge a warm start has.
 WARMING_SEED: Final = 1000
 
 
 class LaneResult(msgspec.Struct, frozen=True):
-    """How one lane fared; over several seeds the worst of each figure, makespan and bound of the worst ratio.
+    """The result of one lane. Over several seeds: the worst of each figure; makespan and bound of the worst ratio.
 
-    The bound is that of the units which succeeded, and `binds` the limit that makes it.
+    The bound is that of the units that succeeded; `binds` is the limit that determines it.
     """
 
     makespan_s: float
@@ -51,7 +51,7 @@ class LaneResult(msgspec.Struct, frozen=True):
 
 
 class PolicyResult(msgspec.Struct, frozen=True):
-    """How one policy fared, in all and lane by lane."""
+    """The result of one policy, in total and for each lane."""
 
     makespan_s: float
     bound_s: float
@@ -61,7 +61,7 @@ class PolicyResult(msgspec.Struct, frozen=True):
 
 
 class SimulationReport(msgspec.Struct, frozen=True):
-    """What `headway simulate` found."""
+    """The result of `headway simulate`."""
 
     scenario: str
     about: str
@@ -81,12 +81,12 @@ def _headway(scenario: Scenario, units: list[Unit], records: Iterable[LaneRecord
 
 
 def _warmed(scenario: Scenario, units: list[Unit]) -> FedScheduler:
-    """The scheduler with what an earlier run over other work of the same kind taught it."""
+    """The scheduler with what it learned in an earlier run over similar work."""
     earlier = draw(scenario, WARMING_SEED)
-    teacher = _headway(scenario, earlier.units)
+    earlier_run = _headway(scenario, earlier.units)
     world = World(scenario, earlier, WARMING_SEED)
-    world.run(teacher, most_s=STUCK * max(bounds(scenario, earlier).values()))
-    records = [export_lane(lane, world.ended_at, 0.0) for lane in teacher.scheduler.lanes.values()]
+    world.run(earlier_run, most_s=STUCK * max(bounds(scenario, earlier).values()))
+    records = [export_lane(lane, world.ended_at, 0.0) for lane in earlier_run.scheduler.lanes.values()]
     return _headway(scenario, units, records)
 
 
@@ -125,15 +125,15 @@ def simulate(
         for seed in scenario.seeds:
             progress(policy, seed)
             workload = draw(scenario, seed)
-            runs.append(_sum_up(scenario, workload, run_once(scenario, workload, policy, seed)))
+            runs.append(_summarise(scenario, workload, run_once(scenario, workload, policy, seed)))
         results[policy] = _worst_of(runs)
     return SimulationReport(name, scenario.about, scenario.seeds, results)
 
 
 def run_once(scenario: Scenario, workload: Workload, policy: str, seed: int) -> World:
-    """One policy over one workload; the world afterwards knows all that happened."""
+    """Run one policy over one workload; the returned world has the logs."""
     if policy not in POLICIES:
-        raise UsageError(f"there is no policy '{policy}'", hint=f"one of {', '.join(POLICIES)}")
+        raise UsageError(f"unknown policy '{policy}'", hint=f"one of {', '.join(POLICIES)}")
     world = World(scenario, workload, seed)
     longest_s = max(bounds(scenario, workload).values())
     world.run(POLICIES[policy](scenario, workload), most_s=STUCK * longest_s)
@@ -145,9 +145,9 @@ def bounds(scenario: Scenario, workload: Workload) -> dict[str, float]:
     return {name: lane_bound_s(lane.provider, workload.of(name)) for name, lane in scenario.lanes.items()}
 
 
-def _sum_up(scenario: Scenario, workload: Workload, world: World) -> PolicyResult:
+def _summarise(scenario: Scenario, workload: Workload, world: World) -> PolicyResult:
     lanes = {
-        name: _sum_up_lane(lane.provider, world, name, workload) for name, lane in scenario.lanes.items()
+        name: _summarise_lane(lane.provider, world, name, workload) for name, lane in scenario.lanes.items()
     }
     makespan_s = max(lane.makespan_s for lane in lanes.values())
     bound_s = max(lane.bound_s for lane in lanes.values())
@@ -165,7 +165,7 @@ def _ratio(makespan_s: float, bound_s: float) -> float:
     return makespan_s / bound_s if bound_s else 0.0
 
 
-def _sum_up_lane(provider: ProviderSpec, world: World, name: str, workload: Workload) -> LaneResult:
+def _summarise_lane(provider: ProviderSpec, world: World, name: str, workload: Workload) -> LaneResult:
     log = world.logs[name]
     truths = [workload.truths[index] for index in log.succeeded]
     by_limit = lane_bounds(provider, truths)

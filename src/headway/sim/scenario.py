@@ -1,7 +1,7 @@
-"""A scenario: which lanes, what work, how their providers really behave, and what Headway is told.
+"""A scenario: its lanes, their work, how their providers really behave, and what Headway knows of them.
 
-Read from YAML, checked key by key. `extends: other.yaml` takes another scenario and lays this one over it.
-docs/reference/scenarios.md documents every key; a test holds the two together.
+Read from YAML, checked key by key. `extends: other.yaml` takes another scenario and overrides parts of it.
+docs/reference/scenarios.md documents every key; a test compares the two.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import yaml
 from headway.core.model import Counting, LaneLimits
 from headway.errors import UsageError
 
-#: Quantities: never negative, and a share is a share.
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Lognormal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A lognormal quantity: its mean, the sigma of its logarithm, and where it is cut."""
+    """A lognormal distribution: its mean, the sigma of its logarithm, and its maximum."""
 
     mean: Amount
     sigma: Amount = 0.0
@@ -31,31 +30,31 @@ class Lognormal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LaneWork(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the units of a lane look like."""
+    """The units of a lane."""
 
     units: Annotated[int, msgspec.Meta(ge=1)]
     input_tokens: Lognormal = Lognormal(400)
     output_tokens: Lognormal = Lognormal(200)
     max_tokens: Positive | None = None
-    #: Where given, Headway is told characters instead of tokens, and estimates for itself.
+    #: If given, Headway knows only the number of characters and estimates the tokens itself.
     chars_per_token: Positive | None = None
-    #: The share of each unit's input that the provider finds in its cache, even between 0 and twice this.
+    #: Mean share of a unit's input that the provider has cached; uniform between 0 and twice this.
     cached: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.0
 
 
 class Latency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How long an answer takes. The network is passed twice, each time with its own jitter."""
+    """How long an answer takes. The network is crossed twice, each time with its own jitter."""
 
     first_token_s: Amount = 0.4
     per_token_s: Amount = 0.02
     network_s: Amount = 0.03
     jitter_s: Amount = 0.03
-    #: A request that finds no idle connection opens one: half to one and a half times this long, by chance.
+    #: Time to open a connection if none is idle: 0.5 to 1.5 times this, at random.
     connect_s: Amount = 0.0
 
 
 class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Something that lasts from one instant to another; `share` of the requests meet it."""
+    """A period of trouble; `share` of the requests meet it."""
 
     from_s: Amount
     until_s: Amount
@@ -63,48 +62,46 @@ class Span(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     def __post_init__(self) -> None:
         if self.until_s <= self.from_s:
-            raise ValueError(
-                f"a span ends after it begins, not from {self.from_s:g} s until {self.until_s:g} s"
-            )
+            raise ValueError(f"until_s ({self.until_s:g}) must be after from_s ({self.from_s:g})")
 
 
 class LimitChange(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """From `at_s` on every limit is `factor` times what it was at the start."""
+    """From `at_s` on, every limit is `factor` times its first value."""
 
     at_s: Amount
     factor: Annotated[float, msgspec.Meta(gt=0)]
 
 
 class ProviderSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A provider as it really is."""
+    """The true behaviour of a provider."""
 
     rpm: Amount = 0.0
     tpm: Amount = 0.0
     input_tpm: Amount = 0.0
     output_tpm: Amount = 0.0
     max_concurrency: Annotated[int, msgspec.Meta(ge=0)] = 0
-    #: Requests a day, and how long a day is here; used up, the account closes until the next one.
+    #: Requests per day, and the length of a day. When they are used up, the account is closed until the next day.
     rpd: Annotated[int, msgspec.Meta(ge=0)] = 0
     day_s: Annotated[float, msgspec.Meta(gt=0)] = 86_400.0
-    #: Whether it lets requests beyond `max_concurrency` wait instead of refusing them.
+    #: Whether requests beyond `max_concurrency` wait in a queue instead of being refused.
     queues: bool = False
     depth_s: Positive = 60.0
-    #: Whether the whole allowance of `depth_s` seconds comes at once, at the start of each such window.
+    #: Whether the allowance of `depth_s` seconds is granted at once, at the start of each window of that length.
     fixed_windows: bool = False
-    #: How far into a window the run begins: gateways count by the clock's minutes, and jobs begin at any second.
+    #: How far into a window the run begins: gateways count by clock minutes, and jobs begin at any second.
     window_offset_s: Amount = 0.0
     counting: Literal["reserved", "used"] = "reserved"
-    #: "levels" tells limits and what is left of them, and not when they are full again (Mistral, xAI, Fireworks).
+    #: "levels" reports limits and what remains of them, without a reset time (Mistral, xAI, Fireworks).
     headers: Literal["none", "openai", "anthropic", "levels"] = "none"
-    #: Whether headers speak of a minute-deep bucket, whatever depth is enforced.
+    #: Whether the headers report a bucket of a minute, whatever depth is enforced.
     headers_say_minute: bool = False
-    #: Whether a 429 says which limit it is about.
+    #: Whether a 429 names the limit.
     says_which: bool = True
     retry_after: Literal["none", "exact", "integer", "date", "text"] = "exact"
     latency: Latency = Latency()
     #: The share of admitted requests that end in a 500.
     errors: Share = 0.0
-    #: How long after its arrival such a 500 is sent; left out: as late as the answer would have been.
+    #: How long after its arrival such a request fails; by default as late as its answer would have come.
     error_after_s: Amount | None = None
     storms: tuple[Span, ...] = ()
     outages: tuple[Span, ...] = ()
@@ -113,14 +110,14 @@ class ProviderSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def core_counting(self) -> Counting:
-        """How the client is told that this provider counts."""
+        """The client's setting for how this provider counts."""
         if self.counting == "reserved":
             return Counting(reserve_max_output=True, settle_output=False)
         return Counting(reserve_max_output=False, settle_output=True, cached_free=True)
 
 
 class KnownLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What Headway is told about a lane's limits: all keys as in headway.toml, all optional."""
+    """What Headway knows about a lane's limits: keys as in headway.toml, all optional."""
 
     rpm: Amount | None = None
     tpm: Amount | None = None
@@ -132,7 +129,7 @@ class KnownLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def limits(self) -> LaneLimits:
-        """As the core wants them."""
+        """The same as limits of the core."""
         return LaneLimits(**msgspec.structs.asdict(self))
 
 
@@ -141,7 +138,7 @@ class SimLane(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     work: LaneWork
     provider: ProviderSpec
-    #: "truth" is everything but the depth; otherwise the limits themselves; by default nothing.
+    #: The limits that Headway knows; "truth" is all of them except the depth; by default none.
     told: KnownLimits | Literal["truth"] = KnownLimits()
 
     @property
@@ -167,18 +164,18 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     seeds: tuple[int, ...] = (1,)
     order: Literal["input", "longest"] = "input"
     concurrency: Annotated[int, msgspec.Meta(ge=0)] = 0
-    #: Whether what an identical earlier run learned is known at the start.
+    #: Whether Headway starts with what it learned in an earlier run of the same scenario.
     warm_start: bool = False
-    #: Clients that share the work and the accounts and do not know of each other.
+    #: Number of clients that share the work and the accounts without knowing of each other.
     clients: Annotated[int, msgspec.Meta(ge=1)] = 1
-    #: Clients that do know of each other, as the jobs of one store do: one for each weight.
+    #: Weights of clients that know of each other, as the jobs of one store do; one client for each weight.
     weights: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = ()
-    #: How far estimates are off: the sigma of their logarithm.
+    #: The error of estimates: the sigma of their logarithm.
     estimate_noise: Amount = 0.15
 
 
 def load(path: Path) -> Scenario:
-    """Read and check a scenario file; what is wrong is said in one line that names the key."""
+    """Read and check a scenario file. Errors are one line that names the key."""
     try:
         data = _read(path, seen=())
         where = ""
@@ -193,7 +190,7 @@ def load(path: Path) -> Scenario:
         raise UsageError(f"{path}: {_explain(str(error), where)}") from None
     for key in ("lanes", "seeds"):
         if not getattr(scenario, key):
-            raise UsageError(f"{path}: there are no {key}", hint="docs/reference/scenarios.md has an example")
+            raise UsageError(f"{path}: '{key}' is empty", hint="docs/reference/scenarios.md has an example")
     return scenario
 
 
@@ -212,7 +209,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise UsageError(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from None
     if not isinstance(data, dict):
         raise UsageError(
-            f"{path}: a scenario is a mapping with a key 'lanes'",
+            f"{path}: expected a mapping with the key 'lanes'",
             hint="docs/reference/scenarios.md has an example",
         )
     base = data.pop("extends", None)
@@ -220,12 +217,12 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         return data
     parent = (path.parent / str(base)).resolve()
     if parent in seen:
-        raise UsageError(f"{path}: extends itself by way of {base}")
+        raise UsageError(f"{path}: extends itself through {base}")
     return _overlay(_read(parent, (*seen, path.resolve())), data)
 
 
 def _overlay(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
-    """`top` over `base`, mapping by mapping; a null takes a key away."""
+    """Override `base` with `top`, mapping by mapping; null removes a key."""
     merged = dict(base)
     for key, value in top.items():
         if value is None:
@@ -238,30 +235,30 @@ def _overlay(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
 
 
 class _ScenarioLoader(yaml.SafeLoader):
-    """YAML as it is, but a key that stands twice is a mistake and not the second one."""
+    """YAML in which a duplicate key is an error. Plain YAML keeps the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
             if key_node.value in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"'{key_node.value}' stands twice", problem_mark=key_node.start_mark
+                    problem=f"duplicate key '{key_node.value}'", problem_mark=key_node.start_mark
                 )
             seen.add(key_node.value)
         return super().construct_mapping(node, deep)
 
 
 def _explain(text: str, lane: str) -> str:
-    """msgspec's words with the place in front, and the nearest known word where one is unknown."""
+    """msgspec's message, with the place in front and the nearest known name for an unknown one."""
     what, _, place = text.partition(" - at `$")
     place = (lane + place.rstrip("`")).lstrip(".")
-    said = f"{place}: {what}" if place else what
+    message = f"{place}: {what}" if place else what
     for unknown, known in (("unknown field `", known_keys()), ("Invalid enum value '", _known_values())):
-        _, found, rest = what.partition(unknown)
-        if found:
+        _, separator, rest = what.partition(unknown)
+        if separator:
             near = difflib.get_close_matches(rest.rstrip("`'"), known, n=1)
-            said += f"; did you mean '{near[0]}'?" if near else ""
-    return said
+            message += f"; did you mean '{near[0]}'?" if near else ""
+    return message
 
 
 def _known_values() -> list[str]:
@@ -282,6 +279,6 @@ def _known_values() -> list[str]:
 
 
 def known_keys() -> list[str]:
-    """Every key that may stand in a scenario, on any level."""
+    """Every key of a scenario, on any level."""
     kinds = (Scenario, SimLane, LaneWork, Lognormal, ProviderSpec, Latency, Span, LimitChange, KnownLimits)
     return sorted({field for kind in kinds for field in kind.__struct_fields__} | {"extends"})

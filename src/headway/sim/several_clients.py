@@ -1,4 +1,4 @@
-"""Several clients on one key, each with its share of the units: alone as far as they know, or jobs that know of each other."""
+"""Several clients on one account, each with a part of the units: independent ones, or jobs that share by weight."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headway.core.model import Unit
 from headway.core.unit_source import FedScheduler
 from headway.sim.world import Policy
 
-#: How often jobs of one store look what the others want.
-LOOK_S: Final = 0.2
+#: How often jobs of one store read each other's claims.
+CLAIMS_EVERY_S: Final = 0.2
 
 
 class SeparateClients:
-    """Joins clients into one policy; none of them sees what another is told."""
+    """Independent clients as one policy. Each sees only the events of its own units."""
 
     def __init__(self, clients: Sequence[Policy], units: Sequence[Unit]) -> None:
         self.clients = clients
@@ -26,24 +26,24 @@ class SeparateClients:
         self.done = [False] * len(clients)
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
-        """The scheduler's contract: each event to its client, the first wake-up of all."""
-        told: list[list[Event]] = [[] for _ in self.clients]
+        """Pass each event to its client; wake at the earliest of their wake-ups."""
+        events: list[list[Event]] = [[] for _ in self.clients]
         for event in happened:
             if isinstance(event, RequestAccepted | Finished | Cancelled):
-                told[self.owner[event.index]].append(event)
+                events[self.owner[event.index]].append(event)
         commands: list[Command] = []
         for place, client in enumerate(self.clients):
-            if told[place] or self.wakes[place] <= now:
+            if events[place] or self.wakes[place] <= now:
                 self.wakes[place] = float("inf")
-                commands += self._kept(place, client.handle(told[place], now))
+                commands += self._forwarded(place, client.handle(events[place], now))
         if all(self.done):
             commands.append(Done("complete"))
         elif min(self.wakes) < float("inf"):
             commands.append(Wake(min(self.wakes)))
         return commands
 
-    def _kept(self, place: int, commands: list[Command]) -> list[Command]:
-        """Wake-ups and ends are this one's own; the rest goes out."""
+    def _forwarded(self, place: int, commands: list[Command]) -> list[Command]:
+        """Remember a client's wake-up and end; return its other commands."""
         for command in commands:
             if isinstance(command, Wake):
                 self.wakes[place] = command.at
@@ -53,7 +53,7 @@ class SeparateClients:
 
 
 class SharingJobs(SeparateClients):
-    """Clients that tell each other what they want of a lane, as the jobs of one store do, and share it by their weights."""
+    """Clients that share lanes by weight, as the jobs of one store do."""
 
     def __init__(
         self, clients: Sequence[FedScheduler], weights: Sequence[float], units: Sequence[Unit]
@@ -61,25 +61,25 @@ class SharingJobs(SeparateClients):
         super().__init__(clients, units)
         self.schedulers = [client.scheduler for client in clients]
         self.weights = weights
-        self.look_at = 0.0
+        self.next_claims_at = 0.0
         self._granted: dict[tuple[int, str], Grant] = {}
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
-        """The same, with a look at the others now and then."""
+        """The same, with an exchange of claims at intervals."""
         commands: list[Command] = []
-        if now >= self.look_at:
-            self.look_at = now + LOOK_S
+        if now >= self.next_claims_at:
+            self.next_claims_at = now + CLAIMS_EVERY_S
             for place, events in enumerate(self._grants(now)):
                 if events:
-                    commands += self._kept(place, self.clients[place].handle(events, now))
+                    commands += self._forwarded(place, self.clients[place].handle(events, now))
         commands += super().handle(happened, now)
         if any(isinstance(command, Done) for command in commands):
             return commands
-        wake = min(self.look_at, *self.wakes)
+        wake = min(self.next_claims_at, *self.wakes)
         return [*(command for command in commands if not isinstance(command, Wake)), Wake(wake)]
 
     def _grants(self, now: float) -> list[list[Event]]:
-        """What is new for each, over all lanes."""
+        """The changed shares of each client, over all lanes."""
         news: list[list[Event]] = [[] for _ in self.schedulers]
         for lane in self.schedulers[0].lanes:
             claims = [

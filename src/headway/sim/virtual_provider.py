@@ -1,6 +1,6 @@
-"""A virtual provider: takes a request or refuses it, exactly as its scenario says, and tells what a real one would.
+"""A virtual provider: it admits or refuses requests by its scenario, and reports what a real one would.
 
-It knows nothing of policies. It answers with the facts that `providers/limits/hints.py` will one day read from real
+It knows nothing about policies. It answers with what `providers/limits/hints.py` reads from real
 headers and bodies: a kind, a hint, the usage.
 """
 
@@ -20,7 +20,7 @@ from headway.sim.workload import Truth
 
 #: Anthropic documents its remaining tokens as rounded to the nearest thousand.
 ANTHROPIC_ROUNDING = 1000.0
-#: The output of a stream is counted while it is produced, in this many steps.
+#: Output is charged while it is produced, in this many steps.
 OUTPUT_STEPS = 4
 
 _LIMITS = (
@@ -32,9 +32,9 @@ _LIMITS = (
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
-    """The provider took the request: what its headers say, and how it will end.
+    """An admitted request: its headers, and how it will end.
 
-    `fails_after_s`: it ends so long after its arrival, without a first token.
+    `fails_after_s`: it fails so long after its arrival, without a first token.
     """
 
     hint: Hint | None
@@ -43,7 +43,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
 
 
 class VirtualProvider:
-    """One provider account, with the truth about its limits."""
+    """One provider account with its true limits."""
 
     def __init__(self, spec: ProviderSpec, seed: str) -> None:
         self.spec = spec
@@ -70,35 +70,35 @@ class VirtualProvider:
         self._changes = sorted(spec.changes, key=lambda change: change.at_s)
 
     def arrive(self, truth: Truth, now: float) -> Admission | Outcome:
-        """A request reaches the provider: admitted, or refused with an outcome."""
+        """Admit a request, or refuse it with an outcome."""
         self._change(now)
-        refusal = self._trouble(now) or self._refusal(truth, now)
+        refusal = self._outside_refusal(now) or self._refusal(truth, now)
         if refusal is not None:
             self.refused += refusal.kind in (Kind.RATE, Kind.CONCURRENCY)
             return refusal
         self.in_flight += 1
         self.admitted += 1
         self._charge(self._reservation(truth), now)
-        broken = self.spec.errors and self._random.random() < self.spec.errors
-        if broken:
+        fails = self.spec.errors and self._random.random() < self.spec.errors
+        if fails:
             failure = Outcome(kind=Kind.TRANSIENT, message="500")
             return Admission(self._headers(now), failure, self.spec.error_after_s)
         return Admission(self._headers(now), Outcome(usage=truth.usage))
 
     def first_token(self, truth: Truth, now: float) -> None:
-        """The input has been read: what was found in the cache is given back."""
+        """The input has been read: refund the cached part."""
         if self.spec.counting == "used" and truth.usage.cached_input_tokens:
             cached = truth.usage.cached_input_tokens
             self._charge({Dimension.INPUT: -cached, Dimension.TOKENS: -cached}, now)
 
     def produced(self, truth: Truth, now: float) -> None:
-        """A further part of the output is counted."""
+        """Charge a further part of the output."""
         if self.spec.counting == "used":
             step = truth.usage.output_tokens / OUTPUT_STEPS
             self._charge({Dimension.OUTPUT: step, Dimension.TOKENS: step}, now)
 
     def must_wait(self, index: int) -> bool:
-        """Whether an arriving request has to wait in the queue; it is put there."""
+        """Put an arriving request into the queue if it has to wait; returns whether it does."""
         if not self.spec.queues or self.in_flight < self.spec.max_concurrency:
             return False
         self.waiting.append(index)
@@ -106,7 +106,7 @@ class VirtualProvider:
         return True
 
     def leave(self) -> None:
-        """A request is over, or its client has gone."""
+        """A request has ended, or its client has gone."""
         self.in_flight -= 1
 
     def _reservation(self, truth: Truth) -> dict[Dimension, float]:
@@ -135,16 +135,16 @@ class VirtualProvider:
                 if self._shadows is not self.buckets:
                     self._shadows[dimension].scale(rate * factor, now)
 
-    def _trouble(self, now: float) -> Outcome | None:
-        """Refusals that have nothing to do with the client's rate."""
-        if self._meets(self.spec.outages, now):
+    def _outside_refusal(self, now: float) -> Outcome | None:
+        """Refusals that do not depend on the client's rate."""
+        if self._span_at(self.spec.outages, now):
             return Outcome(kind=Kind.TRANSIENT, message="connection refused")
-        if self._meets(self.spec.storms, now):
+        if self._span_at(self.spec.storms, now):
             return Outcome(kind=Kind.OVERLOAD, message="overloaded")
         if self.spec.rpd and self._admitted_today(now) >= self.spec.rpd:
             hint = Hint(retry_after_s=self.spec.day_s - now % self.spec.day_s)
             return Outcome(kind=Kind.HOLD, hint=hint, message="the day's requests are used up")
-        hold = self._meets(self.spec.holds, now)
+        hold = self._span_at(self.spec.holds, now)
         if hold is not None:
             hint = Hint(retry_after_s=hold.until_s - now)
             return Outcome(kind=Kind.HOLD, hint=hint, message="quota used up until the reset")
@@ -156,7 +156,7 @@ class VirtualProvider:
             self._before_today = self.admitted
         return self.admitted - self._before_today
 
-    def _meets(self, spans: tuple[Span, ...], now: float) -> Span | None:
+    def _span_at(self, spans: tuple[Span, ...], now: float) -> Span | None:
         for span in spans:
             if span.from_s <= now < span.until_s and (
                 span.share >= 1.0 or self._random.random() < span.share
@@ -175,7 +175,7 @@ class VirtualProvider:
         for dimension, bucket in self.buckets.items():
             cost = max(
                 costs[dimension], 1.0
-            )  # Output that is counted as produced still needs a level above 0.
+            )  # Even output that is charged as produced needs a level above 0.
             wait_s = bucket.wait_s(cost, now)
             if wait_s > 0.0:
                 waits[dimension] = wait_s
@@ -191,23 +191,23 @@ class VirtualProvider:
     def _retry_hint(self, wait_s: float, dimension: Dimension, now: float) -> Hint:
         headers = self._headers(now)
         reports = headers.reports if headers else ()
-        named = dimension if self.spec.says_which else None
+        named_dimension = dimension if self.spec.says_which else None
         style = self.spec.retry_after
         if style == "none":
-            return Hint(reports, dimension=named)
+            return Hint(reports, dimension=named_dimension)
         if style == "text":
-            return self._in_words(wait_s, dimension, now)
+            return self._text_hint(wait_s, dimension, now)
         if style == "exact":
-            return Hint(reports, wait_s, dimension=named)
+            return Hint(reports, wait_s, dimension=named_dimension)
         whole_s = ceil(wait_s) if style == "integer" else ceil(now + wait_s) - now
-        return Hint(reports, float(whole_s), precision_s=1.0, dimension=named)
+        return Hint(reports, float(whole_s), precision_s=1.0, dimension=named_dimension)
 
-    def _in_words(self, wait_s: float, dimension: Dimension, now: float) -> Hint:
-        """What OpenAI writes into the body of a 429, read as the real thing will be."""
+    def _text_hint(self, wait_s: float, dimension: Dimension, now: float) -> Hint:
+        """The body of OpenAI's 429, read like a real one."""
         unit = "requests per min (RPM)" if dimension is Dimension.REQUESTS else "tokens per min (TPM)"
         limit = self.buckets[dimension].rate * 60.0
-        words = f"Rate limit reached for gpt-x on {unit}: Limit {limit:.0f}. Please try again in {wait_s * 1000:.0f}ms."
-        body = msgspec.json.encode({"error": {"message": words, "code": "rate_limit_exceeded"}})
+        text = f"Rate limit reached for gpt-x on {unit}: Limit {limit:.0f}. Please try again in {wait_s * 1000:.0f}ms."
+        body = msgspec.json.encode({"error": {"message": text, "code": "rate_limit_exceeded"}})
         return understand(RawResponse(status=429, body=body), profile_for("openai"), now_utc=now).hint
 
     def _headers(self, now: float) -> Hint | None:

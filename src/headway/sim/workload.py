@@ -1,4 +1,4 @@
-"""Draws the units of a scenario: what each really takes, and what is thought beforehand."""
+"""Draws the units of a scenario: the true cost of each, and the estimate that the client has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.sim.scenario import Latency, Lognormal, ProviderSpec, Scenario, Sim
 
 
 class Truth(msgspec.Struct, frozen=True, gc=False):
-    """What a unit really takes, known to the provider alone until it answers."""
+    """The true cost of a unit. Only the provider knows it until it answers."""
 
     usage: Usage
     max_tokens: float
@@ -23,23 +23,23 @@ class Truth(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def duration_s(self) -> float:
-        """From send to last byte as the client sees it."""
+        """From the send to the last byte, as the client sees it."""
         return self.to_server_s + self.service_s + self.from_server_s
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """All units of a scenario by index, and the truth about each."""
+    """All units of a scenario by index, and the true cost of each."""
 
     units: list[Unit]
     truths: list[Truth]
 
     def of(self, lane: str) -> list[Truth]:
-        """The truths of one lane."""
+        """The true costs of one lane."""
         return [truth for unit, truth in zip(self.units, self.truths, strict=True) if unit.lane == lane]
 
 
 def draw(scenario: Scenario, seed: int) -> Workload:
-    """The workload of one seed. Lanes are mixed evenly over the indices; each lane has its own stream of chance."""
+    """The workload of one seed. Lanes are mixed evenly over the indices; each lane has its own random generator."""
     rows: list[tuple[float, str, Truth, Estimate]] = []
     ratios = {name: lane.work.chars_per_token for name, lane in scenario.lanes.items()}
     for name, lane in scenario.lanes.items():
@@ -59,7 +59,7 @@ def draw(scenario: Scenario, seed: int) -> Workload:
 
 
 def _unit(index: int, lane: str, estimate: Estimate, ratio: float | None, latency: Latency) -> Unit:
-    """A unit with its estimate, or with its length alone."""
+    """A unit with its estimate, or with its length in characters only."""
     if ratio is None:
         return Unit(index, lane, estimate, expected_s=_expected_s(estimate, latency))
     unknown = Estimate(max_output_tokens=estimate.max_output_tokens)
@@ -95,7 +95,7 @@ def _draw(spread: Lognormal, random: Random) -> float:
 
 
 def _estimate(truth: Truth, noise: float, random: Random) -> Estimate:
-    """What a client would think: right on average, off by `noise`."""
+    """A client's estimate: right on average, with an error of `noise`."""
     usage = truth.usage
     return Estimate(
         input_tokens=usage.input_tokens * exp(random.gauss(-(noise**2) / 2.0, noise)),
@@ -109,7 +109,7 @@ def _expected_s(estimate: Estimate, latency: Latency) -> float:
 
 
 def settled_costs(provider: ProviderSpec, truth: Truth) -> dict[str, float]:
-    """What a unit costs of each of the provider's limits once all is counted."""
+    """The final cost of a unit in each of the provider's limits."""
     usage = truth.usage
     if provider.counting == "reserved":
         paid_in = usage.input_tokens

@@ -1,8 +1,7 @@
 """Runs a policy against virtual providers in virtual time.
 
-A policy is anything with the scheduler's one method, `handle(events, now) → commands`; the scheduler itself
-is one, the baselines are others. The world moves requests over the network, lets providers decide, and
-brings the answers back; it takes no decision of its own.
+A policy is anything with the scheduler's one method, `handle(events, now) → commands`: the scheduler itself, and the
+baselines. The world carries requests to the providers and answers back. It makes no decision of its own.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from headway.sim.workload import Truth, Workload
 
 
 class Policy(Protocol):
-    """What decides when a unit starts."""
+    """Decides when units start."""
 
     def handle(self, happened: Sequence[Event], now: float) -> list[Command]:
-        """Take what happened; answer with what to do."""
+        """Take events; return commands."""
 
 
 class LaneLog:
-    """When what happened in one lane: sends, admissions (with the unit), refusals, answers, units that ended."""
+    """The times of one lane's starts, admissions (with the unit), refusals, answers and finished units."""
 
     def __init__(self) -> None:
         self.started: list[float] = []
@@ -50,42 +49,42 @@ class World:
             name: VirtualProvider(lane.provider, f"{seed}/{name}") for name, lane in scenario.lanes.items()
         }
         self.logs = {name: LaneLog() for name in scenario.lanes}
-        #: Open connections that carry no request.
+        #: Open connections without a request.
         self._idle = dict.fromkeys(scenario.lanes, 0)
-        self._chance = Random(f"{seed}/connections")
+        self._random = Random(f"{seed}/connections")
         self._agenda: list[tuple[float, int, str, Unit, object]] = []
         self._seq = 0
-        self._out: dict[int, int] = {}
+        self._in_flight: dict[int, int] = {}
         self._wake_at = float("inf")
         self._done = False
         self.ended_at = 0.0
 
     def run(self, policy: Policy, most_s: float) -> None:
-        """Until the policy is done, or the time is up."""
+        """Run until the policy is done, or `most_s` has passed."""
         now = 0.0
-        self._obey(policy.handle([], now), now)
+        self._perform(policy.handle([], now), now)
         agenda = self._agenda
         while not self._done:
             at = min(agenda[0][0] if agenda else float("inf"), self._wake_at)
             if at > most_s:
                 break
             now = max(now, at)
-            told: list[Event] = []
+            events: list[Event] = []
             while agenda and agenda[0][0] <= now:
-                _, _, what, unit, fact = heappop(agenda)
-                event = self._happen(what, unit, fact, now)
+                _, _, kind, unit, detail = heappop(agenda)
+                event = self._process(kind, unit, detail, now)
                 if event is not None:
-                    told.append(event)
-            if told or self._wake_at <= now:
+                    events.append(event)
+            if events or self._wake_at <= now:
                 self._wake_at = float("inf")
-                self._obey(policy.handle(told, now), now)
+                self._perform(policy.handle(events, now), now)
         self.ended_at = now
 
-    def _later(self, at: float, what: str, unit: Unit, fact: object = None) -> None:
+    def _later(self, at: float, kind: str, unit: Unit, detail: object = None) -> None:
         self._seq += 1
-        heappush(self._agenda, (at, self._seq, what, unit, fact))
+        heappush(self._agenda, (at, self._seq, kind, unit, detail))
 
-    def _obey(self, commands: list[Command], now: float) -> None:
+    def _perform(self, commands: list[Command], now: float) -> None:
         for command in commands:
             kind = type(command)
             if kind is Start:
@@ -97,25 +96,25 @@ class World:
             elif kind is Done:
                 self._done = True
             elif kind is CancelAttempt:
-                self._out.pop(command.unit.index, None)  # type: ignore[union-attr]
+                self._in_flight.pop(command.unit.index, None)  # type: ignore[union-attr]
                 self._later(now, "gone", command.unit)  # type: ignore[union-attr]
 
     def _start(self, unit: Unit, now: float) -> None:
-        assert unit.index not in self._out, f"unit {unit.index} was started while it is out"
-        self._out[unit.index] = self._seq
+        assert unit.index not in self._in_flight, f"unit {unit.index} was started while it is in flight"
+        self._in_flight[unit.index] = self._seq
         self.logs[unit.lane].started.append(now)
         at = now + self._connected_in_s(unit.lane) + self._truth(unit).to_server_s
         self._later(at, "arrive", unit, self._seq)
 
     def _connected_in_s(self, lane: str) -> float:
-        """How long a request waits for its connection: not at all where one is idle."""
+        """How long a request waits for a connection; 0 if one is idle."""
         connect_s = self.providers[lane].spec.latency.connect_s
         if not connect_s:
             return 0.0
         if self._idle[lane]:
             self._idle[lane] -= 1
             return 0.0
-        return connect_s * self._chance.uniform(0.5, 1.5)
+        return connect_s * self._random.uniform(0.5, 1.5)
 
     def _truth(self, unit: Unit) -> Truth:
         return self.workload.truths[unit.index]
@@ -128,32 +127,32 @@ class World:
         else:
             log.failed += 1
 
-    def _happen(self, what: str, unit: Unit, fact: object, now: float) -> Event | None:
-        """One thing from the agenda comes to pass; what the client notices of it is the event."""
-        if what == "arrive":
+    def _process(self, kind: str, unit: Unit, detail: object, now: float) -> Event | None:
+        """Perform one entry of the agenda; returns the event that the client sees, if any."""
+        if kind == "arrive":
             self._arrive(unit, now)
-        elif what == "first_token":
+        elif kind == "first_token":
             self.providers[unit.lane].first_token(self._truth(unit), now)
-        elif what == "produced":
+        elif kind == "produced":
             self.providers[unit.lane].produced(self._truth(unit), now)
-        elif what == "leave":
+        elif kind == "leave":
             self._leave(self.providers[unit.lane], now)
-        elif what == "headers":
-            return self._headers(unit, fact)  # type: ignore[arg-type]
-        elif what == "answer":
-            return self._answer(unit, fact, now)  # type: ignore[arg-type]
-        elif what == "gone":
+        elif kind == "headers":
+            return self._headers(unit, detail)  # type: ignore[arg-type]
+        elif kind == "answer":
+            return self._answer(unit, detail, now)  # type: ignore[arg-type]
+        elif kind == "gone":
             return Cancelled(unit.index)
         return None
 
     def _leave(self, provider: VirtualProvider, now: float) -> None:
-        """A request is over; the first that waits takes its place."""
+        """A request has ended; the first in the queue takes its place."""
         provider.leave()
         if provider.waiting:
             self._arrive(self.workload.units[provider.waiting.popleft()], now)
 
     def _headers(self, unit: Unit, hint: Hint | None) -> Event:
-        """First headers, and with Anthropic's the count of the input."""
+        """The first headers; with `used` counting (Anthropic) also the number of input tokens."""
         usage = self._truth(unit).usage
         early = self.providers[unit.lane].spec.counting == "used"
         return RequestAccepted(
@@ -161,7 +160,7 @@ class World:
         )
 
     def _answer(self, unit: Unit, outcome: Outcome, now: float) -> Event | None:
-        if self._out.pop(unit.index, None) is None:
+        if self._in_flight.pop(unit.index, None) is None:
             return None
         self._idle[unit.lane] += 1
         self.logs[unit.lane].answered.append(now)
