@@ -158,7 +158,7 @@ def rows(*, serial: bool = False, gated: bool = True) -> st.SearchStrategy[Row]:
 
 def unit_of(row: Row, index: int, keys: Sequence[str], gates: Gates) -> Unit:
     """Number a row and resolve what it waits for, as ingest does."""
-    after = gates.after(index, conversation=row.conversation, reads=row.reads, writes=row.writes)
+    after = gates.waits(index, conversation=row.conversation, reads=row.reads, writes=row.writes).indices
     return Unit(
         index=index,
         lane=keys[row.lane % len(keys)],

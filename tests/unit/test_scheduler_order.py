@@ -84,7 +84,7 @@ def conversations(n: int, turns: int) -> list[Unit]:
     """`n` conversations, their turns taking it in turn in the input."""
     gates = Gates()
     return [
-        Unit(index, "a", after=gates.after(index, conversation=f"c{index % n}"), leads=True)
+        Unit(index, "a", after=gates.waits(index, conversation=f"c{index % n}").indices, leads=True)
         for index in range(n * turns)
     ]
 
@@ -115,7 +115,7 @@ def test_a_reader_waits_for_its_latest_lower_writer_and_nothing_else_waits() -> 
         (["r"], []),
     ]
     work = [
-        Unit(index, "a", after=gates.after(index, reads=reads, writes=writes), leads=bool(writes))
+        Unit(index, "a", after=gates.waits(index, reads=reads, writes=writes).indices, leads=bool(writes))
         for index, (reads, writes) in enumerate(rows)
     ]
     run = Run(work)

@@ -48,6 +48,24 @@ def serial(value: object) -> bool:
     return value
 
 
+def conversation(value: object) -> str:
+    """The conversation that a row is a turn of; "" where it is none."""
+    if value is None:
+        return ""
+    if type(value) is not str or not value:
+        raise UsageError('"conversation" must be a text, and not empty: the name of a conversation')
+    return value
+
+
+def store_as(value: object) -> str:
+    """The name under which later rows find the answer's text; "" where it is not stored."""
+    if value is None:
+        return ""
+    if type(value) is not str or not value.isidentifier():
+        raise UsageError('"store_as" must be a name of letters, digits and "_", such as "summary"')
+    return value
+
+
 def model(value: object, at: str) -> str | None:
     """The model as the row names it; None where it names none."""
     if value is not None and (type(value) is not str or not value):

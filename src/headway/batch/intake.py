@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from headway.batch.conversations import Dependencies
 from headway.batch.family import Families
 from headway.batch.recipe import is_parquet
 from headway.batch.rows import BadRow, Row
@@ -12,7 +13,7 @@ from headway.config import Config, identity_of
 from headway.config.routing import Router
 from headway.errors import ConfigError, DuplicateId, InputError, UsageError
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
-from headway.stores.records import NewUnit, StoredRoute
+from headway.stores.records import Edge, NewUnit, StoredRoute
 from headway.stores.store import chunks
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class RowIntake:
         self._routes: dict[tuple[str, str], int] = {}
         self._models: dict[str, tuple[str, str, str]] = {}
         self._families = Families(source.recipe.template)
+        self._dependencies = Dependencies()
+        self._count = 0
         #: What is wrong → (the first line that is, how many are).
         self._bad: dict[str, tuple[int, int]] = {}
         self._bad_count = 0
@@ -82,16 +85,25 @@ class RowIntake:
         return ConfigError(f"{self._source.name} has no rows", hint=f"{expected} is expected")
 
     def _units(self, numbered: Iterator[tuple[int, Row | BadRow]]) -> Iterator[NewUnit]:
-        for _, row in numbered:
+        for line, row in numbered:
             if isinstance(row, BadRow):
-                self._bad_count += 1
-                first, count = self._bad.get(row.message, (row.line, 0))
-                if count or len(self._bad) < MOST_REMEMBERED:
-                    self._bad[row.message] = (first, count + 1)
+                self._note_bad(row)
             elif self._skip_bad or not self._bad_count:
-                yield self._unit(row)
+                try:
+                    after, length = self._dependencies.edges(self._count, row)
+                except UsageError as error:
+                    self._note_bad(BadRow(line, str(error)))
+                else:
+                    self._count += 1
+                    yield self._unit(row, after, length)
 
-    def _unit(self, row: Row) -> NewUnit:
+    def _note_bad(self, row: BadRow) -> None:
+        self._bad_count += 1
+        first, count = self._bad.get(row.message, (row.line, 0))
+        if count or len(self._bad) < MOST_REMEMBERED:
+            self._bad[row.message] = (first, count + 1)
+
+    def _unit(self, row: Row, after: tuple[Edge, ...], length: int) -> NewUnit:
         route = self._routes.get((row.provider, row.model))
         if route is None:
             self._check(row.provider, row.model)
@@ -102,8 +114,8 @@ class RowIntake:
             self._models[row.raw_model] = (row.provider, self._identities[row.provider], row.model)
         most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
         return NewUnit(
-            row.custom_id, route, row.path, row.body, row.chars, most, row.priority, row.serial, row.metadata,
-            self._families.number(route, row.kin),
+            row.custom_id, route, row.path, row.body, length, most, row.priority, row.serial, row.metadata,
+            self._families.number(route, row.kin), after,
         )  # fmt: skip
 
     def _bad_rows(self) -> InputError:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from headway.engine.plan import Render
 from headway.errors import UsageError
 from headway.jobs.base import FileJobKind, JobOutput, JobSource, Judge, OutputOptions
 from headway.jobs.unit import Section, UnitReport, UnitText
@@ -68,6 +69,14 @@ class BatchKind(FileJobKind):
             return Judged(adapter, provider_kind, validator)
 
         return judged
+
+    def renderer(self, job: Job) -> Render:
+        """Makes the requests of turns of a conversation, and of rows with `{{name}}` in them."""
+        from functools import partial
+
+        from headway.batch.conversations import request_of
+
+        return partial(request_of, job.id)
 
     # -- results into a file ----------------------------------------------------------------------------------
 

@@ -38,7 +38,9 @@ CONVERSE: Final = "/model/{model}/converse"
 INVOKE: Final = "/model/{model}/invoke"
 _MODEL_IN_URL: Final = re.compile(r"(?:/v1beta|/v1)?/models?/([^/]+?)(:generateContent|/converse|/invoke)")
 
-_BATCH_KEYS: Final = frozenset(("custom_id", "id", "method", "url", "body", "metadata", "priority", "serial"))
+_BATCH_KEYS: Final = frozenset(
+    ("custom_id", "id", "method", "url", "body", "metadata", "priority", "serial", "conversation", "store_as")
+)
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +61,9 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     metadata: bytes | None
     raw_model: str
     kin: Kin = NO_KIN
+    #: The conversation that it is a turn of, and the name that its answer is stored under; "": none.
+    conversation: str = ""
+    store_as: str = ""
 
 
 class BadRow(msgspec.Struct, frozen=True, gc=False):
@@ -182,8 +187,14 @@ def _work_row(number: int, row: dict[str, Any], target: Target, asking: SchemaRe
     if asking is not None:
         raise UsageError("--schema is for a model's answers; a function checks what it returns itself")
     raw_model = row.pop("model", None)
+    given = row.get("conversation")
+    # Its own keys are any JSON: only a text can be the name of a conversation.
+    conversation = given if type(given) is str else ""
+    store_as = fields.store_as(row.get("store_as"))
     own = _own(number, row, raw_model)
     if "payload" in row:
+        row.pop("conversation", None)
+        row.pop("store_as", None)
         if len(row) > 1:
             stray = next(key for key in row if key != "payload")
             raise UsageError(f'"{_cut(stray)}" does not belong beside "payload": put it inside')
@@ -193,7 +204,7 @@ def _work_row(number: int, row: dict[str, Any], target: Target, asking: SchemaRe
     body = _encode(payload)
     return Row(
         own.custom_id, target.provider, target.model, target.kind, body, len(body), 0.0, own.priority, own.serial,
-        own.metadata, raw_model or "",
+        own.metadata, raw_model or "", conversation=conversation, store_as=store_as,
     )  # fmt: skip
 
 
@@ -261,6 +272,8 @@ class _Own(msgspec.Struct, gc=False):
     metadata: bytes | None
     raw_model: str | None
     templated: bool = False
+    conversation: str = ""
+    store_as: str = ""
 
 
 def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
@@ -277,6 +290,13 @@ def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
         _encode(metadata) if metadata is not None else None,
         raw_model,
     )
+
+
+def _with_links(own: _Own, row: dict[str, Any]) -> _Own:
+    """The same with what links a row to others. A function's row keeps these keys: they are part of what it gets."""
+    own.conversation = fields.conversation(row.pop("conversation", None))
+    own.store_as = fields.store_as(row.pop("store_as", None))
+    return own
 
 
 def _batch_row(number: int, row: dict[str, Any], router: Router, asking: SchemaRequests | None) -> Row:
@@ -305,7 +325,7 @@ def _batch_row(number: int, row: dict[str, Any], router: Router, asking: SchemaR
         body = {"model": target.model, **body}
     else:
         body["model"] = target.model
-    return _row(_own(number, row, raw_model), target, endpoint, body, "body.", asking)
+    return _row(_with_links(_own(number, row, raw_model), row), target, endpoint, body, "body.", asking)
 
 
 def _without_model(url: object) -> tuple[object, str | None]:
@@ -343,7 +363,7 @@ def _short_row(
     prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
     if (prompt is not None) + (messages is not None) + (texts is not None) != 1:
         raise UsageError('expected one of "prompt", "messages" and "input"' + _given(prompt, messages, texts))
-    own = _own(number, row, fields.model(row.pop("model", None), ""))
+    own = _with_links(_own(number, row, fields.model(row.pop("model", None), "")), row)
     own.templated = templated
     target = router.route(own.raw_model)
     if texts is not None:
@@ -420,6 +440,8 @@ def _row(
     asking: SchemaRequests | None,
 ) -> Row:
     """What both forms have in common. `at` is where the body's fields lie, for messages."""
+    if own.conversation or own.store_as:
+        _check_links(own, endpoint)
     if asking is not None:
         _ask(asking, target, endpoint, body, at)
     settings, at = fields.within(body, endpoint.within, at)
@@ -438,7 +460,20 @@ def _row(
         own.metadata,
         own.raw_model or "",
         kin_of(path, body, endpoint.limits, most, templated=own.templated),
+        own.conversation,
+        own.store_as,
     )
+
+
+def _check_links(own: _Own, endpoint: Endpoint) -> None:
+    """Only a chat has turns, and only an answer with a text can be stored."""
+    if endpoint.url == EMBEDDINGS:
+        key = "conversation" if own.conversation else "store_as"
+        raise UsageError(f'"{key}" is for answers with a text, and {endpoint.url} gives none')
+    if own.conversation and endpoint.url == INVOKE:
+        raise UsageError(
+            f'"conversation" goes with {CONVERSE}, and not with a model\'s own words at {INVOKE}'
+        )
 
 
 def _ask(asking: SchemaRequests, target: Target, endpoint: Endpoint, body: dict[str, Any], at: str) -> None:

@@ -30,6 +30,7 @@ from headway.engine.endings import Ending, Stops, state_after
 from headway.engine.flights import Desk, Flight, Rate, priced, record_of
 from headway.engine.identity import CacheUse
 from headway.engine.intents import Intents
+from headway.engine.late_requests import LateRequests
 from headway.engine.observer import Observer, View
 from headway.engine.plan import Plan, PriceList
 from headway.engine.recording import (
@@ -88,6 +89,7 @@ class Engine(Turns):
         self._cancelled = False
         self._failure: Exception | None = None
         self._worker = 0
+        self._act[commands.Render] = self._make_request
 
     # -- the run ---------------------------------------------------------------------------------------------
 
@@ -124,7 +126,7 @@ class Engine(Turns):
         self._totals = store.job(job.name) or job
         self._source = StoreSource(
             store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only,
-            leaders=plan.cache is not None,
+            leaders=plan.cache is not None, renders=plan.render is not None,
         )  # fmt: skip
         self._repairs.restore(store, job.id, self._source)
         self._scheduler = Scheduler([lane.spec for lane in plan.lanes.values()], self._settings(now), now)
@@ -135,8 +137,9 @@ class Engine(Turns):
             self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
         )
         self._reader = StoreReader(self._open_store, self._from_thread, self._broke)
+        self._late = LateRequests(plan.render, self._reader, self._writer, self._source, self.tell)
         self._intents = Intents(
-            job.id, self._reader, self._writer, self._desks, self._repairs, self._send_ready
+            job.id, self._reader, self._writer, self._desks, self._known_request, self._send_ready
         )
         announced = self._new_batch()
         unknown = self._count_unknown(unknown, announced)
@@ -293,7 +296,7 @@ class Engine(Turns):
 
     def _commit(self) -> None:
         """Hand over to the writer: at once if somebody waits for it, otherwise when a few have come together."""
-        if self._waiting:
+        if self._waiting or self._writer.batch.then:
             self._writer.kick(urgent=True)
         elif self._linger is None and self._writer.batch:
             self._linger = self._loop.call_later(LINGER_S, self._lingered)
@@ -319,6 +322,8 @@ class Engine(Turns):
         self._intents.durable(batch.intents)
         if self._done.done():
             return  # Too late: what waited for its intent stays pending, or unknown where the run broke off.
+        for act in batch.then:
+            act()
         self._send_ready(batch.intents)
         if self._writer.batch:
             self._commit()
@@ -399,6 +404,13 @@ class Engine(Turns):
         else:
             self.tell(unfit(self._scheduler.out[index].unit, flight.answer, complaint, flight.rate.price))
 
+    def _make_request(self, command: commands.Render) -> None:
+        self._late.make(command.unit)
+
+    def _known_request(self, index: int) -> Request | None:
+        """What a unit sends that does not send its own request."""
+        return self._repairs.requests.get(index) or self._late.requests.get(index)
+
     def _cancel(self, command: commands.CancelAttempt) -> None:
         index = command.unit.index
         flight = self._flights[index]
@@ -427,6 +439,7 @@ class Engine(Turns):
             message=command.message or None,
             finished_utc=time.time(),
         )
+        self._late.ended(index)
         if self._repairs.requests:
             self._repairs.ended(self._writer.batch, index, command.status)
         flight = self._flights.pop(index, None)

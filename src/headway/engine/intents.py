@@ -18,7 +18,6 @@ from headway.core.scheduler import Scheduler
 from headway.core.unit_states import Status
 from headway.engine.flights import Desk
 from headway.engine.recording import due_soon
-from headway.engine.repairs import Repairs
 from headway.engine.store_reader import StoreReader
 from headway.providers.adapter import Request
 from headway.stores.store import Store
@@ -40,12 +39,13 @@ class Intents:
         reader: StoreReader,
         writer: Writer,
         desks: Mapping[str, Desk],
-        repairs: Repairs,
+        known: Callable[[int], Request | None],
         arrived: Callable[[Iterable[int]], None],
     ) -> None:
-        """`arrived` is called when requests have been read: units that wait for theirs may be ready."""
+        """`known` gives the request of a unit that does not send its own. `arrived` is called when requests have been read: units
+        that wait for theirs may be ready."""
         self._job, self._reader, self._writer = job, reader, writer
-        self._desks, self._repairs, self._arrived = desks, repairs, arrived
+        self._desks, self._known, self._arrived = desks, known, arrived
         #: Units whose intent is on its way to the disk.
         self._underway: set[int] = set()
 
@@ -76,7 +76,9 @@ class Intents:
             indexes = [
                 entry.unit.index
                 for entry in entries
-                if entry.unit.index not in desk.ahead and entry.status is Status.PENDING
+                if entry.unit.index not in desk.ahead
+                and entry.status is Status.PENDING
+                and not entry.unit.late
             ]
             self._prepare(indexes, desk)
 
@@ -101,7 +103,7 @@ class Intents:
     def _prepare(self, indexes: list[int], desk: Desk) -> None:
         """Record the intents, and read the requests that are not known."""
         for index in indexes:
-            desk.ahead[index] = self._repairs.requests.get(index)
+            desk.ahead[index] = self._known(index)
             self._underway.add(index)
             self._writer.batch.intend(index, desk.id)
         unread = [index for index in indexes if desk.ahead[index] is None]

@@ -11,6 +11,7 @@ from headway.core.model import LaneSpec, Price
 from headway.engine.identity import CacheUse
 from headway.providers.adapter import Adapter
 from headway.stores.records import Job
+from headway.stores.store import Store
 
 
 class LanePlan(msgspec.Struct, frozen=True):
@@ -32,6 +33,22 @@ class UnitRoute(msgspec.Struct, frozen=True):
     lane: str
     price: Price | None = None
     open_inputs: frozenset[int] = frozenset()
+
+
+class RenderedRequest(msgspec.Struct, frozen=True):
+    """The request of a unit that waits for others: what is sent, the characters of its input, and whether more than its own text
+    goes in (a file, an image).
+    """
+
+    path: str
+    body: bytes
+    chars: int
+    open_input: bool = False
+
+
+#: Makes the request of a unit (by its index) from the records: its own row, its edges, and the answers that it waits for.
+#: Raises a HeadwayError where that cannot be done. Called in the reader's thread.
+Render = Callable[[Store, int], RenderedRequest]
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -63,5 +80,7 @@ class Plan(msgspec.Struct, frozen=True):
     checks: tuple[Callable[[], Awaitable[None]], ...] = ()
     #: How long answers of a family were in earlier jobs, the oldest first (`source.family_name`).
     outputs: dict[str, list[float]] = {}
+    #: How the requests of units with edges are made; None: such units only wait, and send their own requests.
+    render: Render | None = None
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None

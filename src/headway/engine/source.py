@@ -20,7 +20,8 @@ from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.lanes.estimate import FIRST_RATIO
 from headway.core.lanes.lane import MOST_TOKENS
 from headway.core.model import Estimate, Price, Unit
-from headway.engine.plan import UnitRoute
+from headway.core.unit_states import GOOD
+from headway.engine.plan import RenderedRequest, UnitRoute
 from headway.stores.cache import Cache
 from headway.stores.records import Pending, Unknown
 from headway.stores.store import Store
@@ -79,9 +80,13 @@ class StoreSource:
         has_serial: bool = False,
         only: frozenset[int] | None = None,
         leaders: bool = False,
+        renders: bool = False,
     ) -> None:
-        """`leaders` leaves out units that follow others which ask the same."""
-        self._leaders = leaders
+        """`leaders` leaves out units that follow others which ask the same. `renders`: the requests of units with edges are made
+        when their turn comes."""
+        self._leaders, self._renders = leaders, renders
+        #: Whether any unit waits for another one. Jobs without edges are read without a look at them.
+        self._has_edges = store.has_edges(job)
         self._job, self._routes = job, routes
         self._serial, self._has_serial, self._only = serial, has_serial or serial, only
         self._serial_after = -1
@@ -131,12 +136,52 @@ class StoreSource:
         event: Event
         if isinstance(command, Fetch):
             units = [] if self._serial else self._take(reading, command.lane, command.n)
-            event = Units(command.lane, units, more=len(units) == command.n)
+            event = Units(command.lane, self._with_edges(store, units), more=len(units) == command.n)
         elif isinstance(command, FetchSerial):
-            event = SerialUnits(self._take_serial(reading, command.n))
+            event = SerialUnits(self._with_edges(store, self._take_serial(reading, command.n)))
         else:
             event = RestUnits(self._drain(reading, command.n))
         return Fetched(event, dict(self._left))
+
+    def _with_edges(self, store: Store, units: list[Unit]) -> list[Unit]:
+        """The same units, with what they wait for. An edge to a unit that has succeeded is satisfied, and is left out."""
+        if not self._has_edges or not units:
+            return units
+        indexes = [unit.index for unit in units]
+        leading = store.leading(self._job, indexes)
+        after: dict[int, list[int]] = {}
+        for edge in store.edges(self._job, indexes):
+            waits = after.setdefault(edge.index, [])
+            if edge.status not in GOOD and edge.before not in waits:
+                waits.append(edge.before)
+        return [
+            structs.replace(
+                unit,
+                after=tuple(after.get(unit.index, ())),
+                leads=unit.index in leading,
+                late=self._renders and unit.index in after,
+            )
+            for unit in units
+        ]
+
+    def resized(self, unit: Unit, made: RenderedRequest) -> Unit:
+        """A late unit whose request is made: with its real size, and what it may cost."""
+        route, _, family = unit.family.partition(".")
+        estimate = unit.estimate
+        embeds = not unit.chars and bool(estimate.input_tokens)
+        row = Pending(
+            unit.index,
+            made.chars,
+            -1 if embeds else int(estimate.max_output_tokens),
+            unit.priority,
+            int(route),
+            family=int(family),
+            size=len(made.body),
+        )
+        sized = unit_of(row, self._routes[row.route], open_input=made.open_input)
+        return structs.replace(
+            sized, expected_s=unit.expected_s, after=unit.after, leads=unit.leads, late=False
+        )
 
     def _take(self, store: Store | Cache, lane: str, n: int) -> list[Unit]:
         units: list[Unit] = []
@@ -194,11 +239,11 @@ class StoreSource:
         return unit_of(row, self._routes[row.route])
 
 
-def unit_of(row: Pending, route: UnitRoute) -> Unit:
+def unit_of(row: Pending, route: UnitRoute, *, open_input: bool = False) -> Unit:
     """A waiting unit as the scheduler wants it. Its lane says what to set aside where nothing limits its answer, and how
-    much less its input takes than it could."""
+    much less its input takes than it could. `open_input`: more than its text goes in, whatever its family."""
     price, family = route.price, family_name(row.route, row.family)
-    open_input = row.family in route.open_inputs
+    open_input = open_input or row.family in route.open_inputs
     most, usd, input_usd, output_usd = 0.0, 0.0, 0.0, 0.0
     if price is not None:
         most = _usual_input(row) if open_input else most_input(row)

@@ -17,6 +17,7 @@ import msgspec
 
 from headway.config import Config
 from headway.core.reasons import LaneBudgetSpent
+from headway.engine.plan import Render
 from headway.errors import UsageError
 from headway.jobs.unit import UnitReport, UnitText
 from headway.providers.adapter import Adapter
@@ -213,6 +214,10 @@ class FileJobKind(JobKind):
 
     def judge(self, job: Job) -> Judge | None:
         """What checks a job's answers; None where every answer is good."""
+        return None
+
+    def renderer(self, job: Job) -> Render | None:
+        """What makes the requests of units that wait for others, when their turn comes; None where units send their own."""
         return None
 
     def next_step(self, job: Job, state: str, command: Callable[[], str]) -> str:

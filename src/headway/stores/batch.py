@@ -5,6 +5,8 @@ A batch belongs to one job, and to one thread until it is handed over. It has th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headway.errors import JobTaken, StoreError
 from headway.stores.records import USED, Attempt, JobEvent, NewUnit, Repair, State, UnitChange, UsageTotals
 
@@ -14,7 +16,7 @@ class Batch:
 
     __slots__ = (
         "added", "answers", "attempts", "caching", "claims", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
-        "notes", "released", "rendered", "reopened", "repairs", "running", "state", "units", "uses", "worker", "workers",
+        "notes", "released", "rendered", "reopened", "repairs", "running", "state", "then", "units", "uses", "worker", "workers",
     )  # fmt: skip
 
     def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
@@ -56,11 +58,14 @@ class Batch:
         self.workers: dict[int, tuple[str, float | None]] = {}
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
+        #: What the engine does once it is committed.
+        self.then: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
         return bool(
             self.added or self.reopened or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
             or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
+            or self.rendered or self.then
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:

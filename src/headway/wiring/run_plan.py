@@ -94,6 +94,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         checks=checks,
         later_prices=later,
         cache=_cache_use(config, store, job),
+        render=file_kind_of(job).renderer(job),
     )
 
 

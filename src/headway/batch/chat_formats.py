@@ -1,0 +1,240 @@
+"""How each API writes a chat: where its turns and its system prompt are in a request, and what an earlier answer looks like there.
+
+Pure. A conversation goes on by putting the turns before in front of a row's own (`continued`). Within one API they are copied
+as they are, images and tool calls included; between two APIs they are carried over as texts, so every turn must be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from headway.batch import chars
+from headway.errors import UsageError
+
+Body = dict[str, Any]
+#: (role, text): "user" or "assistant".
+Text = tuple[str, str]
+
+#: Stands for an answer without any text: an empty message is refused.
+NO_TEXT: Final = "(no text)"
+_INSTRUCTING: Final = ("system", "developer")
+#: Where a turn or a system prompt has its texts.
+_TEXT_KEYS: Final = ("content", "text")
+
+
+class ChatFormat(msgspec.Struct, frozen=True):
+    """One API. `split` gives the system prompt and the turns of a request, in the API's own form; `join` puts them in."""
+
+    name: str
+    split: Callable[[Body], tuple[Any, list[Any]]]
+    join: Callable[[Body, Any, list[Any]], None]
+    #: A turn of this text, and a system prompt.
+    turn: Callable[[Text], Any]
+    system: Callable[[str], Any]
+    chars: Callable[[Mapping[str, Any]], int]
+
+
+# -- each API -----------------------------------------------------------------------------------------------------
+
+
+def _split_chat(body: Body) -> tuple[Any, list[Any]]:
+    """OpenAI's system prompt is its first messages."""
+    messages = body["messages"]
+    first = next((n for n, one in enumerate(messages) if one.get("role") not in _INSTRUCTING), len(messages))
+    return messages[:first] or None, messages[first:]
+
+
+def _join_chat(body: Body, system: Any, turns: list[Any]) -> None:
+    body["messages"] = [*(system or ()), *turns]
+
+
+def _split_responses(body: Body) -> tuple[Any, list[Any]]:
+    given = body["input"]
+    turns = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    return body.get("instructions"), turns
+
+
+def _join_responses(body: Body, system: Any, turns: list[Any]) -> None:
+    body["input"] = turns
+    if system is not None:
+        body["instructions"] = system
+
+
+def _split_messages(body: Body) -> tuple[Any, list[Any]]:
+    return body.get("system"), body["messages"]
+
+
+def _join_messages(body: Body, system: Any, turns: list[Any]) -> None:
+    body["messages"] = turns
+    if system is not None:
+        body["system"] = system
+
+
+def _split_contents(body: Body) -> tuple[Any, list[Any]]:
+    return body.get("systemInstruction") or body.get("system_instruction"), body["contents"]
+
+
+def _join_contents(body: Body, system: Any, turns: list[Any]) -> None:
+    body["contents"] = turns
+    if system is not None:
+        body["system_instruction" if "system_instruction" in body else "systemInstruction"] = system
+
+
+def _message(text: Text) -> Body:
+    role, content = text
+    return {"role": role, "content": content}
+
+
+def _content(text: Text) -> Body:
+    role, content = text
+    return {"role": "model" if role == "assistant" else "user", "parts": [{"text": content}]}
+
+
+def _blocks(text: Text) -> Body:
+    role, content = text
+    return {"role": role, "content": [{"text": content}]}
+
+
+_FORMATS: Final = {
+    "/chat/completions": ChatFormat(
+        "chat completions",
+        _split_chat,
+        _join_chat,
+        _message,
+        lambda text: [{"role": "system", "content": text}],
+        chars.of_chat,
+    ),
+    "/responses": ChatFormat(
+        "responses", _split_responses, _join_responses, _message, lambda text: text, chars.of_response
+    ),
+    "/messages": ChatFormat(
+        "messages", _split_messages, _join_messages, _message, lambda text: text, chars.of_chat
+    ),
+    ":generateContent": ChatFormat(
+        "generateContent",
+        _split_contents,
+        _join_contents,
+        _content,
+        lambda text: {"parts": [{"text": text}]},
+        chars.of_contents,
+    ),
+    "/converse": ChatFormat(
+        "Converse", _split_messages, _join_messages, _blocks, lambda text: [{"text": text}], chars.of_chat
+    ),
+}
+
+
+def chat_format(path: str) -> ChatFormat | None:
+    """The format of requests to this path; None: they are no chats."""
+    return next((one for end, one in _FORMATS.items() if path.endswith(end)), None)
+
+
+# -- a conversation goes on ---------------------------------------------------------------------------------------
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """The turns before: the request of the last one as it was sent, and the text of its answer."""
+
+    format: ChatFormat
+    body: Body
+    answer: str
+
+
+def continued(own: ChatFormat, body: Body, earlier: Earlier) -> None:
+    """Put the turns before, and the answer to them, in front of a row's own. A row without a system prompt takes theirs."""
+    system, turns = own.split(body)
+    their_system, their_turns = earlier.format.split(earlier.body)
+    if earlier.format is not own:
+        their_system = None if their_system is None else own.system(_system_text(their_system))
+        their_turns = [own.turn(text) for text in texts_of(earlier.format, their_turns)]
+    answer = own.turn(("assistant", earlier.answer or NO_TEXT))
+    own.join(body, their_system if system is None else system, [*their_turns, answer, *turns])
+
+
+def is_plain(own: ChatFormat, body: Body) -> bool:
+    """Whether a request has only texts, so that another API can go on with it."""
+    system, turns = own.split(body)
+    try:
+        texts_of(own, turns)
+        if system is not None:
+            _system_text(system)
+    except UsageError:
+        return False
+    return True
+
+
+def texts_of(own: ChatFormat, turns: list[Any]) -> list[Text]:
+    """Each turn's role and text. Raises where one has more than texts."""
+    texts = []
+    for turn in turns:
+        role = turn.get("role") if isinstance(turn, dict) else None
+        content = None if role is None else turn.get("parts" if "parts" in turn else "content")
+        if role not in ("user", "assistant", "model") or turn.get("tool_calls"):
+            raise UsageError(f"a turn of {own.name} has no form in another API")
+        texts.append(("assistant" if role in ("assistant", "model") else "user", _text(content)))
+    return texts
+
+
+def _system_text(system: Any) -> str:
+    if isinstance(system, list) and all(isinstance(one, dict) and "role" in one for one in system):
+        return "\n\n".join(_text(one.get("content")) for one in system)
+    return _text(system.get("parts") if isinstance(system, dict) else system)
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise UsageError("a message has no text")
+    texts = []
+    for part in content:
+        known = isinstance(part, dict) and part.get("type", "text") in ("text", "input_text", "output_text")
+        if not known or not isinstance(part.get("text"), str):
+            raise UsageError("a message has more than texts")
+        texts.append(part["text"])
+    return "".join(texts)
+
+
+# -- texts of a request -------------------------------------------------------------------------------------------
+
+#: What becomes of each text.
+Change = Callable[[str], str]
+
+
+def change_texts(path: str, body: Any, change: Change) -> Any:
+    """A request whose own texts are changed: those of its turns and of its system prompt. A body that is no chat (a function's
+    payload, a model's own words) is changed in every text.
+    """
+    own = chat_format(path)
+    if own is None:
+        return _all_changed(body, change)
+    system, turns = own.split(body)
+    own.join(body, _changed(system, change, True), [_changed(turn, change, False) for turn in turns])
+    return body
+
+
+def _changed(value: Any, change: Change, is_text: bool) -> Any:
+    if isinstance(value, str):
+        return change(value) if is_text else value
+    if isinstance(value, list):
+        return [_changed(one, change, is_text) for one in value]
+    if isinstance(value, dict):
+        return {key: _changed(one, change, _holds_text(key, one)) for key, one in value.items()}
+    return value
+
+
+def _holds_text(key: str, value: Any) -> bool:
+    return key in _TEXT_KEYS and (isinstance(value, str | list))
+
+
+def _all_changed(value: Any, change: Change) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_all_changed(one, change) for one in value]
+    if isinstance(value, dict):
+        return {key: _all_changed(one, change) for key, one in value.items()}
+    return value

@@ -1,0 +1,206 @@
+"""Rows that build on the answers of earlier rows: turns of a conversation, and texts with `{{name}}` in them.
+
+`Dependencies` finds while the input is read which rows those are, and what each waits for: one edge a row for its conversation,
+and one for each name. `request_of` makes the request of such a row when its turn comes, from its own request, the request
+of the turn before as it was sent, and the answers.
+
+`{{name}}` is replaced only where an earlier row stores that name; anywhere else it is literal text. What is put in is not looked
+at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from headway.batch.answer import decoded, refusal_of, text_of
+from headway.batch.chat_formats import (
+    NO_TEXT,
+    Body,
+    ChatFormat,
+    Earlier,
+    Text,
+    change_texts,
+    chat_format,
+    continued,
+    is_plain,
+    texts_of,
+)
+from headway.batch.open_input import has_open_input
+from headway.batch.rows import Row
+from headway.core.gates import Gates
+from headway.core.lanes.estimate import FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
+from headway.engine.plan import RenderedRequest
+from headway.errors import UsageError
+from headway.stores.records import Edge
+from headway.stores.store import Store
+
+#: The roles of edges: the turn before, and the row that stores a name.
+CONVERSATION: Final = "conversation"
+REGISTER: Final = "register:"
+
+#: What a function's row gets of the turns before it.
+EARLIER_TURNS: Final = "earlier_turns"
+#: Keys of a function's row that are no part of what it says.
+_NOT_SAID: Final = (CONVERSATION, "store_as", EARLIER_TURNS, "model")
+
+_NAME: Final = re.compile(r"\{\{\s*([^\W\d]\w*)\s*\}\}")
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+# -- while the input is read --------------------------------------------------------------------------------------
+
+
+class _Turn(msgspec.Struct, gc=False):
+    """The last turn of a conversation so far. `plain`: all of its turns are texts; `chars` is how long they are, roughly."""
+
+    format: ChatFormat | None
+    plain: bool
+    chars: int
+
+
+class Dependencies:
+    """Finds the edges of rows. Fed every row once, in index order."""
+
+    def __init__(self) -> None:
+        self._gates = Gates()
+        self._turns: dict[str, _Turn] = {}
+        self._stored: dict[str, int] = {}
+
+    def edges(self, index: int, row: Row) -> tuple[tuple[Edge, ...], int]:
+        """What a row waits for, and how long its request will be, roughly. Raises where its conversation cannot go on with it."""
+        if not (row.conversation or row.store_as or self._stored):
+            return (), row.chars
+        reads = self._reads(row) if self._stored and b"{{" in row.body else frozenset()
+        length = row.chars + sum(self._stored[name] for name in reads)
+        if row.conversation:
+            length += self._go_on(row, length)
+        if row.store_as:
+            self._stored[row.store_as] = _expected_chars(row)
+        waits = self._gates.waits(
+            index,
+            conversation=row.conversation or None,
+            reads=reads,
+            writes=(row.store_as,) if row.store_as else (),
+        )
+        edges = [Edge(REGISTER + name, writer) for name, writer in sorted(waits.writers.items())]
+        if waits.turn is not None:
+            edges.append(Edge(CONVERSATION, waits.turn))
+        return tuple(edges), length
+
+    def _reads(self, row: Row) -> frozenset[str]:
+        """The names in its texts that an earlier row stores."""
+        names: set[str] = set()
+
+        def look(text: str) -> str:
+            names.update(name for name in _NAME.findall(text) if name in self._stored)
+            return text
+
+        change_texts(row.path, _decode(row.body), look)
+        return frozenset(names)
+
+    def _go_on(self, row: Row, length: int) -> int:
+        """Add a turn to its conversation; returns how long the turns before are."""
+        own, body = chat_format(row.path), _decode(row.body)
+        plain = _is_object(body) if own is None else is_plain(own, body)
+        before = self._turns.get(row.conversation)
+        if own is None and not plain:
+            raise UsageError('a function\'s row with a "conversation" must be an object')
+        if own is None and EARLIER_TURNS in body:
+            raise UsageError(f'"{EARLIER_TURNS}" is what a row gets of the turns before it: use another name')
+        if before is None:
+            self._turns[row.conversation] = _Turn(own, plain, length + _expected_chars(row))
+            return 0
+        if before.format is not own and not before.plain:
+            raise UsageError(
+                f"the conversation '{row.conversation}' goes on at another API, and an earlier turn of it has more than texts"
+            )
+        self._turns[row.conversation] = _Turn(
+            own, plain and before.plain, before.chars + length + _expected_chars(row)
+        )
+        return before.chars
+
+
+def _is_object(body: object) -> bool:
+    return isinstance(body, dict)
+
+
+def _expected_chars(row: Row) -> int:
+    """How long its answer is, before anything is known of answers."""
+    tokens = row.max_tokens * FIRST_SHARE if row.max_tokens else FIRST_OUTPUT
+    return int(tokens * FIRST_RATIO)
+
+
+# -- when its turn comes ------------------------------------------------------------------------------------------
+
+
+def request_of(job: int, store: Store, index: int) -> RenderedRequest:
+    """The request of a row that builds on others."""
+    [(_, path, own_body)] = store.requests(job, [index])
+    body, own = _decode(own_body), chat_format(path)
+    edges = {edge.role: edge.before for edge in store.edges(job, [index])}
+    stored = {
+        role.removeprefix(REGISTER): _answer(store, job, before)
+        for role, before in edges.items()
+        if role.startswith(REGISTER)
+    }
+    if stored:
+        body = change_texts(path, body, lambda text: filled(text, stored))
+    if CONVERSATION in edges:
+        _continue(own, body, store, job, edges[CONVERSATION])
+    sent = _encode(body)
+    if own is None:
+        return RenderedRequest(path, sent, len(sent))
+    return RenderedRequest(path, sent, own.chars(body), has_open_input(body))
+
+
+def filled(text: str, stored: Mapping[str, str]) -> str:
+    """The text with what is stored under the names in it. Other names are literal text."""
+    return _NAME.sub(lambda found: stored.get(found[1], found[0]), text)
+
+
+def _continue(own: ChatFormat | None, body: Body, store: Store, job: int, before: int) -> None:
+    path, sent = store.request(job, before)
+    answer, theirs, their_body = _answer(store, job, before), chat_format(path), _decode(sent)
+    if own is not None and theirs is not None:
+        continued(own, body, Earlier(theirs, their_body, answer))
+        return
+    turns = [*_texts(theirs, their_body), ("assistant", answer or NO_TEXT)]
+    if own is None:
+        body[EARLIER_TURNS] = [{"role": role, "content": text} for role, text in turns]
+        return
+    system, own_turns = own.split(body)
+    own.join(body, system, [*map(own.turn, turns), *own_turns])
+
+
+def _texts(theirs: ChatFormat | None, body: Body) -> list[Text]:
+    """The turns of an earlier request as texts, whatever it was sent to."""
+    if theirs is not None:
+        return texts_of(theirs, theirs.split(body)[1])
+    before = [(turn["role"], turn["content"]) for turn in body.get(EARLIER_TURNS, ())]
+    said = body.get("prompt")
+    if not isinstance(said, str):
+        said = _encode({key: value for key, value in body.items() if key not in _NOT_SAID}).decode()
+    return [*before, ("user", said)]
+
+
+def _answer(store: Store, job: int, index: int) -> str:
+    """The text of a unit's answer: what a model said, or what a function returned."""
+    body = store.answer(job, index)
+    if body is None:
+        raise UsageError(f"the answer of unit {index}, which it builds on, is not on record")
+    answer: dict[str, Any] = decoded(body)
+    text = text_of(answer) or refusal_of(answer)
+    if text is not None:
+        return text
+    if chat_format(store.request(job, index)[0]) is not None:
+        return ""
+    try:
+        value = _decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return body.decode(errors="replace")
+    return value if isinstance(value, str) else _encode(value).decode()

@@ -1,0 +1,69 @@
+"""Requests that are made from the answers of other units, when the unit's turn comes.
+
+The answers must be committed before they are read. So a request waits for the batch that was open when the scheduler asked for
+it: what the scheduler knew then is in that batch, or in an earlier one. The reader's thread makes the request, and the kind of
+job says how (`plan.Render`). From then on the unit has its real size, and the scheduler decides when it may start.
+
+The request is recorded ahead of the intent to send it: after a crash the records have what may have been sent. It is kept in
+memory until its unit has ended, because what the store has may not be committed yet when the unit is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from headway.core.events import Rendered
+from headway.core.model import Unit
+from headway.engine.plan import Render, RenderedRequest
+from headway.engine.source import StoreSource
+from headway.engine.store_reader import StoreReader
+from headway.errors import HeadwayError
+from headway.providers.adapter import Request
+from headway.stores.store import Store
+from headway.stores.writer import Writer
+
+
+class LateRequests:
+    """Those of one run. All methods are for the engine's thread."""
+
+    def __init__(
+        self,
+        render: Render | None,
+        reader: StoreReader,
+        writer: Writer,
+        source: StoreSource,
+        tell: Callable[[Rendered], None],
+    ) -> None:
+        self._render, self._reader, self._writer = render, reader, writer
+        self._source, self._tell = source, tell
+        #: By unit, from when they are made until the unit has ended.
+        self.requests: dict[int, Request] = {}
+
+    def make(self, unit: Unit) -> None:
+        """Make the request of a unit as soon as everything that is decided now is committed."""
+        self._writer.batch.then.append(partial(self._read, unit))
+
+    def ended(self, index: int) -> None:
+        """The unit sends nothing more."""
+        self.requests.pop(index, None)
+
+    def _read(self, unit: Unit) -> None:
+        self._reader.read(partial(self._rendered, unit), partial(self._made, unit))
+
+    def _rendered(self, unit: Unit, store: Store) -> RenderedRequest | str:
+        """In the reader's thread."""
+        assert self._render is not None
+        try:
+            return self._render(store, unit.index)
+        except HeadwayError as error:
+            return str(error)
+
+    def _made(self, unit: Unit, made: RenderedRequest | str) -> None:
+        index = unit.index
+        if isinstance(made, str):
+            self._tell(Rendered(index, None, made))
+            return
+        self.requests[index] = Request(made.path, made.body)
+        self._writer.batch.rendered.append((index, made.body, made.chars))
+        self._tell(Rendered(index, self._source.resized(unit, made)))
