@@ -65,7 +65,7 @@ def test_a_name_that_cannot_be_written_is_refused_before_anything_is_called(
         NAMES[what](calls, tmp_path / "h.db")
     text = str(caught.value)
     assert text.startswith(f"{what} ")
-    assert "has half of a surrogate pair, and cannot be put on record — name it without that" in text
+    assert "has half of a surrogate pair, and cannot be recorded — remove it" in text
     assert what in ("db", "store") or repr(HALF) in text
     assert calls == []
 

@@ -276,7 +276,7 @@ MISTAKES: list[tuple[str, str, str, str]] = [
         "deeds:work",
         WORK,
         'base_url = "http://127.0.0.1"',
-        "a provider of kind python has none; a server has one",
+        "not for kind python; it is for servers",
     ),
     ("deeds:work", WORK, 'memory_ceiling = "much"', 'expected a size such as "2GB"'),
     (
@@ -314,7 +314,7 @@ def test_keys_of_workers_are_for_workers(desk: Desk) -> None:
     desk.rows({"id": "a", "prompt": "hello"})
     code, err = desk.run()
     assert code == 2
-    assert 'providers.a.target: a provider of kind openai has none; it is for kind = "python"' in err
+    assert 'providers.a.target: not for kind openai; it is for kind = "python"' in err
 
 
 @pytest.mark.parametrize("isolation", ["process", "thread", "inline"])

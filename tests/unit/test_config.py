@@ -274,7 +274,7 @@ def test_retries_get_their_attempts_from_the_run(tmp_path: Path) -> None:
         ),
         (
             "[run]\nzzz = 1",
-            "run.zzz: unknown key; there are provider, concurrency, max_attempts, timeout, max_duration,",
+            "run.zzz: unknown key; expected one of provider, concurrency, max_attempts, timeout, max_duration,",
         ),
         (f"{ALPHA}{'x' * 99} = 1", f'providers.alpha."{"x" * 60}…": unknown key'),
     ],
@@ -363,7 +363,7 @@ def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[providers.alpha]\n", f"providers.alpha.kind: missing; there are {KINDS}"),
+        ("[providers.alpha]\n", f"providers.alpha.kind: missing; expected one of {KINDS}"),
         (
             "[providers.a]\nkind = 'azure'",
             "providers.a.base_url: missing; the endpoint of your resource: https://NAME.openai.azure.com",
@@ -382,11 +382,11 @@ def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: 
         ),
         (
             "[providers.a]\nkind = 'openai'\nregion = 'us-east-1'",
-            'providers.a.region: only a provider of kind = "bedrock" has one',
+            'providers.a.region: only for kind = "bedrock"',
         ),
         (
             "[providers.a]\nkind = 'openai'\napi_version = '2024-10-21'",
-            'providers.a.api_version: only a provider of kind = "azure" has one',
+            'providers.a.api_version: only for kind = "azure"',
         ),
         (
             "[providers.a]\nkind = 'azure'\nbase_url = 'https://r'\napi_version = 'v2'",
@@ -398,15 +398,15 @@ def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: 
         ),
         (
             "[providers.a]\nkind = 'openai'\nprofile = 'gemini'",
-            'providers.a.profile: Gemini is asked with kind = "gemini"',
+            'providers.a.profile: Gemini needs kind = "gemini"',
         ),
         (
             "[providers.a]\nkind = 'codex'",
-            f"providers.a.kind: kind 'codex' is not there yet; {KINDS} are",
+            f"providers.a.kind: kind 'codex' is not supported yet; expected one of {KINDS}",
         ),
         (
             "[providers.a]\nkind = 'gemini-cli'",
-            f"providers.a.kind: kind 'gemini-cli' is not there yet; {KINDS} are",
+            f"providers.a.kind: kind 'gemini-cli' is not supported yet; expected one of {KINDS}",
         ),
         ("[providers.a]\nkind = 'opnai'", f"providers.a.kind: expected a kind of provider: {KINDS}"),
         (
@@ -1006,7 +1006,7 @@ def test_a_price_may_be_that_of_a_model_of_the_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[providers.alpha.prices]\nlike = 'gpt-4o'\ninput = 1", "providers.alpha.prices.like: stands alone"),
+        ("[providers.alpha.prices]\nlike = 'gpt-4o'\ninput = 1", "providers.alpha.prices.like: cannot be combined"),
         ("[providers.alpha.prices]\nlike = ''", "providers.alpha.prices.like: expected a string"),
         ("max_cost = -1", "providers.alpha.max_cost: expected a number of 0 or more, not -1"),
         ("[providers.alpha.models.x]\nmax_cost = 'all'", "providers.alpha.models.x.max_cost: expected a number of 0 or more"),

@@ -62,7 +62,7 @@ def test_export_may_be_a_name() -> None:
         ("export K", "expected KEY=value"),
         ("K='hunter2", "K: the quote is not closed on its line"),
         ('K="hunter2\\"', "K: the quote is not closed on its line"),
-        ("K='hunter2'x", "K: something stands after the closing quote"),
+        ("K='hunter2'x", "K: unexpected text after the closing quote"),
     ],
 )
 def test_a_bad_line_is_named_and_not_shown(line: str, said: str) -> None:

@@ -96,12 +96,12 @@ def test_a_provider_that_cannot_be_used_is_told_before_a_job_is_made(
     [
         ("echo", "", "providers.p.word: missing; what to say first"),
         ("echo", "word = 1", "providers.p.word: expected a string, not 1"),
-        ("echo", "word = 'w'\nbase_url = 'http://h'", "base_url: a provider of kind echo has none; a server has one"),
-        ("echo", "word = 'w'\nregion = 'us-east-1'", "region: a provider of kind echo has none; a server has one"),
-        ("echo", "word = 'w'\ntarget = 'a:b'", 'target: a provider of kind echo has none; it is for kind = "python"'),
-        ("openai", "word = 'w'", 'word: a provider of kind openai has none; it is for kind = "echo"'),
-        ("openai", "region = 'us-east-1'", 'region: only a provider of kind = "bedrock" has one'),
-        ("python", "target = 'a:b'\nword = 'w'", 'word: a provider of kind python has none; it is for kind = "echo"'),
+        ("echo", "word = 'w'\nbase_url = 'http://h'", "base_url: not for kind echo; it is for servers"),
+        ("echo", "word = 'w'\nregion = 'us-east-1'", "region: not for kind echo; it is for servers"),
+        ("echo", "word = 'w'\ntarget = 'a:b'", 'target: not for kind echo; it is for kind = "python"'),
+        ("openai", "word = 'w'", 'word: not for kind openai; it is for kind = "echo"'),
+        ("openai", "region = 'us-east-1'", 'region: only for kind = "bedrock"'),
+        ("python", "target = 'a:b'\nword = 'w'", 'word: not for kind python; it is for kind = "echo"'),
     ],
 )  # fmt: skip
 def test_a_key_belongs_to_the_kinds_that_have_it(

@@ -23,7 +23,7 @@ import headway
 from headway.cli.connectivity import check_all
 from headway.cli.shared import workspace
 from headway.config import Config, ProviderConfig, dotenv_of, host_of, key_to_send, kind_of
-from headway.config.api_keys import place_of
+from headway.config.api_keys import key_source
 from headway.config.env_file import exposed
 from headway.config.settings import is_plain_http
 from headway.config.trust import foreign, user_name
@@ -168,7 +168,7 @@ def _key(provider: ProviderConfig, dotenv: dict[str, str]) -> Check:
         return ok(name, "none is named")
     if not key:
         return ok(name, f"no key is set ({variable}): a server on this machine may need none")
-    place = place_of(provider, os.environ, dotenv)
+    place = key_source(provider, os.environ, dotenv)
     if is_plain_http(provider.base_url):
         return ok(name, f"{place}; it is sent to {host_of(provider)} without encryption, as you allow")
     return ok(name, place)

@@ -1,20 +1,21 @@
-"""`headway.toml` and the environment → validated settings. Imports the core and the errors, and knows no command.
+"""`headway.toml` and the environment → validated settings. Knows no command.
 
-settings    what a configuration is once it is read: frozen records, never a key among them
-durations   "1h30m" → seconds
-checks      what one value may be, and what to say where it is not
-kinds       the registry of provider kinds: how a kind's table is read, how it counts, what it costs
-schema      which keys there are, table by table
-file        a parsed `headway.toml` → settings
-env_file    `.env` beside it
-keys        the key of a provider, and the lane that it opens
-routing     a model's name → the provider that is asked
-loading     where the settings come from: flag over environment over file
-trust       which file is used, and whether another user may have written it
-price_list  what models cost, where the `prices` extra is installed
-call_settings    limits and retries as Python programs write them
-argument_checks  what an argument of a Python function may be, and what to say where it is not
-starter     a first `headway.toml` from the keys that are there
+loading           where settings come from: flag over environment over file
+trust             which file is used, and whether another user may have written it
+toml_file         a parsed `headway.toml` → settings
+toml_schema       the keys of each table, and their checks
+checks            the check of one value
+duration_setting  "1h30m" → seconds
+settings          the settings: frozen records without any key
+kinds             the registry of provider kinds
+known_vendors     vendors that are known by name: address, variable of the key, limits
+env_file          `.env` beside the file
+api_keys          the key of a provider, and the lane that it opens
+routing           a model's name → its provider
+price_list        what models cost, if the `prices` extra is installed
+starter           the first `headway.toml` that `headway init` writes
+call_settings     limits and retries as arguments of Python functions
+argument_checks   checks of arguments of Python functions
 """
 
 from headway.config.api_keys import key_of, key_to_send, keys_of, lane_key, variables_of

@@ -1,4 +1,4 @@
-"""The key of a provider, and the lane that it opens. No message and no lane key ever holds the key itself."""
+"""The key of a provider, and the lane that it opens. No message and no lane key contains the key itself."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headway.config.known_vendors import ALIASES
 from headway.config.settings import Config, ProviderConfig, is_plain_http
 from headway.errors import ConfigError
 
-#: Enough to tell accounts apart, too little to find a key by.
+#: Enough to distinguish accounts, too little to find a key.
 ACCOUNT_DIGITS: Final = 10
 
 
 def key_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
-    """A provider's key: the process's environment wins over `.env`; "" where the server needs none."""
+    """A provider's key: from the environment, then from `.env`; "" if the server needs none."""
     name = provider.api_key_env
     if provider.key_withheld:
         raise ConfigError(
@@ -30,14 +30,14 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping
     if not KEY_CHARACTERS.fullmatch(key):
         raise ConfigError(
             f"provider '{provider.name}': the key in {name} holds a space, a line break or another character "
-            "that no key has",
+            "that is not allowed in a key",
             hint="set it again, without quotes or anything around it",
         )
     return key
 
 
 def key_to_send(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
-    """A provider's key, for requests. Raises where it would go to another machine without encryption, unless allowed."""
+    """A provider's key, for requests. Raises if it would go to another machine without encryption, unless that is allowed."""
     key = key_of(provider, environ, dotenv)
     if key and not provider.insecure_http and is_plain_http(provider.base_url):
         raise ConfigError(
@@ -49,7 +49,7 @@ def key_to_send(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Ma
 
 
 def keys_of(config: Config, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[str]:
-    """The keys of all providers, whether they are used or not: what must not be shown."""
+    """The keys of all providers, used or not: none may be shown."""
     names: set[str] = set()
     for provider in config.providers.values():
         names |= {provider.api_key_env, ALIASES.get(provider.api_key_env, "")}
@@ -60,7 +60,7 @@ def keys_of(config: Config, environ: Mapping[str, str], dotenv: Mapping[str, str
 
 
 def variables_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
-    """Which variable a provider's key was read from, or which of them; "" where none is set, or none is sent."""
+    """The variable, or variables, that a provider's key was read from; "" if none is set, or the key is withheld."""
     if provider.key_withheld:
         return ""
     for name in filter(None, (provider.api_key_env, ALIASES.get(provider.api_key_env, ""))):
@@ -69,15 +69,15 @@ def variables_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: M
     return kind_of(provider).other_source(environ, dotenv)
 
 
-def place_of(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
-    """Where a provider's key comes from, for people: never the key."""
+def key_source(provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
+    """Where a provider's key comes from, for messages."""
     names = [provider.api_key_env, ALIASES.get(provider.api_key_env, "")]
     names += kind_of(provider).other_variables[:1]
     for name in filter(None, names):
         for source, where in ((environ, "environment"), (dotenv, ".env")):
             if source.get(name):
                 return f"{name} is set ({where})"
-    return "AWS's own library is asked for it"
+    return "AWS's own library finds it"
 
 
 def _found(name: str, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
@@ -85,10 +85,10 @@ def _found(name: str, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> 
 
 
 def lane_key(provider: ProviderConfig, model: str, key: str, salt: bytes) -> str:
-    """The name of a real rate-limit scope: `openai|127.0.0.1:8900|3fa2c1d09b|gpt-x`.
+    """The key of a lane, a real rate-limit scope: `openai|127.0.0.1:8900|3fa2c1d09b|gpt-x`.
 
-    Kind, host, account, and the model or the pool that it shares. The account is a hash of the whole credential
-    with a salt of the store's: two keys that begin alike are two accounts, and no table finds a key by its hash.
+    Kind, host, account, and the model or its pool. The account is a hash of the whole credential with the store's salt: two
+    keys with the same beginning are two accounts, and no precomputed table finds a key by its hash.
     """
     account = blake2b(kind_of(provider).account(key).encode(), key=salt).hexdigest()[:ACCOUNT_DIGITS]
     return f"{provider.kind}|{host_of(provider)}|{account}|{provider.pool or model}"

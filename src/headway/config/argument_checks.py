@@ -60,11 +60,11 @@ def must_be_text(value: object, name: str, hint: str) -> None:
 
 
 def must_be_recordable(text: str, what: str) -> None:
-    """That a text can be put on record. Half of a surrogate pair cannot: no encoding has it."""
+    """Require a text that can be recorded: half of a surrogate pair cannot be encoded."""
     if has_halves(text):
         raise UsageError(
-            f"{what} {brief(text)} has half of a surrogate pair, and cannot be put on record",
-            hint="name it without that: it comes from a character cut in two, or from bytes that are no UTF-8",
+            f"{what} {brief(text)} has half of a surrogate pair, and cannot be recorded",
+            hint="remove it: it comes from a character cut in two, or from bytes that are not UTF-8",
         )
 
 

@@ -1,7 +1,7 @@
-"""What one value may be. Each check takes what TOML (or a flag) gave and returns it in the core's units.
+"""Checks of single values. Each takes a value from TOML or a flag and returns it in the core's units.
 
-A ValueError says what was expected. It names the type of what was found, and a number or a truth value, but never
-repeats a string: somebody's key may stand where it does not belong.
+A ValueError says what was expected. It shows the type of the value, and numbers and booleans, but never a string: that may
+be a key in the wrong place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Check = Callable[[object], Any]
 
 #: No limit is larger; above it a number is a mistake.
 LARGEST: Final = 1e12
-#: PostgreSQL's integer, and more than anybody has in flight.
+#: PostgreSQL's largest integer, and more than any program has in flight.
 LARGEST_COUNT: Final = 2**31 - 1
 CACHE_MODES: Final[tuple[str, ...]] = get_args(CacheMode)
 
@@ -31,10 +31,10 @@ _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B", re.ASCII)
 _SIZES: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-#: How keys begin whose characters would all do for a variable's name; none is shorter than this.
+#: Beginnings of keys that could be the name of a variable; no key is shorter than `_SHORTEST_KEY`.
 _KEY_STARTS: Final = ("sk_", "gsk_", "AIza", "hf_", "r8_", "ghp_", "nvapi", "pplx", "xai")
 _SHORTEST_KEY: Final = 20
-#: What people paste along with an address.
+#: Endpoints that users paste with an address.
 _ENDPOINT: Final = re.compile(
     r"/(?:chat/completions|completions|responses|embeddings|messages|openai/deployments(?:/.*)?"
     r"|models/[^/]+:\w+|model/[^/]+/(?:converse|invoke))/?$"
@@ -44,11 +44,11 @@ _REGION: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]+)+-\d{1,2}", re.ASCII)
 
 
 def expected(what: str, value: object) -> ValueError:
-    """The error: what should stand there, and what kind of thing does."""
-    return ValueError(f"expected {what}, not {_seen(value)}")
+    """The error for a value: what was expected, and the type of the value."""
+    return ValueError(f"expected {what}, not {_described(value)}")
 
 
-def _seen(value: object) -> str:
+def _described(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -61,14 +61,14 @@ def _seen(value: object) -> str:
 
 
 def amount(value: object) -> float:
-    """A limit, or money: 0 or more."""
+    """A limit or an amount of money: 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
         raise expected("a number of 0 or more", value)
     return float(value)
 
 
 def weight(value: object) -> float:
-    """A job's weight against others."""
+    """The weight of a job relative to others."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 100.0:
         raise expected("a number from 0.01 to 100", value)
     return float(value)
@@ -103,7 +103,7 @@ def flag(value: object) -> bool:
 
 
 def target(value: object) -> str:
-    """A function, by the module that it is in."""
+    """A function, by its module and name."""
     if not isinstance(value, str) or not _TARGET.fullmatch(value):
         raise expected('a function such as "package.module:function"', value)
     return value
@@ -115,7 +115,7 @@ def isolation(value: object) -> str:
 
 
 def preflight(value: object) -> str:
-    """What goes ahead of the rest."""
+    """The kind of preflight."""
     return _one_of(value, get_args(Preflight))
 
 
@@ -129,10 +129,10 @@ def size(value: object) -> int:
     """Bytes, 0 or more."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    parts = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if parts is None:
         raise expected('a size such as "2GB", or a number of bytes', value)
-    return int(float(found[1]) * _SIZES[found[2]])
+    return int(float(parts[1]) * _SIZES[parts[2]])
 
 
 def command(value: object) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def command(value: object) -> tuple[str, ...]:
 
 
 def exit_codes(value: object) -> tuple[int, ...]:
-    """Codes of a process that failed."""
+    """Exit codes of a failed process."""
     if isinstance(value, list) and all(type(code) is int and 0 < code < 256 for code in value):
         return tuple(value)
     raise expected("a list of exit codes, from 1 to 255", value)
@@ -172,7 +172,7 @@ def some_time(value: object) -> float:
 
 
 def depth(value: object) -> float | None:
-    """A bucket's depth in seconds, or None where the lane is to find it."""
+    """A bucket's depth in seconds; None: the lane finds it."""
     if value == "auto":
         return None
     try:
@@ -182,7 +182,7 @@ def depth(value: object) -> float | None:
 
 
 def longest_hold(value: object) -> float | None:
-    """Seconds, or None where any hold is waited for."""
+    """Seconds; None: a run waits for any hold."""
     if value == "unlimited":
         return None
     try:
@@ -199,7 +199,7 @@ def cache_mode(value: object) -> str:
 
 
 def text(value: object) -> str:
-    """A string with something printable in it."""
+    """A string of printable characters that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise expected("a string", value)
     if not value.isprintable():
@@ -208,7 +208,7 @@ def text(value: object) -> str:
 
 
 def variable(value: object) -> str:
-    """The name of an environment variable, and not what should be in it."""
+    """The name of an environment variable, not its value."""
     if not isinstance(value, str):
         raise expected("the name of an environment variable", value)
     if not _VARIABLE.fullmatch(value) or (value.startswith(_KEY_STARTS) and len(value) >= _SHORTEST_KEY):
@@ -220,20 +220,22 @@ def variable(value: object) -> str:
 
 
 def variables(value: object) -> tuple[str, ...]:
-    """Names of environment variables, and not what is in them."""
+    """Names of environment variables, not their values."""
     if not isinstance(value, list):
         raise expected('a list of names of environment variables, such as ["OPENAI_API_KEY"]', value)
     return tuple(variable(name) for name in value)
 
 
 def profile(value: object) -> str:
-    """A provider that is known by name."""
+    """The name of a known vendor."""
     if not isinstance(value, str):
-        raise expected("a provider that is known by name", value)
+        raise expected("the name of a vendor", value)
     if value not in PROFILES:
         near = difflib.get_close_matches(value, PROFILES, n=1)
         raise ValueError(
-            f"unknown; did you mean '{near[0]}'?" if near else f"unknown; there are {', '.join(PROFILES)}"
+            f"unknown; did you mean '{near[0]}'?"
+            if near
+            else f"unknown; expected one of {', '.join(PROFILES)}"
         )
     return value
 
@@ -246,14 +248,14 @@ def api_version(value: object) -> str:
 
 
 def region(value: object) -> str:
-    """One of AWS's regions, by its shape."""
+    """An AWS region; only its format is checked."""
     if not isinstance(value, str) or not _REGION.fullmatch(value):
         raise expected('a region such as "us-east-1"', value)
     return value
 
 
 def base_url(value: object) -> str:
-    """An http(s) address without anything secret in it, and without a trailing slash."""
+    """An http(s) address without secrets; a trailing slash is removed."""
     what = "an address that begins with http:// or https://"
     if not isinstance(value, str) or not value:
         raise expected(what, value)
@@ -274,7 +276,7 @@ def base_url(value: object) -> str:
 
 
 def _split(address: str) -> SplitResult | None:
-    """The parts of an address; None where it has none, or characters that urllib would silently drop."""
+    """The parts of an address; None if it is invalid, or has characters that urllib would silently drop."""
     if not address.isascii() or not address.isprintable() or " " in address or "\\" in address:
         return None
     try:
@@ -285,7 +287,7 @@ def _split(address: str) -> SplitResult | None:
 
 
 def database(value: object, root: Path) -> str:
-    """A path (made absolute, below `root`) or the address of a PostgreSQL database."""
+    """A path, made absolute from `root`, or the address of a PostgreSQL database."""
     what = "a path or a postgresql:// address"
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise expected(what, value)

@@ -1,7 +1,7 @@
-"""Durations as people write them in a file or on a command line: `10m`, `250ms`, `1h30m`, `0.5s`, `90`.
+"""Durations in a file or on a command line: `10m`, `250ms`, `1h30m`, `0.5s`, `90`.
 
-Stricter than what providers write (`providers.durations`): a file is written once and can be put right, so that
-whatever is not plainly a duration is refused. Units go from long to short and each comes once.
+Stricter than the reader of providers' durations (`providers.limits.durations`): a user can correct a file, so whatever
+is not clearly a duration is refused. Units go from long to short, each at most once.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 from headway.core.model import DAY_S, MINUTE_S
 
 HOUR_S: Final = 3600.0
-#: Nothing that Headway waits for takes longer than a (leap) year.
+#: Headway waits for nothing longer than a (leap) year.
 LONGEST_S: Final = 366 * DAY_S
-#: What an error calls a duration.
+#: A duration, in error messages.
 EXPECTED: Final = 'a duration such as "10m", "250ms" or "1h30m"'
 
 _FIGURE: Final = r"\d{1,12}(?:\.\d{1,12})?"
@@ -23,19 +23,17 @@ _PARTS: Final = re.compile(
     re.ASCII,
 )
 _PLAIN: Final = re.compile(_FIGURE, re.ASCII)
-#: What a figure is multiplied by and divided by: 250 ms are 250 ÷ 1000 s, to the last bit.
+#: Factor and divisor of each unit: 250 ms are 250 ÷ 1000 s, exact to the last bit.
 _WORTH: Final = ((DAY_S, 1.0), (HOUR_S, 1.0), (MINUTE_S, 1.0), (1.0, 1.0), (1.0, 1000.0))
 
 
 def parse_duration(value: str | float) -> float:
-    """Seconds. A plain number is seconds already; a ValueError says what was expected."""
+    """Seconds. A plain number is in seconds. A ValueError says what was expected."""
     if isinstance(value, bool):
         raise ValueError(f"expected {EXPECTED}")
     if isinstance(value, str):
-        return _believed(_seconds(value.strip()))
-    if not 0 <= value <= LONGEST_S:
-        raise ValueError(f"expected {EXPECTED}, from 0 to {LONGEST_S / DAY_S:g} days")
-    return float(value)
+        return _in_range(_seconds(value.strip()))
+    return _in_range(float(value))
 
 
 def _seconds(text: str) -> float:
@@ -51,7 +49,7 @@ def _seconds(text: str) -> float:
     )
 
 
-def _believed(seconds: float) -> float:
-    if seconds > LONGEST_S:
+def _in_range(seconds: float) -> float:
+    if not 0 <= seconds <= LONGEST_S:
         raise ValueError(f"expected {EXPECTED}, from 0 to {LONGEST_S / DAY_S:g} days")
     return seconds

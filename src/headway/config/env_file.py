@@ -1,11 +1,11 @@
 """`.env`: lines of `KEY=value`, read for keys. Its values are secrets: no message repeats one.
 
     # a comment
-    export ALPHA_KEY=abc          # so is this, after a space
-    BETA_KEY="with \\"quotes\\" and a # that is none"
-    GAMMA_KEY='as it stands'
+    export ALPHA_KEY=abc          # a comment after a space
+    BETA_KEY="with \\"quotes\\" and a # that is no comment"
+    GAMMA_KEY='taken literally'
 
-No interpolation, no values over several lines. The last of two equal names counts.
+No interpolation, no values over several lines. Of two equal names the last counts.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Final
 from headway.config.trust import user_name
 from headway.errors import ConfigError
 
-#: Reading and writing, for the group and for everyone.
+#: Permission bits of the group and of other users.
 _OTHERS: Final = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
-#: What the worst of them allows.
+#: What each of them allows, the worst first.
 _WHO: Final = {
     stat.S_IWOTH: "every user can write",
     stat.S_IROTH: "every user can read",
@@ -36,7 +36,7 @@ _COMMENT: Final = re.compile(r"[ \t]#|^#")
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of a file; none where there is no file (or `.env` is a directory: a virtual environment)."""
+    """The variables of a file; none if there is no file (or `.env` is a directory: a virtual environment)."""
     if not os.path.isfile(path):
         return {}
     try:
@@ -49,26 +49,26 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def exposed(path: Path) -> tuple[str, str] | None:
-    """Why other users can get at the keys in a file, and what to do; None where they cannot, or where there is no file."""
+    """Why other users can read or change the keys in a file, and what to do; None if they cannot, or there is no file."""
     try:
-        seen = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    if not stat.S_ISREG(seen.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    if seen.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return (
-            f"{path} belongs to another user ({user_name(seen.st_uid)}), who can read your keys",
+            f"{path} belongs to another user ({user_name(status.st_uid)}), who can read your keys",
             "make it your own",
         )
-    if not seen.st_mode & _OTHERS:
+    if not status.st_mode & _OTHERS:
         return None
-    who = next(who for bit, who in _WHO.items() if seen.st_mode & bit)
-    return f"{path} holds keys, and {who} it (mode {stat.S_IMODE(seen.st_mode):03o})", f"chmod 600 {path}"
+    who = next(who for bit, who in _WHO.items() if status.st_mode & bit)
+    return f"{path} holds keys, and {who} it (mode {stat.S_IMODE(status.st_mode):03o})", f"chmod 600 {path}"
 
 
 def parse_env(text: str, name: str) -> dict[str, str]:
-    """The variables of a text; `name` is what an error calls it."""
+    """The variables of a text. `name` is its name in errors."""
     variables = {}
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
@@ -93,7 +93,7 @@ def _value(text: str) -> str:
         raise ValueError("the quote is not closed on its line")
     rest = text[quoted.end() :].strip()
     if rest and not rest.startswith("#"):
-        raise ValueError("something stands after the closing quote")
+        raise ValueError("unexpected text after the closing quote")
     if quoted[1] is not None:
         return quoted[1]
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), quoted[2])
+    return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), quoted[2])

@@ -1,8 +1,7 @@
-"""Providers that are known by name: what each is asked as, where it is, which variable holds its key, what it is safe to
-assume. `kind = "openai"` and `profile = "groq"` is all that a configuration needs; an address that is one of these leads
-to the same.
+"""Vendors that are known by name: the kind of their API, their address, the variable with their key, safe limits.
 
-What their headers and words mean is `providers.profiles`', under the same names.
+`kind = "openai"` and `profile = "groq"` is all that a configuration needs; one of these addresses works as well. What
+their headers and error texts mean is in `providers.limits.profiles`, under the same names.
 """
 
 from __future__ import annotations
@@ -14,25 +13,25 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-#: What stands where the region goes.
+#: The placeholder for the region.
 REGION: Final = "{region}"
 
 
 class Vendor(msgspec.Struct, frozen=True):
-    """One of them. `base_url` is "" where every account has an address of its own."""
+    """A vendor. `base_url` is "" if every account has an address of its own."""
 
     name: str
     title: str
     variable: str
     base_url: str
     kind: str = "openai"
-    #: One of its models, for an example; "" where names change too fast.
+    #: One of its models, for examples; "" where names change too fast.
     model: str = ""
-    #: Limits where a configuration names none.
+    #: Limits where a configuration sets none.
     limits: Mapping[str, Any] = {}
 
 
-#: In the order in which `headway init` writes them; the first that is found is the default provider.
+#: In the order in which `headway init` writes them; the first with a key becomes the default provider.
 VENDORS: Final = (
     Vendor("openai", "OpenAI", "OPENAI_API_KEY", "https://api.openai.com", model="gpt-4.1-mini"),
     Vendor(
@@ -67,9 +66,9 @@ VENDORS: Final = (
     Vendor("xai", "xAI", "XAI_API_KEY", "https://api.x.ai/v1"),
     Vendor("fireworks", "Fireworks", "FIREWORKS_API_KEY", "https://api.fireworks.ai/inference/v1"),
     Vendor("cohere", "Cohere", "COHERE_API_KEY", "https://api.cohere.ai/compatibility/v1"),
-    # Servers on this machine queue instead of refusing: in flight is what they serve at once by themselves, so that no
-    # attempt spends its time in their queue. vLLM's max_num_seqs is 256; llama.cpp has four slots; Ollama serves one, and
-    # a few more keep it from running dry.
+    # Servers on this machine queue instead of refusing. The limit is what they serve at once by default, so that no attempt
+    # waits in their queue. vLLM's max_num_seqs is 256; llama.cpp has four slots; Ollama serves one request at a time, and
+    # a few more in flight keep it busy.
     Vendor("vllm", "vLLM", "VLLM_API_KEY", "http://127.0.0.1:8000/v1", limits={"max_concurrency": 256}),
     Vendor("ollama", "Ollama", "OLLAMA_API_KEY", "http://127.0.0.1:11434/v1", limits={"max_concurrency": 4}),
     Vendor(
@@ -77,16 +76,14 @@ VENDORS: Final = (
     ),
 )
 BY_NAME: Final = {vendor.name: vendor for vendor in VENDORS}
-#: A profile that fits every kind: whatever headers there are.
+#: A profile for every kind: reads any known header.
 GENERIC: Final = "generic"
 PROFILES: Final = (*BY_NAME, GENERIC)
 
-#: Other variables that may hold a key, where the usual one is not set.
+#: Variables that may hold a key if the usual one is not set.
 ALIASES: Final = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}
 
-
-#: Where the accounts of a vendor are that has no single address.
-#: Their clouds have hosts of any customer's beside these.
+#: The hosts of vendors without a single address. Their clouds also have hosts of customers, which do not match.
 _DOMAINS: Final = {
     "azure": re.compile(
         r"[a-z0-9-]+\.(?:openai\.azure\.(?:com|us|cn)|cognitiveservices\.azure\.(?:com|us|cn)|services\.ai\.azure\.com)"
@@ -108,7 +105,7 @@ def is_own_host(vendor: Vendor, base_url: str) -> bool:
 
 
 def vendor_at(base_url: str, kind: str) -> Vendor | None:
-    """Whose address this is; None where nobody's who is asked like this. A port of this machine is nobody's."""
+    """The vendor of this kind at an address; None if there is none. An address on this machine belongs to no vendor."""
     host = urlsplit(base_url).hostname
     for vendor in VENDORS:
         theirs = urlsplit(vendor.base_url)

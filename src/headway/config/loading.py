@@ -1,6 +1,6 @@
-"""Where the settings come from: flags win over the environment, the environment over the file.
+"""Where settings come from: flags win over the environment, the environment over the file.
 
-Without a file, or with one that names no providers, they are those whose usual variables are set.
+Without a file, or with a file that has no providers, the providers are those whose usual variables are set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BASE_URL_VARIABLES: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPI
 
 
 def load(path: Path | None, start: Path, environ: Mapping[str, str]) -> Config:
-    """The settings before any flag. `path` is `--config`; `start` the working directory."""
+    """The settings without flags. `path` is `--config`, `start` the working directory."""
     config = _from_file(path, start, environ) or _without_file(start)
     if not config.providers:
         config = msgspec.structs.replace(config, providers=_from_environment(environ, dotenv_of(config)))
@@ -41,9 +41,9 @@ def dotenv_of(config: Config) -> dict[str, str]:
 
 
 def with_overrides(config: Config, **flags: object) -> Config:
-    """The settings under flags: `db` and the keys of `[run]`. None is a flag that was not given.
+    """The settings with flags: `db` and the keys of `[run]`. None is a flag that was not given.
 
-    A relative `db` stays relative to the working directory, as a shell means it.
+    A relative `db` is relative to the working directory, as paths in a shell are.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     if unknown := given.keys() - toml_schema.RUN.keys() - {"db"}:
@@ -59,7 +59,7 @@ def with_overrides(config: Config, **flags: object) -> Config:
 
 
 def with_insecure_http(config: Config) -> Config:
-    """The settings under --insecure-http: every provider's key may go to another machine over plain http."""
+    """The settings with --insecure-http: every provider's key may go to another machine over plain http."""
     providers = {
         name: msgspec.structs.replace(provider, insecure_http=True)
         for name, provider in config.providers.items()
@@ -90,10 +90,10 @@ def _without_file(start: Path) -> Config:
 
 
 def _from_environment(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> dict[str, ProviderConfig]:
-    """A provider for each usual key that is set, under the name of its kind.
+    """A provider for each usual key that is set, named after its kind.
 
-    An address counts where it stands beside its key or in the process's environment: a `.env` that came with
-    somebody's files does not send the user's own key elsewhere.
+    An address counts only if it is in the same place as the key, or in the environment: a `.env` of another origin must
+    not redirect the user's own key.
     """
     providers = {}
     for kind in BASE_URL_VARIABLES:
@@ -112,14 +112,14 @@ def _from_environment(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> 
 
 
 def _check_provider(config: Config, where: str, error: type[HeadwayError]) -> None:
-    """`[run] provider` is one of those that there are."""
+    """Raise if `[run] provider` is not a configured provider."""
     name = config.run.provider
     if name is None or name in config.providers:
         return
     near = difflib.get_close_matches(name, config.providers, n=1)
     known = ", ".join(config.providers) or "none"
-    said = f"; did you mean '{near[0]}'?" if near else f"; there are: {known}"
-    raise error(f"{where}: there is no provider of that name{said}")
+    advice = f"; did you mean '{near[0]}'?" if near else f"; there are: {known}"
+    raise error(f"{where}: there is no provider of that name{advice}")
 
 
 def _flag(name: str, value: object) -> Any:

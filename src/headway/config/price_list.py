@@ -1,12 +1,12 @@
-"""What models cost, by the price list of `genai-prices`: the one place that knows that package, and it is loaded here only.
+"""What models cost, by the price list of the package `genai-prices`. Only this file imports that package.
 
-Loading it takes a third of a second, so a run does not: it asks this file in a process of its own (`python -m
-headway.config.price_list`, questions in, prices out, as JSON) and keeps what it heard. The list is part of the package;
+Loading it takes a third of a second, so a run does not: it runs this file in another process (`python -m
+headway.config.price_list`, queries in, prices out, as JSON) and caches the result. The list is part of the package;
 nothing goes over the network.
 
-Which entry is meant: the provider by its address, the model by the list's own matching (dated versions, Azure's and
-Bedrock's names, …). Where the address is nobody's (a gateway), `openai/gpt-x` says whose model it is, and otherwise the kind
-of API does, which knows its own models alone. What runs on this machine has no price unless somebody says so.
+How an entry is found: the provider by its address, the model by the list's own matching (dated versions, Azure's and
+Bedrock's names, …). At an unknown address (a gateway) a name such as `openai/gpt-x` names the provider; otherwise the kind of
+API does, with its own models only. A server on this machine has no price unless one is configured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 from headway.config.settings import is_loopback
 from headway.core.model import Price
 
-#: Whose models an API of this kind serves, where its address does not tell.
+#: The provider in the list for each kind of API, if the address is unknown.
 VENDORS: Final = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -32,7 +32,7 @@ VENDORS: Final = {
     "gemini": "google",
     "bedrock": "aws",
 }
-#: Our rates, and what the list calls them.
+#: Our rates, and their names in the list.
 _RATES: Final = {
     "input": "input_mtok",
     "output": "output_mtok",
@@ -42,7 +42,7 @@ _RATES: Final = {
 
 
 class PriceQuery(msgspec.Struct, frozen=True):
-    """Which price is wanted. `like` names the model of the list that is meant, `gpt-4o` or `azure/gpt-4o`."""
+    """A query for one price. `like` names the entry of the list to use, `gpt-4o` or `azure/gpt-4o`."""
 
     base_url: str
     kind: str
@@ -51,52 +51,52 @@ class PriceQuery(msgspec.Struct, frozen=True):
 
     @property
     def pointless(self) -> bool:
-        """Whether no list can know it."""
+        """Whether no list can have this price."""
         return not self.like and is_loopback(self.base_url)
 
 
 @cache
 def edition() -> str:
-    """Which list there is, told without loading it; "" where there is none."""
+    """Identifies the installed list without loading it; "" if there is none."""
     spec = find_spec("genai_prices")
     if spec is None or spec.origin is None:
         return ""
     try:
-        seen = os.stat(os.path.join(os.path.dirname(spec.origin), "data.py"))
+        status = os.stat(os.path.join(os.path.dirname(spec.origin), "data.py"))
     except OSError:
         return spec.origin
-    return f"{seen.st_size}-{seen.st_mtime_ns}"
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
-def look_up(questions: Sequence[PriceQuery]) -> list[Price | None]:
-    """The prices of today; None for what the list does not know. Loads the list."""
+def look_up(queries: Sequence[PriceQuery]) -> list[Price | None]:
+    """Today's prices; None where the list has none. Loads the list."""
     if not edition():
-        return [None] * len(questions)
+        return [None] * len(queries)
     from genai_prices.data_snapshot import get_snapshot
 
     snapshot, now = get_snapshot(), datetime.now(UTC)
-    return [None if asked.pointless else _find(snapshot, asked, now) for asked in questions]
+    return [None if query.pointless else _find(snapshot, query, now) for query in queries]
 
 
-def _find(snapshot: Any, asked: PriceQuery, now: datetime) -> Price | None:
-    for vendor, model in _candidates(snapshot, asked):
+def _find(snapshot: Any, query: PriceQuery, now: datetime) -> Price | None:
+    for vendor, model in _candidates(snapshot, query):
         try:
-            _, found = snapshot.find_provider_model(model, vendor, None, None)
+            _, entry = snapshot.find_provider_model(model, vendor, None, None)
         except LookupError:
             continue
-        return _price(found.get_prices(now))
+        return _price(entry.get_prices(now))
     return None
 
 
-def _candidates(snapshot: Any, asked: PriceQuery) -> list[tuple[Any, str]]:
-    """Providers of the list, and what they may call the model; the likeliest first."""
-    wanted = asked.like or asked.model
+def _candidates(snapshot: Any, query: PriceQuery) -> list[tuple[Any, str]]:
+    """Providers of the list with possible names of the model, the likeliest first."""
+    wanted = query.like or query.model
     name, slash, rest = wanted.partition("/")
     named = _vendor(snapshot, name) if slash else None
-    host = None if is_loopback(asked.base_url) else _vendor(snapshot, None, asked.base_url)
-    if host is not None and (not asked.like or named is None):
+    host = None if is_loopback(query.base_url) else _vendor(snapshot, None, query.base_url)
+    if host is not None and (not query.like or named is None):
         return [(host, wanted), *([(host, rest)] if named is host else [])]
-    usual = _vendor(snapshot, VENDORS.get(asked.kind))
+    usual = _vendor(snapshot, VENDORS.get(query.kind))
     return [
         (vendor, model) for vendor, model in ((named, rest), (usual, wanted)) if vendor is not None and model
     ]
@@ -110,7 +110,7 @@ def _vendor(snapshot: Any, name: str | None, url: str | None = None) -> Any:
 
 
 def _price(listed: Any) -> Price | None:
-    """An entry of the list as a price of ours. What is not charged by the token is left out."""
+    """An entry of the list as a `Price`. Charges other than by the token are left out."""
     rates = {ours: getattr(listed, theirs, None) for ours, theirs in _RATES.items()}
     if rates["input"] is None:
         return None
@@ -120,19 +120,19 @@ def _price(listed: Any) -> Price | None:
 
 
 def _priced(rates: dict[str, Any], start: int) -> Price:
-    """The price from so many input tokens on."""
-    known: dict[str, Any] = {}
+    """The price from `start` input tokens on."""
+    prices: dict[str, Any] = {}
     for name, rate in rates.items():
         if rate is not None:
             tiers = [tier.price for tier in getattr(rate, "tiers", ()) if tier.start <= start]
-            known[name] = float(tiers[-1] if tiers else getattr(rate, "base", rate))
-    return Price(**known)
+            prices[name] = float(tiers[-1] if tiers else getattr(rate, "base", rate))
+    return Price(**prices)
 
 
 def main() -> None:
-    """Questions on standard input, their prices on standard output."""
-    questions = msgspec.json.decode(sys.stdin.buffer.read(), type=list[PriceQuery])
-    sys.stdout.buffer.write(msgspec.json.encode(look_up(questions)))
+    """Read queries from standard input, write their prices to standard output."""
+    queries = msgspec.json.decode(sys.stdin.buffer.read(), type=list[PriceQuery])
+    sys.stdout.buffer.write(msgspec.json.encode(look_up(queries)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A model's name → the provider that is asked, and the model it is asked for (DESIGN §4).
+"""A model's name → its provider, and the model's name there (DESIGN §4).
 
-`NAME/rest` goes to provider NAME where one is configured, and NAME is stripped. Any other name, with or without
-slashes, is a model of `[run] provider` or of the only provider there is.
+`NAME/rest` goes to provider NAME if that is configured, and NAME is stripped. Any other name, with or without slashes, is
+a model of `[run] provider` or of the only provider.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 from headway.config import Config, ProviderConfig, kind_of
 from headway.errors import UsageError
 
-#: Files name a handful of models; somebody who names a million is not to pay for it with memory.
+#: Routes that are cached. Files name a handful of models; one that names a million must not use memory for each.
 REMEMBERED: Final = 1024
 _LONGEST_SHOWN: Final = 80
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """Whom to ask for what."""
+    """A provider and a model."""
 
     provider: str
     kind: str
@@ -39,7 +39,7 @@ class Router:
         self.takes_any_row = any(kind_of(provider).takes_any_row for provider in config.providers.values())
 
     def _route(self, model: str | None) -> Target:
-        """The target of a model's name; None: the row names none. An error is one line that says what to do."""
+        """The target of a model's name; None: the row names no model. An error is one line that says what to do."""
         if not self._providers:
             raise UsageError(
                 "there is no provider",
@@ -79,7 +79,7 @@ class Router:
 
 
 def _default(config: Config) -> ProviderConfig | None:
-    """The provider of rows that name none."""
+    """The provider of rows that name no provider."""
     if config.run.provider is not None:
         return config.providers.get(config.run.provider)
     return next(iter(config.providers.values())) if len(config.providers) == 1 else None

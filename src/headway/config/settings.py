@@ -1,7 +1,7 @@
-"""What a configuration is once it is read and checked: frozen records.
+"""The settings, after reading and checking: frozen records.
 
-A key is never among them: a provider knows the *name* of the variable that holds it. Field names carry their unit
-(`timeout_s`), the file's keys do not (`timeout`).
+They contain no key: a provider has the *name* of the variable that holds it. Field names have a unit (`timeout_s`), the
+file's keys have none (`timeout`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from headway.core.model import LaneLimits, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
-#: Which requests may be answered from the cache, and are kept in it.
+#: Which requests may be answered from the cache, and are stored in it.
 CacheMode = Literal["off", "deterministic", "all"]
-#: The most that is taken of one answer. The longest chat completions have a few MB; what is above this is a fault or an
-#: attack, but for embeddings of thousands of texts in one request.
+#: The largest answer. The longest chat completions have a few MB; a larger one is a fault or an attack, except embeddings
+#: of thousands of texts in one request.
 MAX_ANSWER_BYTES: Final = 64_000_000
 
 
 class RetryConfig(msgspec.Struct, frozen=True):
-    """`[providers.NAME.retry]`: everything of `core.model.RetryPolicy` but the attempts, which belong to the run."""
+    """`[providers.NAME.retry]`: `core.model.RetryPolicy` without the attempts, which belong to the run."""
 
     base_s: float = 1.0
     cap_s: float = 60.0
@@ -36,10 +36,10 @@ class RetryConfig(msgspec.Struct, frozen=True):
 
 
 class WorkersConfig(msgspec.Struct, frozen=True):
-    """What a provider of kind "python" has besides: a function, where it runs, and where its limits are looked for.
+    """The settings of `kind = "python"`: a function, where it runs, and where its rate limits are searched for.
 
-    `workers` and `recycle_after` of 0 are one a core, and never. `failure_logs` is a pattern below the file's
-    directory; `limit_exit_codes` are those that say "a rate limit was met".
+    `workers` of 0 is one for each core, `recycle_after` of 0 is never. `failure_logs` is a pattern below the file's
+    directory; `limit_exit_codes` are the codes that mean "a rate limit was met".
     """
 
     target: str
@@ -58,12 +58,12 @@ class WorkersConfig(msgspec.Struct, frozen=True):
 
 
 class ProviderConfig(msgspec.Struct, frozen=True):
-    """`[providers.NAME]`: one way to ask one account.
+    """`[providers.NAME]`: one account, and how to reach it.
 
-    `base_url` is as it was written but for trailing slashes: with or without `/v1`, which adapters settle. `models`
-    holds the limits of models that have their own, with what they inherit already in them. `key_optional`: a
-    server on this machine for which no variable is named may do without a key. `key_withheld`: the vendor's usual key
-    is not sent to this host, which is not the vendor's, because the config does not name the variable.
+    `base_url` is as written, without trailing slashes; adapters accept it with or without `/v1`. `models` holds the limits
+    of models that have their own, with the inherited ones filled in. `key_optional`: a server on this machine needs no
+    key if no variable is named. `key_withheld`: the vendor's usual key is not sent, because this host is not the vendor's
+    and the config does not name the variable.
     """
 
     name: str
@@ -76,52 +76,52 @@ class ProviderConfig(msgspec.Struct, frozen=True):
     limits: LaneLimits = LaneLimits()
     retry: RetryConfig = RetryConfig()
     models: dict[str, LaneLimits] = {}
-    #: By model; "" is for all that have none of their own. `likes`: whose price in the price list is meant.
+    #: By model; "" is for models without prices of their own. `likes`: entries of the price list to use.
     prices: dict[str, Price] = {}
     likes: dict[str, str] = {}
-    #: What all of it may cost, and models that may cost no more than so much themselves, a job. 0 is no cap.
+    #: The cap for a job on this provider, and the caps of single models. 0 is no cap.
     max_cost_usd: float = 0.0
     max_costs: dict[str, float] = {}
     stream: bool | None = None
     key_optional: bool = False
     key_withheld: bool = False
-    #: Whose headers and words it has, where neither its address nor its kind says so.
+    #: The vendor whose headers and error texts it has, if its address and its kind do not say so.
     profile: str | None = None
-    #: Azure's: without one the paths are those of its v1 API.
+    #: For Azure; without one the paths are those of its v1 API.
     api_version: str | None = None
-    #: AWS's.
+    #: For AWS.
     region: str | None = None
     #: Whether the key may go to another machine over plain http.
     insecure_http: bool = False
-    #: The most that is taken of one answer; 0 is no ceiling.
+    #: The largest answer; 0 is no ceiling.
     max_answer_bytes: int = MAX_ANSWER_BYTES
-    #: What only its kind has.
+    #: Settings of its kind.
     kind_settings: msgspec.Struct | None = None
 
     def limits_for(self, model: str) -> LaneLimits:
-        """What is configured for one model: its own where it names them, the provider's otherwise."""
+        """The configured limits of a model: its own, or the provider's."""
         return self.models.get(model, self.limits)
 
     def price_of(self, model: str) -> Price | None:
-        """What a model's tokens cost, where that is configured."""
+        """The configured price of a model; None if there is none."""
         own = self.prices.get(model)
         return self.prices.get("") if own is None and model not in self.likes else own
 
     def like(self, model: str) -> str:
-        """Which model of the price list it costs as much as, where that is configured."""
+        """The entry of the price list that is configured for a model, or ""."""
         return self.likes.get(model) or self.likes.get("", "")
 
     def retry_for(self, max_attempts: int) -> RetryPolicy:
-        """As the core wants it."""
+        """The core's retry policy."""
         return RetryPolicy(max_attempts=max_attempts, **msgspec.structs.asdict(self.retry))
 
 
-#: The longest hold that a run waits for: a day's quota fits, and two hours for clocks and time zones.
+#: The longest hold that a run waits for: a daily quota, and two hours for clocks and time zones.
 MAX_HOLD_S: Final = 26 * 3600.0
 
 
 class RunConfig(msgspec.Struct, frozen=True):
-    """`[run]`: what holds for a whole run. 0 is no cap, but for `max_hold_s`: None is none, 0 waits for no hold."""
+    """`[run]`: settings of a whole run. 0 is no cap, except for `max_hold_s`: None is no cap, 0 waits for no hold."""
 
     provider: str | None = None
     concurrency: int = 0
@@ -135,15 +135,15 @@ class RunConfig(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """All of it. `root` is the directory of the file, or the working directory where there is none."""
+    """All settings. `root` is the directory of the file, or the working directory without a file."""
 
     path: Path | None
     root: Path
-    #: An absolute path, or a postgresql:// address. That may hold a password: print `shown_db` instead.
+    #: An absolute path, or a postgresql:// address, which may hold a password: print `shown_db` instead.
     db: str
     providers: dict[str, ProviderConfig] = {}
     run: RunConfig = RunConfig()
-    #: Whether a flag, the environment or the file names it. Otherwise it is where Headway looks by itself.
+    #: Whether a flag, the environment or the file names `db`. Otherwise it is the default.
     db_is_named: bool = False
 
     @property
@@ -152,7 +152,7 @@ class Config(msgspec.Struct, frozen=True):
         scheme, mark, rest = self.db.partition("://")
         if not mark:
             return self.db
-        # The last @ ends the user's part: a password may hold one, and a slash too.
+        # The last @ ends the user's part: a password may contain @ and slashes.
         return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
     def __repr__(self) -> str:
@@ -163,12 +163,12 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def is_plain_http(base_url: str) -> bool:
-    """Whether what is sent to an address leaves this machine without encryption."""
+    """Whether requests to an address leave this machine without encryption."""
     return urlsplit(base_url).scheme == "http" and not is_loopback(base_url)
 
 
 def is_loopback(base_url: str) -> bool:
-    """Whether an address stays on this machine."""
+    """Whether an address is on this machine."""
     host = (urlsplit(base_url).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -1,7 +1,7 @@
-"""A first `headway.toml`: which accounts the environment has keys for, and a file about them that explains itself.
+"""The first `headway.toml`: the accounts that the environment has keys for, in a commented file.
 
-Names variables and addresses, never what is in a variable that holds a key. In the text a line `#key = value`,
-without a space after its mark, is a setting that is ready to be used; a line `# …` is an explanation.
+It names variables and addresses, never the content of a variable with a key. A line `#key = value`, without a space after
+the mark, is a setting that can be switched on; a line `# …` is an explanation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headway.errors import ConfigError
 
 
 class DetectedAccount(msgspec.Struct, frozen=True):
-    """An account whose key is there. `where`: "environment" or ".env"; "" for one to try things out with."""
+    """An account whose key was found. `where`: "environment" or ".env"; "" for the example of a local server."""
 
     provider: str
     title: str
@@ -35,16 +35,16 @@ class DetectedAccount(msgspec.Struct, frozen=True):
 
 #: Variables that hold addresses.
 ADDRESS_VARIABLES: Final = {**BASE_URL_VARIABLES, "azure": "AZURE_OPENAI_ENDPOINT"}
-#: Where `headway init` looks: whoever has a key. Servers on this machine have none.
+#: The vendors whose keys `headway init` looks for. Servers on this machine have none.
 HOSTS: Final = tuple(vendor for vendor in VENDORS if not is_loopback(vendor.base_url))
-#: What the example of a server on this machine speaks to: `headway fake` as it starts by itself.
+#: The address of the example of a local server: that of `headway fake` by default.
 LOCAL_URL: Final = "http://127.0.0.1:8900/v1"
 LOCAL_KEY: Final = "LOCAL_KEY"
 
 
 def accounts(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[DetectedAccount]:
-    """Every account whose usual variable is set, in the environment or in `.env`, and whose address is known."""
-    found = []
+    """All accounts whose usual variable is set, in the environment or in `.env`, and whose address is known."""
+    detected = []
     for host in HOSTS:
         named = _named(host, environ, dotenv)
         if named is None:
@@ -56,14 +56,14 @@ def accounts(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[Dete
         where = "environment" if source is environ else ".env"
         address = address.replace(REGION, region)
         region = region if host.kind == "bedrock" else ""
-        found.append(
+        detected.append(
             DetectedAccount(host.name, host.title, host.kind, variable, where, address, host.model, region)
         )
-    return found
+    return detected
 
 
 def lacking(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[str]:
-    """What keeps accounts whose keys are there from being written down."""
+    """Why accounts whose keys were found are left out."""
     notes = []
     for host in HOSTS:
         named = _named(host, environ, dotenv)
@@ -82,7 +82,7 @@ def lacking(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> list[str]:
 def _named(
     host: Vendor, environ: Mapping[str, str], dotenv: Mapping[str, str]
 ) -> tuple[str, Mapping[str, str]] | None:
-    """The variable that holds an account's key, and where it stands."""
+    """The variable with an account's key, and the source that has it."""
     names = [host.variable, ALIASES.get(host.variable, "")]
     if host.kind == "bedrock":
         names.append(AWS_VARIABLES[0])
@@ -94,7 +94,7 @@ def _named(
 
 
 def _address(host: Vendor, environ: Mapping[str, str], source: Mapping[str, str]) -> str:
-    """Where its key is to be sent: what runs without a file honour (`loading`), a written file must not undo."""
+    """The address for a key: the same as for runs without a file (`loading`)."""
     variable = ADDRESS_VARIABLES.get(host.name, "")
     address = environ.get(variable) or source.get(variable)
     if not address:
@@ -107,18 +107,18 @@ def _address(host: Vendor, environ: Mapping[str, str], source: Mapping[str, str]
 
 def _region(environ: Mapping[str, str], source: Mapping[str, str]) -> str:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        said = environ.get(name) or source.get(name)
-        if said:
+        value = environ.get(name) or source.get(name)
+        if value:
             try:
-                return checks.region(said)
+                return checks.region(value)
             except ValueError as error:
                 raise ConfigError(f"{name}: {error}") from None
     return ""
 
 
-def starter(found: Sequence[DetectedAccount]) -> str:
-    """The text of the file. Without an account: a server on this machine."""
-    first, *others = found or (_LOCAL,)
+def starter(detected: Sequence[DetectedAccount]) -> str:
+    """The text of the file. Without an account it has a server on this machine."""
+    first, *others = detected or (_LOCAL,)
     parts = [_HEAD, _provider(first, full=True)]
     parts += [_provider(other, full=False) for other in others]
     parts.append(_run(first.provider, several=bool(others)))
@@ -130,19 +130,19 @@ _LOCAL: Final = DetectedAccount(
 )
 
 _HEAD: Final = """\
-# headway.toml, written by 'headway init' and yours to change. 'headway doctor' checks it.
-# A line such as '#rpm = 3000' is a setting that is off: take its # away (and that of its [table]) to use it.
-# No key ever stands here. Keys are in the environment, or in a file .env beside this one.
+# headway.toml, written by 'headway init'. Change it as you like; 'headway doctor' checks it.
+# A line such as '#rpm = 3000' is a setting that is off: remove its # (and that of its [table]) to use it.
+# This file never contains keys. Keys are in the environment, or in a file .env beside this one.
 
-# Where jobs, answers and what was learned about limits are recorded; a path is relative to this file.
+# Where jobs, answers and learned limits are stored; a path is relative to this file.
 #db = ".headway/headway.db"
 
 # Providers: one table for each account. A row's model "NAME/model" goes to the provider NAME.
 """
 
 _LIMITS: Final = """\
-# What this account may do. All of it may be left out: lanes read limits from the provider's headers, or find them.
-# A limit is a ceiling; 0 is known to be unlimited.
+# The limits of this account. All are optional: lanes read limits from the provider's headers, or find them.
+# A limit is a ceiling; 0 means unlimited.
 #[providers.{name}.limits]
 #rpm = 3000                     # requests a minute
 #tpm = 200_000                  # tokens a minute, input and output together
@@ -152,36 +152,36 @@ _LIMITS: Final = """\
 #tpd = 5_000_000                # tokens a day
 #max_concurrency = 64           # requests in flight
 #min_gap = "0s"                 # the least time between two starts
-#burst = "auto"                 # the bucket's depth as a duration, or found
+#burst = "auto"                 # the bucket's depth as a duration; "auto" finds it
 
-# How units are tried again after an error. Meeting a limit costs no attempt.
+# How units are retried after an error. A rate limit costs no attempt.
 #[providers.{name}.retry]
 #base = "1s"                    # the first backoff; each further one is twice as long
 #cap = "60s"                    # the longest
-#jitter = 0.2                   # by what share they vary
+#jitter = 0.2                   # the share by which they vary
 #max_throttles = 50             # how often a unit may meet a limit
 #hold_margin = "2s"             # how long after a reset the lane opens
-#default_wait = "60s"           # how long a hold lasts where the provider does not say
+#default_wait = "60s"           # how long a hold lasts if the provider does not say
 
-# What tokens cost, in USD a million, where it is not what the price list says (pip install 'headway[prices]').
+# Prices in USD a million tokens, if they differ from the price list (pip install 'headway[prices]').
 #[providers.{name}.prices]
 #input = 0.0
 #output = 0.0
 #cached_input = 0.0            # read from the provider's cache
 #cache_write = 0.0             # written to it
 
-# A model that has limits (or prices) of its own; what it does not name it inherits.
+# A model with limits (or prices) of its own; what it does not set it inherits.
 #[providers.{name}.models."{model}".limits]
 #rpm = 500
 
-# A name that the price list does not have (a deployment, a gateway's model) may cost as much as one that it has.
+# A model that the price list does not have (a deployment, a gateway's model) can use the price of one that it has.
 #[providers.{name}.models."{model}".prices]
 #like = "openai/gpt-4.1-mini"
 """
 
 
 def _provider(account: DetectedAccount, *, full: bool) -> str:
-    """One account's table; all that can be said about one where `full`."""
+    """The table of an account; with all settings if `full`."""
     lines = [f"# {account.title}. {_about_key(account)}", f"[providers.{account.provider}]"]
     lines += [_setting(*line) for line in _settings(account, full=full)]
     text = "\n".join(lines) + "\n"
@@ -194,45 +194,45 @@ def _about_key(account: DetectedAccount) -> str:
     if account.where:
         return f"The key is in {account.variable} ({account.where})."
     return (
-        "'headway fake' is one to try things out with, and takes any key; any that speaks OpenAI's API will do.\n"
-        "# For one that wants no key, take the line api_key_env out."
+        "'headway fake' is one for tests and takes any key; any server with OpenAI's API works.\n"
+        "# For a server without a key, remove the line api_key_env."
     )
 
 
 def _settings(account: DetectedAccount, *, full: bool) -> Iterator[tuple[str, str]]:
-    """Lines, each with what it says."""
-    yield f'kind = "{account.kind}"', f"which API it speaks: {', '.join(KINDS)}"
+    """Settings, each with its explanation."""
+    yield f'kind = "{account.kind}"', f"the API: {', '.join(KINDS)}"
     known = account.provider in BY_NAME and account.provider != account.kind
     if known or full:
         profile = account.provider if account.provider in BY_NAME else "generic"
         yield f'{"" if known else "#"}profile = "{profile}"', "whose limits, headers and errors it has"
-    address = msgspec.json.encode(account.base_url).decode()  # A TOML string is written as JSON's.
+    address = msgspec.json.encode(account.base_url).decode()  # TOML quotes strings as JSON does.
     yield f"base_url = {address}", ""
     if account.region:
         yield f'region = "{account.region}"', ""
     if account.variable not in AWS_VARIABLES:
         yield f'api_key_env = "{account.variable}"', "the NAME of the variable, never the key"
     on = "#" if account.where else ""
-    yield f'{on}model = "{account.model or "MODEL"}"', "of rows that name none"
+    yield f'{on}model = "{account.model or "MODEL"}"', "for rows that name none"
     if full:
         yield '#pool = "all"', "all models share one limit, under this name"
         yield "#stream = true", "whether answers are streamed"
         yield "#insecure_http = false", "whether the key may go to another machine over plain http"
-        yield '#max_answer_bytes = "64MB"', "the most that is taken of one answer; 0: no ceiling"
+        yield '#max_answer_bytes = "64MB"', "the largest answer; 0: no ceiling"
         yield "#max_cost = 0", "USD that a job may spend here; 0: no cap"
         if account.kind == "azure":
             yield '#api_version = "2024-10-21"', "for deployments' own addresses; without it: the v1 API"
 
 
-def _setting(line: str, said: str) -> str:
-    return f"{line:<31} # {said}" if said else line
+def _setting(line: str, explanation: str) -> str:
+    return f"{line:<31} # {explanation}" if explanation else line
 
 
 def _run(provider: str, *, several: bool) -> str:
     on = "" if several else "#"
-    named = _setting(f'{on}provider = "{provider}"', "of models that name none")
+    named = _setting(f'{on}provider = "{provider}"', "for models that name no provider")
     return f"""\
-# What holds for a whole run; each has a flag of its name, which wins.
+# Settings of a whole run. A flag of the same name wins.
 [run]
 {named}
 #concurrency = 0                # requests in flight over all lanes; 0: each lane finds its own
@@ -240,7 +240,7 @@ def _run(provider: str, *, several: bool) -> str:
 #timeout = "10m"                # for one attempt
 #max_duration = "0s"            # for the whole run; 0: none
 #max_cost = 0                   # USD for the whole run; 0: none; prices must be known
-#max_hold = "26h"               # the longest hold that is waited for; "unlimited": any
-#weight = 1                     # against other jobs on the same lanes: 3 gets three times the part of 1
-#cache = "off"                  # "deterministic": what was answered before costs nothing; "all": whatever it was
+#max_hold = "26h"               # the longest hold that a run waits for; "unlimited": any
+#weight = 1                     # share of lanes with other jobs: 3 gets three times as much as 1
+#cache = "off"                  # "deterministic": same requests at temperature 0 are sent once; "all": any same requests
 """

@@ -1,4 +1,4 @@
-"""A `headway.toml` → settings. Whatever is wrong is said in one line: the file, the key's full path, what was expected."""
+"""A `headway.toml` → settings. An error is one line: the file, the key's full path, what was expected."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from headway.errors import ConfigError
 
 DEFAULT_DB: Final = ".headway/headway.db"
 
-#: A provider's name is written before a slash in a model's: it has none itself.
+#: A provider's name is written before a slash in a model's name, so it has no slash itself.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-#: What a key may look like in a message; anything longer is cut.
+#: The longest key that a message shows in full.
 _LONGEST_SHOWN: Final = 60
 
 
 def read_config(path: Path) -> Config:
-    """Read and check a file; its relative `db` is relative to it."""
+    """Read and check a file. A relative `db` is relative to the file."""
     return _File(path).config(_parse(path))
 
 
@@ -46,14 +46,14 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def dotted(place: str, key: str) -> str:
-    """A key's full path, quoted where TOML wants it quoted."""
+    """A key's full path, quoted where TOML needs it."""
     shown = key if len(key) <= _LONGEST_SHOWN else key[:_LONGEST_SHOWN] + "…"
     shown = shown if _BARE_KEY.fullmatch(shown) else f'"{shown}"'
     return f"{place}.{shown}" if place else shown
 
 
 class _File:
-    """One file on its way to settings."""
+    """Converts one file to settings."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -83,7 +83,7 @@ class _File:
         place = dotted("providers", name)
         values = self._table(table, toml_schema.provider_keys(), place)
         if "kind" not in values:
-            raise self._wrong(dotted(place, "kind"), f"missing; there are {', '.join(KINDS)}")
+            raise self._wrong(dotted(place, "kind"), f"missing; expected one of {', '.join(KINDS)}")
         kind = KINDS[values["kind"]]
         for key in self._named(table, place):
             if reason := why_not(kind, key):
@@ -107,7 +107,7 @@ class _File:
         return ProviderConfig(name=name, limits=LaneLimits(**limits), retry=retry, **values)
 
     def _models(self, tables: object, inherited: dict[str, Any], place: str) -> dict[str, LaneLimits]:
-        """Each model's limits: the keys that it names, the provider's for the rest."""
+        """Each model's limits: those that it sets, and the provider's for the rest."""
         place = dotted(place, "models")
         models = {}
         for model, table in self._named(tables, place).items():
@@ -118,7 +118,7 @@ class _File:
         return models
 
     def _max_costs(self, models: object, place: str) -> dict[str, float]:
-        """What models may cost by themselves."""
+        """The caps of models that have one of their own."""
         place = dotted(place, "models")
         tables = {
             model: self._table(table, toml_schema.MODEL, dotted(place, model))
@@ -127,7 +127,7 @@ class _File:
         return {model: table["max_cost_usd"] for model, table in tables.items() if table.get("max_cost_usd")}
 
     def _prices(self, models: object, general: object, place: str) -> tuple[dict[str, Price], dict[str, str]]:
-        """Each model's prices, and those of all others; and who costs as much as a model of the price list."""
+        """Each model's prices (key "": those of all other models), and the models that cost as much as one of the price list."""
         tables = {"": (general, dotted(place, "prices"))} if general is not None else {}
         inner_place = dotted(place, "models")
         for model, table in self._named(models, inner_place).items():
@@ -143,7 +143,8 @@ class _File:
                 likes[model] = values["like"]
             else:
                 raise self._wrong(
-                    dotted(at, "like"), "stands alone: its price is looked up, or the others say what it is"
+                    dotted(at, "like"),
+                    "cannot be combined with prices: either set prices, or look them up with like",
                 )
         return prices, likes
 
@@ -156,13 +157,13 @@ class _File:
         return retry
 
     def _named(self, tables: object, place: str) -> dict[str, Any]:
-        """A table of tables, by names that the user chose."""
+        """A table of tables, by names that the user chooses."""
         if not isinstance(tables, dict):
             raise self._wrong(place, str(checks.expected("a table", tables)))
         return tables
 
     def _table(self, table: object, keys: toml_schema.Keys, place: str) -> dict[str, Any]:
-        """The fields that a table sets. An inner table is passed on as it is."""
+        """The fields that a table sets. An inner table is passed on unchecked."""
         fields = {}
         for key, value in self._named(table, place).items():
             if key not in keys:

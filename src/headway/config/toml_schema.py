@@ -1,7 +1,6 @@
-"""Which keys there are, table by table, and the check of each. docs/reference/config.md documents them; a test
-holds the two together.
+"""The keys of each table, and the check of each key. docs/reference/config.md documents them; a test compares the two.
 
-`LATER` marks what is not looked at with its table: an inner table, or a path that is relative to the file.
+`LATER` marks what is not checked with its table: an inner table, or a path that is relative to the file.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LATER: Final = None
 Keys = Mapping[str, Check | None]
 
 TOP: Final[Keys] = {"db": LATER, "providers": LATER, "run": LATER}
-#: What a provider of any kind may have besides `kind`; `provider_keys` adds those of the kinds.
+#: Keys of a provider of any kind besides `kind`; `provider_keys` adds those of the kinds.
 _ANY_PROVIDER: Final[Keys] = {
     "api_key_env": checks.variable,
     "model": checks.text,
@@ -80,7 +79,7 @@ def provider_keys() -> Keys:
 
 
 PROVIDER: Final[Keys] = provider_keys()
-#: Every table by its place in the file.
+#: Every table, by its place in the file.
 TABLES: Final[Mapping[str, Keys]] = {
     "": TOP,
     "providers.NAME": PROVIDER,
@@ -90,7 +89,7 @@ TABLES: Final[Mapping[str, Keys]] = {
     "providers.NAME.models.MODEL": MODEL,
     "run": RUN,
 }
-#: A field carries its unit, a key does not.
+#: Fields whose names have a unit that the keys do not have.
 FIELDS: Final = {
     "min_gap": "min_gap_s",
     "burst": "burst_s",
@@ -106,12 +105,12 @@ FIELDS: Final = {
 }
 #: difflib's own default.
 _LEAST_LIKENESS: Final = 0.6
-#: A key of another table must be this much more alike to be meant.
-_MUCH_LIKER: Final = 0.2
+#: A key of another table is suggested only if it is this much more similar.
+_MUCH_MORE_SIMILAR: Final = 0.2
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
-    """What to say of a key that is not known here: the nearest one, or where it belongs, or what there is."""
+    """The error for an unknown key: the nearest known key, the table that it belongs to, or all keys of this table."""
     if key in ("api_key", "key", "token"):
         return "a key is never written into this file; name the variable that holds it: api_key_env"
     if elsewhere := [place for place, keys in TABLES.items() if key in keys]:
@@ -119,11 +118,11 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
     here = _nearest(key, known)
     there = {near: place for place, keys in TABLES.items() if (near := _nearest(key, keys))}
     best = _nearest(key, there)
-    if here and _likeness(key, here) >= _likeness(key, best) - _MUCH_LIKER:
+    if here and _likeness(key, here) >= _likeness(key, best) - _MUCH_MORE_SIMILAR:
         return f"unknown key; did you mean '{here}'?"
     if best:
         return f"unknown key; did you mean '{best}' {_in(there[best])}?"
-    return f"unknown key; there are {', '.join(known)}"
+    return f"unknown key; expected one of {', '.join(known)}"
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:

@@ -58,7 +58,9 @@ class Secret:
     def __init__(self, text: str) -> None:
         text = text.strip()
         if not (text.isascii() and (text.isprintable() or not text)):
-            raise ConfigError("the key has characters that no key has", hint="check how it was copied")
+            raise ConfigError(
+                "the key has characters that are not allowed in a key", hint="check how it was copied"
+            )
         self._text = text
 
     def __repr__(self) -> str:

@@ -1,9 +1,14 @@
-"""The registry of provider kinds. Each kind says in one file how its table is read, how it counts, what it costs.
+"""The registry of provider kinds. Each kind's file says how its table is read, how it counts and what it costs.
 
-base     the contract
-servers  the APIs of models: openai, anthropic, azure, gemini
-bedrock  a server with AWS's credentials
-python   functions
+provider_kind  the contract
+servers        APIs of models over HTTP: openai, anthropic, azure, gemini
+bedrock        a server with AWS credentials
+python         functions
+
+A new kind that an existing builder can make (every server) is one file here and one entry in `KINDS`. A kind with an adapter of
+its own also has a builder, entered in `wiring.builders`. The two halves cannot be one file: settings are read below
+`providers` and `executors` (adapters take settings as arguments), while a builder imports adapters. One file for both would need
+imports by name, or a registry that is empty until `wiring` is imported. `tests/wiring/echo_kind.py` has both halves of a kind.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ __all__ = [
 
 #: By name, in the order in which messages list them.
 KINDS: Final[dict[str, ProviderKind]] = {kind.name: kind for kind in (*SERVERS, BEDROCK, PYTHON)}
-#: Kinds that DESIGN knows and the code does not yet: the error says "not yet", not "unknown".
+#: Planned kinds: the error says "not yet" instead of "unknown".
 COMING: Final = ("claude", "codex", "gemini-cli", "command")
 
 
@@ -41,35 +46,35 @@ def kind_of(provider: ProviderConfig) -> ProviderKind:
 
 
 def host_of(provider: ProviderConfig) -> str:
-    """Where a provider's requests go: host and port of a server, the name of a function."""
+    """Where a provider's requests go: host and port of a server, or the name of a function."""
     return kind_of(provider).host(provider)
 
 
 def identity_of(provider: ProviderConfig) -> str:
-    """What answers there. The same rows are another job where it changes."""
+    """What answers there: part of a job's identity."""
     return kind_of(provider).identity(provider)
 
 
 def kind_name(value: object) -> str:
-    """A kind of provider that works today: the check of the key `kind`."""
+    """The check of the key `kind`: a kind that exists."""
     known = ", ".join(KINDS)
     if not isinstance(value, str):
         raise expected(f"a kind of provider: {known}", value)
     if value in COMING:
-        raise ValueError(f"kind '{value}' is not there yet; {known} are")
+        raise ValueError(f"kind '{value}' is not supported yet; expected one of {known}")
     if value not in KINDS:
         raise ValueError(f"expected a kind of provider: {known}")
     return value
 
 
 def why_not(kind: ProviderKind, key: str) -> str:
-    """Why a provider of a kind has no such key in its table; "" where it may have it."""
+    """Why a provider of this kind may not set a key; "" if it may."""
     owners = [other for other in KINDS.values() if key in other.keys]
     if not owners or kind in owners:
         return ""
     names = " or ".join(f'"{owner.name}"' for owner in owners)
     all_servers = all(owner.is_server for owner in owners)
     if kind.is_server and all_servers:
-        return f"only a provider of kind = {names} has one"
-    whose = "a server has one" if all_servers else f"it is for kind = {names}"
-    return f"a provider of kind {kind.name} has none; {whose}"
+        return f"only for kind = {names}"
+    whose = "it is for servers" if all_servers else f"it is for kind = {names}"
+    return f"not for kind {kind.name}; {whose}"

@@ -1,4 +1,4 @@
-"""`kind = "bedrock"`: its address has a region in it, and its key may be AWS's credentials. No message holds a part of them."""
+"""`kind = "bedrock"`: the address contains a region, and the key may be AWS credentials. No message holds a part of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from headway.config.known_vendors import Vendor
 from headway.config.settings import ProviderConfig
 from headway.errors import ConfigError
 
-#: Access key, secret, and the token of a session, which may be missing.
+#: Access key, secret, and the optional session token.
 AWS_VARIABLES: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-#: Before the name of an AWS profile: its credentials are AWS's own library's to find. No variable's value begins so.
+#: A key that begins with this names an AWS profile: AWS's own library finds its credentials. No real key begins so.
 AWS_CHAIN: Final = "aws-chain:"
 
 
@@ -27,16 +27,16 @@ class BedrockKind(ServerKind):
     def other_key(
         self, provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]
     ) -> str:
-        """AWS's credentials as one key, `ACCESS:SECRET` or `ACCESS:SECRET:TOKEN`; or the profile to ask AWS's library for.
+        """AWS credentials as one key, `ACCESS:SECRET` or `ACCESS:SECRET:TOKEN`; or the profile for AWS's library.
 
-        The environment's, then `.env`'s: the parts of one credential are never taken from two places.
+        From the environment, then from `.env`; parts of one credential are never taken from both.
         """
         for source in (environ, dotenv):
             parts = [source.get(name, "") for name in AWS_VARIABLES]
             if parts[0] and parts[1]:
                 if not all(KEY_CHARACTERS.fullmatch(part) for part in parts if part):
                     raise ConfigError(
-                        f"provider '{provider.name}': one of {', '.join(AWS_VARIABLES)} holds a character that no key has",
+                        f"provider '{provider.name}': one of {', '.join(AWS_VARIABLES)} holds a character that is not allowed in a key",
                         hint="set it again, without quotes or anything around it",
                     )
                 return ":".join(part for part in parts if part)
@@ -54,7 +54,7 @@ class BedrockKind(ServerKind):
         return " and ".join(names) if both else "AWS's own profile or role"
 
     def account(self, key: str) -> str:
-        """All but the token: it changes every hour, the account that it opens does not."""
+        """Without the token, which changes every hour while the account stays the same."""
         return ":".join(key.split(":")[:2])
 
     def _address(self, vendor: Vendor, values: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The contract of a provider kind: what is known of it without starting anything.
+"""The contract of a provider kind: what can be known about it without starting anything.
 
 `wiring/builders` has the other half: how its adapter is built, and what it needs on this machine.
 """
@@ -15,12 +15,12 @@ from headway.config.settings import ProviderConfig
 from headway.core.model import LaneLimits
 from headway.errors import ConfigError
 
-#: What an HTTP header can carry and every provider's keys are made of.
+#: The characters of keys: those that an HTTP header can carry.
 KEY_CHARACTERS: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class TableError(Exception):
-    """A key of a provider's table that is missing, or that does not go with the others."""
+    """A key of a provider's table is missing, or does not fit the others."""
 
     def __init__(self, key: str, text: str) -> None:
         super().__init__(text)
@@ -34,17 +34,17 @@ class ProviderKind(ABC):
     builder: ClassVar[str]
     #: Keys of `[providers.NAME]` that not every kind has, each with its check.
     keys: Mapping[str, Check]
-    #: Whether requests and a key are sent to an address.
+    #: Whether requests and a key go to an address.
     is_server: bool = False
-    #: Whether a row may have any form, because its work is no request to a model.
+    #: Whether rows may have any form, because they are not requests to a model.
     takes_any_row: bool = False
     #: Whether a failure of one unit says nothing about the others.
     own_failures: bool = False
-    #: Whether results say what they cost: the price list is not asked, and no budget needs a price.
+    #: Whether results report their cost: then the price list is not read, and a budget needs no price.
     reports_cost: bool = False
     #: Whether the same request may be answered from the cache.
     cacheable: bool = False
-    #: Variables that hold parts of a key, where the one of `api_key_env` is not set.
+    #: Variables that hold parts of a key if `api_key_env` is not set.
     other_variables: tuple[str, ...] = ()
 
     def __init__(self, name: str, keys: Mapping[str, Check]) -> None:
@@ -52,19 +52,19 @@ class ProviderKind(ABC):
 
     @abstractmethod
     def complete(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Fill in the fields that a checked table leaves out. What only this kind has goes into `kind_settings`.
+        """Fill in the fields that a checked table leaves out. Settings of this kind alone go into `kind_settings`.
 
-        Returns the limits of a provider that names none. Raises `TableError`.
+        Returns the limits of a provider that sets none. Raises `TableError`.
         """
 
     @abstractmethod
     def host(self, provider: ProviderConfig) -> str:
-        """Where its requests go, as it stands in the name of a lane."""
+        """Where its requests go, for the lane's key."""
 
     def other_key(
         self, provider: ProviderConfig, environ: Mapping[str, str], dotenv: Mapping[str, str]
     ) -> str:
-        """Its key where the variable of `api_key_env` is not set; "" where it needs none."""
+        """Its key if the variable of `api_key_env` is not set; "" if it needs none."""
         if provider.key_optional:
             return ""
         raise ConfigError(
@@ -73,7 +73,7 @@ class ProviderKind(ABC):
         )
 
     def other_source(self, environ: Mapping[str, str], dotenv: Mapping[str, str]) -> str:
-        """Where `other_key` takes a key from, for messages; "" where there is none."""
+        """Where `other_key` takes a key from, for messages; "" if there is none."""
         return ""
 
     def account(self, key: str) -> str:
@@ -81,13 +81,13 @@ class ProviderKind(ABC):
         return key
 
     def identity(self, provider: ProviderConfig) -> str:
-        """What answers there. The same rows are another job where it changes."""
+        """What answers there: part of a job's identity."""
         return self.name
 
     def lane_limits(self, provider: ProviderConfig, limits: LaneLimits) -> LaneLimits:
-        """The limits of a lane that has these by the configuration."""
+        """A lane's limits, given the configured ones."""
         return limits
 
     def one_ahead(self, provider: ProviderConfig) -> bool:
-        """Whether one unit of a lane goes first, and the others wait for it."""
+        """Whether one unit of a lane runs first and the others wait for it."""
         return False

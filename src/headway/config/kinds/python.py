@@ -1,4 +1,4 @@
-"""`kind = "python"`: a function of the user's, called in worker processes, in threads, or inline."""
+"""`kind = "python"`: a user's function, called in worker processes, in threads, or inline."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from headway.core.model import LaneLimits
 
 
 def workers_of(provider: ProviderConfig) -> WorkersConfig:
-    """The settings that only functions have."""
+    """The settings of a provider of this kind."""
     assert isinstance(provider.kind_settings, WorkersConfig)
     return provider.kind_settings
 
 
 def size_of(workers: WorkersConfig) -> int:
-    """How many units run at once: one a core, where nothing else is said."""
+    """How many units run at once: one for each core, unless configured."""
     return workers.workers or os.cpu_count() or 1
 
 
 class PythonKind(ProviderKind):
-    """A function by its module and name. Its key, where it has one, is for its own use."""
+    """A function by its module and name. A key, if it has one, is for the function's own use."""
 
     builder = "python"
     takes_any_row = True
@@ -33,7 +33,7 @@ class PythonKind(ProviderKind):
     reports_cost = True
 
     def complete(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A function has no address, and no key unless the table names one."""
+        """A function has no address, and no key unless the table names a variable."""
         if "target" not in values:
             raise TableError("target", 'missing; the function to call, such as "package.module:function"')
         fields = WorkersConfig.__struct_fields__
@@ -47,7 +47,7 @@ class PythonKind(ProviderKind):
         return {}
 
     def host(self, provider: ProviderConfig) -> str:
-        """The function by its whole name."""
+        """The full name of the function."""
         return workers_of(provider).target
 
     def identity(self, provider: ProviderConfig) -> str:
@@ -55,17 +55,17 @@ class PythonKind(ProviderKind):
         return f"{self.name} {workers_of(provider).target}"
 
     def lane_limits(self, provider: ProviderConfig, limits: LaneLimits) -> LaneLimits:
-        """No more units than workers: a unit that waits for a free worker would hold its slot."""
+        """No more units than workers: a unit that waits for a free worker would hold a slot."""
         size = size_of(workers_of(provider))
         return msgspec.structs.replace(limits, max_concurrency=min(limits.max_concurrency or size, size))
 
     def one_ahead(self, provider: ProviderConfig) -> bool:
-        """Until the preflight is done."""
+        """One unit, unless the preflight is off."""
         return workers_of(provider).preflight != "none"
 
 
 def _check(workers: WorkersConfig) -> None:
-    """Only a process can be replaced, and has an environment of its own."""
+    """Settings that need worker processes are errors with threads and inline calls."""
     if workers.isolation == "process":
         return
     if workers.recycle_after or workers.memory_ceiling or workers.memory_limit:

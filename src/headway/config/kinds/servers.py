@@ -1,4 +1,4 @@
-"""Servers: APIs of models over HTTP. One record for each API; `providers` has its dialect under the same name."""
+"""Servers: APIs of models over HTTP, one record for each. `providers.dialects` has the dialect under the same name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USUAL_PORTS: Final = {"http": 80, "https": 443}
 
 
 class ServerKind(ProviderKind):
-    """An API that has an address and takes a key."""
+    """An API with an address and a key."""
 
     builder = "http"
     is_server = True
@@ -31,7 +31,7 @@ class ServerKind(ProviderKind):
         super().__init__(name, {**_KEYS, **own_keys})
 
     def complete(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Its vendor's address, the variable of its key, and its limits, where the table names none."""
+        """The vendor's address, variable of the key and limits, where the table sets none."""
         vendor = self._vendor(values)
         values["base_url"] = self._address(vendor, values)
         if "api_key_env" not in values:
@@ -41,20 +41,20 @@ class ServerKind(ProviderKind):
         return dict(vendor.limits)
 
     def host(self, provider: ProviderConfig) -> str:
-        """Host, and port where it is not the scheme's own."""
+        """Host, and port if it is not the default of the scheme."""
         url = urlsplit(provider.base_url)
         name = (url.hostname or "").rstrip(".")
         name = f"[{name}]" if ":" in name else name
         return name if url.port in (None, _USUAL_PORTS[url.scheme]) else f"{name}:{url.port}"
 
     def _vendor(self, values: dict[str, Any]) -> Vendor:
-        """The vendor that a table means: by its profile, by its address, by its kind."""
+        """The vendor of a table: by its profile, its address or its kind."""
         profile = values.get("profile")
         if profile is None or profile == GENERIC:
             return vendor_at(values.get("base_url", ""), self.name) or BY_NAME[self.name]
         vendor = BY_NAME[profile]
         if vendor.kind != self.name:
-            raise TableError("profile", f'{vendor.title} is asked with kind = "{vendor.kind}"')
+            raise TableError("profile", f'{vendor.title} needs kind = "{vendor.kind}"')
         return vendor
 
     def _address(self, vendor: Vendor, values: dict[str, Any]) -> str:
