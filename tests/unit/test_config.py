@@ -1,4 +1,4 @@
-"""`headway.toml` says what it means, or is refused in one line that names the file, the key and what was expected."""
+"""`headway.toml` is read, or refused in one line that names the file, the key and what was expected."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ def alpha(directory: Path, extra: str = "") -> ProviderConfig:
     return loaded(directory, ALPHA + extra).providers["alpha"]
 
 
-def complaint(directory: Path, text: str, **environ: str) -> str:
-    """What is said of a file, without the file's name, which every complaint begins with."""
+def error_of(directory: Path, text: str, **environ: str) -> str:
+    """The error for a file, without the file's name at its beginning."""
     path = written(directory, text)
     with pytest.raises(ConfigError) as caught:
         load(path, directory, environ)
-    said = str(caught.value)
-    assert said.startswith(f"{path}: ")
-    return said.removeprefix(f"{path}: ")
+    expected = str(caught.value)
+    assert expected.startswith(f"{path}: ")
+    return expected.removeprefix(f"{path}: ")
 
 
 # What a good file gives
 
 
-def test_everything_that_design_shows_is_read(tmp_path: Path) -> None:
+def test_the_example_of_the_design_is_read(tmp_path: Path) -> None:
     config = loaded(
         tmp_path,
         """
@@ -133,7 +133,7 @@ def test_everything_that_design_shows_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_an_empty_file_is_a_good_file(tmp_path: Path) -> None:
+def test_an_empty_file_is_valid(tmp_path: Path) -> None:
     config = loaded(tmp_path, "")
     assert (config.providers, config.run) == ({}, RunConfig())
     assert config.db == str(tmp_path / ".headway" / "headway.db")
@@ -147,7 +147,7 @@ def test_an_empty_file_is_a_good_file(tmp_path: Path) -> None:
         ("gemini", "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"),
     ],
 )
-def test_a_kind_knows_its_address_and_its_variable(
+def test_a_kind_has_a_default_address_and_variable(
     tmp_path: Path, kind: str, url: str, variable: str
 ) -> None:
     provider = loaded(tmp_path, f'[providers.p]\nkind = "{kind}"').providers["p"]
@@ -172,7 +172,7 @@ def test_a_kind_knows_its_address_and_its_variable(
         ('kind = "azure"\nbase_url = "https://r.openai.azure.com/"', "https://r.openai.azure.com", "AZURE_OPENAI_API_KEY", None),
     ],
 )  # fmt: skip
-def test_a_provider_that_is_known_by_name(
+def test_a_profile_sets_address_and_variable(
     tmp_path: Path, table: str, url: str, variable: str, in_flight: int | None
 ) -> None:
     provider = loaded(tmp_path, f"[providers.p]\n{table}").providers["p"]
@@ -181,7 +181,7 @@ def test_a_provider_that_is_known_by_name(
     assert provider.key_optional is url.startswith("http://127")
 
 
-def test_geminis_key_has_two_names(tmp_path: Path) -> None:
+def test_geminis_key_may_be_in_two_variables(tmp_path: Path) -> None:
     provider = loaded(tmp_path, '[providers.p]\nkind = "gemini"').providers["p"]
     assert key_of(provider, {"GOOGLE_API_KEY": "g"}, {}) == "g"
     assert key_of(provider, {"GOOGLE_API_KEY": "g"}, {"GEMINI_API_KEY": "own"}) == "own"
@@ -189,7 +189,7 @@ def test_geminis_key_has_two_names(tmp_path: Path) -> None:
         key_of(provider, {}, {})
 
 
-def test_a_mark_at_the_front_of_the_file_is_no_trouble(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "headway.toml"
     path.write_bytes(b"\xef\xbb\xbf" + ALPHA.encode().replace(b"\n", b"\r\n"))
     assert list(load(path, tmp_path, {}).providers) == ["alpha"]
@@ -206,9 +206,7 @@ def test_a_mark_at_the_front_of_the_file_is_no_trouble(tmp_path: Path) -> None:
         ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
     ],
 )
-def test_an_address_is_kept_as_it_was_written_without_its_last_slash(
-    tmp_path: Path, written_url: str, url: str
-) -> None:
+def test_an_address_is_kept_without_its_trailing_slash(tmp_path: Path, written_url: str, url: str) -> None:
     config = loaded(tmp_path, f'[providers.p]\nkind = "openai"\nbase_url = "{written_url}"')
     assert config.providers["p"].base_url == url
 
@@ -216,7 +214,7 @@ def test_an_address_is_kept_as_it_was_written_without_its_last_slash(
 # Limits and retries
 
 
-def test_a_model_replaces_the_limits_it_names_and_inherits_the_rest(tmp_path: Path) -> None:
+def test_a_model_overrides_some_limits_and_inherits_the_rest(tmp_path: Path) -> None:
     provider = alpha(
         tmp_path,
         """
@@ -235,15 +233,15 @@ def test_a_model_replaces_the_limits_it_names_and_inherits_the_rest(tmp_path: Pa
     assert provider.limits_for("another") == provider.limits == LaneLimits(3000.0, 200_000.0, burst_s=10.0)
 
 
-def test_no_limit_at_all_is_unknown(tmp_path: Path) -> None:
+def test_without_limits_they_are_unknown(tmp_path: Path) -> None:
     assert not alpha(tmp_path).limits_for("gpt-x").known
 
 
-def test_zero_is_a_limit_that_is_known(tmp_path: Path) -> None:
+def test_zero_is_a_known_limit(tmp_path: Path) -> None:
     assert alpha(tmp_path, "[providers.alpha.limits]\nrpm = 0").limits.known
 
 
-def test_retries_get_their_attempts_from_the_run(tmp_path: Path) -> None:
+def test_the_run_sets_the_attempts_of_retries(tmp_path: Path) -> None:
     provider = alpha(tmp_path, '[providers.alpha.retry]\nbase = "5s"\ncap = "2m"')
     assert provider.retry_for(9) == RetryPolicy(max_attempts=9, base_s=5.0, cap_s=120.0)
     assert alpha(tmp_path).retry_for(5) == RetryPolicy()
@@ -253,7 +251,7 @@ def test_retries_get_their_attempts_from_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("dbb = 'x'", "dbb: unknown key; did you mean 'db'?"),
         ("[providers.alpha]\nkindd = 'openai'", "providers.alpha.kindd: unknown key; did you mean 'kind'?"),
@@ -279,20 +277,20 @@ def test_retries_get_their_attempts_from_the_run(tmp_path: Path) -> None:
         (f"{ALPHA}{'x' * 99} = 1", f'providers.alpha."{"x" * 60}…": unknown key'),
     ],
 )
-def test_an_unknown_key_is_told_the_nearest(tmp_path: Path, text: str, said: str) -> None:
-    assert said in complaint(tmp_path, text)
+def test_an_unknown_key_suggests_the_nearest(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in error_of(tmp_path, text)
 
 
-def test_a_key_written_into_the_file_is_told_where_it_belongs_and_not_repeated(tmp_path: Path) -> None:
-    said = complaint(tmp_path, f'{ALPHA}api_key = "{KEY}"')
-    assert said == (
+def test_an_api_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    expected = error_of(tmp_path, f'{ALPHA}api_key = "{KEY}"')
+    assert expected == (
         "providers.alpha.api_key: a key is never written into this file; name the variable that holds it: "
         "api_key_env"
     )
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("rpm = '500'", "rpm: expected a number of 0 or more, not a string"),
         ("rpm = true", "rpm: expected a number of 0 or more, not true"),
@@ -318,15 +316,15 @@ def test_a_key_written_into_the_file_is_told_where_it_belongs_and_not_repeated(t
         ),
     ],
 )
-def test_a_limit_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: str) -> None:
+def test_an_invalid_limit_is_refused(tmp_path: Path, line: str, expected: str) -> None:
     table = f"{ALPHA}[providers.alpha.limits]\n{line}"
-    assert complaint(tmp_path, table).startswith(f"providers.alpha.limits.{said}")
+    assert error_of(tmp_path, table).startswith(f"providers.alpha.limits.{expected}")
     table = f"{ALPHA}[providers.alpha.models.m.limits]\n{line}"
-    assert complaint(tmp_path, table).startswith(f"providers.alpha.models.m.limits.{said}")
+    assert error_of(tmp_path, table).startswith(f"providers.alpha.models.m.limits.{expected}")
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("jitter = 1.5", "jitter: expected a number between 0 and 1, not 1.5"),
         ("jitter = nan", "jitter: expected a number between 0 and 1, not nan"),
@@ -334,12 +332,14 @@ def test_a_limit_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said
         ("base = '2m'", "cap: 60 s is shorter than the base, 120 s"),
     ],
 )
-def test_a_retry_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: str) -> None:
-    assert complaint(tmp_path, f"{ALPHA}[providers.alpha.retry]\n{line}") == f"providers.alpha.retry.{said}"
+def test_an_invalid_retry_setting_is_refused(tmp_path: Path, line: str, expected: str) -> None:
+    assert (
+        error_of(tmp_path, f"{ALPHA}[providers.alpha.retry]\n{line}") == f"providers.alpha.retry.{expected}"
+    )
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("concurrency = -1", "concurrency: expected a whole number of 0 or more, not -1"),
         ("concurrency = 9_999_999_999", "concurrency: expected a whole number of 0 or more, not 9999999999"),
@@ -356,12 +356,12 @@ def test_a_retry_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said
         ("provider = 'zzz'", "provider: there is no provider of that name; there are: alpha"),
     ],
 )
-def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: str) -> None:
-    assert complaint(tmp_path, f"{ALPHA}[run]\n{line}").startswith(f"run.{said}")
+def test_an_invalid_run_setting_is_refused(tmp_path: Path, line: str, expected: str) -> None:
+    assert error_of(tmp_path, f"{ALPHA}[run]\n{line}").startswith(f"run.{expected}")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("[providers.alpha]\n", f"providers.alpha.kind: missing; expected one of {KINDS}"),
         (
@@ -443,33 +443,33 @@ def test_a_run_that_cannot_be_meant_is_refused(tmp_path: Path, line: str, said: 
         ("a = " + "[" * 100_000, "not TOML: nested too deeply"),
     ],
 )
-def test_whatever_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, said: str) -> None:
-    complained = complaint(tmp_path, text)
-    assert said in complained
-    assert "secret" not in complained
-    assert "\n" not in complained
+def test_every_error_is_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    error = error_of(tmp_path, text)
+    assert expected in error
+    assert "secret" not in error
+    assert "\n" not in error
 
 
 @pytest.mark.parametrize(
     "value",
     [KEY, "sk-x", "my key", "ALPHA-KEY", "1KEY", "", "gsk_0123456789abcdefghij", "AIzaSy0123456789abcdef"],
 )
-def test_a_key_in_place_of_its_variable_is_not_repeated(tmp_path: Path, value: str) -> None:
-    said = complaint(tmp_path, f'[providers.p]\nkind = "openai"\napi_key_env = "{value}"')
-    assert said.startswith(
+def test_an_api_key_in_api_key_env_is_not_repeated(tmp_path: Path, value: str) -> None:
+    expected = error_of(tmp_path, f'[providers.p]\nkind = "openai"\napi_key_env = "{value}"')
+    assert expected.startswith(
         "providers.p.api_key_env: expected the NAME of an environment variable, such as OPENAI_API_KEY; "
     )
-    assert not value or value not in said
+    assert not value or value not in expected
 
 
 @pytest.mark.parametrize("name", ["ALPHA_KEY", "alpha_key", "_K", "sk_live", "OPENAI_API_KEY_2"])
-def test_what_is_a_variables_name_is_taken_for_one(tmp_path: Path, name: str) -> None:
+def test_names_of_variables_are_accepted(tmp_path: Path, name: str) -> None:
     text = f'[providers.p]\nkind = "openai"\napi_key_env = "{name}"'
     assert loaded(tmp_path, text).providers["p"].api_key_env == name
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         ("ftp://h", "expected an address that begins with http:// or https://"),
         ("api.openai.com", "expected an address that begins with http:// or https://"),
@@ -487,20 +487,18 @@ def test_what_is_a_variables_name_is_taken_for_one(tmp_path: Path, name: str) ->
         ("http://h/v1/messages/", "expected an address that ends before the endpoint"),
     ],
 )
-def test_an_address_that_cannot_be_meant_is_refused_and_not_repeated(
-    tmp_path: Path, url: str, said: str
-) -> None:
-    complained = complaint(tmp_path, f'[providers.p]\nkind = "openai"\nbase_url = "{url}"')
-    assert complained.startswith(f"providers.p.base_url: {said}")
-    assert "hunter2" not in complained
+def test_an_invalid_address_is_refused_and_not_repeated(tmp_path: Path, url: str, expected: str) -> None:
+    error = error_of(tmp_path, f'[providers.p]\nkind = "openai"\nbase_url = "{url}"')
+    assert error.startswith(f"providers.p.base_url: {expected}")
+    assert "hunter2" not in error
 
 
-def test_an_address_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    said = complaint(tmp_path, '[providers.p]\nkind = "openai"\nbase_url = 8')
-    assert said == "providers.p.base_url: expected an address that begins with http:// or https://, not 8"
+def test_an_address_that_is_not_a_string_is_refused(tmp_path: Path) -> None:
+    expected = error_of(tmp_path, '[providers.p]\nkind = "openai"\nbase_url = 8')
+    assert expected == "providers.p.base_url: expected an address that begins with http:// or https://, not 8"
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "headway.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match=r"not a text file — headway\.toml is written in UTF-8"):
@@ -539,16 +537,16 @@ def test_paths_in_a_file_that_was_found_are_relative_to_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("db", ["/tmp/somewhere/x.db", "postgresql://u:p@h/db", "postgres://h/db"])
-def test_an_absolute_place_stays_where_it_is(tmp_path: Path, db: str) -> None:
+def test_an_absolute_db_is_unchanged(tmp_path: Path, db: str) -> None:
     assert loaded(tmp_path, f"db = '{db}'").db == db
 
 
-def test_a_home_directory_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     assert loaded(tmp_path, "db = '~/x.db'").db == "/home/somebody/x.db"
 
 
-def test_a_flag_beats_the_environment_and_the_environment_the_search(tmp_path: Path) -> None:
+def test_a_flag_wins_over_the_environment_and_that_over_the_search(tmp_path: Path) -> None:
     for name in ("flag", "environment", "found"):
         (tmp_path / name).mkdir()
         written(tmp_path / name, f"db = '{name}.db'")
@@ -559,7 +557,7 @@ def test_a_flag_beats_the_environment_and_the_environment_the_search(tmp_path: P
     assert load(None, start, {"HEADWAY_CONFIG": ""}).db.endswith("found.db")
 
 
-def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=rf"^{re.escape(str(tmp_path))}/nowhere.toml: no such file — .*headway init"
     ):
@@ -568,7 +566,7 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
         load(None, tmp_path, {"HEADWAY_CONFIG": "nowhere.toml"})
 
 
-def test_the_database_of_the_environment_beats_the_files(tmp_path: Path) -> None:
+def test_the_database_of_the_environment_wins_over_the_files(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     written(tmp_path, "db = 'file.db'")
     config = load(None, tmp_path / "inner", {"HEADWAY_DB": "mine.db"})
@@ -577,7 +575,7 @@ def test_the_database_of_the_environment_beats_the_files(tmp_path: Path) -> None
         load(None, tmp_path, {"HEADWAY_DB": "mysql://u:p@h"})
 
 
-def test_without_a_file_the_environment_says_which_providers_there_are(tmp_path: Path) -> None:
+def test_without_a_file_providers_come_from_the_environment(tmp_path: Path) -> None:
     config = load(None, tmp_path, {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": ""})
     assert (config.path, config.root, config.db) == (
         None,
@@ -606,7 +604,7 @@ def test_a_wrong_address_in_the_environment_is_named(tmp_path: Path) -> None:
         load(None, tmp_path, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://u:p@h"})
 
 
-def test_a_file_without_providers_takes_those_of_the_environment_and_one_with_some_does_not(
+def test_providers_of_the_environment_are_used_only_if_the_file_has_none(
     tmp_path: Path,
 ) -> None:
     environ = {"ANTHROPIC_API_KEY": KEY}
@@ -614,7 +612,7 @@ def test_a_file_without_providers_takes_those_of_the_environment_and_one_with_so
     assert list(loaded(tmp_path, ALPHA, **environ).providers) == ["alpha"]
 
 
-def test_an_address_in_somebodys_env_file_does_not_get_the_key_of_the_environment(tmp_path: Path) -> None:
+def test_an_address_in_an_env_file_does_not_get_the_key_of_the_environment(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://evil.example\n", encoding="utf-8")
     assert (
         load(None, tmp_path, {"OPENAI_API_KEY": KEY}).providers["openai"].base_url == "https://api.openai.com"
@@ -640,7 +638,7 @@ def test_flags_win(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "expected"),
     [
         ({"timeout": "soon"}, "--timeout: expected a duration such as"),
         ({"max_attempts": 0}, "--max-attempts: expected a whole number of 1 or more, not 0"),
@@ -649,13 +647,13 @@ def test_flags_win(tmp_path: Path) -> None:
         ({"db": "mysql://h"}, "--db: expected a path or a postgresql:// address"),
     ],
 )
-def test_a_flag_that_cannot_be_meant_is_named(tmp_path: Path, flags: dict[str, object], said: str) -> None:
+def test_an_invalid_flag_is_named(tmp_path: Path, flags: dict[str, object], expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         with_overrides(loaded(tmp_path, ALPHA), **flags)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
-def test_a_setting_that_does_not_exist_is_a_bug(tmp_path: Path) -> None:
+def test_an_unknown_override_raises_type_error(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="there are no such settings: tiemout"):
         with_overrides(loaded(tmp_path, ALPHA), tiemout=5)
 
@@ -679,14 +677,14 @@ def test_a_missing_key_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["hunter2 ", " hunter2", "hun\nter2", "hunter2\r", "hunter2\x00", "hünter2"])
-def test_a_key_with_a_character_that_none_has_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
+def test_a_key_with_an_invalid_character_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         key_of(alpha(tmp_path), {"ALPHA_KEY": key}, {})
-    said = str(caught.value)
-    assert said.startswith(
+    expected = str(caught.value)
+    assert expected.startswith(
         "provider 'alpha': the key in ALPHA_KEY holds a space, a line break or another character"
     )
-    assert key.strip() not in said
+    assert key.strip() not in expected
 
 
 @pytest.mark.parametrize(
@@ -703,9 +701,7 @@ def test_a_key_with_a_character_that_none_has_is_refused_and_not_shown(tmp_path:
         ("http://127.0.0.1.example", True, True),
     ],
 )
-def test_a_server_on_this_machine_may_do_without_a_key(
-    tmp_path: Path, url: str, named: bool, needed: bool
-) -> None:
+def test_a_server_on_this_machine_needs_no_key(tmp_path: Path, url: str, named: bool, needed: bool) -> None:
     text = f'[providers.p]\nkind = "openai"\nbase_url = "{url}"\n'
     text += 'api_key_env = "OPENAI_API_KEY"' if named else ""
     provider = loaded(tmp_path, text).providers["p"]
@@ -738,7 +734,7 @@ def test_a_server_on_this_machine_may_do_without_a_key(
         ("https://mine.cognitiveservices.azure.com", "azure", False),
     ],
 )
-def test_a_vendors_usual_key_goes_to_another_host_only_where_it_is_named(
+def test_a_vendors_usual_key_goes_to_another_host_only_if_the_config_names_it(
     tmp_path: Path, url: str, kind: str, withheld: bool
 ) -> None:
     region = 'region = "eu-west-1"\n' if kind == "bedrock" else ""
@@ -772,13 +768,13 @@ def test_no_repr_holds_a_secret(tmp_path: Path) -> None:
 # Lane keys
 
 
-def test_a_lane_key_can_be_read_and_holds_no_key(tmp_path: Path) -> None:
+def test_a_lane_key_is_readable_and_holds_no_api_key(tmp_path: Path) -> None:
     lane = lane_key(alpha(tmp_path), "gpt-x", KEY, SALT)
     assert re.fullmatch(r"openai\|127\.0\.0\.1:8900\|[0-9a-f]{10}\|gpt-x", lane)
     assert lane == lane_key(alpha(tmp_path), "gpt-x", KEY, SALT)
 
 
-def test_every_part_of_the_credential_tells_accounts_apart(tmp_path: Path) -> None:
+def test_every_part_of_the_credential_distinguishes_accounts(tmp_path: Path) -> None:
     keys = (KEY, KEY + "x", KEY[:-1], "", "x" + KEY)
     lanes = {lane_key(alpha(tmp_path), "gpt-x", key, SALT) for key in keys}
     assert len(lanes) == len(keys)
@@ -803,7 +799,7 @@ def test_a_pool_is_one_lane_for_all_its_models(tmp_path: Path) -> None:
         ("http://[::1]", "[::1]"),
     ],
 )
-def test_a_host_is_the_same_however_it_is_written(url: str, host: str) -> None:
+def test_spellings_of_one_host_give_the_same_host(url: str, host: str) -> None:
     assert host_of(ProviderConfig("p", "openai", url, "K")) == host
 
 
@@ -858,7 +854,7 @@ def test_durations(value: str | float, seconds: float) -> None:
         True,
     ],
 )
-def test_what_is_no_duration_is_refused(value: str | float) -> None:
+def test_an_invalid_duration_is_refused(value: str | float) -> None:
     with pytest.raises(ValueError, match=r'^expected a duration such as "10m", "250ms" or "1h30m"'):
         parse_duration(value)
 
@@ -872,19 +868,19 @@ def test_a_duration_is_the_sum_of_its_parts(
 
 
 @given(st.floats(0, LONGEST_S).map(lambda seconds: round(seconds, 6)))
-def test_a_number_a_figure_and_its_unit_are_the_same(seconds: float) -> None:
+def test_a_number_and_its_text_with_and_without_a_unit_are_equal(seconds: float) -> None:
     text = f"{seconds:.6f}"
     assert parse_duration(text) == parse_duration(f"{text}s") == parse_duration(float(text))
 
 
 @given(st.text())
-def test_any_text_is_a_duration_or_refused(text: str) -> None:
-    said = ""
+def test_any_text_is_a_duration_or_is_refused(text: str) -> None:
+    expected = ""
     try:
         assert 0 <= parse_duration(text) <= LONGEST_S
     except ValueError as error:
-        said = str(error)
-    assert not said or said.startswith("expected a duration")
+        expected = str(error)
+    assert not expected or expected.startswith("expected a duration")
 
 
 # The page
@@ -914,7 +910,7 @@ def test_the_page_has_every_key_in_its_table() -> None:
     assert sections["`[run]`"] == list(toml_schema.RUN)
 
 
-def test_the_pages_example_is_a_good_file(tmp_path: Path) -> None:
+def test_the_pages_example_is_valid(tmp_path: Path) -> None:
     example = PAGE.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     config = loaded(tmp_path, example)
     assert list(config.providers) == ["alpha", "beta"]
@@ -935,7 +931,7 @@ def test_the_defaults_on_the_page_are_those_of_the_code(tmp_path: Path) -> None:
         assert re.search(rf"\| `{key}` \|.*\| `{re.escape(value)}` \|", page), line
 
 
-def test_prices_are_the_models_own_or_the_providers(tmp_path: Path) -> None:
+def test_a_models_own_prices_win_over_the_providers(tmp_path: Path) -> None:
     config = loaded(
         tmp_path,
         """
@@ -955,11 +951,11 @@ def test_prices_are_the_models_own_or_the_providers(tmp_path: Path) -> None:
     assert alpha.models == {}
 
 
-def test_without_prices_nobody_knows_them(tmp_path: Path) -> None:
+def test_without_configured_prices_there_are_none(tmp_path: Path) -> None:
     assert loaded(tmp_path, '[providers.alpha]\nkind = "openai"').providers["alpha"].price_of("gpt-x") is None
 
 
-def test_a_misspelt_price_names_the_nearest(tmp_path: Path) -> None:
+def test_a_misspelt_price_suggests_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"providers\.alpha\.prices\.inputs: unknown key; did you mean 'input'"
     ):
@@ -989,7 +985,7 @@ def test_budgets_of_a_provider_and_of_its_models(tmp_path: Path) -> None:
     assert list(alpha.models) == ["gpt-z"], "a budget is no limit of its own"
 
 
-def test_a_price_may_be_that_of_a_model_of_the_list(tmp_path: Path) -> None:
+def test_like_names_an_entry_of_the_price_list(tmp_path: Path) -> None:
     alpha = loaded(
         tmp_path,
         f"""{ALPHA}[providers.alpha.prices]
@@ -1004,7 +1000,7 @@ def test_a_price_may_be_that_of_a_model_of_the_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("[providers.alpha.prices]\nlike = 'gpt-4o'\ninput = 1", "providers.alpha.prices.like: cannot be combined"),
         ("[providers.alpha.prices]\nlike = ''", "providers.alpha.prices.like: expected a string"),
@@ -1013,8 +1009,8 @@ def test_a_price_may_be_that_of_a_model_of_the_list(tmp_path: Path) -> None:
         ("max_costs = 1", "providers.alpha.max_costs: unknown key; did you mean 'max_cost'?"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_about_money_is_said_in_one_line(tmp_path: Path, text: str, said: str) -> None:
-    assert said in complaint(tmp_path, f"{ALPHA}{text}")
+def test_errors_about_money_are_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in error_of(tmp_path, f"{ALPHA}{text}")
 
 
 # Variables of workers
@@ -1023,14 +1019,14 @@ def test_what_is_wrong_about_money_is_said_in_one_line(tmp_path: Path, text: str
 PYTHON = "[providers.work]\nkind = 'python'\ntarget = 'a:b'\n"
 
 
-def test_a_worker_gets_all_variables_or_those_that_env_names(tmp_path: Path) -> None:
+def test_workers_get_all_variables_or_those_of_env(tmp_path: Path) -> None:
     for line, env in (("", None), ("env = []", ()), ("env = ['A_KEY', 'b']", ("A_KEY", "b"))):
         (tmp_path / "headway.toml").write_text(PYTHON + line)
         assert workers_of(load(None, tmp_path, {}).providers["work"]).env == env
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("env = 'A_KEY'", "env: expected a list of names of environment variables"),
         ("env = [1]", "env: expected the name of an environment variable"),
@@ -1039,11 +1035,13 @@ def test_a_worker_gets_all_variables_or_those_that_env_names(tmp_path: Path) -> 
         ("isolation = 'thread'\nenv = ['A']", "env: only a process has an environment of its own"),
     ],
 )
-def test_a_bad_list_of_variables_is_told_without_what_is_in_it(tmp_path: Path, text: str, said: str) -> None:
-    told = complaint(tmp_path, PYTHON + text)
-    assert said in told
+def test_an_invalid_list_of_variables_is_refused_and_not_repeated(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    told = error_of(tmp_path, PYTHON + text)
+    assert expected in told
     assert KEY not in told
 
 
 def test_a_server_has_no_env(tmp_path: Path) -> None:
-    assert 'it is for kind = "python"' in complaint(tmp_path, f"{ALPHA}env = ['A']")
+    assert 'it is for kind = "python"' in error_of(tmp_path, f"{ALPHA}env = ['A']")

@@ -1,4 +1,4 @@
-"""Which headway.toml is used, and which one is refused."""
+"""Which headway.toml is used, and which is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(folder: Path) -> Path:
     return path
 
 
-def test_the_nearest_one_up_to_the_home_directory_is_used(tree: Path) -> None:
+def test_the_nearest_config_up_to_the_home_directory_is_used(tree: Path) -> None:
     project = tree / "work" / "project"
     assert find(project) is None
     assert find(project) == find(tree)
@@ -41,7 +41,7 @@ def test_the_nearest_one_up_to_the_home_directory_is_used(tree: Path) -> None:
         assert find(project) == path
 
 
-def test_one_above_the_home_directory_is_an_error_that_names_it(tree: Path) -> None:
+def test_a_config_above_the_home_directory_is_an_error(tree: Path) -> None:
     above = write(tree.parent)
     with pytest.raises(ConfigError, match=f"{above}: it is above {tree}, your home directory") as caught:
         find(tree / "work")
@@ -49,7 +49,7 @@ def test_one_above_the_home_directory_is_an_error_that_names_it(tree: Path) -> N
 
 
 @pytest.mark.parametrize("mark", [".git", ".hg", ".jj"])
-def test_one_above_the_repository_is_an_error_that_names_it(tree: Path, mark: str) -> None:
+def test_a_config_above_the_repository_is_an_error(tree: Path, mark: str) -> None:
     above = write(tree)
     root = tree / "work"
     (root / mark).mkdir()
@@ -66,7 +66,7 @@ def test_a_worktree_whose_git_is_a_file_is_a_repository(tree: Path) -> None:
         find(tree / "work" / "project")
 
 
-def test_outside_of_both_the_search_goes_up_to_the_root(
+def test_outside_of_home_and_repository_the_search_goes_up_to_the_root(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
@@ -74,7 +74,7 @@ def test_outside_of_both_the_search_goes_up_to_the_root(
     assert find(tree / "work") == path
 
 
-def test_one_of_another_user_is_refused_in_a_parent(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_of_another_user_is_refused_in_a_parent(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tree)
     monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
     with pytest.raises(ConfigError, match="it belongs to another user") as caught:
@@ -82,7 +82,7 @@ def test_one_of_another_user_is_refused_in_a_parent(tree: Path, monkeypatch: pyt
     assert f"--config {path}" in (caught.value.hint or "")
 
 
-def test_one_of_another_user_is_refused_in_the_working_directory(
+def test_a_config_of_another_user_is_refused_in_the_working_directory(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tree)
@@ -103,7 +103,9 @@ def test_a_link_of_another_user_is_refused_in_the_working_directory(
         find(tree)
 
 
-def test_one_of_root_is_used_in_the_working_directory(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_of_root_is_used_in_the_working_directory(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tree)
     give_away(path, monkeypatch, user=0)
     if os.geteuid() == 0:
@@ -113,7 +115,7 @@ def test_one_of_root_is_used_in_the_working_directory(tree: Path, monkeypatch: p
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be root")
 @pytest.mark.parametrize("how", ["the directory's owner", "sudo"])
-def test_root_uses_the_one_of_a_checkout_and_of_the_user_who_called_sudo(
+def test_root_uses_configs_of_a_checkout_and_of_the_user_who_called_sudo(
     tree: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     path = write(tree)
@@ -125,14 +127,14 @@ def test_root_uses_the_one_of_a_checkout_and_of_the_user_who_called_sudo(
     assert find(tree) == path
 
 
-def test_our_own_that_every_user_may_write_is_used_in_the_working_directory(tree: Path) -> None:
-    """Some file systems (mounts of Windows) show all files so."""
+def test_our_own_writable_config_is_used_in_the_working_directory(tree: Path) -> None:
+    """Some file systems (Windows mounts) show all files as writable for every user."""
     path = write(tree)
     path.chmod(0o666)
     assert find(tree) == path
 
 
-def test_one_that_every_user_may_write_is_refused_in_a_parent(tree: Path) -> None:
+def test_a_config_that_every_user_may_write_is_refused_in_a_parent(tree: Path) -> None:
     path = write(tree)
     path.chmod(0o666)
     with pytest.raises(ConfigError, match="every user may write it"):
@@ -141,7 +143,7 @@ def test_one_that_every_user_may_write_is_refused_in_a_parent(tree: Path) -> Non
     assert find(tree / "work") == path
 
 
-def test_one_that_every_user_may_replace_is_refused_in_a_parent(tree: Path) -> None:
+def test_a_config_that_every_user_may_replace_is_refused_in_a_parent(tree: Path) -> None:
     path = write(tree)
     tree.chmod(0o777)
     with pytest.raises(ConfigError, match="every user may replace it"):
@@ -166,7 +168,7 @@ ME, GROUP = "me", 4321
 
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets what the system tells of the group that files have, and of its users."""
+    """Sets the users of the files' group, as the system reports them."""
 
     def told(primary: int = GROUP, members: tuple[str, ...] = (), others: tuple[int, ...] = ()) -> None:
         me = SimpleNamespace(pw_name=ME, pw_uid=os.geteuid(), pw_gid=primary)
@@ -189,7 +191,7 @@ SHARED = [{"primary": 7}, {"members": (ME, "b")}, {"others": (GROUP,)}]
 
 
 @pytest.mark.parametrize("how", SHARED, ids=["not our own", "other members", "another user's own, too"])
-def test_one_that_a_shared_group_may_write_is_refused_in_a_parent(
+def test_a_config_that_a_shared_group_may_write_is_refused_in_a_parent(
     tree: Path, group: Callable[..., None], how: dict[str, Any]
 ) -> None:
     group(**how)
@@ -202,7 +204,7 @@ def test_one_that_a_shared_group_may_write_is_refused_in_a_parent(
 
 
 @pytest.mark.parametrize("how", SHARED, ids=["not our own", "other members", "another user's own, too"])
-def test_one_that_a_shared_group_may_replace_is_refused_in_a_parent(
+def test_a_config_that_a_shared_group_may_replace_is_refused_in_a_parent(
     tree: Path, group: Callable[..., None], how: dict[str, Any]
 ) -> None:
     group(**how)
@@ -214,7 +216,7 @@ def test_one_that_a_shared_group_may_replace_is_refused_in_a_parent(
     assert find(tree / "work") == path
 
 
-def test_a_group_of_ones_own_is_no_other_user(tree: Path, group: Callable[..., None]) -> None:
+def test_a_private_group_is_trusted(tree: Path, group: Callable[..., None]) -> None:
     group(members=(ME,), others=(7,))
     path = write(tree)
     path.chmod(0o664)
@@ -222,7 +224,7 @@ def test_a_group_of_ones_own_is_no_other_user(tree: Path, group: Callable[..., N
     assert find(tree / "work") == path
 
 
-def test_a_group_or_a_user_that_the_system_does_not_know_is_shared(
+def test_an_unknown_group_or_user_counts_as_shared(
     tree: Path, group: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group()
@@ -279,17 +281,13 @@ def test_an_env_file_of_another_user_is_refused(
     assert "--config" in (caught.value.hint or "")
 
 
-def test_an_env_file_beside_a_config_that_is_named_is_used(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_env_file_beside_a_named_config_is_used(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = write(tree)
     give_away(env_file(tree), monkeypatch)
     assert providers(tree / "work", config) == ["openai"]
 
 
-def test_a_virtual_environment_called_env_is_nothing_to_refuse(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_virtual_environment_called_env_is_not_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tree)
     (tree / ".env").mkdir()
     give_away(tree / ".env", monkeypatch)

@@ -1,4 +1,4 @@
-"""`.env` is read as it is meant, and no message shows what is in it."""
+"""`.env` is read correctly, and no message shows its values."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from headway.errors import ConfigError
         ("K=1\nK=2", "2"),
     ],
 )
-def test_what_a_line_says(line: str, value: str) -> None:
+def test_the_value_of_a_line(line: str, value: str) -> None:
     assert parse_env(line, ".env") == {"K": value}
 
 
-def test_comments_blank_lines_and_windows_line_ends_are_no_trouble() -> None:
+def test_comments_blank_lines_and_windows_line_ends_are_accepted() -> None:
     assert parse_env("# A=1\r\n\r\n  # B=2\r\nC=3\r\nexport D='4'\r\n", ".env") == {"C": "3", "D": "4"}
 
 
@@ -78,12 +78,12 @@ def test_a_file_beside_the_config_is_read(tmp_path: Path) -> None:
     assert dotenv_of(config) == {"ALPHA_KEY": "abc"}
 
 
-def test_a_directory_of_that_name_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_called_env_is_ignored(tmp_path: Path) -> None:
     (tmp_path / ".env").mkdir()
     assert read_env_file(tmp_path / ".env") == {}
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"K=\xff")
     with pytest.raises(ConfigError, match=r"\.env: not a text file — write it in UTF-8"):
         read_env_file(tmp_path / ".env")
@@ -93,7 +93,7 @@ PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")) 
 
 
 @given(PRINTABLE)
-def test_a_quoted_value_comes_back_as_it_was(value: str) -> None:
+def test_a_quoted_value_round_trips(value: str) -> None:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     assert parse_env(f'K="{escaped}"  # comment', ".env") == {"K": value}
     single = value.replace("'", "")

@@ -1,4 +1,4 @@
-"""The price list: whose entry is meant, and what of it becomes a price of ours. Figures are compared with the package's own
+"""The price list: which entry is used, and how it becomes a `Price`. Figures are compared with the package's own
 calculation, so that a newer list breaks nothing.
 """
 
@@ -32,7 +32,7 @@ def price(base_url: str, model: str, kind: str = "openai", like: str = "") -> Pr
 
 
 def listed(provider: str, model: str, **usage: int) -> float:
-    """What the package itself makes of it."""
+    """The cost that the package itself computes."""
     return float(calc_price(ListUsage(**usage), model, provider_id=provider).total_price)
 
 
@@ -53,7 +53,7 @@ def listed(provider: str, model: str, **usage: int) -> float:
         (GATEWAY, "anthropic", "claude-haiku-4-5", "anthropic", "claude-haiku-4-5"),
     ],
 )  # fmt: skip
-def test_whose_price_is_meant(base_url: str, kind: str, model: str, provider: str, means: str) -> None:
+def test_which_entry_is_used(base_url: str, kind: str, model: str, provider: str, means: str) -> None:
     found = price(base_url, model, kind)
     assert found is not None
     wanted = listed(provider, means, input_tokens=3000, output_tokens=700)
@@ -74,7 +74,7 @@ def test_whose_price_is_meant(base_url: str, kind: str, model: str, provider: st
         (OPENAI, "openai", "whisper-1"),  # By the hour, not by the token.
     ],
 )
-def test_what_nobody_knows(base_url: str, kind: str, model: str) -> None:
+def test_unknown_prices(base_url: str, kind: str, model: str) -> None:
     assert price(base_url, model, kind) is None
 
 
@@ -82,9 +82,7 @@ def test_what_nobody_knows(base_url: str, kind: str, model: str) -> None:
     ("base_url", "like", "provider"),
     [(AZURE, "gpt-4o", "azure"), (AZURE, "openai/gpt-4o", "openai"), (LOCAL, "gpt-4o", "openai"), (LOCAL, "azure/gpt-4o", "azure")],
 )  # fmt: skip
-def test_a_name_of_ones_own_may_cost_as_much_as_a_model_of_the_list(
-    base_url: str, like: str, provider: str
-) -> None:
+def test_like_uses_the_price_of_another_entry(base_url: str, like: str, provider: str) -> None:
     kind = "azure" if base_url == AZURE else "openai"
     found = price(base_url, "our-deployment", kind, like)
     assert found is not None
@@ -104,7 +102,7 @@ def test_long_requests_have_the_price_of_their_tier(input_tokens: int) -> None:
     assert found.cost(Usage(float(input_tokens), 500.0, 300.0)) == pytest.approx(wanted)
 
 
-def test_what_a_cache_gave_and_took() -> None:
+def test_cache_reads_and_writes_have_their_own_prices() -> None:
     found = price(ANTHROPIC, "claude-haiku-4-5", "anthropic")
     assert found is not None
     wanted = listed(
@@ -118,18 +116,18 @@ def test_what_a_cache_gave_and_took() -> None:
     assert found.cost(Usage(10_000.0, 10.0, 4000.0, cache_write_tokens=5000.0)) == pytest.approx(wanted)
 
 
-def test_an_embedding_has_an_input_only() -> None:
+def test_an_embedding_has_only_an_input_price() -> None:
     assert price(OPENAI, "text-embedding-3-small") == Price(
         listed("openai", "text-embedding-3-small", input_tokens=1_000_000)
     )
 
 
-def test_without_the_package_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(price_list, "edition", lambda: "")
     assert look_up([PriceQuery(OPENAI, "openai", "gpt-4o")]) == [None]
 
 
-def test_which_list_there_is_can_be_told_without_loading_it() -> None:
+def test_the_edition_is_known_without_loading_the_list() -> None:
     script = (
         "import sys; from headway.config.price_list import edition; "
         "print(edition(), 'genai_prices' in sys.modules, 'pydantic' in sys.modules)"
@@ -138,7 +136,7 @@ def test_which_list_there_is_can_be_told_without_loading_it() -> None:
     assert said.split() == [edition(), "False", "False"]
 
 
-def test_questions_and_prices_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_and_prices_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = [PriceQuery(OPENAI, "openai", "gpt-4o"), PriceQuery(OPENAI, "openai", "nonsense")]
     out = io.BytesIO()
 

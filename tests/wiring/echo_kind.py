@@ -1,4 +1,4 @@
-"""A provider kind in one file: gives every row back, with a word of its own before it."""
+"""An example of a provider kind with a builder of its own: returns every row after a configured word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.wiring.builders import Built, ProviderBuilder
 
 
 class EchoConfig(msgspec.Struct, frozen=True):
-    """`word` goes before every answer; "mute" cannot be said."""
+    """`word` comes before every answer; "mute" is refused."""
 
     word: str
 
@@ -36,7 +36,7 @@ class EchoKind(ProviderKind):
 
     def complete(self, values: dict[str, Any]) -> dict[str, Any]:
         if "word" not in values:
-            raise TableError("word", "missing; what to say first")
+            raise TableError("word", "missing; the word before every answer")
         values["kind_settings"] = EchoConfig(values.pop("word"))
         values |= {"base_url": "", "api_key_env": "", "key_optional": True, "model": "echo"}
         return {"rpm": 6000.0}
@@ -72,7 +72,7 @@ class EchoAdapter:
 
 
 class EchoBuilder(ProviderBuilder):
-    """Keeps what it built, for tests."""
+    """Remembers the adapters that it built."""
 
     part = "voice"
 

@@ -1,4 +1,4 @@
-"""A provider kind is what its record says: one that is added as a record and a builder runs like the others."""
+"""A provider kind that is added as a record and a builder runs like the others."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def results() -> dict[str, Any]:
     return {line["custom_id"]: line["response"]["body"] for line in lines}
 
 
-def test_units_run_through_a_kind_that_was_added(echo: EchoBuilder) -> None:
+def test_units_run_through_an_added_kind(echo: EchoBuilder) -> None:
     assert main(["run", "in.jsonl", "-q", "--cache-all", "--max-cost", "1"]) == 0
     assert results() == {"a": ["hey", 1], "b": ["hey", {"x": 2}]}
     [adapter] = echo.adapters
     assert adapter.events == ["check", "open", "send", "send", "close"]
 
 
-def test_what_identifies_a_provider_of_the_kind_makes_another_job(echo: EchoBuilder) -> None:
+def test_another_identity_of_the_provider_makes_another_job(echo: EchoBuilder) -> None:
     assert main(["run", "in.jsonl", "-q"]) == 0
     assert main(["run", "in.jsonl", "-q"]) == 0
     assert len(echo.adapters) == 1, "the same job is done"
@@ -57,13 +57,13 @@ def test_what_identifies_a_provider_of_the_kind_makes_another_job(echo: EchoBuil
     assert results()["a"] == ["ho", 1]
 
 
-def test_answers_of_a_kind_that_is_not_cacheable_are_asked_for_again(echo: EchoBuilder) -> None:
+def test_answers_of_a_kind_that_is_not_cacheable_are_not_cached(echo: EchoBuilder) -> None:
     for _ in range(2):
         assert main(["run", "in.jsonl", "-q", "--cache-all", "--fresh", "--force"]) == 0
     assert [adapter.events.count("send") for adapter in echo.adapters] == [2, 2]
 
 
-def test_the_record_says_how_a_lane_counts(echo: EchoBuilder, tmp_path: Path) -> None:
+def test_the_record_sets_the_limits_of_a_lane(echo: EchoBuilder, tmp_path: Path) -> None:
     config = load(None, tmp_path, {})
     spec, name = lane_for(config, config.providers["e"], "echo", "", b"salt")
     assert (spec.limits.rpm, spec.limits.max_concurrency) == (6000.0, 2)
@@ -72,7 +72,7 @@ def test_the_record_says_how_a_lane_counts(echo: EchoBuilder, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("word", "code", "says"), [("hey", 0, "says hey"), ("mute", 1, "there is no voice")])
-def test_doctor_looks_at_what_the_kind_needs(
+def test_doctor_checks_what_the_kind_needs(
     echo: EchoBuilder, capfd: pytest.CaptureFixture[str], word: str, code: int, says: str
 ) -> None:
     configure(f"word = '{word}'")
@@ -82,7 +82,7 @@ def test_doctor_looks_at_what_the_kind_needs(
     assert "e address" not in texts
 
 
-def test_a_provider_that_cannot_be_used_is_told_before_a_job_is_made(
+def test_a_provider_that_cannot_be_used_is_an_error_before_a_job_is_made(
     echo: EchoBuilder, capfd: pytest.CaptureFixture[str]
 ) -> None:
     configure("word = 'mute'")
@@ -94,7 +94,7 @@ def test_a_provider_that_cannot_be_used_is_told_before_a_job_is_made(
 @pytest.mark.parametrize(
     ("kind", "line", "says"),
     [
-        ("echo", "", "providers.p.word: missing; what to say first"),
+        ("echo", "", "providers.p.word: missing; the word before every answer"),
         ("echo", "word = 1", "providers.p.word: expected a string, not 1"),
         ("echo", "word = 'w'\nbase_url = 'http://h'", "base_url: not for kind echo; it is for servers"),
         ("echo", "word = 'w'\nregion = 'us-east-1'", "region: not for kind echo; it is for servers"),
@@ -104,7 +104,7 @@ def test_a_provider_that_cannot_be_used_is_told_before_a_job_is_made(
         ("python", "target = 'a:b'\nword = 'w'", 'word: not for kind python; it is for kind = "echo"'),
     ],
 )  # fmt: skip
-def test_a_key_belongs_to_the_kinds_that_have_it(
+def test_a_key_of_another_kind_is_refused(
     echo: EchoBuilder, tmp_path: Path, kind: str, line: str, says: str
 ) -> None:
     Path("headway.toml").write_text(f"[providers.p]\nkind = '{kind}'\n{line}\n")

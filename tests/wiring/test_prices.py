@@ -1,4 +1,4 @@
-"""Where a price comes from: the file, what was kept, the list; and that a run without a cap never loads the list itself."""
+"""Where a price comes from: the config, the cache, the list. A run without a cap never loads the list itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def config(root: Path, **openai: Any) -> Config:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[PriceQuery]:
-    """Every question that the list was asked in this process."""
+    """Every query to the list in this process."""
     seen: list[PriceQuery] = []
 
     def noting(questions: list[PriceQuery]) -> list[Price | None]:
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[PriceQuery]:
     return seen
 
 
-def test_the_files_own_prices_win(tmp_path: Path, asked: list[PriceQuery]) -> None:
+def test_configured_prices_win(tmp_path: Path, asked: list[PriceQuery]) -> None:
     own = config(tmp_path, prices={"gpt-4o": Price(1.0, 2.0), "": Price(3.0)})
     assert prices_of(own, [OPENAI, ("openai", "gpt-5")]) == {
         OPENAI: Price(1.0, 2.0),
@@ -64,7 +64,7 @@ def test_a_models_like_wins_over_the_providers_price(tmp_path: Path) -> None:
     assert found["openai", "other"] == Price(3.0)
 
 
-def test_what_was_looked_up_is_kept_for_the_next_start(tmp_path: Path, asked: list[PriceQuery]) -> None:
+def test_looked_up_prices_are_cached_for_the_next_start(tmp_path: Path, asked: list[PriceQuery]) -> None:
     first = prices_of(config(tmp_path), [OPENAI, ("openai", "nonsense"), LOCAL])
     assert first[OPENAI] is not None
     assert (first["openai", "nonsense"], first[LOCAL]) == (None, None)
@@ -75,7 +75,7 @@ def test_what_was_looked_up_is_kept_for_the_next_start(tmp_path: Path, asked: li
 
 
 @pytest.mark.parametrize("change", ["edition", "day", "damage", "nonsense"])
-def test_what_was_kept_is_forgotten_with_another_list_or_another_day(
+def test_cached_prices_expire_with_another_list_or_another_day(
     tmp_path: Path, asked: list[PriceQuery], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     first = prices_of(config(tmp_path), [OPENAI])
@@ -91,16 +91,14 @@ def test_what_was_kept_is_forgotten_with_another_list_or_another_day(
     assert len(asked) == 2
 
 
-def test_a_place_that_cannot_be_written_costs_another_look_only(
-    tmp_path: Path, asked: list[PriceQuery]
-) -> None:
+def test_a_cache_that_cannot_be_written_is_not_an_error(tmp_path: Path, asked: list[PriceQuery]) -> None:
     gone = msgspec.structs.replace(config(tmp_path), db=str(tmp_path / "no" / "such" / "headway.db"))
     assert prices_of(gone, [OPENAI])[OPENAI] is not None
     assert prices_of(gone, [OPENAI])[OPENAI] is not None
     assert len(asked) == 2
 
 
-def test_a_process_of_its_own_says_the_same_and_keeps_it(
+def test_a_separate_process_gives_the_same_prices_and_caches_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", "sk-secret")
@@ -111,8 +109,8 @@ def test_a_process_of_its_own_says_the_same_and_keeps_it(
     assert ready_prices(config(tmp_path), [OPENAI])[1] == {}
 
 
-def test_the_process_is_told_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A stand-in for Python that writes down what it was given."""
+def test_the_process_gets_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A stand-in for Python that records its environment."""
     told = tmp_path / "told"
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nenv > "{told}"\necho "$@" >> "{told}"\ncat >> "{told}"\necho "[]"\n')
@@ -125,7 +123,7 @@ def test_the_process_is_told_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.parametrize("body", ["exit 3", "echo nonsense", "kill -9 $$"])
-def test_a_process_that_says_nothing_leaves_prices_unknown(
+def test_a_process_without_output_leaves_prices_unknown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: str
 ) -> None:
     script = tmp_path / "python"
@@ -137,13 +135,15 @@ def test_a_process_that_says_nothing_leaves_prices_unknown(
     assert not (tmp_path / "prices.json").exists(), "what went wrong is not kept"
 
 
-def test_no_such_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_that_cannot_be_started_leaves_prices_unknown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
     _, questions = ready_prices(config(tmp_path), [OPENAI])
     assert asyncio.run(prices_later(config(tmp_path), questions)) == {OPENAI: None}
 
 
-def test_a_process_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\necho $$ > "{pid}"\nexec sleep 1000\n')
@@ -168,7 +168,7 @@ def test_which_budget_needs_a_price(tmp_path: Path) -> None:
     assert must_be_known(own, "openai", "gpt-5") == ""
 
 
-def test_a_budget_that_nobody_can_count_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_without_a_price_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     capped = msgspec.structs.replace(config(tmp_path), run=RunConfig(max_cost_usd=1.0))
     assert required_price(capped, *OPENAI).input > 0.0
     with pytest.raises(ConfigError) as caught:
@@ -183,7 +183,7 @@ def test_a_budget_that_nobody_can_count_is_an_error(tmp_path: Path, monkeypatch:
     assert (caught.value.hint or "").startswith("pip install 'headway[prices]'")
 
 
-def test_one_line_about_what_has_no_price(tmp_path: Path) -> None:
+def test_models_without_a_price_are_named_in_one_line(tmp_path: Path) -> None:
     line = unpriced_line(config(tmp_path), {OPENAI: None, LOCAL: None, ("openai", "x"): Price()})
     assert line.startswith(
         "no price is known for 'openai/gpt-4o': the cost is not counted; set input and output"

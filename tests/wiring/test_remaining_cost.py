@@ -1,4 +1,4 @@
-"""The cap that a run without money names: enough for the rest, as far as anybody can tell."""
+"""The cap that is suggested when a run is out of money: probably enough for the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRICE = Price(10.0, 10.0)
 
 
 def job_with_answers(store: Store, answers: int) -> Job:
-    """Fifty requests with a file; each answer so far had 25,000 tokens of input."""
+    """Fifty requests with a file; each answered one had 25,000 input tokens."""
     number = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
     route = store.add_route(number, StoredRoute("alpha", "openai", "m"))
     body = b'{"messages": [{"role": "user", "content": "What is on it?"}]}'
@@ -34,7 +34,7 @@ def job_with_answers(store: Store, answers: int) -> Job:
 
 
 @pytest.mark.parametrize("answers", [1, 4, 20])
-def test_files_of_which_some_were_seen_cost_as_much_as_those(tmp_path: Path, answers: int) -> None:
+def test_requests_with_files_cost_as_much_as_those_that_were_answered(tmp_path: Path, answers: int) -> None:
     provider = ProviderConfig("alpha", "openai", "http://127.0.0.1:1", "KEY", prices={"": PRICE})
     config = Config(None, tmp_path, str(tmp_path / "headway.db"), {"alpha": provider})
     with Store(SqliteMemory()) as store:

@@ -1,4 +1,4 @@
-"""Which answers of earlier jobs are taken for what is to come."""
+"""Which answers of earlier jobs are used to estimate the rest."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def answered(store: Store, its: Family) -> int:
     return job
 
 
-def test_the_rest_of_a_file_is_like_its_beginning_where_nothing_says_otherwise(store: Store) -> None:
+def test_the_rest_of_a_file_is_estimated_from_its_beginning(store: Store) -> None:
     job = answered(store, family(FREE))
     teachings = UsageHistory(store, "alpha", "m")
     assert len(teachings.like(family(FREE), [job])) == 20
     assert teachings.like(family(FREE)) == []
 
 
-def test_a_beginning_of_another_template_is_told_apart(store: Store) -> None:
+def test_a_beginning_with_another_template_is_not_used(store: Store) -> None:
     job = answered(store, family(ESSAY))
     teachings = UsageHistory(store, "alpha", "m")
     assert len(teachings.like(family(ESSAY, rows=90), [job])) == 20
@@ -65,7 +65,7 @@ def test_a_beginning_of_another_template_is_told_apart(store: Store) -> None:
     assert teachings.of_same_rows(both, []) == []
 
 
-def test_a_run_with_a_cap_knows_which_families_bring_in_more_than_their_text(store: Store) -> None:
+def test_a_run_with_a_cap_knows_families_whose_input_exceeds_their_text(store: Store) -> None:
     job = store.add_job(NewJob("one", "batch", "in", "d", "out", 100.0))
     capped, free = (store.add_route(job, StoredRoute(name, "openai", "m")) for name in ("alpha", "beta"))
     for route in (capped, free):
