@@ -21,6 +21,7 @@ import msgspec
 
 from headway.core.commands import Done, Start, Wake
 from headway.core.events import Event, Finished, RequestAccepted
+from headway.core.lanes.unit_lengths import LengthTable
 from headway.core.model import (
     Dimension,
     Estimate,
@@ -47,10 +48,13 @@ class Endless:
         self.left = {f"lane{number}": range(number, count, LANES) for number in range(LANES)}
         self.estimate = Estimate(input_tokens=300.0, output_tokens=200.0, max_output_tokens=400.0)
 
-    def take(self, lane: str, n: int) -> Sequence[Unit]:
+    def take(self, lane: str, n: int, longest: LengthTable | None = None) -> Sequence[Unit]:
         rest = self.left[lane]
         self.left[lane] = rest[n:]
         return [Unit(index, lane, self.estimate) for index in rest[:n]]
+
+    def largest(self, lane: str) -> Sequence[Unit]:
+        return ()
 
     def take_serial(self, n: int) -> Sequence[Unit]:
         return ()

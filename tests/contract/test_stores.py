@@ -29,6 +29,7 @@ from headway.stores.records import (
     StoredRoute,
     UnitChange,
     UnitResult,
+    UnitSize,
     Unknown,
     UsageSample,
     UsageTotals,
@@ -709,6 +710,29 @@ def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Stor
     assert [each.index for each in store.next_of_route(job, a, 1, -1, 99)] == [2]
     assert [each.index for each in store.next_of_route(job, b, 0, -1, 99)] == [3]
     assert store.next_of_route(job, a, 0, 8, 99) == []
+
+
+def test_the_sizes_of_waiting_units_are_told_by_route_and_by_family(store: Store) -> None:
+    job = store.add_job(new_job())
+    a, b = (store.add_route(job, StoredRoute("alpha", "openai", model)) for model in "ab")
+    units = [new_unit(f"u{n}", (a, b)[n % 2], chars=n, max_tokens=10 * n, family=n % 4) for n in range(9)]
+    store.add_units(job, 0, units)
+    store.seal(job, 9, MODELS, "d")
+    ready_job(store, 20, "other")
+    end(store, job, 8, "succeeded")
+
+    assert store.last_index(job) == 8
+    assert store.last_index(99) == -1
+    assert store.sizes_of_route(job, a, 0, 0, 2) == [UnitSize(2, 2, 20, 2), UnitSize(4, 4, 40, 0)]
+    assert [each.index for each in store.sizes_of_route(job, b, 0, 3, 99)] == [5, 7]
+    assert [each.index for each in store.waiting_units(job, [6, 8, 1])] == [1, 6]
+    assert sorted(store.largest_sizes(job, -1, 8)) == [
+        (a, 0, 4, 40, 1),
+        (a, 2, 6, 60, 0),
+        (b, 1, 5, 50, 0),
+        (b, 3, 7, 70, 0),
+    ]
+    assert store.largest_sizes(job, 3, 4) == [(a, 0, 4, 40, 0)]
 
 
 def test_next_serial_gives_the_serial_units_or_all(store: Store) -> None:

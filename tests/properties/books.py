@@ -557,16 +557,22 @@ class Books:
         """Nothing of this lane that was there before and might have gone stands higher."""
         for index in self.taken_before - self.ended.keys() - self.flights.keys():
             other = self.units[index]
-            if other.lane == unit.lane and self._rank(other) < self._rank(unit):
+            if other.lane == unit.lane and self._goes_before(other, unit):
                 fortune = self.fortunes.get(index, Fortune())
                 ripe = fortune.not_before < now and fortune.crashes < SUSPECT_CRASHES
                 waits = self._waits(other) or other.late
                 require(not ripe or waits, "order", f"unit {unit.index} started before {index}")
 
-    def _rank(self, unit: Unit) -> tuple[int, float, int]:
-        longest = self.lanes[unit.lane].spec.order == "longest"
-        expected = unit.expected_s or unit.estimate.output_tokens
-        return (-unit.priority, -expected if longest else 0.0, unit.index)
+    def _goes_before(self, other: Unit, unit: Unit) -> bool:
+        """Whether the other one must start first. What a unit without `expected_s` is expected to take is the lane's affair, and
+        with `auto` so is which of the two orders is in force."""
+        order = self.lanes[unit.lane].spec.order
+        if other.priority != unit.priority or order == "input":
+            return (-other.priority, other.index) < (-unit.priority, unit.index)
+        if not (other.expected_s and unit.expected_s):
+            return False
+        longer = (-other.expected_s, other.index) < (-unit.expected_s, unit.index)
+        return longer and (order == "longest" or other.index < unit.index)
 
     def _waits(self, unit: Unit) -> bool:
         return any(self.ended.get(one) not in GOOD for one in unit.after)
@@ -671,7 +677,7 @@ class Books:
             return False
         if lane.spec.key not in self.fetching:
             return any(map(self.runnable, self._of(lane)))
-        waiting = lane.spec.order == "longest"  # It chooses among what is being fetched, too.
+        waiting = lane.spec.order == "auto"  # It may choose among what is being fetched, too.
         return not waiting and any(self.runnable(unit) for unit in self._of(lane) if unit.index in self.taken)
 
     def _of(self, lane: LaneBook) -> list[Unit]:
@@ -729,8 +735,12 @@ class Books:
             return True  # It stands before everything else.
         taken = [unit for unit in left if unit.index in self.taken]
         ready = [unit for unit in taken if self.runnable(unit) and not self.lanes[unit.lane].closed]
-        firsts = {unit.lane: unit for unit in sorted(ready, key=self._rank, reverse=True)}
-        return bool(firsts) and not any(map(self.fits_budget, firsts.values()))
+        firsts: dict[str, list[Unit]] = {}
+        for unit in ready:
+            same = [other for other in ready if other.lane == unit.lane]
+            if not any(self._goes_before(other, unit) for other in same):
+                firsts.setdefault(unit.lane, []).append(unit)
+        return bool(firsts) and not any(all(map(self.fits_budget, units)) for units in firsts.values())
 
 
 def _tokens(estimate: Estimate) -> float:

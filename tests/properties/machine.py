@@ -53,8 +53,6 @@ def tune(tuning: Tuning) -> pytest.MonkeyPatch:
     patch = pytest.MonkeyPatch()
     patch.setattr(stock_module, "BATCH", tuning.batch)
     patch.setattr(stock_module, "LOW", tuning.low)
-    patch.setattr(stock_module, "LONGEST_BATCH", tuning.batch)
-    patch.setattr(stock_module, "LONGEST_LOW", tuning.low)
     patch.setattr(supply_module, "MOST_BLOCKED", tuning.most_blocked)
     patch.setattr(run_end_module, "EXPIRY_BATCH", tuning.expiry_batch)
     return patch

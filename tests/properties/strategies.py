@@ -118,7 +118,7 @@ def specs(key: str, *, shared: bool = True) -> st.SearchStrategy[LaneSpec]:
         limits=limits(),
         retry=retries,
         counting=countings,
-        order=pick(("input", "longest")),
+        order=pick(("auto", "input", "longest")),
         ramp=st.one_of(st.none(), st.none(), ramps),
         lane_budgets=lane_budgets(key, shared=shared),
     )

@@ -6,12 +6,15 @@ from tests.unit.drive import entry_of, one_lane
 
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import NEVER, Entry, Queue
+from headway.core.lanes.unit_lengths import NOTHING_KNOWN
 from headway.core.model import Unit
 from headway.core.unit_states import Status
 
 
 def pushed(*units: Unit, longest: bool = False) -> Queue:
-    lane, queue = one_lane(), Queue(longest=longest)
+    lane, queue = one_lane(), Queue()
+    if longest:
+        queue.order_by(NOTHING_KNOWN)
     for unit in units:
         queue.push(entry_of(lane, unit))
     return queue
@@ -48,13 +51,20 @@ def test_the_longest_expected_goes_first_where_that_is_asked_for() -> None:
     assert drained(pushed(*units)) == [0, 1, 2]
 
 
+def test_a_new_order_holds_for_what_is_in_the_queue() -> None:
+    queue = pushed(*(Unit(index, "a", expected_s=float(index + 1)) for index in range(5)))
+    queue.order_by(NOTHING_KNOWN)
+    assert queue.shorter_than(4.0) == 3
+    assert drained(queue) == [4, 3, 2, 1, 0]
+
+
 def test_priority_comes_before_length() -> None:
     units = (Unit(0, "a", expected_s=9.0), Unit(1, "a", priority=1, expected_s=1.0))
     assert drained(pushed(*units, longest=True)) == [1, 0]
 
 
 def test_a_delayed_one_comes_when_its_instant_has_come() -> None:
-    lane, queue = one_lane(), Queue(longest=False)
+    lane, queue = one_lane(), Queue()
     queue.delay(delayed(lane, 0, 5.0))
     queue.delay(delayed(lane, 1, 3.0))
     assert queue.head() is None
@@ -74,7 +84,7 @@ def test_a_retry_goes_back_to_its_place_in_the_input() -> None:
 
 
 def test_one_that_has_ended_meanwhile_is_passed_over() -> None:
-    lane, queue = one_lane(), Queue(longest=False)
+    lane, queue = one_lane(), Queue()
     ready, waiting = entry_of(lane, Unit(0, "a")), delayed(lane, 1, 3.0)
     queue.push(ready)
     queue.delay(waiting)
@@ -93,7 +103,7 @@ def test_its_entries_are_those_ready_and_those_delayed() -> None:
 
 
 def test_what_has_ended_is_not_counted() -> None:
-    lane, queue = one_lane(), Queue(longest=False)
+    lane, queue = one_lane(), Queue()
     gone = entry_of(lane, Unit(0, "a"))
     queue.push(gone)
     queue.push(entry_of(lane, Unit(1, "a")))

@@ -17,11 +17,9 @@ from headway.core.events import (
     Units,
 )
 from headway.core.invariants import check
-from headway.core.lanes.stock import BATCH, LONGEST_BATCH, LONGEST_LOW, LOW, MOST_LOW, Stock
-from headway.core.model import LaneSpec, Settings, Unit
-from headway.core.reasons import WaitCode
+from headway.core.lanes.stock import BATCH, LOW, MOST_LOW, Stock
+from headway.core.model import LaneSpec, Settings
 from headway.core.scheduler import Scheduler
-from headway.core.snapshot import snapshot
 
 
 class Hand:
@@ -124,22 +122,8 @@ def test_serial_units_are_fetched_one_by_one() -> None:
     assert hand.at(3.0, SerialUnits(())).fetches == [Fetch("a", BATCH)]
 
 
-def test_longest_first_waits_for_the_units_it_chooses_among() -> None:
-    spec = LaneSpec("a", ONE_BY_ONE, order="longest")
-    hand, step = past_serial(spec)
-    assert step.fetches == [Fetch("a", LONGEST_BATCH)]
-    short = [Unit(index, "a", expected_s=1.0) for index in range(LONGEST_BATCH)]
-    step = hand.at(1.0, Units("a", short, more=True))
-    assert (step.started, step.fetches) == ([], [Fetch("a", LONGEST_BATCH)])
-    [view] = snapshot(hand.scheduler, 1.0, lambda lane: 0).lanes
-    assert view.wait is not None
-    assert view.wait.code is WaitCode.READING
-    long = [Unit(LONGEST_BATCH + index, "a", expected_s=2.0) for index in range(LONGEST_LOW - LONGEST_BATCH)]
-    assert hand.at(2.0, Units("a", long, more=True)).started == [LONGEST_BATCH]
-
-
 def test_a_fast_lane_keeps_a_larger_stock() -> None:
-    stock = Stock(longest=False)
+    stock = Stock()
     stock.fetched(1_000.0, more=True)
     assert (stock.low, stock.batch) == (500, 500)
     stock.fetched(1e6, more=True)

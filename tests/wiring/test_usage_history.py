@@ -10,11 +10,12 @@ from tests.contract.records import end
 
 from headway.batch.family import Families, kin_of
 from headway.config import Config, ProviderConfig
-from headway.stores.records import Family, NewJob, NewUnit, StoredRoute
+from headway.core.lanes.unit_lengths import size_of
+from headway.stores.records import Family, Job, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_inputs
-from headway.wiring.usage_history import UsageHistory
+from headway.wiring.usage_history import UsageHistory, lengths_seen
 
 ESSAY, YES, FREE = "Please write a long essay about {}", "Answer yes or no: is {} nice?", "{}"
 
@@ -79,3 +80,34 @@ def test_a_run_with_a_cap_knows_families_whose_input_exceeds_their_text(store: S
     beta = ProviderConfig("beta", "openai", "http://127.0.0.1:1", "KEY")
     config = Config(None, Path(), "headway.db", {"alpha": alpha, "beta": beta})
     assert open_inputs(config, store, now) == {capped: frozenset({0, 2})}
+
+
+def prepared(store: Store, its: Family) -> tuple[Job, int]:
+    """A job that has not run yet, and its route."""
+    number = store.add_job(NewJob("two", "batch", "in", "e", "out", 100.0))
+    route = store.add_route(number, StoredRoute("alpha", "openai", "m"))
+    store.add_families(number, [Family(route, 1, its.shape, its.firm, its.rows, its.words)])
+    store.seal(number, 0, {}, "e")
+    job = store.job("two")
+    assert job is not None
+    return job, route
+
+
+def test_how_long_units_took_is_known_from_jobs_of_the_same_template(store: Store) -> None:
+    answered(store, family(ESSAY))
+    job, route = prepared(store, family(ESSAY, rows=90))
+    assert lengths_seen(store, job) == {f"{route}.1": [(size_of(80, 0), 1.0)] * 20}
+
+
+def test_how_long_units_took_is_known_from_the_jobs_own_earlier_runs(store: Store) -> None:
+    answered(store, family(FREE))
+    job = store.job("one")
+    assert job is not None
+    [route] = store.routes(job.id)
+    assert lengths_seen(store, job) == {f"{route.id}.1": [(size_of(80, 0), 1.0)] * 20}
+
+
+def test_how_long_units_of_another_template_took_says_nothing(store: Store) -> None:
+    answered(store, family(ESSAY))
+    job, _ = prepared(store, family(YES))
+    assert lengths_seen(store, job) == {}

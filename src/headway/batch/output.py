@@ -109,12 +109,15 @@ class OutputFile:
 
     def _write_prefix(self) -> None:
         assert self._store is not None
-        while True:
-            rows = self._store.results(self._job.id, self._next - 1, PAGE)
+        # Where the longest units go first, most of what has ended may stand behind one that has not: none of that is read.
+        first_open = self._store.first_unended(self._job.id, self._next)
+        end = self._store.last_index(self._job.id) + 1 if first_open is None else first_open
+        while self._next < end:
+            rows = self._store.results(self._job.id, self._next - 1, min(PAGE, end - self._next))
             ready = list(_until_open(rows))
             self._write(_result(self._job.name, row) for row in ready)
             self._next += len(ready)
-            if len(ready) < PAGE:
+            if not ready:
                 return
 
     def _write_ended(self) -> None:

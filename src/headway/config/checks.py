@@ -17,6 +17,7 @@ from headway.config.duration_setting import EXPECTED as A_DURATION
 from headway.config.duration_setting import parse_duration
 from headway.config.known_vendors import PROFILES
 from headway.config.settings import CacheMode, Isolation, Preflight
+from headway.core.model import OrderName
 
 Check = Callable[[object], Any]
 
@@ -196,6 +197,11 @@ def cache_mode(value: object) -> str:
     if not isinstance(value, str) or value not in CACHE_MODES:
         raise ValueError("expected " + ", ".join(f'"{mode}"' for mode in CACHE_MODES[:-1]) + ' or "all"')
     return value
+
+
+def order_name(value: object) -> str:
+    """In which order units start."""
+    return _one_of(value, get_args(OrderName))
 
 
 def text(value: object) -> str:

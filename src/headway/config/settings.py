@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headway.core.model import LaneLimits, Price, RetryPolicy
+from headway.core.model import LaneLimits, OrderName, Price, RetryPolicy
 
 Isolation = Literal["process", "thread", "inline"]
 Preflight = Literal["canary", "command", "none"]
@@ -132,6 +132,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     max_hold_s: float | None = MAX_HOLD_S
     weight: float = 1.0
     cache: CacheMode = "off"
+    order: OrderName = "auto"
 
 
 class Config(msgspec.Struct, frozen=True):

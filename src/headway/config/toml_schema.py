@@ -66,6 +66,7 @@ RUN: Final[Keys] = {
     "max_hold": checks.longest_hold,
     "weight": checks.weight,
     "cache": checks.cache_mode,
+    "order": checks.order_name,
 }
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from headway.core.lanes.unit_lengths import LengthTable
 from headway.core.model import Kind, Unit
 from headway.core.reasons import NoticeReason
 from headway.core.unit_states import Status
@@ -61,10 +62,16 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fetch(msgspec.Struct, frozen=True, gc=False):
-    """Bring up to `n` further units of a lane, and answer with `Units`. One fetch of a lane is under way at a time."""
+    """Bring up to `n` further units of a lane, and answer with `Units`. One fetch of a lane is under way at a time.
+
+    `longest`: bring the longest of all units that are left, by this table, not the first. `sized`: the answer says how many
+    are left, and which are the largest.
+    """
 
     lane: str
     n: int
+    longest: LengthTable | None = None
+    sized: bool = False
 
 
 class FetchSerial(msgspec.Struct, frozen=True, gc=False):

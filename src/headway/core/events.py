@@ -97,14 +97,18 @@ class SetConcurrency(msgspec.Struct, frozen=True, gc=False):
 
 
 class Units(msgspec.Struct, frozen=True):
-    """Units of a lane, by priority, then index: the answer to `Fetch`, or work that comes by itself.
+    """Units of a lane, by priority, then in the order of the fetch: the answer to `Fetch`, or work that comes by itself.
 
-    `more`: the source has further units of the lane, and a `Fetch` will bring them.
+    `more`: the source has further units of the lane, and a `Fetch` will bring them. Where the fetch was `sized`, `left` is how
+    many, and `largest` has units that stand for them: the next one, where the longest were fetched, and otherwise the largest
+    of each family, of those that are left or were there before. None stand for units whose order must not change.
     """
 
     lane: str
     units: Sequence[Unit]
     more: bool
+    left: int = 0
+    largest: Sequence[Unit] = ()
 
 
 class SerialUnits(msgspec.Struct, frozen=True):

@@ -133,7 +133,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 
     `after` names the units (by index) that must have succeeded first; `leads` says that some unit may name
     this one. `late`: its request is made from the answers of other units, when its turn comes; until then
-    its size is a guess. `expected_s` orders longest-first; its scale does not matter.
+    its size is a guess. `expected_s` is what it is expected to take, where that is known beforehand; otherwise
+    its lane learns it.
     """
 
     index: int
@@ -301,6 +302,10 @@ class LaneBudget(msgspec.Struct, frozen=True):
     spent_usd: float = 0.0
 
 
+#: In which order the units of a lane start: see `core.lanes.unit_order`.
+OrderName = Literal["auto", "input", "longest"]
+
+
 class LaneSpec(msgspec.Struct, frozen=True):
     """What the outside tells the scheduler about a lane before it starts."""
 
@@ -308,7 +313,7 @@ class LaneSpec(msgspec.Struct, frozen=True):
     limits: LaneLimits = LaneLimits()
     retry: RetryPolicy = RetryPolicy()
     counting: Counting = Counting()
-    order: Literal["input", "longest"] = "input"
+    order: OrderName = "input"
     ramp: Ramp | None = None
     #: Caps on its money, beside the run's own.
     lane_budgets: tuple[LaneBudget, ...] = ()

@@ -211,7 +211,7 @@ def _wait(scheduler: Scheduler, lane: Lane, now: float) -> Wait | None:
     entry = lane.queue.peek()
     if entry is None:
         return _wait_of_empty(scheduler, lane)
-    if lane.stock.chooses:
+    if lane.order.choosing:
         return _READING
     if entry.unit.late and lane.rendering:
         return Wait(WaitCode.OTHER_UNITS)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from headway.core.commands import AnyFetch, Command, Fetch, FetchRest, FetchSerial, Wake
 from headway.core.events import Event, RestUnits, SerialUnits, Units
+from headway.core.lanes.unit_lengths import NOTHING_KNOWN, LengthTable
 from headway.core.model import Unit
 from headway.core.scheduler import Scheduler
 
@@ -21,11 +22,15 @@ from headway.core.scheduler import Scheduler
 class UnitSource(Protocol):
     """The contract of what holds the units that have not been handed out yet."""
 
-    def take(self, lane: str, n: int) -> Sequence[Unit]:
-        """Up to `n` further units of a lane, by priority, then index. Fewer than `n`: there are no more for now.
+    def take(self, lane: str, n: int, longest: LengthTable | None = None) -> Sequence[Unit]:
+        """Up to `n` further units of a lane, by priority, then index, or the longest first by `longest`. Fewer than `n`: there
+        are no more for now.
 
         `Unit.after` names only units that this run will end too: what succeeded earlier is left out of it.
         """
+
+    def largest(self, lane: str) -> Sequence[Unit]:
+        """Units that stand for those that are left: see `events.Units`."""
 
     def take_serial(self, n: int) -> Sequence[Unit]:
         """Up to `n` further units of the serial phase, any lane, by index."""
@@ -43,6 +48,9 @@ class ListSource:
     def __init__(self, units: Iterable[Unit], *, serial: Iterable[Unit] = ()) -> None:
         self._serial = deque(serial)
         self._lanes: dict[str, deque[Unit]] = {}
+        #: Lanes whose units are ordered by their length.
+        self._ordered: set[str] = set()
+        self._largest: dict[str, tuple[Unit, ...]] = {}
         for unit in units:
             self._lanes.setdefault(unit.lane, deque()).append(unit)
         for key, queue in self._lanes.items():
@@ -51,10 +59,30 @@ class ListSource:
 
     def add(self, unit: Unit) -> None:
         """Append one; a scheduler that has fetched all of its lane wants a `MoreWork` event for it."""
+        self._ordered.discard(unit.lane)
         self._lanes.setdefault(unit.lane, deque()).append(unit)
 
-    def take(self, lane: str, n: int) -> Sequence[Unit]:
+    def take(self, lane: str, n: int, longest: LengthTable | None = None) -> Sequence[Unit]:
+        if longest is not None and lane not in self._ordered:
+            units = self._lanes.get(lane, ())
+            self._lanes[lane] = deque(
+                sorted(units, key=lambda unit: (-unit.priority, -longest.of(unit), unit.index))
+            )
+            self._ordered.add(lane)
         return _popped(self._lanes.get(lane), n)
+
+    def largest(self, lane: str) -> Sequence[Unit]:
+        units = self._lanes.get(lane)
+        if lane in self._ordered:
+            return (units[0],) if units else ()
+        if units and lane not in self._largest:
+            families: dict[str, Unit] = {}
+            for unit in units:
+                largest = families.setdefault(unit.family, unit)
+                if NOTHING_KNOWN.of(unit) > NOTHING_KNOWN.of(largest):
+                    families[unit.family] = unit
+            self._largest[lane] = tuple(families.values())
+        return self._largest.get(lane, ())
 
     def take_serial(self, n: int) -> Sequence[Unit]:
         return _popped(self._serial, n)
@@ -74,8 +102,13 @@ class ListSource:
 def answer(source: UnitSource, fetch: AnyFetch) -> Event:
     """The event that answers a fetch."""
     if isinstance(fetch, Fetch):
-        units = source.take(fetch.lane, fetch.n)
-        return Units(fetch.lane, units, more=len(units) == fetch.n)
+        largest = source.largest(fetch.lane) if fetch.sized else ()
+        units = source.take(fetch.lane, fetch.n, fetch.longest)
+        if not fetch.sized:
+            return Units(fetch.lane, units, more=len(units) == fetch.n)
+        if fetch.longest is not None:
+            largest = source.largest(fetch.lane)
+        return Units(fetch.lane, units, len(units) == fetch.n, source.remaining(fetch.lane), largest)
     if isinstance(fetch, FetchSerial):
         return SerialUnits(source.take_serial(fetch.n))
     return RestUnits(source.drain(fetch.n))

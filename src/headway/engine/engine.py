@@ -196,6 +196,9 @@ class Engine(Turns):
         refill(self._store, found, utc, unknown)
         for family, outputs in self._plan.outputs.items():
             self._lane_of(route_of(family)).estimator.saw(family, outputs)
+        for family, lengths in self._plan.lengths.items():
+            for size, took_s in lengths:
+                self._lane_of(route_of(family)).order.recall(family, size, took_s)
         self._sharing = Sharing(self._plan.job.id, self._plan.weight, self._desks)
 
     def _lane_of(self, route: int) -> Lane:
@@ -291,7 +294,7 @@ class Engine(Turns):
         return self._done.done()
 
     def _after_turn(self) -> None:
-        self._intents.look_ahead(self._scheduler, self._now())
+        self._intents.look_ahead(self._scheduler, self._now(), self._waiting)
         self._commit()
 
     def _commit(self) -> None:

@@ -36,7 +36,7 @@ class Rate:
 class Desk:
     """What the engine keeps for a lane: its plan, its number in the store, the intents recorded ahead."""
 
-    __slots__ = ("ahead", "id", "key", "name", "record", "send")
+    __slots__ = ("ahead", "id", "key", "name", "orders", "record", "send")
 
     def __init__(self, key: str, plan: LanePlan, known: records.StoredLane) -> None:
         self.key = key
@@ -46,6 +46,8 @@ class Desk:
         self.send = plan.adapter.send
         #: Units whose intent is recorded ahead, with what each sends; None: that is being read.
         self.ahead: dict[int, Request | None] = {}
+        #: The order of the lane's queue that they were chosen in (`Queue.orders`).
+        self.orders = 0
 
 
 class Flight:

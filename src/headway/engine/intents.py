@@ -63,13 +63,16 @@ class Intents:
         """The intents of these units are committed."""
         self._underway.difference_update(indexes)
 
-    def look_ahead(self, scheduler: Scheduler, now: float) -> None:
-        """Record the intent to send for what each lane is about to start."""
+    def look_ahead(self, scheduler: Scheduler, now: float, waiting: Container[int]) -> None:
+        """Record the intent to send for what each lane is about to start. Units that are `waiting` have started already."""
         if scheduler.mode != "run" or scheduler.paused:
             return
         for key, lane in scheduler.lanes.items():
             desk = self._desks[key]
             wanted = min(MOST_AHEAD, due_soon(lane, now)) if lane.queue.ready else 0
+            if desk.orders != lane.queue.orders:
+                desk.orders = lane.queue.orders
+                self.call_off(waiting, [desk])  # Others are next.
             if 2 * len(desk.ahead) >= wanted:
                 continue
             entries = (item[3] for item in nsmallest(wanted, lane.queue.ready))

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headway.core.lanes.unit_lengths import Size
 from headway.core.model import LaneSpec, Price
 from headway.engine.identity import CacheUse
 from headway.providers.adapter import Adapter
@@ -82,5 +83,7 @@ class Plan(msgspec.Struct, frozen=True):
     outputs: dict[str, list[float]] = {}
     #: How the requests of units with edges are made; None: such units only wait, and send their own requests.
     render: Render | None = None
+    #: How long units of a family and size took in earlier jobs, where their order depends on it.
+    lengths: dict[str, list[tuple[Size, float]]] = {}
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None

@@ -6,7 +6,8 @@ committed yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from heapq import merge
 from itertools import islice
@@ -19,8 +20,10 @@ from headway.core.commands import AnyFetch, Fetch, FetchSerial
 from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.lanes.estimate import FIRST_RATIO
 from headway.core.lanes.lane import MOST_TOKENS
+from headway.core.lanes.unit_lengths import LengthTable, Size, size_of
 from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
+from headway.engine.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
 from headway.engine.plan import RenderedRequest, UnitRoute
 from headway.stores.cache import Cache
 from headway.stores.records import Pending, Unknown
@@ -36,7 +39,7 @@ class _Cursor:
     """Reads one route's units of one priority, in index order, a page at a time."""
 
     def __init__(self, job: int, route: int, priority: int) -> None:
-        self._job, self._route, self.priority = job, route, priority
+        self._job, self.route, self.priority = job, route, priority
         self._after = -1
         self._page: list[Pending] = []
         self._dry = False
@@ -44,12 +47,24 @@ class _Cursor:
     def peek(self, store: Store | Cache, n: int) -> Sequence[Pending]:
         """The next units, at least `n` of them if there are as many."""
         while len(self._page) < n and not self._dry:
-            rows = store.next_of_route(self._job, self._route, self.priority, self._after, n)
+            rows = self._read(store, n)
             self._dry = len(rows) < n
             if rows:
                 self._after = rows[-1].index
                 self._page += rows
         return self._page
+
+    def _read(self, store: Store | Cache, n: int) -> list[Pending]:
+        return store.next_of_route(self._job, self.route, self.priority, self._after, n)
+
+    def sizes(self, store: Store | Cache) -> Iterator[tuple[int, Size, int]]:
+        """Family, size and index of everything that is left, taken."""
+        for row in self._page:
+            yield row.family, size_of(row.chars, row.max_tokens), row.index
+        for one in sizes_after(store, self._job, self.route, self.priority, self._after):
+            yield one.family, size_of(one.chars, one.max_tokens), one.index
+        self._page.clear()
+        self._dry = True
 
     def drop(self, n: int) -> None:
         """The first `n` are taken."""
@@ -58,6 +73,22 @@ class _Cursor:
     def drop_to(self, index: int) -> None:
         """Those up to this index are taken."""
         self.drop(sum(row.index <= index for row in self._page))
+
+
+class _RestCursor(_Cursor):
+    """Reads the units of a lane that were to be taken longest first, in index order."""
+
+    def __init__(self, job: int, indexes: array[int]) -> None:
+        super().__init__(job, 0, 0)
+        self._indexes = indexes
+
+    def _read(self, store: Store | Cache, n: int) -> list[Pending]:
+        rows: list[Pending] = []
+        while len(rows) < n and self._indexes:
+            page = self._indexes[: n - len(rows)]
+            del self._indexes[: len(page)]
+            rows += store.waiting_units(self._job, page)
+        return rows
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -98,6 +129,10 @@ class StoreSource:
         #: How many units of a lane are to be fetched, by what was delivered so far.
         self.unfetched = self._left
         self._cursors: dict[str, list[_Cursor]] = {lane: [] for lane in self._left}
+        #: The lanes whose units are taken longest first.
+        self._longest: dict[str, LengthIndex] = {}
+        self._sizes = LargestSizes(job)
+        self._largest: dict[str, list[Unit]] = {}
         for route in store.routes(job):
             for priority in route.priorities:
                 self._cursors[routes[route.id].lane].append(_Cursor(job, route.id, priority))
@@ -135,8 +170,7 @@ class StoreSource:
         reading = self._of(store)
         event: Event
         if isinstance(command, Fetch):
-            units = [] if self._serial else self._take(reading, command.lane, command.n)
-            event = Units(command.lane, self._with_edges(store, units), more=len(units) == command.n)
+            event = self._fetch_units(command, store)
         elif isinstance(command, FetchSerial):
             event = SerialUnits(self._with_edges(store, self._take_serial(reading, command.n)))
         else:
@@ -183,6 +217,51 @@ class StoreSource:
             sized, expected_s=unit.expected_s, after=unit.after, leads=unit.leads, late=False
         )
 
+    def _fetch_units(self, command: Fetch, store: Store) -> Units:
+        lane, n = command.lane, command.n
+        if self._serial:
+            return Units(lane, (), more=False)
+        if command.longest is not None:
+            units = self._take_longest(self._of(store), lane, n, command.longest)
+        else:
+            units = self._take(self._of(store), lane, n)
+        full, left = len(units) == n, self._left[lane]
+        units = self._with_edges(store, units)
+        if not command.sized:
+            return Units(lane, units, more=full)
+        if command.longest is not None:
+            return Units(lane, units, full, left, self._longest[lane].next(lane, command.longest))
+        return Units(lane, units, full, left, self._largest_of(store, lane))
+
+    def _largest_of(self, store: Store, lane: str) -> Sequence[Unit]:
+        """The largest units of a lane's families, of all units that have been looked through. None where units wait for others:
+        how long one takes says little there."""
+        if self._has_edges:
+            return ()
+        if self._sizes.look_on(store):
+            self._largest = {}
+            for route, family, size in self._sizes.items():
+                key = self._routes[route].lane
+                unit = unit_of_size(key, family_name(route, family), size)
+                self._largest.setdefault(key, []).append(unit)
+        return self._largest.get(lane, ())
+
+    def _take_longest(self, store: Store | Cache, lane: str, n: int, lengths: LengthTable) -> list[Unit]:
+        """The longest of all units of a lane that are left. The first time, all of them are looked through."""
+        index = self._longest.get(lane)
+        if index is None:
+            index = self._longest[lane] = LengthIndex()
+            for cursor in self._cursors[lane]:
+                for family, size, number in cursor.sizes(store):
+                    if self._only is None or number in self._only:
+                        index.add(cursor.priority, family_name(cursor.route, family), size, number)
+        units: list[Unit] = []
+        while len(units) < n and (taken := index.take(n - len(units), lengths)):
+            self._left[lane] -= len(taken)
+            rows = {row.index: row for row in store.waiting_units(self._job, taken)}
+            units += [self._unit(rows[number]) for number in taken if number in rows]
+        return units
+
     def _take(self, store: Store | Cache, lane: str, n: int) -> list[Unit]:
         units: list[Unit] = []
         while len(units) < n:
@@ -217,6 +296,9 @@ class StoreSource:
         """What no cursor has come to yet."""
         if serial := self._take_serial(store, n):
             return serial
+        for lane, index in self._longest.items():
+            self._cursors[lane] = [_RestCursor(self._job, index.all())]
+        self._longest.clear()
         cursors = [] if self._serial else [cursor for lane in self._cursors.values() for cursor in lane]
         while rows := _merged(store, cursors, n):
             units = [self._unit(row) for row in rows if self._wanted(row)]

@@ -9,6 +9,7 @@ transaction in which their leader does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from headway.core.unit_states import Status
 from headway.stores.batch import Batch
 from headway.stores.database import Database
-from headway.stores.records import USED, Attempt, Pending, UnitChange
+from headway.stores.records import USED, Attempt, Pending, UnitChange, UnitSize
 from headway.stores.rows import LOWER, SHIFT, json_of, span, uid
 
 #: Later than anything that is recorded.
@@ -159,13 +160,23 @@ class Cache:
     # -- cursors that leave followers out ------------------------------------------------------------------------
 
     def pending(self, job: int) -> dict[int, int]:
-        """As the store's own, without followers; so are the next two."""
+        """As the store's own, without followers; so are the next four."""
         return dict(self._db.execute("leading_per_route", span(job)))
 
     def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
         """Waiting units of a route and priority with an index above `after`."""
         wanted = (route, priority, uid(job, after), limit)
         return [Pending(*row) for row in self._db.execute("leading_of_route", wanted)]
+
+    def sizes_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[UnitSize]:
+        """The sizes of the same units."""
+        wanted = (route, priority, uid(job, after), limit)
+        return [UnitSize(*row) for row in self._db.execute("leading_sizes_of_route", wanted)]
+
+    def waiting_units(self, job: int, indexes: Iterable[int]) -> list[Pending]:
+        """Those of the units that wait, by index."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return [Pending(*row) for row in self._db.execute("waiting_units", (uids,))]
 
     def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
         """Waiting units of any route by index: the serial ones, or all."""

@@ -169,6 +169,24 @@ FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
 ORDER BY uid LIMIT ?;
 
+-- name: sizes_of_route
+SELECT uid & 4294967295, chars, max_tokens, family FROM units
+WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
+ORDER BY uid LIMIT ?;
+
+-- name: largest_sizes
+SELECT route, family, max(chars), max(max_tokens), max(max_tokens = 0) FROM units
+WHERE uid > ? AND uid <= ? AND status = 'pending' GROUP BY route, family;
+
+-- name: last_of_job
+SELECT coalesce(max(uid) & 4294967295, -1) FROM units WHERE uid BETWEEN ? AND ?;
+
+-- name: waiting_units
+SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
+    coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
+FROM units
+WHERE uid IN (SELECT value FROM json_each(?)) AND status = 'pending' ORDER BY uid;
+
 -- name: next_serial
 SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
     coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
@@ -538,6 +556,12 @@ GROUP BY route;
 SELECT uid & 4294967295, chars, max_tokens, priority, route, attempts, family,
     coalesce((SELECT length(body) FROM requests WHERE requests.uid = units.uid), 0)
 FROM units
+WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
+    AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
+ORDER BY uid LIMIT ?;
+
+-- name: leading_sizes_of_route
+SELECT uid & 4294967295, chars, max_tokens, family FROM units
 WHERE route = ? AND priority = ? AND serial = 0 AND uid > ? AND status = 'pending'
     AND NOT EXISTS (SELECT 1 FROM followers WHERE followers.uid = units.uid)
 ORDER BY uid LIMIT ?;

@@ -192,6 +192,15 @@ class StoredEdge(msgspec.Struct, frozen=True, gc=False):
     status: str
 
 
+class UnitSize(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a waiting unit's length."""
+
+    index: int
+    chars: int
+    max_tokens: int
+    family: int
+
+
 class Unknown(msgspec.Struct, frozen=True):
     """A unit that a dead process may have sent; its outcome is not known."""
 

@@ -39,6 +39,7 @@ from headway.stores.records import (
     StoredLane,
     StoredRoute,
     UnitResult,
+    UnitSize,
     Unknown,
     UsageSample,
     UsageTotals,
@@ -203,9 +204,9 @@ class Store:
         first, last = span(job)
         return [UnitResult(*row) for row in self._db.execute("results", (first + after, last, limit))]
 
-    def first_unended(self, job: int) -> int | None:
-        """The lowest index of a unit that has not ended."""
-        index: int | None = self._db.execute("first_unended", span(job))[0][0]
+    def first_unended(self, job: int, first: int = 0) -> int | None:
+        """The first unit that has not ended, from the index `first` on; None: all have."""
+        index: int | None = self._db.execute("first_unended", (uid(job, first), span(job)[1]))[0][0]
         return index
 
     def attempts(self, job: int, index: int) -> list[AttemptView]:
@@ -383,6 +384,25 @@ class Store:
         """Waiting units of a route and priority with an index above `after`."""
         wanted = (route, priority, uid(job, after), limit)
         return [Pending(*row) for row in self._db.execute("next_of_route", wanted)]
+
+    def sizes_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[UnitSize]:
+        """The sizes of the same units."""
+        wanted = (route, priority, uid(job, after), limit)
+        return [UnitSize(*row) for row in self._db.execute("sizes_of_route", wanted)]
+
+    def waiting_units(self, job: int, indexes: Iterable[int]) -> list[Pending]:
+        """Those of the units that wait, by index."""
+        uids = json_of([uid(job, index) for index in indexes])
+        return [Pending(*row) for row in self._db.execute("waiting_units", (uids,))]
+
+    def last_index(self, job: int) -> int:
+        """The highest index of the job's units; -1: it has none."""
+        return self._number("last_of_job", span(job))
+
+    def largest_sizes(self, job: int, after: int, upto: int) -> list[tuple[int, int, int, int, bool]]:
+        """Of each family of the waiting units with these indexes: (route, number, most characters, largest `max_tokens`, whether
+        any has none)."""
+        return self._db.execute("largest_sizes", (uid(job, after), uid(job, upto)))
 
     def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
         """Waiting units of any route by index: the serial ones, or all."""

@@ -36,6 +36,7 @@ from headway.wiring.prices import (
     required_price,
     unpriced_line,
 )
+from headway.wiring.usage_history import lengths_seen
 
 
 class RunFlags(msgspec.Struct, frozen=True):
@@ -91,6 +92,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         taken_utc=flags.taken_utc,
         remarks=(*([line] if line else []), *aside),
         outputs=outputs,
+        lengths={} if run.order == "input" else lengths_seen(store, job),
         checks=checks,
         later_prices=later,
         cache=_cache_use(config, store, job),
@@ -190,7 +192,7 @@ def _lanes(
         if lane in lanes:
             lanes[lane] = _with_lane_budgets(lanes[lane], lane_budgets)
         else:
-            spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets)
+            spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets, order=config.run.order)
             lanes[lane] = LanePlan(spec, name, adapters[provider.name])
     return lanes, routes, tuple(checks)
 

@@ -10,11 +10,17 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from headway.batch.family import alike, has_template
-from headway.stores.records import Family, UsageSample
+from headway.core.lanes.unit_lengths import Size, size_of
+from headway.engine.source import family_name
+from headway.stores.records import Family, Job, UsageSample
 from headway.stores.store import Store
 
 #: Units that are read of what a model answered.
 READ: Final = 20_000
+#: The same where only the order of units depends on it.
+READ_FOR_ORDER: Final = 2_000
+#: Families of earlier jobs that are compared with a job's own, and as many of those.
+MOST_ALIKE: Final = 64
 
 
 class UsageHistory:
@@ -56,6 +62,29 @@ class UsageHistory:
         lessons = self._store.lessons(self._provider, self._model, READ, routes)
         return [lesson for lesson in lessons if (lesson.route, lesson.family) in same]
 
+    def names_like(self, job: int, route: int, most: int) -> dict[tuple[int, int], str]:
+        """The families whose units are like those of a job's route, by route and number, and the name of the job's own that each is
+        like. The newest `most` of either are looked at."""
+        own = {number: one for (place, number), one in self.of_job(job).items() if place == route}
+        names = {(route, number): family_name(route, number) for number in (0, *own)}
+        for _, other in self._families[:most]:
+            for number, one in [*own.items()][:most]:
+                if (other.route, other.number) not in names and alike(one, other):
+                    names[other.route, other.number] = family_name(route, number)
+        return names
+
     def of_job(self, job: int) -> dict[tuple[int, int], Family]:
         """The families of a job's units, by route and number."""
         return {(one.route, one.number): one for number, one in self._families if number == job}
+
+
+def lengths_seen(store: Store, job: Job) -> dict[str, list[tuple[Size, float]]]:
+    """The size and duration of units like those of this job, from its earlier runs and from other jobs, by the name of the family."""
+    seen: dict[str, list[tuple[Size, float]]] = {}
+    for route in store.routes(job.id):
+        names = UsageHistory(store, route.provider, route.model).names_like(job.id, route.id, MOST_ALIKE)
+        routes = {place for place, _ in names}
+        for one in store.lessons(route.provider, route.model, READ_FOR_ORDER, routes):
+            if (name := names.get((one.route, one.family))) is not None:
+                seen.setdefault(name, []).append((size_of(one.chars, one.max_tokens), one.took_s))
+    return seen

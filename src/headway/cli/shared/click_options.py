@@ -67,6 +67,7 @@ _RUN = (
     click.option("--cache", "cache", flag_value="deterministic", help="Answer requests that were answered before, in any job, without a call: those with temperature 0 or a seed, and embeddings."),
     click.option("--cache-all", "cache", flag_value="all", help="The same for every request."),
     click.option("--no-cache", "cache", flag_value="off", help="Send everything, whatever headway.toml says."),
+    click.option("--order", type=click.Choice(["auto", "input", "longest"]), help="Which unit of a lane starts next: the first, or the one expected to take longest. auto: the first, but the longest once the end is near."),
     click.option("--serial", is_flag=True, help="One request at a time, in input order."),
     click.option("--delay", metavar="TIME", default="0", help="Wait so long between requests, one at a time."),
     insecure_http_option,

@@ -33,6 +33,7 @@ _RUN_KEYS: Final = (
     "max_hold",
     "weight",
     "cache",
+    "order",
 )
 
 

@@ -34,6 +34,7 @@ from headway.core.lanes.probing import Probing
 from headway.core.lanes.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.lanes.rate_finder import LEARNED, Finder
 from headway.core.lanes.stock import Stock
+from headway.core.lanes.unit_order import UnitOrder
 from headway.core.lanes.window import Window
 from headway.core.lanes.work_time import WorkTime
 from headway.core.model import (
@@ -74,7 +75,7 @@ class Lane:
         "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "disbelieved", "estimator",
         "evidence",
         "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets",
-        "last_start_at", "limits", "limits_announced", "meters", "others", "parked", "part", "places", "probing", "queue",
+        "last_start_at", "limits", "limits_announced", "meters", "order", "others", "parked", "part", "places", "probing", "queue",
         "rate", "refused", "refused_at", "rendering", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
         "tokens_in", "tokens_out", "unanswered", "wake_at", "window", "work_time",
     )  # fmt: skip
@@ -82,9 +83,11 @@ class Lane:
     def __init__(self, spec: LaneSpec, now: float, out: Mapping[int, Entry]) -> None:
         self.spec = spec
         self.key = spec.key
-        longest = spec.order == "longest"
-        self.queue = Queue(longest=longest)
-        self.stock = Stock(longest=longest)
+        self.queue = Queue()
+        self.stock = Stock()
+        self.order = UnitOrder(spec.order)
+        if self.order.longest_first:
+            self.queue.order_by(self.order.table)
         self.in_flight = 0
         self.unanswered = 0
         self.seq = 0
@@ -524,6 +527,8 @@ class Lane:
         """Give the permit back and settle the meters, exactly once."""
         hint = outcome.hint
         if outcome.kind is None:
+            if self.order.lengths is not None:
+                self.order.learn(entry.unit, now - entry.started_at)
             self._note_accepted(entry, outcome.usage)
             if not entry.accepted:
                 self.admitted(entry, hint, now)

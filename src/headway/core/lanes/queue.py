@@ -7,7 +7,7 @@ has nothing else to do or after a minute: the next death then shows whether the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from headway.core.model import Costs, Estimate, Unit
@@ -16,6 +16,7 @@ from headway.core.unit_states import Status
 if TYPE_CHECKING:
     from headway.core.lanes.lane import Lane
     from headway.core.lanes.meter import Meter
+    from headway.core.lanes.unit_lengths import LengthTable
 
 NEVER: Final = float("inf")
 ALWAYS: Final = float("-inf")
@@ -77,10 +78,12 @@ class Entry:
 class Queue:
     """A lane's entries in memory, ordered by priority, then the longest or the first."""
 
-    __slots__ = ("_on_trial", "delayed", "longest", "ready", "suspects")
+    __slots__ = ("_lengths", "_on_trial", "delayed", "orders", "ready", "suspects")
 
-    def __init__(self, *, longest: bool) -> None:
-        self.longest = longest
+    def __init__(self) -> None:
+        self._lengths: LengthTable | None = None
+        #: How often its order has changed.
+        self.orders = 0
         self.ready: list[tuple[int, float, int, Entry]] = []
         self.delayed: list[tuple[float, int, Entry]] = []
         #: Those that are to run alone, by when each goes at the latest.
@@ -94,10 +97,23 @@ class Queue:
     def push(self, entry: Entry) -> None:
         """Add one that may go now. Indices differ, so entries themselves are never compared."""
         unit = entry.unit
-        expected = 0.0
-        if self.longest:
-            expected = unit.expected_s or entry.estimate.output_tokens
-        heappush(self.ready, (-unit.priority, -expected, unit.index, entry))
+        expected_s = 0.0 if self._lengths is None else self._lengths.of(unit)
+        heappush(self.ready, (-unit.priority, -expected_s, unit.index, entry))
+
+    def order_by(self, lengths: LengthTable) -> None:
+        """The longest go first from now on."""
+        self._lengths = lengths
+        self.orders += 1
+        self.ready = [
+            (item[0], -lengths.of(item[3].unit), item[2], item[3])
+            for item in self.ready
+            if item[3].status is Status.PENDING
+        ]
+        heapify(self.ready)
+
+    def shorter_than(self, expected_s: float) -> int:
+        """How many of those that may go are expected to take less than this, where the longest go first."""
+        return sum(-item[1] < expected_s for item in self.ready)
 
     def delay(self, entry: Entry) -> None:
         """Add one that waits for its `not_before`. It holds nothing meanwhile."""

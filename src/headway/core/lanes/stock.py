@@ -2,19 +2,16 @@
 
 A lane asks for its next units before it runs out of them: as soon as fewer than `low` are ready. One fetch is under way at
 a time. The marks follow the lane's pace, so that a fast lane has enough to start from while its next units are being read.
-Longest-first chooses among the units in memory: with fewer than `low` of them it starts nothing until the fetch is answered.
+Where the longest units start first, those in memory that are shorter than the longest of the rest do not count.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: How many units a fetch asks for, and the stock below which it does. Longest-first chooses from many; input order
-#: needs only as many as may start while the next ones are being read.
+#: How many units a fetch asks for, and the stock below which it does: as many as may start while the next are being read.
 BATCH: Final = 128
 LOW: Final = 32
-LONGEST_BATCH: Final = 1024
-LONGEST_LOW: Final = 2048
 #: A lane's stock lasts for so long at its present pace, up to so many units.
 STOCK_S: Final = 0.5
 MOST_LOW: Final = 1024
@@ -23,21 +20,16 @@ MOST_LOW: Final = 1024
 class Stock:
     """The marks of one lane, and whether its source has more."""
 
-    __slots__ = ("_more_meanwhile", "batch", "exhausted", "fetching", "longest", "low")
+    __slots__ = ("_least", "_more_meanwhile", "batch", "exhausted", "fetching", "low")
 
-    def __init__(self, *, longest: bool) -> None:
-        self.longest = longest
-        self.batch, self.low = (LONGEST_BATCH, LONGEST_LOW) if longest else (BATCH, LOW)
+    def __init__(self) -> None:
+        self.batch, self.low = BATCH, LOW
+        self._least = LOW
         #: Whether the source has no more units for now.
         self.exhausted = False
         #: Whether a fetch is under way.
         self.fetching = False
         self._more_meanwhile = False
-
-    @property
-    def chooses(self) -> bool:
-        """Whether the lane waits for units that it has to choose among."""
-        return self.fetching and self.longest
 
     def fetch(self) -> int:
         """A fetch begins; returns for how many units."""
@@ -49,9 +41,13 @@ class Stock:
         """The units are here. `more`: the source has further ones; `rate`: the lane's starts a second."""
         self.fetching = False
         self.exhausted = not (more or self._more_meanwhile)
-        if not self.longest:
-            self.low = max(self.low, min(MOST_LOW, int(rate * STOCK_S)))
-            self.batch = max(self.batch, self.low)
+        self._least = max(self._least, min(MOST_LOW, int(rate * STOCK_S)))
+        self.low = self._least
+        self.batch = max(self.batch, self._least)
+
+    def set_apart(self, shorter: int) -> None:
+        """So many of the units in memory are shorter than the longest of the rest: they start after those."""
+        self.low = self._least + shorter
 
     def more_work(self) -> None:
         """The source has units again. A fetch that is under way may have been answered before that."""

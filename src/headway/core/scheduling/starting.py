@@ -103,20 +103,22 @@ class Starting:
         if queue.delayed:
             queue.ripen(now + EPSILON_S)
         stock = lane.stock
+        if lane.order.due:
+            self._supply.mind_order(lane, now)
         if not stock.exhausted and len(queue.ready) < stock.low:
-            self._supply.refill(lane)
+            self._supply.refill(lane, now)
         if queue.suspects:
             idle = not lane.in_flight and (stock.exhausted or run.serial_phase)
             queue.try_suspect(now + EPSILON_S, lane_idle=idle)
         ready = queue.ready
         entry = ready[0][3] if ready else None
         if entry is None or entry.status is not Status.PENDING:
-            entry = self._next_alive(lane)
+            entry = self._next_alive(lane, now)
         if run.broke:
             run.broke.pop(lane.key, None)
         if lane.hold.changed:
             self._control.mind_hold(lane, now)
-        if entry is None or lane.stopped or stock.chooses:
+        if entry is None or lane.stopped or lane.order.choosing:
             return self._sleep(lane, NEVER if lane.stopped else queue.next_at())
         if entry.unit.late:
             return self._render(entry, lane)
@@ -129,11 +131,11 @@ class Starting:
             return self._sleep(lane, min(at, queue.next_at()))
         return self._start(entry, lane, probe, now)
 
-    def _next_alive(self, lane: Lane) -> Entry | None:
+    def _next_alive(self, lane: Lane, now: float) -> Entry | None:
         """The lane's next unit after those that were cancelled meanwhile."""
         entry = lane.queue.head()
         if entry is None and not lane.stock.exhausted:
-            self._supply.refill(lane)
+            self._supply.refill(lane, now)
         return entry
 
     def _render(self, entry: Entry, lane: Lane) -> bool:

@@ -8,6 +8,7 @@ from headway.core import commands, events
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import Entry
 from headway.core.model import Kind, Unit
+from headway.core.outlook import lane_eta_s
 from headway.core.scheduling.run_state import RunState
 from headway.core.scheduling.unit_moves import UnitMoves
 from headway.core.unit_states import Move, Status
@@ -27,20 +28,58 @@ class Supply:
         lane.stock.more_work()
         self._run.dirty[lane.key] = lane
 
-    def refill(self, lane: Lane) -> None:
+    def refill(self, lane: Lane, now: float) -> None:
         """Ask for more units, unless they are on their way."""
         if lane.stock.fetching or self._run.serial_phase:
             return
         if self._run.waiting.count > MOST_BLOCKED and (lane.in_flight or lane.queue.ready):
             return
-        self._run.commands.append(commands.Fetch(lane.key, lane.stock.fetch()))
+        order, n = lane.order, lane.stock.fetch()
+        if self._is_time_to_order(lane, now):
+            self._order_units(lane)
+        longest = order.table if order.longest_first else None
+        self._run.commands.append(commands.Fetch(lane.key, n, longest, order.lengths is not None))
 
     def units(self, event: events.Units, now: float) -> None:
         lane = self._run.lanes[event.lane]
         lane.stock.fetched(lane.rate_at(now), more=event.more)
         for unit in event.units:
             self._take_in(unit)
+        if lane.order.lengths is not None:
+            lane.order.fetched(event.left, event.largest)
+            self.mind_order(lane, now)
         self._run.dirty[lane.key] = lane
+
+    def mind_order(self, lane: Lane, now: float) -> None:
+        """More units are in memory, or more is known of how long units take: put them in order, where that is wanted."""
+        order = lane.order
+        if order.due:
+            order.renew()
+            if order.longest_first:
+                self._order_units(lane)
+        if self._is_time_to_order(lane, now):
+            self._order_units(lane)
+            if not lane.stock.exhausted:
+                order.choosing = True
+                self.refill(lane, now)
+        if order.longest_first:
+            lane.stock.set_apart(lane.queue.shorter_than(order.longest_s))
+
+    def _is_time_to_order(self, lane: Lane, now: float) -> bool:
+        """Whether the longest units are to go first from now on."""
+        order = lane.order
+        if not order.undecided:
+            return False
+        left = order.left + len(lane.queue)
+        rest_s = lane_eta_s(lane, left, now)
+        if rest_s is None and not lane.window.open:
+            rest_s = left * order.table.mean_s / lane.window.size
+        return order.decide(rest_s)
+
+    @staticmethod
+    def _order_units(lane: Lane) -> None:
+        lane.order.renew()
+        lane.queue.order_by(lane.order.table)
 
     def serial_units(self, event: events.SerialUnits, now: float) -> None:
         """The next of the serial phase; none: the phase is over."""

@@ -1,0 +1,129 @@
+"""How long the units of a lane take: learned from those that ended, by family and size.
+
+Units of one *family* (the same prompt with other contents) and of the same size take about as long as each other. A size is two
+numbers: the length of the input and the limit of the answer, each as a power of two. The mean of what such units took is what
+the next one is expected to take.
+
+Where no unit of that family and size has ended, the nearest size of the family stands in for it, and where the family is new, the
+mean of the lane. Both are corrected for the difference in size: in full for the limit of an answer, since most of a unit's
+time is its output, and by the square root for the length of its input, which makes some answers longer (a translation) and
+others not (a classification). Before anything has ended the same rule orders units by their size alone.
+
+Expectations are rounded to powers of √2. Units that differ by less keep the order of the input.
+"""
+
+from __future__ import annotations
+
+from math import log2
+from typing import Final
+
+import msgspec
+
+from headway.core.lanes.estimate import ENOUGH, FIRST_RATIO
+from headway.core.model import Unit
+
+#: Families and sizes that are remembered; further ones are expected to be like those.
+MOST_SIZES: Final = 1000
+#: How much one unit moves the mean of its size, once there have been a few.
+SMOOTHING: Final = 0.1
+#: What a power of two more of input, or of `max_tokens`, adds to the power of two that a unit takes.
+INPUT_POWER: Final = 0.5
+OUTPUT_POWER: Final = 1.0
+#: The power of two that stands for an answer without a limit: 1,024 tokens, as a budget sets aside.
+OPEN_OUTPUT: Final = 11
+#: Steps of an expectation in each power of two.
+STEPS: Final = 2.0
+
+#: The powers of two of the input's characters and of `max_tokens`.
+Size = tuple[int, int]
+
+
+def size_of(chars: int, max_tokens: float) -> Size:
+    """The size of a unit with so much input, whose answer has this limit (0: none; below: there is no answer to speak of)."""
+    return chars.bit_length(), max(0, int(max_tokens)).bit_length() or OPEN_OUTPUT
+
+
+def unit_size(unit: Unit) -> Size:
+    """The same of a unit."""
+    estimate = unit.estimate
+    return size_of(unit.chars or int(FIRST_RATIO * estimate.input_tokens), estimate.max_output_tokens)
+
+
+class LengthTable(msgspec.Struct, frozen=True):
+    """What units are expected to take, as it is known at one moment. Never changed: another thread may read it."""
+
+    #: The mean of what units took, by family and size.
+    families: dict[str, dict[Size, float]] = {}
+    #: The same of all units that have ended, and their mean size; 0: none has.
+    mean_s: float = 0.0
+    mean_size: tuple[float, float] = (0.0, 0.0)
+
+    def expected_s(self, family: str, size: Size) -> float:
+        """What a unit of this family and size is expected to take. While no unit has ended only the proportions mean anything."""
+        seen = self.families.get(family)
+        if seen is None:
+            return _rounded((self.mean_s or 1.0) * _ratio(size, self.mean_size))
+        mean_s = seen.get(size)
+        if mean_s is None:
+            near = min(seen, key=lambda other: abs(other[0] - size[0]) + abs(other[1] - size[1]))
+            mean_s = seen[near] * _ratio(size, near)
+        return _rounded(mean_s)
+
+    def of(self, unit: Unit) -> float:
+        """What a unit is expected to take."""
+        return unit.expected_s or self.expected_s(unit.family, unit_size(unit))
+
+
+NOTHING_KNOWN: Final = LengthTable()
+
+
+class UnitLengths:
+    """Learns what the units of one lane take."""
+
+    __slots__ = ("_means", "count")
+
+    def __init__(self) -> None:
+        #: Units that have been learned from.
+        self.count = 0
+        self._means: dict[tuple[str, Size], tuple[int, float]] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether enough units have ended to expect anything of the next one."""
+        return self.count >= ENOUGH
+
+    def learn(self, family: str, size: Size, took_s: float) -> None:
+        """A unit of this family and size took so long."""
+        self.count += 1
+        key = (family, size)
+        seen = self._means.get(key)
+        if seen is None:
+            if len(self._means) < MOST_SIZES:
+                self._means[key] = (1, took_s)
+            return
+        count, mean_s = seen
+        count += 1
+        self._means[key] = (count, mean_s + max(SMOOTHING, 1.0 / count) * (took_s - mean_s))
+
+    def table(self) -> LengthTable:
+        """What is known now."""
+        families: dict[str, dict[Size, float]] = {}
+        ended, total_s, chars, tokens = 0, 0.0, 0, 0
+        for (family, size), (count, mean_s) in self._means.items():
+            families.setdefault(family, {})[size] = mean_s
+            ended += count
+            total_s += count * mean_s
+            chars += count * size[0]
+            tokens += count * size[1]
+        if not ended:
+            return NOTHING_KNOWN
+        return LengthTable(families, total_s / ended, (chars / ended, tokens / ended))
+
+
+def _ratio(size: Size, other: tuple[float, float]) -> float:
+    """How many times as long as a unit of the other size one of this size is expected to take."""
+    return float(2.0 ** (INPUT_POWER * (size[0] - other[0]) + OUTPUT_POWER * (size[1] - other[1])))
+
+
+def _rounded(expected_s: float) -> float:
+    return float(2.0 ** (round(STEPS * log2(expected_s)) / STEPS)) if expected_s > 0.0 else 0.0

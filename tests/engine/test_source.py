@@ -1,0 +1,145 @@
+"""A run's units out of the store: in input order, or the longest of all that are left first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from headway.core.commands import Fetch, FetchRest
+from headway.core.events import RestUnits, Units
+from headway.core.lanes.unit_lengths import NOTHING_KNOWN, LengthTable, UnitLengths, size_of
+from headway.engine import length_index
+from headway.engine.plan import UnitRoute
+from headway.engine.source import StoreSource, family_name
+from headway.stores.batch import Batch
+from headway.stores.records import NewJob, NewUnit, StoredRoute, UnitChange
+from headway.stores.sqlite.memory import SqliteMemory
+from headway.stores.store import Store
+
+#: (max_tokens, family, priority) of each unit.
+Rows = Sequence[tuple[int, int, int]]
+SHORT, LONG = 16, 1024
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store(SqliteMemory()) as opened:
+        yield opened
+
+
+def job_of(store: Store, rows: Rows) -> tuple[int, int]:
+    """A job with these units on one route: the numbers of both."""
+    job = store.add_job(NewJob("job", "batch", "in.jsonl", "d", "", 0.0))
+    route = store.add_route(job, StoredRoute("alpha", "openai", "m"))
+    new = [
+        NewUnit(f"u{n}", route, "/v1", b"{}", chars=100, max_tokens=tokens, family=family, priority=priority)
+        for n, (tokens, family, priority) in enumerate(rows)
+    ]
+    store.add_units(job, 0, new)
+    store.seal(job, len(new), {"": ("alpha", "openai", "m")}, "d")
+    return job, route
+
+
+def source_of(store: Store, rows: Rows, only: frozenset[int] | None = None) -> StoreSource:
+    job, route = job_of(store, rows)
+    return StoreSource(store, job, {route: UnitRoute("lane")}, only=only)
+
+
+def fetched(source: StoreSource, store: Store, n: int, longest: LengthTable | None = None) -> Units:
+    event = source.fetch(Fetch("lane", n, longest, sized=True), store).event
+    assert isinstance(event, Units)
+    return event
+
+
+def indexes(event: Units | RestUnits) -> list[int]:
+    return [unit.index for unit in event.units]
+
+
+def mixed(*long: int, n: int = 10) -> Rows:
+    return [(LONG if index in long else SHORT, 1, 0) for index in range(n)]
+
+
+def test_the_longest_units_come_first_wherever_they_are(store: Store) -> None:
+    source = source_of(store, mixed(3, 8, 9))
+    assert indexes(fetched(source, store, 5, NOTHING_KNOWN)) == [3, 8, 9, 0, 1]
+    rest = fetched(source, store, 9, NOTHING_KNOWN)
+    assert (indexes(rest), rest.more, rest.left) == ([2, 4, 5, 6, 7], False, 0)
+
+
+def test_no_unit_is_fetched_twice_when_the_order_changes(store: Store) -> None:
+    source = source_of(store, mixed(3, 8, 9))
+    first = fetched(source, store, 4)
+    assert (indexes(first), first.left) == ([0, 1, 2, 3], 6)
+    assert indexes(fetched(source, store, 9, NOTHING_KNOWN)) == [8, 9, 4, 5, 6, 7]
+
+
+def test_the_order_follows_what_is_known_at_each_fetch(store: Store) -> None:
+    source = source_of(store, [(SHORT, 1 + index % 3, 0) for index in range(9)])
+    route = next(iter(store.routes(1))).id
+    for family, expected in ((2, [1, 4]), (3, [2, 5])):
+        lengths = UnitLengths()
+        for number in (1, 2, 3):
+            lengths.learn(family_name(route, number), size_of(100, SHORT), 9.0 if number == family else 1.0)
+        assert indexes(fetched(source, store, 2, lengths.table())) == expected
+
+
+def test_priority_comes_before_length(store: Store) -> None:
+    source = source_of(store, [(LONG, 1, 0), (SHORT, 1, 5), (LONG, 1, 0), (SHORT, 1, 5)])
+    assert indexes(fetched(source, store, 9, NOTHING_KNOWN)) == [1, 3, 0, 2]
+
+
+def test_units_that_ended_meanwhile_are_left_out(store: Store) -> None:
+    source = source_of(store, mixed(3, 8, 9))
+    assert indexes(fetched(source, store, 1, NOTHING_KNOWN)) == [3]
+    batch = Batch(1)
+    batch.change(8, UnitChange("cancelled", finished_utc=1.0))
+    store.commit(batch)
+    rest = fetched(source, store, 3, NOTHING_KNOWN)
+    assert (indexes(rest), rest.more) == ([9, 0, 1], True)
+
+
+def test_only_the_wanted_units_are_ordered(store: Store) -> None:
+    source = source_of(store, mixed(3, 8, 9), only=frozenset({0, 8, 9}))
+    assert indexes(fetched(source, store, 9, NOTHING_KNOWN)) == [8, 9, 0]
+
+
+def test_a_deadline_gets_what_is_left_by_index(store: Store) -> None:
+    source = source_of(store, mixed(3, 8, 9))
+    fetched(source, store, 2, NOTHING_KNOWN)
+    rest = source.fetch(FetchRest(5), store).event
+    assert isinstance(rest, RestUnits)
+    assert indexes(rest) == [0, 1, 2, 4, 5]
+    more = source.fetch(FetchRest(9), store).event
+    assert isinstance(more, RestUnits)
+    assert indexes(more) == [6, 7, 9]
+
+
+def largest(event: Units) -> set[tuple[str, int]]:
+    return {(unit.family.partition(".")[2], int(unit.estimate.max_output_tokens)) for unit in event.largest}
+
+
+def test_the_largest_of_each_family_are_named(store: Store) -> None:
+    source = source_of(store, [(16, 1, 0), (64, 1, 0), (1024, 2, 0)])
+    assert largest(fetched(source, store, 1)) == {("1", 64), ("2", 1024)}
+
+
+def test_a_large_job_is_looked_through_a_part_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(length_index, "SURVEYED", 4)
+    source = source_of(store, mixed(9))
+    assert [largest(fetched(source, store, 1)) for _ in range(4)] == [
+        {("1", SHORT)},
+        {("1", SHORT)},
+        {("1", SHORT), ("1", LONG)},
+        {("1", SHORT), ("1", LONG)},
+    ]
+    assert indexes(fetched(source, store, 3, NOTHING_KNOWN)) == [9, 4, 5]
+
+
+def test_the_next_of_the_longest_is_named(store: Store) -> None:
+    source = source_of(store, mixed(3, 8))
+    assert largest(fetched(source, store, 1, NOTHING_KNOWN)) == {("1", LONG)}
+    assert largest(fetched(source, store, 1, NOTHING_KNOWN)) == {("1", SHORT)}
+    assert largest(fetched(source, store, 9, NOTHING_KNOWN)) == set()
