@@ -21,9 +21,9 @@ import pytest
 
 import headway
 from headway import CallsFailed, Limits, RateLimited, Retry
-from headway.api.ledger import Ledger
 from headway.api.value_codec import ValueCodec
 from headway.cli import main
+from headway.engine.recorder import Recorder
 from headway.errors import JobBusy
 from headway.stores.batch import Batch
 from headway.stores.sqlite.file import SqliteFile
@@ -293,17 +293,17 @@ async def test_a_lane_that_is_held_gives_up_the_intents_ahead(
     called = 0
     most = 0
     empty = asyncio.Event()
-    committed = Ledger._committed
+    committed = Recorder._committed
 
-    def look(ledger: Ledger, batch: Batch) -> None:
+    def look(recorder: Recorder, batch: Batch) -> None:
         nonlocal most
-        committed(ledger, batch)
+        committed(recorder, batch)
         found = rows(db, "SELECT count(*) FROM units WHERE status IN ('assigned', 'running')")[0][0]
         most = max(most, found)
         if called >= 2_000 and not found:
             empty.set()
 
-    monkeypatch.setattr(Ledger, "_committed", look)
+    monkeypatch.setattr(Recorder, "_committed", look)
 
     async def call(number: int) -> int:
         nonlocal called

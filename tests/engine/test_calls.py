@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from headway.core.model import SUCCESS, LaneLimits, LaneSpec, Outcome
-from headway.engine.calls import Calls, End, Flight
+from headway.engine.calls import Calls, End, SubmittedCall
 from headway.testing import Clock
 
 
-async def good(flight: Flight) -> Outcome:
+async def good(flight: SubmittedCall) -> Outcome:
     return SUCCESS
 
 
@@ -21,7 +21,7 @@ def test_a_start_that_falls_due_when_a_lane_is_opened_is_not_lost() -> None:
     clock = Clock()
     ended: list[tuple[str, str]] = []
 
-    def note(flight: Flight, end: End) -> None:
+    def note(flight: SubmittedCall, end: End) -> None:
         ended.append((flight.lane, str(end.status)))
 
     async def work() -> None:
@@ -45,10 +45,10 @@ def test_an_attempt_that_is_cancelled_before_its_first_step_ends_too() -> None:
     ended: list[tuple[str, str]] = []
     ran: list[str] = []
 
-    def note(flight: Flight, end: End) -> None:
+    def note(flight: SubmittedCall, end: End) -> None:
         ended.append((flight.lane, str(end.status)))
 
-    async def stuck(flight: Flight) -> Outcome:
+    async def stuck(flight: SubmittedCall) -> Outcome:
         ran.append(flight.lane)
         await asyncio.Event().wait()
         return SUCCESS

@@ -12,7 +12,7 @@ from headway.engine import plan as plans
 from headway.engine.endings import Ending
 from headway.engine.engine import Engine
 from headway.engine.observer import View
-from headway.engine.recording import LEARN_S
+from headway.engine.recorder import LEARN_S
 from headway.errors import JobTaken, StoreError
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.stores.batch import Batch

@@ -18,7 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, Final, Protocol, Self
 
 from headway.api.results import Result
-from headway.engine.calls import Flight
+from headway.engine.calls import SubmittedCall
 from headway.providers.call_reports import current_attempt
 from headway.runtime.signals import handler_of, in_main_thread, remember
 
@@ -145,7 +145,7 @@ def ours() -> bool:
 
     A run inside of another one's call is what is in flight there: it finishes, or is cancelled with it.
     """
-    if not in_main_thread() or isinstance(current_attempt.get(), Flight):
+    if not in_main_thread() or isinstance(current_attempt.get(), SubmittedCall):
         return False
     handler = handler_of(signal.SIGINT)
     return handler is signal.default_int_handler or handler is _ears.handler or _is_a_runners(handler)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
+from headway.api.call_records import CallRecords, RecordedUnit
 from headway.api.callable_errors import as_exception, note, to_raise, wrapped
 from headway.api.changed_items import digest_of
 from headway.api.error_hints import python_hints, rewrite_hint
 from headway.api.interrupts import unfinished
 from headway.api.item_pages import pages_of
 from headway.api.job_names import identity_of_map
-from headway.api.ledger import Kept, Ledger
 from headway.api.options import Isolation, Options
 from headway.api.progress import watching
 from headway.api.results import R, Result, T
@@ -31,7 +31,7 @@ from headway.api.value_codec import ValueCodec
 from headway.config.argument_checks import must_be_recordable
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
-from headway.engine.calls import DONE, Calls, End, Flight, reason_of
+from headway.engine.calls import DONE, Calls, End, SubmittedCall, reason_of
 from headway.errors import UnitError, UsageError
 from headway.executors.attempt_details import AttemptDetails, encode_details
 from headway.executors.limit_evidence import LimitEvidence
@@ -64,7 +64,7 @@ class _MapItem:
         self.run, self.index, self.item = run, index, item
         self.started = False
 
-    async def call(self, flight: Flight) -> Outcome:
+    async def call(self, flight: SubmittedCall) -> Outcome:
         """One attempt."""
         run = self.run
         if not self.started:
@@ -93,7 +93,7 @@ class _MapItem:
             return Outcome(refused.kind, flight.usage, refused.hint, refused.message)
         return success_outcome(flight)
 
-    async def call_and_look(self, flight: Flight) -> Outcome:
+    async def call_and_look(self, flight: SubmittedCall) -> Outcome:
         """One attempt; where it failed, the logs that it left are searched for a limit."""
         detector = self.run.options.detector
         marks = await detector.begin()
@@ -105,7 +105,7 @@ class _MapItem:
         outcome, flight.rate_limit = await asyncio.to_thread(detector.judge, outcome, evidence)
         return outcome
 
-    async def _call_isolated(self, isolated: Isolated, flight: Flight) -> Outcome:
+    async def _call_isolated(self, isolated: Isolated, flight: SubmittedCall) -> Outcome:
         try:
             return await isolated.attempt(self.item, flight, self.run.timeout_s)
         except asyncio.CancelledError:
@@ -113,11 +113,11 @@ class _MapItem:
         except BaseException as error:  # Pickling runs code of the item's and of the exception's.
             return self._raised(error, flight)
 
-    def _raised(self, error: BaseException, flight: Flight) -> Outcome:
+    def _raised(self, error: BaseException, flight: SubmittedCall) -> Outcome:
         flight.error = as_exception(error)
         return outcome_of(flight.error, flight.usage, self.run.options.retry.on)
 
-    def ended(self, flight: Flight, end: End) -> None:
+    def ended(self, flight: SubmittedCall, end: End) -> None:
         """Its end, as the scheduler sees it."""
         run = self.run
         if not self.started:
@@ -133,7 +133,7 @@ class _MapItem:
         )  # fmt: skip
 
 
-def _error_of(flight: Flight, end: End) -> BaseException:
+def _error_of(flight: SubmittedCall, end: End) -> BaseException:
     """What the last attempt raised, with a note where the end has another reason than that."""
     error = flight.error
     if error is None:
@@ -153,23 +153,25 @@ class NotStarted(Exception):
         return "the run was interrupted just before it started"
 
 
-class _KeptItem(_MapItem):
+class _RecordedItem(_MapItem):
     """One whose end is on record before anybody hears of it."""
 
-    __slots__ = ("digest", "encoded", "kept", "ledger")
+    __slots__ = ("digest", "encoded", "recorded", "records")
 
-    def __init__(self, run: Run[Any, Any], index: int, item: Any, ledger: Ledger, kept: Kept) -> None:
+    def __init__(
+        self, run: Run[Any, Any], index: int, item: Any, records: CallRecords, recorded: RecordedUnit
+    ) -> None:
         super().__init__(run, index, item)
-        self.ledger, self.kept = ledger, kept
+        self.records, self.recorded = records, recorded
         self.encoded: bytes | None = None
         self.digest = digest_of(item)  # Now: a call may write into it.
 
-    async def call(self, flight: Flight) -> Outcome:
-        intent = self.ledger.intend(self.kept.index, flight.lane)
+    async def call(self, flight: SubmittedCall) -> Outcome:
+        intent = self.records.intend(self.recorded.index, flight.lane)
         if intent is not None:
             await intent
             flight.started_at = monotonic()
-        self.ledger.running(self.kept.index)
+        self.records.running(self.recorded.index)
         outcome = await super().call(flight)
         if outcome.kind is not None:
             return outcome
@@ -179,7 +181,7 @@ class _KeptItem(_MapItem):
             await self._keep_text(flight, value)
         return outcome
 
-    async def _keep_text(self, flight: Flight, value: Any) -> None:
+    async def _keep_text(self, flight: SubmittedCall, value: Any) -> None:
         """Of a value that cannot be kept the text is, with the attempt: it was paid."""
         details = (
             msgspec.json.decode(flight.details, type=AttemptDetails) if flight.details else AttemptDetails()
@@ -187,7 +189,7 @@ class _KeptItem(_MapItem):
         details = msgspec.structs.replace(details, output=value)
         flight.details = await encode_details(details, self.run.scrub)
 
-    def _keep(self, flight: Flight, outcome: Outcome) -> Outcome:
+    def _keep(self, flight: SubmittedCall, outcome: Outcome) -> Outcome:
         """The value as a run that finds it on record would see it; a failure where it cannot be kept."""
         kind = type(flight.value).__name__
         try:
@@ -206,17 +208,12 @@ class _KeptItem(_MapItem):
             return outcome
         return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
 
-    def number(self, flight: Flight) -> int:
-        return self.kept.attempts + flight.attempts
+    def requeued(self, flight: SubmittedCall, wait_s: float, reason: str) -> None:
+        self.records.requeued(self.recorded, flight, wait_s, reason)
 
-    def requeued(self, flight: Flight, wait_s: float, reason: str) -> None:
-        self.ledger.tried(self.kept.index, self.number(flight), flight, wait_s, reason)
-
-    def ended(self, flight: Flight, end: End) -> None:
+    def ended(self, flight: SubmittedCall, end: End) -> None:
         value = self.encoded if end is DONE else None
-        self.ledger.ended(
-            self.kept.index, self.number(flight), flight, end, value, super().ended, digest=self.digest
-        )
+        self.records.ended(self.recorded, flight, end, value, super().ended, digest=self.digest)
 
 
 def _plain(error: Exception) -> str:
@@ -269,9 +266,9 @@ class Run(Generic[T, R]):
         self._keys: set[str] = set()
         self._changes = options.changes
         self.codec = ValueCodec(options.returns, scrub=scrub)
-        self._ledger: Ledger | None = None
+        self._records: CallRecords | None = None
         if options.db is not None:
-            self._ledger = Ledger(options.db, identity_of_map(call, options.name, options.renamed_from))
+            self._records = CallRecords(options.db, identity_of_map(call, options.name, options.renamed_from))
 
     def _settings(self) -> Settings:
         options = self.options
@@ -296,14 +293,19 @@ class Run(Generic[T, R]):
             async for page in pages_of(self._items, self._threads, self._space if self._handed else None):
                 self._read += len(page)
                 self._mid_page = True
-                keys, known = self._known(page)
+                keys, recorded = await self._recorded(page)
                 for item, key in zip(page, keys, strict=True):
                     if not self._has_room():
                         self._room.clear()
                         await self._room.wait()
                     if self.stopped:
                         return
-                    self._submit(item, key, known)
+                    lane, unit = self._lane_name(item), recorded.get(key)
+                    if self._records is not None and not self._records.has_lane(lane):
+                        must_be_recordable(lane, "the lane")
+                        if unit is None or unit.value is None:
+                            await self._records.open_lane(lane)
+                    self._submit(item, lane, key, unit)
                 self._mid_page = False
                 if self._over:
                     return
@@ -327,17 +329,17 @@ class Run(Generic[T, R]):
             self._room.set()
             self._news.set()
 
-    def _known(self, page: list[T]) -> tuple[list[str], dict[str, Kept]]:
+    async def _recorded(self, page: list[T]) -> tuple[list[str], dict[str, RecordedUnit]]:
         """The keys of the items of a page, and what is on record for them."""
-        ledger = self._ledger
-        if ledger is None:
+        records = self._records
+        if records is None:
             return [""] * len(page), {}
         keys = [self._key(item) for item in page]
         for key in keys:
             if key in self._keys:
                 raise UsageError(f"two items have the key {key!r}", hint="a key names one item")
             self._keys.add(key)
-        return keys, ledger.known(keys)
+        return keys, await records.find(keys)
 
     def _key(self, item: T) -> str:
         assert self.options.key is not None
@@ -349,24 +351,26 @@ class Run(Generic[T, R]):
         must_be_recordable(key, "the key")
         return key
 
-    def _submit(self, item: T, key: str, known: dict[str, Kept]) -> None:
-        lane, size = self._lane_of(item), self.options.estimate(item)
+    def _lane_name(self, item: T) -> str:
+        lane: object = self._lane_of(item)
         if not isinstance(lane, str):
             raise UsageError(f"the lane of an item is {lane!r}", hint="a lane's name is a text")
-        if self._ledger is not None:
-            must_be_recordable(lane, "the lane")
+        return lane
+
+    def _submit(self, item: T, lane: str, key: str, unit: RecordedUnit | None) -> None:
+        size, records = self.options.estimate(item), self._records
         index = self._next
         self._next += 1
-        if self._ledger is None:
+        if records is None:
             one = _MapItem(self, index, item)
+        elif unit is not None and unit.value is not None:
+            self._changes.compare(key, item, unit.digest)
+            self._recalled(index, item, lane, unit.value)
+            return
         else:
-            kept = known.get(key) or self._ledger.add(key, lane)
-            if kept.value is not None:
-                self._changes.compare(key, item, kept.digest)
-                self._recalled(index, item, lane, kept.value)
-                return
-            self._ledger.expect(kept.index, lane)
-            one = _KeptItem(self, index, item, self._ledger, kept)
+            unit = unit or records.add(key, lane)
+            records.expect(unit.index, lane)
+            one = _RecordedItem(self, index, item, records, unit)
         self.calls.submit(lane, one.call_and_look if self._looks else one.call, one.ended, **size)
         self._unstarted += 1  # Only now: a lane that cannot be made has nothing under way.
         self._under_way += 1
@@ -384,14 +388,12 @@ class Run(Generic[T, R]):
         self._under_way += 1
         self.ended(found)
 
-    def _begin_records(self, ledger: Ledger) -> None:
-        calls = self.calls
+    def _begin_records(self, records: CallRecords) -> None:
         with python_hints("db"):
-            ledger.begin(lambda: calls.lanes, self._lost_records)
-        calls.opened, calls.noted = ledger.recall, ledger.note
-        calls.requeued = self._requeued
+            records.begin(self.calls, self._lost_records)
+        self.calls.requeued = self._requeued
 
-    def _requeued(self, flight: Flight, command: Requeue) -> None:
+    def _requeued(self, flight: SubmittedCall, command: Requeue) -> None:
         one = flight.call.__self__  # type: ignore[attr-defined]  # a bound method of its item
         one.requeued(flight, command.not_before - self.loop.time(), command.reason)
 
@@ -470,9 +472,9 @@ class Run(Generic[T, R]):
 
     async def pages(self) -> AsyncGenerator[list[Result[T, R]], None]:
         """Results as they end, all that are there at once."""
-        ledger, whole = self._ledger, False
-        if ledger is not None:
-            self._begin_records(ledger)
+        records, whole = self._records, False
+        if records is not None:
+            self._begin_records(records)
         feeder = self.loop.create_task(self._feed())
         deadline, watch = self._deadline(), None
         try:
@@ -501,9 +503,9 @@ class Run(Generic[T, R]):
             try:
                 await self._call_off(feeder)
             finally:
-                if ledger is not None:
+                if records is not None:
                     state: State = "interrupted" if not whole else "failed" if self._failed else "complete"
-                    await uncut(ledger.close(state))
+                    await uncut(records.close(state))
 
     def _has_read(self) -> bool:
         """Whether no further item will be submitted."""

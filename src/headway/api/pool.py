@@ -20,12 +20,12 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.api.call_records import CallRecords, RecordedUnit
 from headway.api.callable_errors import as_exception
 from headway.api.changed_items import UNITS, Changes, digest_of
 from headway.api.error_hints import python_hints, rewrite_hint
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
-from headway.api.ledger import Kept, Ledger
 from headway.api.options import detector_of
 from headway.api.pool_callers import Insiders
 from headway.api.pool_records import as_declared, as_json, codec_of, cost_of, details_of, encoded
@@ -43,7 +43,7 @@ from headway.config.call_settings import Duration, Retry, retry_of, seconds
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneLimits, LaneSpec, Outcome, Settings, Usage
 from headway.core.unit_states import Status
-from headway.engine.calls import DONE, Calls, End, Flight, reason_of
+from headway.engine.calls import DONE, Calls, End, SubmittedCall, reason_of
 from headway.errors import UsageError
 from headway.executors.attempt_details import encode_details
 from headway.executors.limit_evidence import LimitEvidence
@@ -54,7 +54,7 @@ from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limits.hints import Facts
 from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_report, limit_in_result
 from headway.providers.scrubber import Scrubber
-from headway.runtime.loops import Background
+from headway.runtime.loops import Background, called_off
 from headway.runtime.signals import wait_condition, wait_thread
 from headway.safe_text import visible
 
@@ -70,11 +70,11 @@ Callback = Callable[[Any, WorkerResult], object]
 class _PoolUnit:
     """One unit on its way."""
 
-    __slots__ = ("digest", "kept", "over", "placed", "prompt", "result", "slot", "unit", "view")
+    __slots__ = ("digest", "over", "placed", "prompt", "recorded", "result", "slot", "unit", "view")
 
     def __init__(self, unit: Any, view: WorkUnit, prompt: str) -> None:
         self.unit, self.view, self.prompt = unit, view, prompt
-        self.kept: Kept | None = None
+        self.recorded: RecordedUnit | None = None
         self.digest: str | None = None
         self.slot: int | None = None
         #: Whether it has a worker or is about to get one; while it waits for another try it has none.
@@ -150,7 +150,7 @@ class WorkerPool:
         #: Ends a pool that was stopped from inside.
         self._ender: threading.Thread | None = None
         self._end_fault: BaseException | None = None
-        self._callbacks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._active = 0
         #: How many of those have a worker, or are about to get one; and whether a caller was told that a slot is free.
         self._placed = 0
@@ -161,9 +161,14 @@ class WorkerPool:
         self._running = False
         self._threads = Threads("headway-worker")
         self._calls: Calls | None = None
-        self._ledger: Ledger | None = None
-        self._slots: list[int] = []
+        #: Held while the lane of the records is opened.
+        self._opening = asyncio.Lock()
+        self._records: CallRecords | None = None
+        #: Numbers of idle workers; a future where the record of a new one is being made.
+        self._slots: list[int | asyncio.Future[int]] = []
         self._made = 0
+        #: Ids that this run has on record.
+        self._ids: set[str] = set()
         self._failure: Exception | None = None
         self._interrupted = False
         #: Made here, where the caller's line is known.
@@ -370,62 +375,101 @@ class WorkerPool:
             self._scrub,
         )
         if self._store is not None:
-            ledger = Ledger(self._store, self._identity)
-            calls = self._calls
+            records = CallRecords(self._store, self._identity)
             with python_hints("store"):
-                ledger.begin(lambda: calls.lanes, self._lost_records)
-            self._ledger = ledger
-            calls.opened, calls.noted = ledger.recall, ledger.note
+                records.begin(self._calls, self._lost_records)
+            self._records = records
         self._calls.requeued = self._requeued
-        self._slots = [self._new_slot() for _ in range(self._max_workers)]
+        self._made = self._max_workers
+        numbers = range(1, self._max_workers + 1)
+        self._slots = [
+            number if self._records is None else self._records.add_worker(f"worker-{number}")
+            for number in numbers
+        ]
 
-    def _new_slot(self) -> int:
-        """A worker, and its record."""
+    def _new_slot(self) -> int | asyncio.Future[int]:
+        """A worker in the place of one that is gone, and its record."""
         self._made += 1
-        return self._made if self._ledger is None else self._ledger.add_worker(f"worker-{self._made}")
+        return self._made if self._records is None else self._records.add_worker_later(f"worker-{self._made}")
+
+    async def _take_slot(self) -> int:
+        slot = self._slots.pop()
+        if isinstance(slot, int):
+            return slot
+        try:
+            return await asyncio.shield(slot)
+        except BaseException:
+            self._slots.append(slot)
+            raise
 
     async def _close(self) -> None:
         assert self._calls is not None
         await self._calls.close()
-        if self._ledger is not None:
-            for slot in self._slots:
-                self._ledger.set_worker(slot, "terminated")
-            await self._ledger.close("interrupted" if self._interrupted else None)
+        if self._records is not None:
+            if self._failure is None:
+                for slot in self._slots:
+                    number = slot if isinstance(slot, int) else await slot
+                    self._records.set_worker(number, "terminated")
+            await self._records.close("interrupted" if self._interrupted else None)
 
     def _submit(self, work: _PoolUnit) -> None:
-        assert self._calls is not None
+        if self._records is not None:
+            self._keep(asyncio.get_running_loop().create_task(self._submit_recorded(self._records, work)))
+            return
         try:
-            if self._ledger is not None:
-                key = work.view.id
-                given = {"prompt": work.prompt, "payload": work.view.payload}
-                known = self._ledger.known([key], ours=True).get(key)
-                work.kept = known or self._ledger.add(key, LANE, as_json(given))
-                if work.kept.value is not None:
-                    self._changes.compare(key, given, work.kept.digest)
-                    work.result = self._codec.decode(work.kept.value)
-                    self._over(work, Status.SUCCEEDED, work.result)
-                    return
-                if known is not None:
-                    self._ledger.run_again(known.index, as_json(given))
-                work.digest = digest_of(given)  # Now: a worker may write into it.
-            _fill_in(work.view, "assigned")
-            self._calls.submit(
-                LANE,
-                lambda flight: self._try(work, flight),
-                lambda flight, end: self._ended(work, flight, end),
-            )
-        except BaseException as error:  # A unit's payload may raise anything when it is written down.
-            self._over(work, Status.FAILED, WorkerResult(False, error=describe_exception(error)))
+            self._run(work)
+        except BaseException as error:
+            self._fail(work, error)
 
-    async def _try(self, work: _PoolUnit, flight: Flight) -> Outcome:
+    async def _submit_recorded(self, records: CallRecords, work: _PoolUnit) -> None:
+        """Run a unit, unless its records say that it has succeeded."""
+        key, given = work.view.id, {"prompt": work.prompt, "payload": work.view.payload}
+        try:
+            before = key in self._ids
+            self._ids.add(key)
+            unit = (await records.find([key], this_run=before)).get(key)
+            if unit is not None and unit.value is not None:
+                self._changes.compare(key, given, unit.digest)
+                work.result = self._codec.decode(unit.value)
+                self._over(work, Status.SUCCEEDED, work.result)
+                return
+            async with self._opening:
+                if not records.has_lane(LANE):
+                    await records.open_lane(LANE)
+            if unit is None:
+                unit = records.add(key, LANE, as_json(given))
+            else:
+                records.run_again(unit.index, as_json(given))
+            work.recorded = unit
+            work.digest = digest_of(given)  # Now: a worker may write into it.
+            self._run(work)
+        except BaseException as error:  # A unit's payload may raise anything when it is written down.
+            if called_off(error):
+                raise
+            if self._failure is None:  # Otherwise nothing is under way any more.
+                self._fail(work, error)
+
+    def _fail(self, work: _PoolUnit, error: BaseException) -> None:
+        self._over(work, Status.FAILED, WorkerResult(False, error=describe_exception(error)))
+
+    def _run(self, work: _PoolUnit) -> None:
+        assert self._calls is not None
+        _fill_in(work.view, "assigned")
+        self._calls.submit(
+            LANE,
+            lambda flight: self._try(work, flight),
+            lambda flight, end: self._ended(work, flight, end),
+        )
+
+    async def _try(self, work: _PoolUnit, flight: SubmittedCall) -> Outcome:
         """One attempt, and what it leaves for the records."""
         self._place(work, True)
         outcome = await self._attempt_and_look(work, flight)
-        if work.kept is not None:
+        if work.recorded is not None:
             flight.details = await encode_details(details_of(work.prompt, work.result), self._scrub)
         return outcome
 
-    async def _attempt_and_look(self, work: _PoolUnit, flight: Flight) -> Outcome:
+    async def _attempt_and_look(self, work: _PoolUnit, flight: SubmittedCall) -> Outcome:
         """One attempt; where it failed, its logs and output files are searched for a rate limit."""
         marks = await self._detector.begin()
         began_utc = time.time()
@@ -439,15 +483,15 @@ class WorkerPool:
         outcome, flight.rate_limit = await asyncio.to_thread(self._detector.judge, outcome, evidence)
         return outcome
 
-    async def _attempt(self, work: _PoolUnit, flight: Flight) -> Outcome:
+    async def _attempt(self, work: _PoolUnit, flight: SubmittedCall) -> Outcome:
         flight.value, work.result = work, None
-        slot = work.slot = self._slots.pop()
-        if self._ledger is not None and work.kept is not None:
-            self._ledger.set_worker(slot, "busy")
-            intent = self._ledger.intend(work.kept.index, LANE)
+        slot = work.slot = await self._take_slot()
+        if self._records is not None and work.recorded is not None:
+            self._records.set_worker(slot, "busy")
+            intent = self._records.intend(work.recorded.index, LANE)
             if intent is not None:
                 await intent
-            self._ledger.running(work.kept.index)
+            self._records.running(work.recorded.index)
         flight.started_at = time.monotonic()
         _fill_in(work.view, "running")
         current_attempt.set(flight)
@@ -484,7 +528,7 @@ class WorkerPool:
         value = await self._threads.run(lambda: execute(prompt, payload, self._timeout_s))
         return await value if inspect.isawaitable(value) else value
 
-    def _judged(self, work: _PoolUnit, flight: Flight, result: Any) -> Outcome:
+    def _judged(self, work: _PoolUnit, flight: SubmittedCall, result: Any) -> Outcome:
         """What a worker's own words mean: a failure that it reports is the unit's, and final, unless it is a rate limit."""
         refused = _refusal_in(result)
         if refused is not None:
@@ -506,36 +550,34 @@ class WorkerPool:
 
     def _give_back(self, slot: int, *, abandoned: bool) -> None:
         """A worker is free; one whose thread was abandoned is gone, and another takes its place."""
-        if self._ledger is not None:
-            self._ledger.set_worker(slot, "failed" if abandoned else "idle")
+        if self._records is not None:
+            self._records.set_worker(slot, "failed" if abandoned else "idle")
         self._slots.append(self._new_slot() if abandoned else slot)
 
-    def _requeued(self, flight: Flight, command: Requeue) -> None:
+    def _requeued(self, flight: SubmittedCall, command: Requeue) -> None:
         work = flight.value
         if not isinstance(work, _PoolUnit):
             return
         work.view.status = "pending"
         self._place(work, False)
-        if self._ledger is not None and work.kept is not None:
+        if self._records is not None and work.recorded is not None:
             wait_s = command.not_before - asyncio.get_running_loop().time()
-            number = work.kept.attempts + flight.attempts
-            self._ledger.tried(work.kept.index, number, flight, wait_s, command.reason, work.slot)
+            self._records.requeued(work.recorded, flight, wait_s, command.reason, work.slot)
 
-    def _ended(self, work: _PoolUnit, flight: Flight, end: End) -> None:
+    def _ended(self, work: _PoolUnit, flight: SubmittedCall, end: End) -> None:
         result, why = work.result, reason_of(flight, end)
         if result is None:
             result = WorkerResult(False, error=end.message or end.code)
         elif why and end is not DONE:
             result.error = why
-        if self._ledger is None or work.kept is None:
+        if self._records is None or work.recorded is None:
             self._over(work, end.status, result)
             return
-        number = work.kept.attempts + flight.attempts
         value = None
         if end is DONE:
             value, result = encoded(result, self._codec)
-        self._ledger.ended(
-            work.kept.index, number, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
+        self._records.ended(
+            work.recorded, flight, end, value, lambda _, end: self._over(work, end.status, result), work.slot, work.digest
         )  # fmt: skip
 
     def _over(self, work: _PoolUnit, status: Status, result: WorkerResult) -> None:
@@ -553,9 +595,12 @@ class WorkerPool:
             self._calling_back += callback is not None
             self._changed.notify_all()
         if callback is not None:
-            task = asyncio.get_running_loop().create_task(self._call_back(callback, work, result))
-            self._callbacks.add(task)  # A loop itself keeps no task alive.
-            task.add_done_callback(self._callbacks.discard)
+            self._keep(asyncio.get_running_loop().create_task(self._call_back(callback, work, result)))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        """A loop itself keeps no task alive."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _call_back(self, callback: Callback, work: _PoolUnit, result: WorkerResult) -> None:
         self._insiders.enter()

@@ -11,7 +11,7 @@ from typing import Any
 from headway.api.callable_errors import as_exception
 from headway.api.pickling import Packer
 from headway.core.model import Kind, Outcome
-from headway.engine.calls import Flight
+from headway.engine.calls import SubmittedCall
 from headway.errors import UsageError
 from headway.executors.attempt_details import details_of, encode_details
 from headway.executors.entry_point import GUARD, EntryPoint, entry_name
@@ -54,7 +54,7 @@ class Isolated:
             env=env,
         )
 
-    async def attempt(self, item: Any, flight: Flight, timeout_s: float) -> Outcome:
+    async def attempt(self, item: Any, flight: SubmittedCall, timeout_s: float) -> Outcome:
         """One attempt; what it gave is in the flight."""
         try:
             payload = self._packer.pack(item)
@@ -77,7 +77,7 @@ class Isolated:
         flight.error = _error(ran)
         return ran.outcome
 
-    def _value(self, ran: WorkResult, flight: Flight) -> Outcome:
+    def _value(self, ran: WorkResult, flight: SubmittedCall) -> Outcome:
         try:
             flight.value = pickle.loads(ran.value)
         except Exception as error:

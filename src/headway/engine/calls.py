@@ -16,15 +16,15 @@ import msgspec
 
 from headway.core import commands, events
 from headway.core.lanes.lane import Lane
-from headway.core.model import Costs, Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
+from headway.core.model import Hint, Kind, LaneSpec, Outcome, Settings, Unit, Usage
 from headway.core.reasons import StopReason, StopRequested, WaitCode
 from headway.core.scheduler import Scheduler
 from headway.core.scheduling.verdict import GIVE_UP
 from headway.core.snapshot import Snapshot, snapshot
 from headway.core.unit_source import ListSource, answer
 from headway.core.unit_states import Status
+from headway.engine.flights import Flight
 from headway.engine.turns import Turns
-from headway.providers.adapter import RateLimit
 from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.reason_text import unit_error
@@ -46,7 +46,6 @@ DONE: Final = End(Status.SUCCEEDED)
 _UNSTARTED: Final = End(Status.SKIPPED, "interrupted", "the run was interrupted before it could start")
 _CUT_SHORT: Final = End(Status.CANCELLED, "interrupted", "it was cancelled while it ran")
 _UNTRIED: Final = End(Status.SKIPPED, "interrupted", "the run was interrupted before it could be tried again")
-NO_COSTS: Final[Costs] = (0.0, 0.0, 0.0, 0.0)
 
 
 class _Stop(msgspec.Struct, frozen=True, gc=False):
@@ -61,46 +60,31 @@ _STOPPED: Final = _Stop(StopRequested("its lane was stopped"))
 GIVE_UP_HERE: Final = GIVE_UP.replace("--", "")
 
 
-class Flight:
-    """One unit from its submission to its end. `call` makes one attempt and says how it went."""
+class SubmittedCall(Flight):
+    """A call from its submission to its end: one flight for all of its attempts. `call` makes one attempt and returns its
+    outcome.
+    """
 
-    __slots__ = (
-        "alone", "attempts", "call", "called_off", "charged", "details", "ended", "error", "final", "index", "lane", "outcome", "rate_limit",
-        "recorded", "started_at", "task", "usage", "value",
-    )  # fmt: skip
+    __slots__ = ("call", "called_off", "ended", "error", "final", "recorded", "value")
 
     def __init__(
-        self, index: int, lane: str, call: Callable[[Flight], Awaitable[Outcome]], ended: Ended
+        self, index: int, lane: str, call: Callable[[SubmittedCall], Awaitable[Outcome]], ended: Ended
     ) -> None:
-        self.index = index
-        self.lane = lane
+        super().__init__(index, lane)
         self.call = call
         self.ended = ended
-        self.attempts = 0
-        #: Whether the attempt is to run in a process that has run no other unit.
-        self.alone = False
-        #: What the last attempt gave: for whoever made the call.
+        #: What the last attempt returned or raised.
         self.value: Any = None
         self.error: BaseException | None = None
-        self.usage: Usage | None = None
-        self.outcome: Outcome | None = None
-        #: The limit that it met, where that is known better than from the outcome.
-        self.rate_limit: RateLimit | None = None
-        #: What the last attempt leaves behind for the records, as `executors.attempt_details` writes it.
-        self.details = b""
-        #: The attempt that went on record last, so that none goes there twice.
+        #: The number of the last attempt that is on record, so that none is recorded twice.
         self.recorded = 0
-        #: When the last attempt began (time.monotonic), and what the lane's meters set aside for it.
-        self.started_at = 0.0
-        self.charged: Costs = NO_COSTS
-        self.task: asyncio.Task[None] | None = None
-        #: Whether the attempt that is under way was cancelled by us.
+        #: Whether we cancelled the attempt that is under way.
         self.called_off = False
-        #: Whether the attempt that is under way is the last one, however it goes: its lane learns, and that is all.
+        #: Whether the attempt that is under way is the last one, however it ends: only its lane learns from it.
         self.final = False
 
 
-Ended = Callable[[Flight, End], None]
+Ended = Callable[[SubmittedCall, End], None]
 
 
 class Calls(Turns):
@@ -120,7 +104,7 @@ class Calls(Turns):
         settings = msgspec.structs.replace(settings or Settings(), input_open=True)
         self._capped = settings.max_cost_usd > 0
         self._scheduler = Scheduler((), settings, self._loop.time())
-        self._flights: dict[int, Flight] = {}
+        self._flights: dict[int, SubmittedCall] = {}
         #: Lanes that calls were submitted to since the last turn.
         self._fed: set[str] = set()
         self._stopped: dict[str, _Stop] = {}
@@ -130,9 +114,8 @@ class Calls(Turns):
         self._closed = False
         #: Told what a person wants to know of lanes.
         self.noted: Callable[[commands.Notice], None] | None = None
-        #: Told of a lane when it is met for the first time, and of every attempt that did not do it.
-        self.opened: Callable[[Lane], None] | None = None
-        self.requeued: Callable[[Flight, commands.Requeue], None] | None = None
+        #: Called for every attempt after which the unit waits for another.
+        self.requeued: Callable[[SubmittedCall, commands.Requeue], None] | None = None
 
     @property
     def lanes(self) -> Snapshot:
@@ -147,19 +130,19 @@ class Calls(Turns):
     def submit(
         self,
         lane: str,
-        call: Callable[[Flight], Awaitable[Outcome]],
+        call: Callable[[SubmittedCall], Awaitable[Outcome]],
         ended: Ended,
         **unit: Any,
-    ) -> Flight:
+    ) -> SubmittedCall:
         """Add a call; `unit` has what else the scheduler may know of it (an estimate, a priority, its length)."""
         if self._closed:
             raise RuntimeError("closed")
         if self._last is None and lane not in self._scheduler.lanes:
-            self._open(lane)  # First: whoever hears of an exception here hears of no end besides.
+            self._open(lane)  # First: if it raises, the call was not submitted and has no end.
         index = self._next
         made = Unit(index, lane, **unit)
         self._next = index + 1
-        flight = self._flights[index] = Flight(index, lane, call, ended)
+        flight = self._flights[index] = SubmittedCall(index, lane, call, ended)
         if self._last is not None:
             self._loop.call_soon(self._end_late, flight, self._last)
             return flight
@@ -171,19 +154,23 @@ class Calls(Turns):
         self.tell()
         return flight
 
+    def open(self, lane: str) -> Lane | None:
+        """Open a lane before its first call; None if nothing will start any more."""
+        if self._last is None and lane not in self._scheduler.lanes:
+            self._open(lane)
+        return self._scheduler.lanes.get(lane)
+
     def _open(self, lane: str) -> None:
         """What the scheduler decides on this occasion waits for the turn: the caller must not be called back from here."""
         opened = events.OpenLane(self._spec_of(lane))
         self._decided += self._scheduler.handle([opened], self._loop.time())
         self.tell()
-        if self.opened is not None:
-            self.opened(self._scheduler.lanes[lane])
 
     def lane(self, name: str) -> Lane:
-        """One of the lanes that have been met."""
+        """A lane that is open."""
         return self._scheduler.lanes[name]
 
-    def admitted(self, flight: Flight, hint: Hint | None, usage: Usage | None) -> None:
+    def admitted(self, flight: SubmittedCall, hint: Hint | None, usage: Usage | None) -> None:
         """The provider took the attempt: its first headers are here, the answer is not yet."""
         self.tell(events.RequestAccepted(flight.index, hint, usage))
 
@@ -197,7 +184,7 @@ class Calls(Turns):
             stale = [events.CancelUnit(index) for index in waiting if index not in self._flights]
             self.tell(*stale, events.ReopenLane(lane))
 
-    def cancel(self, flight: Flight) -> None:
+    def cancel(self, flight: SubmittedCall) -> None:
         """Nobody wants it any more; its end is told like any other."""
         if flight.index in self._flights:
             self.tell(events.CancelUnit(flight.index))
@@ -273,7 +260,7 @@ class Calls(Turns):
         flight.called_off = False
         flight.task = self._loop.create_task(self._attempt(flight))
 
-    async def _attempt(self, flight: Flight) -> None:
+    async def _attempt(self, flight: SubmittedCall) -> None:
         try:
             flight.outcome = await flight.call(flight)
         except asyncio.CancelledError:
@@ -294,7 +281,7 @@ class Calls(Turns):
         # It stays in flight until the scheduler has heard of it: an interruption meanwhile must not take its value away.
         self.tell(events.Finished(flight.index, flight.outcome))
 
-    def _abandon(self, flight: Flight, error: BaseException) -> None:
+    def _abandon(self, flight: SubmittedCall, error: BaseException) -> None:
         """A call raises KeyboardInterrupt or SystemExit only for a signal, which ends the program.
 
         Nothing runs any further while the loop tidies up: also not what uvloop has yet to do in this round.
@@ -326,7 +313,7 @@ class Calls(Turns):
             good = command.status is Status.SUCCEEDED
             self._end(flight, DONE if good else _failed(command))
 
-    def _end(self, flight: Flight, end: End) -> None:
+    def _end(self, flight: SubmittedCall, end: End) -> None:
         del self._flights[flight.index]
         flight.task = (
             None  # Its context knows the flight: a ring that only the garbage collector could break.
@@ -338,7 +325,7 @@ class Calls(Turns):
         if flight is not None and (task := _call_off(flight)) is not None:
             task.add_done_callback(partial(self._never_began, flight))
 
-    def _never_began(self, flight: Flight, task: asyncio.Task[None]) -> None:
+    def _never_began(self, flight: SubmittedCall, task: asyncio.Task[None]) -> None:
         """A task that is cancelled before its first step runs nothing that could tell the scheduler."""
         if task.cancelled():
             flight.task = None
@@ -355,7 +342,7 @@ class Calls(Turns):
         if self.noted is not None:
             self.noted(command)
 
-    def _end_stopped(self, flight: Flight) -> None:
+    def _end_stopped(self, flight: SubmittedCall) -> None:
         """Its lane takes nothing any more: the reason is the lane's."""
         if flight.index not in self._flights:
             return
@@ -370,12 +357,12 @@ class Calls(Turns):
         for flight in list(self._flights.values()):
             self._end(flight, _left(flight) if self._last is _UNSTARTED else self._last)
 
-    def _end_late(self, flight: Flight, end: End) -> None:
+    def _end_late(self, flight: SubmittedCall, end: End) -> None:
         if flight.index in self._flights:
             self._end(flight, end)
 
 
-def reason_of(flight: Flight, end: End) -> str:
+def reason_of(flight: SubmittedCall, end: End) -> str:
     """Why a unit that did not succeed ended, where its last attempt does not say so itself; empty otherwise."""
     said_by_attempt = "" if flight.outcome is None else flight.outcome.message
     return "" if end.message == said_by_attempt else end.message
@@ -391,7 +378,7 @@ def _heard(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-def _call_off(flight: Flight) -> asyncio.Task[None] | None:
+def _call_off(flight: SubmittedCall) -> asyncio.Task[None] | None:
     """Cancel the attempt that is under way; its task."""
     if flight.task is not None:
         flight.called_off = True
@@ -399,7 +386,7 @@ def _call_off(flight: Flight) -> asyncio.Task[None] | None:
     return flight.task
 
 
-def _left(flight: Flight) -> End:
+def _left(flight: SubmittedCall) -> End:
     """How a unit that an interruption leaves ends."""
     if not flight.attempts:
         return _UNSTARTED

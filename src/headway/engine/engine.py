@@ -11,50 +11,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from heapq import nsmallest
 from typing import Any, Final
 
 import msgspec
 
 from headway.core import commands, events
 from headway.core.lanes.lane import Lane
-from headway.core.model import Hint, Kind, LaneLimits, Outcome, Settings, Usage
-from headway.core.retry import unpaid
+from headway.core.model import Hint, Kind, LaneLimits, Outcome, Price, Settings, Usage
 from headway.core.scheduler import Scheduler
-from headway.core.snapshot import snapshot
+from headway.core.snapshot import Snapshot, snapshot
 from headway.core.unit_states import Status
+from headway.engine.attempt_records import attempt_record
 from headway.engine.cache import Lookup
 from headway.engine.endings import Ending, Stops, state_after
-from headway.engine.flights import Desk, Flight, Rate, priced, record_of
+from headway.engine.flights import RequestFlight
 from headway.engine.identity import CacheUse
-from headway.engine.intents import Intents
+from headway.engine.intents import AHEAD_S
+from headway.engine.lane_records import oldest_start_utc, restore_levels
 from headway.engine.late_requests import LateRequests
 from headway.engine.observer import Observer, View
-from headway.engine.plan import Plan, PriceList
-from headway.engine.recording import (
-    AHEAD_S,
-    LEARN_S,
-    LINGER_S,
-    Recalled,
-    keep_attempt,
-    lane_row,
-    refill,
-)
+from headway.engine.plan import Plan
+from headway.engine.prices import RoutePrices
+from headway.engine.recorder import Recorder
 from headway.engine.repairs import Repairs, unfit
+from headway.engine.requests import RequestsAhead
 from headway.engine.sharing import Sharing
 from headway.engine.source import Fetched, StoreSource, at_the_most, family_name, route_of
-from headway.engine.store_reader import StoreReader
 from headway.engine.turns import Turns
 from headway.providers.adapter import Answer, Request, is_unsent
 from headway.providers.error_messages import describe_exception
-from headway.reason_text import notice_text
 from headway.stores import records
 from headway.stores.batch import Batch
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
-from headway.stores.writer import Writer
 
 #: How often another terminal's commands are looked for (250 ms is promised), and observers told.
 LISTEN_S: Final = 0.2
@@ -71,35 +63,29 @@ class Engine(Turns):
         self._open_store = open_store
         self._plan = plan
         self._observers: Sequence[Observer] = list(observers)
-        self._flights: dict[int, Flight] = {}
-        #: Those of them that may go as soon as their intent is on the disk and their request is read.
-        self._waiting: dict[int, Flight] = {}
-        self._desks: dict[str, Desk] = {}
+        self._flights: dict[int, RequestFlight] = {}
         self._repairs = Repairs()
-        #: By a route's number.
-        self._rates = {number: Rate(number, route.price) for number, route in plan.routes.items()}
-        self._pricing: asyncio.Task[None] | None = None
+        self._prices = RoutePrices(plan.routes)
         self._look: asyncio.TimerHandle | None = None
-        self._linger: asyncio.TimerHandle | None = None
         self._stops = Stops()
         #: Whether the store is being asked what others want, and the commands that were carried out.
         self._polling = False
         self._carried_out: set[int] = set()
         self._interruptions = 0
         self._cancelled = False
-        self._failure: Exception | None = None
-        self._worker = 0
         self._act[commands.Render] = self._make_request
 
     # -- the run ---------------------------------------------------------------------------------------------
 
     async def run(self) -> Ending:
-        """Work until the scheduler says that it is done. Whatever happens, what was committed stays committed."""
+        """Work until the scheduler says that it is done. What was committed stays committed, whatever happens."""
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
         self._began_at = self._now()
-        self._store = self._open_store()
         self._done: asyncio.Future[str] = self._loop.create_future()
+        self._recorder = Recorder(
+            self._open_store, committed=self._committed, failed=self._broke, snapshot=self._snapshot
+        )
         adapters = list({id(lane.adapter): lane.adapter for lane in self._plan.lanes.values()}.values())
         try:
             self._begin()
@@ -112,36 +98,30 @@ class Engine(Turns):
         finally:
             for adapter in adapters:
                 await adapter.close()
-            self._store.close()
+            self._recorder.store.close()
 
     def _begin(self) -> None:
-        """Take the job over from whoever had it, and restore what its lanes knew."""
-        plan, store = self._plan, self._store
+        """Take the job over from the run before, and restore what its lanes knew."""
+        plan, recorder, store = self._plan, self._recorder, self._recorder.store
         job, utc, now = plan.job, time.time(), self._now()
-        unknown = store.unknown(job.id)
         self._only = only = frozenset(store.failed(job.id)) if plan.only_failed else None
-        self._worker = store.begin(
-            job.id, plan.settings, plan.out, utc, only_failed=plan.only_failed, taken_utc=plan.taken_utc
-        )
+        unknown = recorder.begin(
+            job.id, plan.settings, plan.out, only_failed=plan.only_failed, taken_utc=plan.taken_utc,
+            caching=plan.cache is not None,
+        )  # fmt: skip
         self._totals = store.job(job.name) or job
         self._source = StoreSource(
             store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only,
             leaders=plan.cache is not None, renders=plan.render is not None,
         )  # fmt: skip
         self._repairs.restore(store, job.id, self._source)
+        self._late = LateRequests(plan.render, recorder, self._source, self.tell)
+        self._requests = RequestsAhead(recorder, self._other_request, self._send_ready)
         self._scheduler = Scheduler([lane.spec for lane in plan.lanes.values()], self._settings(now), now)
         # The cap is the job's, not the run's.
         self._scheduler.budget.spent_usd = self._totals.cost_usd + self._totals.unsure_usd
-        self._restore(unknown, now, utc)
-        self._writer = Writer(
-            self._open_store, self._new_batch, self._from_thread, self._committed, self._broke
-        )
-        self._reader = StoreReader(self._open_store, self._from_thread, self._broke)
-        self._late = LateRequests(plan.render, self._reader, self._writer, self._source, self.tell)
-        self._intents = Intents(
-            job.id, self._reader, self._writer, self._desks, self._known_request, self._send_ready
-        )
-        announced = self._new_batch()
+        self._restore_lanes(unknown, utc)
+        announced = recorder.new_batch()
         unknown = self._count_unknown(unknown, announced)
         self._sharing.announce(announced, self._scheduler, now, utc)
         store.commit(announced)
@@ -153,14 +133,14 @@ class Engine(Turns):
             self._say("cost", text)
 
     async def _look_into_cache(self, use: CacheUse) -> None:
-        """Answer what the cache has, before anything is sent; in a thread, so that signals are heard."""
+        """Answer what the cache has, before anything is sent; in a thread, so that signals are handled."""
         lookup = Lookup(
             use, self._plan.job.id, self._totals.total, self._only, stopping=lambda: self._interruptions > 0,
             served=lambda page: self._from_thread(partial(self._served, page)),
             say=lambda text: self._from_thread(partial(self._say, "cache", text)),
         )  # fmt: skip
         await asyncio.to_thread(lookup.run, self._open_store)
-        self._source.count(self._store)
+        self._source.count(self._recorder.store)
 
     def _served(self, indexes: list[int]) -> None:
         """These units have their answers from the cache, and that is committed."""
@@ -173,7 +153,7 @@ class Engine(Turns):
         self._note(records.JobEvent(time.time(), None, what, text))
 
     def _note(self, event: records.JobEvent) -> None:
-        self._writer.batch.events.append(event)
+        self._recorder.batch.events.append(event)
         self._inform(lambda observer: observer.noted(event))
 
     def _settings(self, now: float) -> Settings:
@@ -186,63 +166,53 @@ class Engine(Turns):
             delay_s=plan.delay_s,
         )
 
-    def _restore(self, unknown: list[records.Unknown], now: float, utc: float) -> None:
-        """What lanes learned in earlier runs, and the levels of their meters from the starts that are on record."""
-        found: dict[int, Recalled] = {}
+    def _restore_lanes(self, unknown: list[records.Unknown], utc: float) -> None:
+        """Restore what lanes learned in earlier runs, and the levels of their meters from the recorded starts."""
+        recorder, lanes = self._recorder, self._scheduler.lanes
+        restored = {}
         for key, plan in self._plan.lanes.items():
-            known = self._store.lane(key, plan.name)
-            self._desks[key] = Desk(key, plan, known)
-            found[known.id] = Recalled(self._scheduler.lanes[key], known.record, now, utc)
-        refill(self._store, found, utc, unknown)
+            handle = recorder.add_lane(key, plan.name, recorder.store.lane(key, plan.name))
+            restored[handle.id] = recorder.restore(handle, lanes[key])
+        starts = recorder.store.starts_since(oldest_start_utc(lanes.values(), utc))
+        restore_levels(restored, starts, unknown)
         for family, outputs in self._plan.outputs.items():
             self._lane_of(route_of(family)).estimator.saw(family, outputs)
         for family, lengths in self._plan.lengths.items():
             for size, took_s in lengths:
                 self._lane_of(route_of(family)).order.recall(family, size, took_s)
-        self._sharing = Sharing(self._plan.job.id, self._plan.weight, self._desks)
+        self._sharing = Sharing(self._plan.job.id, self._plan.weight, recorder.lanes)
 
     def _lane_of(self, route: int) -> Lane:
         return self._scheduler.lanes[self._plan.routes[route].lane]
 
     def _count_unknown(self, unknown: list[records.Unknown], batch: Batch) -> list[records.Unknown]:
-        """What died with its process may have cost something: budgets count it, and the record says so. The same units with
-        what each may cost."""
-        told = [msgspec.structs.replace(unit, most_usd=self._most_usd(unit)) for unit in unknown]
-        for unit in told:
+        """Add what units of unknown outcome may have cost to budgets and records; returns the units with that cost."""
+        counted = [msgspec.structs.replace(unit, most_usd=self._most_usd(unit)) for unit in unknown]
+        for unit in counted:
             batch.use(unit.route).untold(unit.most_usd)
             for budget in (self._scheduler.budget, *self._lane_of(unit.route).lane_budgets):
                 budget.spent_usd += unit.most_usd or 0.0
-        return told
+        return counted
 
     def _most_usd(self, unit: records.Unknown) -> float | None:
         price = self._plan.routes[unit.route].price
         open_output = self._lane_of(unit.route).estimator.reserve(family_name(unit.route, unit.family))
         return None if price is None else at_the_most(price, unit, open_output)
 
-    async def _look_up_prices(self, price_list: PriceList) -> None:
-        """What is asked for later than the first request: no request waits for it, only the record of its answer."""
-        try:
-            prices, remark = await price_list()
-        except Exception as error:  # Not worth a run.
-            prices, remark = {}, f"prices could not be looked up: {type(error).__name__}"
-        finally:
-            self._pricing = None
-        for number, price in prices.items():
-            self._rates[number].price = price
+    def _found_prices(self, prices: dict[int, Price], remark: str) -> None:
         self._source.know(prices)
         if remark:
             self._say("cost", remark)
-            self._commit()
+            self._recorder.commit()
 
     async def _work(self) -> State:
-        """The loop proper: from the first turn to the last commit."""
-        self._writer.start()
-        self._reader.start()
+        """From the first turn to the last commit."""
+        self._recorder.start()
         if self._plan.later_prices is not None:
-            self._pricing = self._loop.create_task(self._look_up_prices(self._plan.later_prices))
+            self._prices.look_up(self._plan.later_prices, self._found_prices)
         tickers = [
             self._loop.create_task(self._every(interval_s, act))
-            for interval_s, act in ((LISTEN_S, self._listen), (SHOW_S, self._show), (LEARN_S, self._learn))
+            for interval_s, act in ((LISTEN_S, self._listen), (SHOW_S, self._show))
         ]
         try:
             self._turn()
@@ -250,27 +220,22 @@ class Engine(Turns):
         finally:
             for ticker in tickers:
                 ticker.cancel()
-            await self._settle()
-            if (pricing := self._pricing) is not None:
-                pricing.cancel()
-                await asyncio.wait([pricing])
+            await self._end_flights()
+            await self._prices.close()
             if not self._done.cancelled() and self._done.exception() is None:
-                self._learn()
-            await asyncio.to_thread(self._reader.close)
-            await asyncio.to_thread(self._writer.close)
-        await asyncio.sleep(0)  # The last commits' callbacks.
-        if self._failure is not None:
-            raise self._failure
+                self._recorder.learn()
+            await self._recorder.close()
+        if self._recorder.failure is not None:
+            raise self._recorder.failure
         lanes_alone = self._scheduler.mode == "run"
         state = state_after(reason, self._totals, cancelled=self._cancelled, lanes_alone=lanes_alone)
-        unfinished = self._stops.unfinished(reason, self._plan.routes)
-        self._store.end_run(self._plan.job.id, self._worker, state, time.time(), unfinished)
+        self._recorder.end_run(state, self._stops.unfinished(reason, self._plan.routes))
         self._show()
         return state
 
-    async def _settle(self) -> None:
-        """Nothing may be left in the air."""
-        for timer in (self._wake, self._look, self._linger):
+    async def _end_flights(self) -> None:
+        """Cancel timers and attempts that are left."""
+        for timer in (self._wake, self._look):
             if timer is not None:
                 timer.cancel()
         tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
@@ -294,91 +259,86 @@ class Engine(Turns):
         return self._done.done()
 
     def _after_turn(self) -> None:
-        self._intents.look_ahead(self._scheduler, self._now(), self._waiting)
-        self._commit()
+        self._look_ahead()
+        self._recorder.commit()
 
-    def _commit(self) -> None:
-        """Hand over to the writer: at once if somebody waits for it, otherwise when a few have come together."""
-        if self._waiting or self._writer.batch.then:
-            self._writer.kick(urgent=True)
-        elif self._linger is None and self._writer.batch:
-            self._linger = self._loop.call_later(LINGER_S, self._lingered)
-
-    def _lingered(self) -> None:
-        self._linger = None
-        self._writer.kick()
+    def _look_ahead(self) -> None:
+        """Record the intents of what each lane is about to start, and read the requests."""
+        scheduler, recorder, now = self._scheduler, self._recorder, self._now()
+        if scheduler.mode != "run" or scheduler.paused:
+            return
+        for key, lane in scheduler.lanes.items():
+            handle = recorder.lanes[key]
+            if handle.orders != lane.queue.orders:  # Other units are next.
+                handle.orders = lane.queue.orders
+                self._requests.drop(recorder.intents.release_ahead(handle))
+            if lane.queue.ready:
+                next_units = partial(_next_units, lane)
+                self._requests.read(recorder.intents.look_ahead(handle, next_units, now))
 
     def _from_thread(self, act: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(act)
 
-    def _new_batch(self) -> Batch:
-        return Batch(self._plan.job.id, self._worker, caching=self._plan.cache is not None)
-
     def _committed(self, batch: Batch) -> None:
-        """What was handed over is durable: count it, and send what waited for that."""
+        """Count what is durable, and tell observers which units ended."""
         job, more = self._totals, batch.totals()
         counts = {name: n + int(more.get(name, 0)) for name, n in job.counts.items()}
         used = {name: getattr(job, name) + more[name] for name in records.USED if name in more}
         self._totals = msgspec.structs.replace(job, counts=counts, **used)
         ended = [index for index, change in batch.units if change.finished_utc is not None] + batch.followed
         self._inform(lambda observer: observer.ended(ended))
-        self._intents.durable(batch.intents)
-        if self._done.done():
-            return  # Too late: what waited for its intent stays pending, or unknown where the run broke off.
-        for act in batch.then:
-            act()
-        self._send_ready(batch.intents)
-        if self._writer.batch:
-            self._commit()
-
-    def _send_ready(self, indexes: Iterable[int]) -> None:
-        """Send those of the units that wait for nothing any more: the intent is durable, and the request is read."""
-        if self._done.done():
-            return
-        for index in indexes:
-            flight = self._waiting.get(index)
-            if flight is not None and (request := self._intents.ready(index, flight.lane)) is not None:
-                del self._waiting[index]
-                self._send(flight, request)
 
     def _broke(self, error: Exception) -> None:
-        """The records cannot be kept: nothing more may be sent."""
-        self._failure = self._failure or error
+        """Nothing more may be sent: the records cannot be kept, or a part has a bug."""
+        self._recorder.failure = self._recorder.failure or error
         if not self._done.done():
             self._done.set_exception(error)
 
     # -- what the scheduler decides ---------------------------------------------------------------------------------
 
     def _start(self, command: commands.Start) -> None:
-        index = command.unit.index
-        desk = self._desks[command.unit.lane]
-        number = command.attempt + self._source.tries.get(index, 0)
-        flight = Flight(
-            index, number, desk, self._scheduler.out[index], self._rates[route_of(command.unit.family)]
-        )
-        flight.alone = command.alone
+        unit = command.unit
+        index, entry = unit.index, self._scheduler.out[unit.index]
+        flight = RequestFlight(index, unit.lane, route_of(unit.family), entry.estimate)
         self._flights[index] = flight
-        request = self._intents.ready(index, desk)
-        if request is None:
-            self._waiting[index] = flight
-        else:
+        flight.attempts = command.attempt + self._source.tries.get(index, 0)
+        flight.alone = command.alone
+        flight.charged = entry.charged
+        self._requests.read((index,))
+        intents = self._recorder.intents
+        if not intents.start(index, self._recorder.lanes[unit.lane]):
+            intents.waiting[index] = partial(self._send_ready, (index,))
+        elif (request := self._requests.take(index)) is not None:
             self._send(flight, request)
 
-    def _send(self, flight: Flight, request: Request) -> None:
-        # Not the loop's time, which stands still for a whole round: records are to show what came after what.
+    def _send_ready(self, indexes: Iterable[int]) -> None:
+        """Send those of the units that have started, if the intent is durable and the request is read."""
+        if self._done.done():
+            return  # Too late: they stay pending, or unknown if the run broke off.
+        waiting = self._recorder.intents.waiting
+        for index in indexes:
+            flight = self._flights.get(index)
+            if flight is None or flight.task is not None or index in waiting:
+                continue
+            request = self._requests.take(index)
+            if request is not None:
+                self._send(flight, request)
+
+    def _send(self, flight: RequestFlight, request: Request) -> None:
+        # Not the loop's time, which stands still for a whole round: records must show the order of events.
         flight.started_at = time.monotonic()
-        self._writer.batch.running[flight.index] = time.time()
+        self._recorder.batch.running[flight.index] = time.time()
         if flight.alone:
             request = msgspec.structs.replace(request, alone=True)
         flight.task = self._loop.create_task(self._attempt(flight, request))
-        flight.task.add_done_callback(partial(self._called_off, flight))
+        flight.task.add_done_callback(partial(self._attempt_cancelled, flight))
 
-    def _called_off(self, flight: Flight, task: asyncio.Task[None]) -> None:
-        """Also where the task never came to its first step: then nothing inside it could tell."""
+    def _attempt_cancelled(self, flight: RequestFlight, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step runs none of its own code: this callback reports that, too."""
         if task.cancelled():
             self.tell(events.Cancelled(flight.index, flight.sent))
 
-    async def _attempt(self, flight: Flight, request: Request) -> None:
+    async def _attempt(self, flight: RequestFlight, request: Request) -> None:
         index = flight.index
 
         def admitted(hint: Hint | None, usage: Usage | None) -> None:
@@ -386,32 +346,32 @@ class Engine(Turns):
 
         flight.sent = True
         try:
-            flight.answer = await flight.lane.send(request, self._plan.timeout_s, admitted)
-            if self._pricing is not None and not unpaid(flight.answer.outcome):
-                await _patiently(self._pricing)
-            if flight.rate.price is not None:
-                flight.answer = priced(flight.answer, flight.rate.price)
+            send = self._plan.lanes[flight.lane].adapter.send
+            answer = flight.answer = await send(request, self._plan.timeout_s, admitted)
+            if self._prices.is_awaited_by(answer):
+                await self._prices.wait()
+            answer = flight.answer = self._prices.with_cost(answer, flight.route)
         except asyncio.CancelledError as called_off:
             if flight.task is None or flight.task.cancelling():
                 flight.sent = not is_unsent(called_off)
                 raise
             message = "it ended with a CancelledError of its own"
-            flight.answer = Answer(Outcome(Kind.INVALID, message=message))
+            answer = flight.answer = Answer(Outcome(Kind.INVALID, message=message))
         except BaseException as error:
-            # An adapter never raises; one that does has a bug, and that costs its unit alone. A signal raises nothing here:
-            # the loop has its handlers.
-            flight.answer = Answer(Outcome(Kind.CRASH, message=describe_exception(error)))
-        complaint = flight.answer.complaint
-        if complaint is None:
-            self.tell(events.Finished(index, flight.answer.outcome))
+            # An adapter never raises. One that does has a bug, which fails this unit alone. No signal raises here: the
+            # loop has the handlers.
+            answer = flight.answer = Answer(Outcome(Kind.CRASH, message=describe_exception(error)))
+        if answer.complaint is None:
+            self.tell(events.Finished(index, answer.outcome))
         else:
-            self.tell(unfit(self._scheduler.out[index].unit, flight.answer, complaint, flight.rate.price))
+            unit, price = self._scheduler.out[index].unit, self._prices[flight.route]
+            self.tell(unfit(unit, answer, answer.complaint, price))
 
     def _make_request(self, command: commands.Render) -> None:
         self._late.make(command.unit)
 
-    def _known_request(self, index: int) -> Request | None:
-        """What a unit sends that does not send its own request."""
+    def _other_request(self, index: int) -> Request | None:
+        """The request of a unit that does not send its own."""
         return self._repairs.requests.get(index) or self._late.requests.get(index)
 
     def _cancel(self, command: commands.CancelAttempt) -> None:
@@ -420,17 +380,16 @@ class Engine(Turns):
         if flight.task is not None:
             flight.task.cancel()
             return
-        self._waiting.pop(index, None)
-        self._intents.release(index, flight.lane)
+        self._recorder.intents.release(index, self._recorder.lanes[flight.lane])
+        self._requests.drop((index,))
         self.tell(events.Cancelled(index, sent=False))
 
     def _requeue(self, command: commands.Requeue) -> None:
         index, now = command.unit.index, self._now()
         not_before_utc = self._utc(command.not_before) if command.not_before > now else None
-        flight = self._flights.pop(index)
         kind = None if command.kind is None else str(command.kind)
         self._record(
-            flight,
+            self._flights.pop(index),
             UnitChange(Status.PENDING, code=kind, message=command.reason, not_before_utc=not_before_utc),
         )
 
@@ -444,45 +403,46 @@ class Engine(Turns):
         )
         self._late.ended(index)
         if self._repairs.requests:
-            self._repairs.ended(self._writer.batch, index, command.status)
+            self._repairs.ended(self._recorder.batch, index, command.status)
         flight = self._flights.pop(index, None)
         if flight is None:
-            self._intents.forget(index, self._desks[command.unit.lane])
-            self._writer.batch.change(index, change)
+            self._recorder.intents.forget(index, self._recorder.lanes[command.unit.lane])
+            self._requests.drop((index,))
+            self._recorder.batch.change(index, change)
         else:
             self._record(flight, change)
 
-    def _record(self, flight: Flight, change: UnitChange) -> None:
-        """An attempt has ended: its record, its answer and where its unit stands now, in one batch."""
-        batch, answer, index = self._writer.batch, flight.answer, flight.index
-        if flight.task is None:  # It was called off before it was sent.
+    def _record(self, flight: RequestFlight, change: UnitChange) -> None:
+        """An attempt has ended: its record, its answer and the new state of its unit go into one batch."""
+        recorder, answer, index = self._recorder, flight.answer, flight.index
+        batch = recorder.batch
+        if flight.task is None:  # It was cancelled before it was sent.
             batch.change(index, change)
             return
-        keep_attempt(batch, flight.rate.route, record_of(flight, batch), change)
+        if answer is not None:
+            flight.outcome, flight.rate_limit, flight.details = answer.outcome, answer.rate_limit, answer.note
+            flight.usage = answer.outcome.usage
+        cost_usd = self._prices.cost_of(flight, batch)
+        if answer is not None and answer.complaint is not None:
+            flight.outcome = Outcome(Kind.INVALID, message=answer.complaint.message)
+            goes_on = change.status == Status.PENDING
+            self._repairs.keep(batch, index, flight.attempts, answer, goes_on=goes_on)
+        attempt = attempt_record(flight, index, flight.attempts, recorder.lanes[flight.lane], cost_usd)
+        recorder.add_attempt(attempt, flight.route, change, flight.details)
         if answer is not None and change.status == Status.SUCCEEDED:
             batch.answers.append((index, answer.status, answer.request_id or None, answer.body))
-        if answer is not None and answer.note:
-            batch.notes.append((index, flight.number, answer.note))
-        if answer is not None and answer.complaint is not None:
-            goes_on = change.status == Status.PENDING
-            self._repairs.keep(batch, index, flight.number, answer, goes_on=goes_on)
 
     def _notice(self, command: commands.Notice) -> None:
-        desk = self._desks[command.lane]
-        until_utc = None if command.until is None else self._utc(command.until)
         self._stops.heard(command)
-        event = records.JobEvent(time.time(), desk.name, command.what, notice_text(command.reason), until_utc)
-        self._writer.batch.events.append(event)
-        if command.what in ("held", "stopped", "breaker_opened"):
-            self._intents.call_off(self._waiting, [desk])
-            self._learn()  # A hold must outlive the process, however soon that ends; and `headway lanes` is asked now.
+        event, released = self._recorder.note(command)
+        self._requests.drop(released)
         self._inform(lambda observer: observer.noted(event))
 
     def _fetch(self, command: commands.AnyFetch) -> None:
         if isinstance(command, commands.FetchSerial) and not self._source.has_serial:
             self._answers.append(events.SerialUnits(()))
             return
-        self._reader.read(partial(self._source.fetch, command), self._fetched)
+        self._recorder.read(partial(self._source.fetch, command), self._fetched)
 
     def _fetched(self, fetched: Fetched) -> None:
         self._source.unfetched = fetched.unfetched
@@ -516,7 +476,7 @@ class Engine(Turns):
         """See what other terminals and other jobs want, one look at a time."""
         if not self._polling:
             self._polling = True
-            self._reader.read(self._poll, self._polled)
+            self._recorder.read(self._poll, self._polled)
 
     def _poll(self, store: Store) -> tuple[list[records.ControlRequest], list[records.StoredClaim]]:
         """In the reader's thread."""
@@ -532,13 +492,15 @@ class Engine(Turns):
             if asked.id not in self._carried_out:
                 self._carried_out.add(asked.id)
                 self._obey(asked)
-                self._writer.batch.done_commands.append((asked.id, time.time()))
+                self._recorder.batch.done_commands.append((asked.id, time.time()))
         self.tell(*self._share(claims))
-        self._commit()
+        self._recorder.commit()
 
     def _share(self, claims: list[records.StoredClaim]) -> list[events.Share]:
         """What is new of what other jobs leave of the lanes that they work on, too."""
-        news, told = self._sharing.look(claims, self._writer.batch, self._scheduler, self._now(), time.time())
+        news, told = self._sharing.look(
+            claims, self._recorder.batch, self._scheduler, self._now(), time.time()
+        )
         for event in told:
             self._note(event)
         return news
@@ -554,11 +516,12 @@ class Engine(Turns):
     def _carry_out(self, asked: records.ControlRequest) -> str:
         if asked.what == "pause":
             self.tell(events.Pause())
-            self._intents.call_off(self._waiting)
-            self._writer.batch.state = ("paused", None)
+            for handle in self._recorder.lanes.values():
+                self._requests.drop(self._recorder.intents.release_ahead(handle))
+            self._recorder.batch.state = ("paused", None)
         elif asked.what == "resume":
             self.tell(events.Resume())
-            self._writer.batch.state = ("running", None)
+            self._recorder.batch.state = ("running", None)
         elif asked.what == "cancel":
             self._cancelled = True
             self.tell(events.Abort("cancel"))
@@ -569,7 +532,7 @@ class Engine(Turns):
         return asked.what
 
     def _named(self, name: str) -> list[str]:
-        return [desk.key for desk in self._desks.values() if name in (desk.name, desk.key)]
+        return [lane.key for lane in self._recorder.lanes.values() if name in (lane.name, lane.key)]
 
     def _obey_limits(self, args: dict[str, Any]) -> str:
         keys = self._named(args["lane"])
@@ -587,14 +550,8 @@ class Engine(Turns):
             self.tell(events.ReopenLane(key))
         return f"{args['lane']} reopened" if keys else f"there is no lane '{args['lane']}'"
 
-    def _learn(self) -> None:
-        """Write down what lanes know and how they look."""
-        now, utc = self._now(), time.time()
-        views = {view.key: view for view in snapshot(self._scheduler, now, self._source.remaining).lanes}
-        for key, desk in self._desks.items():
-            lane = self._scheduler.lanes[key]
-            self._writer.batch.lanes[desk.id] = lane_row(lane, desk.record, views[key], now, utc)
-        self._commit()
+    def _snapshot(self) -> Snapshot:
+        return snapshot(self._scheduler, self._now(), self._source.remaining)
 
     def _show(self) -> None:
         view = self._view()
@@ -612,15 +569,16 @@ class Engine(Turns):
         now, job = self._now(), self._totals
         return View(
             job.name, job.total, job.counts, job.attempts, job.refused, job.input_tokens, job.output_tokens, job.known_usd,
-            now - self._began_at, time.time(), job.started_utc or time.time(), snapshot(self._scheduler, now, self._source.remaining),
-            {key: desk.name for key, desk in self._desks.items()}, time.time() - now, self._scheduler.paused,
+            now - self._began_at, time.time(), job.started_utc or time.time(), self._snapshot(),
+            {key: lane.name for key, lane in self._recorder.lanes.items()}, time.time() - now, self._scheduler.paused,
         )  # fmt: skip
 
     def _utc(self, at: float) -> float:
         return time.time() + (at - self._now())
 
 
-async def _patiently(pricing: asyncio.Task[None]) -> None:
-    """Wait for the price list with an answer in hand: who is called off meanwhile still has it."""
-    with suppress(asyncio.CancelledError):
-        await asyncio.wait([pricing])
+def _next_units(lane: Lane, n: int) -> Iterator[int]:
+    """The units of a lane's queue that start next."""
+    entries = (item[3] for item in nsmallest(n, lane.queue.ready))
+    ready = (entry.unit for entry in entries if entry.status is Status.PENDING)
+    return (unit.index for unit in ready if not unit.late)

@@ -1,124 +1,109 @@
-"""The intent to send, on record before anything is sent.
+"""The intent to send a unit, on record before the unit is sent.
 
 So that no fsync stands between a permit and its socket, intents are recorded ahead: of every lane as many of the next
-units as its pace will start within a quarter of a second. Their requests are read meanwhile, by the reader's thread, and
-wait here. A unit is sent once both are done. After a crash what was recorded counts as perhaps sent.
+units as its pace will start within a quarter of a second. After a crash, every unit with a recorded intent counts as
+perhaps sent.
 
-Nothing here commits or sends: the engine hands batches over, and tells what has become durable.
+Nothing here commits or sends: the recorder commits batches, and reports which intents have become durable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
-from functools import partial
-from heapq import nsmallest
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from headway.core.scheduler import Scheduler
-from headway.core.unit_states import Status
-from headway.engine.flights import Desk
-from headway.engine.recording import due_soon
-from headway.engine.store_reader import StoreReader
-from headway.providers.adapter import Request
-from headway.stores.store import Store
+from headway.core.lanes.lane import Lane
+from headway.engine.flights import LaneHandle
 from headway.stores.writer import Writer
 
-#: Intents are recorded ahead for at the most so many units of a lane.
-MOST_AHEAD: Final = 512
+#: Intents are recorded ahead for what is due within this time.
+AHEAD_S: Final = 0.25
 
-#: (index, path, body)
-_Row = tuple[int, str, bytes]
+#: The next units of a lane, at most as many as given, in the order in which they will start.
+NextUnits = Callable[[int], Iterable[int]]
 
 
 class Intents:
-    """Of one run: on record, on their way there, called off."""
+    """The intents of one run. For each lane at least `least` are recorded ahead, or none, and at most `most`."""
 
-    def __init__(
-        self,
-        job: int,
-        reader: StoreReader,
-        writer: Writer,
-        desks: Mapping[str, Desk],
-        known: Callable[[int], Request | None],
-        arrived: Callable[[Iterable[int]], None],
-    ) -> None:
-        """`known` gives the request of a unit that does not send its own. `arrived` is called when requests have been read: units
-        that wait for theirs may be ready."""
-        self._job, self._reader, self._writer = job, reader, writer
-        self._desks, self._known, self._arrived = desks, known, arrived
+    def __init__(self, writer: Writer, least: int, most: int) -> None:
+        self._writer, self._least, self._most = writer, least, most
         #: Units whose intent is on its way to the disk.
         self._underway: set[int] = set()
+        #: Those of them that have started, with what to call once the intent is durable. The starter fills it.
+        self.waiting: dict[int, Callable[[], None]] = {}
 
-    def ready(self, index: int, desk: Desk) -> Request | None:
-        """What a unit may send now; None: its intent is not on record yet or its request not read, and it must wait."""
-        if index not in desk.ahead:
-            self._prepare([index], desk)
-        request = desk.ahead[index]
-        if request is None or index in self._underway:
-            return None
-        del desk.ahead[index]
-        return request
+    def start(self, index: int, lane: LaneHandle) -> bool:
+        """A unit starts: whether its intent is durable, so that it may be sent. If not, `waiting` gets what to call then."""
+        if index in lane.ahead:
+            lane.ahead.remove(index)
+        else:
+            self._record(index, lane)
+        return index not in self._underway
+
+    def add_ahead(self, index: int, lane: LaneHandle) -> None:
+        """Record the intent of a unit that will start soon."""
+        lane.ahead.add(index)
+        self._record(index, lane)
+
+    def _record(self, index: int, lane: LaneHandle) -> None:
+        self._underway.add(index)
+        self._writer.batch.intend(index, lane.id)
+
+    def look_ahead(self, handle: LaneHandle, next_units: NextUnits, now: float) -> list[int]:
+        """Record the intents of what a lane is about to start; returns these units."""
+        if handle.lane is None:
+            return []
+        wanted = min(self._most, due_soon(handle.lane, now))
+        handle.wanted_ahead = wanted = wanted if wanted >= self._least else 0
+        if 2 * len(handle.ahead) >= wanted:
+            return []
+        missing = wanted - len(handle.ahead)
+        new = [index for index in next_units(wanted) if index not in handle.ahead][:missing]
+        for index in new:
+            self.add_ahead(index, handle)
+        return new
 
     def durable(self, indexes: Iterable[int]) -> None:
         """The intents of these units are committed."""
-        self._underway.difference_update(indexes)
+        waiting = self.waiting
+        for index in indexes:
+            self._underway.discard(index)
+            if waiting and (go := waiting.pop(index, None)) is not None:
+                go()
 
-    def look_ahead(self, scheduler: Scheduler, now: float, waiting: Container[int]) -> None:
-        """Record the intent to send for what each lane is about to start. Units that are `waiting` have started already."""
-        if scheduler.mode != "run" or scheduler.paused:
-            return
-        for key, lane in scheduler.lanes.items():
-            desk = self._desks[key]
-            wanted = min(MOST_AHEAD, due_soon(lane, now)) if lane.queue.ready else 0
-            if desk.orders != lane.queue.orders:
-                desk.orders = lane.queue.orders
-                self.call_off(waiting, [desk])  # Others are next.
-            if 2 * len(desk.ahead) >= wanted:
-                continue
-            entries = (item[3] for item in nsmallest(wanted, lane.queue.ready))
-            indexes = [
-                entry.unit.index
-                for entry in entries
-                if entry.unit.index not in desk.ahead
-                and entry.status is Status.PENDING
-                and not entry.unit.late
-            ]
-            self._prepare(indexes, desk)
+    def is_pending(self, index: int, lane: LaneHandle) -> bool:
+        """Whether a unit has an intent and has not been sent."""
+        return index in lane.ahead or index in self._underway
 
-    def call_off(self, waiting: Container[int], desks: Iterable[Desk] | None = None) -> None:
-        """Nothing will start for a while (in these lanes, or in all): what was recorded ahead is pending again, and a crash
-        would not name it. Those that are `waiting` have started already.
+    def release_ahead(self, lane: LaneHandle) -> list[int]:
+        """A lane starts nothing for a while: units with an intent ahead are pending again, so that a crash does not
+        name them. Returns these units, in order.
         """
-        for desk in self._desks.values() if desks is None else desks:
-            for index in [index for index in desk.ahead if index not in waiting]:
-                self.release(index, desk)
+        lane.wanted_ahead = 0
+        released = sorted(lane.ahead)
+        for index in released:
+            self.release(index, lane)
+        return released
 
-    def release(self, index: int, desk: Desk) -> None:
-        """A unit is not sent after all."""
-        self.forget(index, desk)
+    def release(self, index: int, lane: LaneHandle) -> None:
+        """A unit is not sent after all, and pending again."""
+        self.forget(index, lane)
         self._writer.batch.release(index)
 
-    def forget(self, index: int, desk: Desk) -> None:
-        """A unit has ended without being sent."""
-        desk.ahead.pop(index, None)
+    def forget(self, index: int, lane: LaneHandle) -> None:
+        """A unit ended without being sent."""
+        lane.ahead.discard(index)
         self._underway.discard(index)
-
-    def _prepare(self, indexes: list[int], desk: Desk) -> None:
-        """Record the intents, and read the requests that are not known."""
-        for index in indexes:
-            desk.ahead[index] = self._known(index)
-            self._underway.add(index)
-            self._writer.batch.intend(index, desk.id)
-        unread = [index for index in indexes if desk.ahead[index] is None]
-        if unread:
-            self._reader.read(partial(_requests, self._job, unread), partial(self._read, desk))
-
-    def _read(self, desk: Desk, rows: list[_Row]) -> None:
-        for index, path, body in rows:
-            if index in desk.ahead:  # It may have been called off meanwhile.
-                desk.ahead[index] = Request(path, body)
-        self._arrived(row[0] for row in rows)
+        self.waiting.pop(index, None)
 
 
-def _requests(job: int, indexes: list[int], store: Store) -> list[_Row]:
-    return store.requests(job, indexes)
+def due_soon(lane: Lane, now: float) -> int:
+    """How many units a lane may start within `AHEAD_S` at its present pace; at least one if it is open."""
+    if lane.stopped or lane.hold.open_at > now + AHEAD_S:
+        return 0
+    if lane.wake_at > now + AHEAD_S and lane.in_flight < lane.window.size:
+        return 0
+    if lane.breaker.open:
+        return 1  # A probe.
+    return 1 + int(1.5 * lane.rate_at(now) * AHEAD_S)

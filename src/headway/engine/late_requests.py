@@ -16,12 +16,11 @@ from functools import partial
 from headway.core.events import Rendered
 from headway.core.model import Unit
 from headway.engine.plan import Render, RenderedRequest
+from headway.engine.recorder import Recorder
 from headway.engine.source import StoreSource
-from headway.engine.store_reader import StoreReader
 from headway.errors import HeadwayError
 from headway.providers.adapter import Request
 from headway.stores.store import Store
-from headway.stores.writer import Writer
 
 
 class LateRequests:
@@ -30,26 +29,26 @@ class LateRequests:
     def __init__(
         self,
         render: Render | None,
-        reader: StoreReader,
-        writer: Writer,
+        recorder: Recorder,
         source: StoreSource,
         tell: Callable[[Rendered], None],
     ) -> None:
-        self._render, self._reader, self._writer = render, reader, writer
+        self._render, self._recorder = render, recorder
         self._source, self._tell = source, tell
         #: By unit, from when they are made until the unit has ended.
         self.requests: dict[int, Request] = {}
 
     def make(self, unit: Unit) -> None:
         """Make the request of a unit as soon as everything that is decided now is committed."""
-        self._writer.batch.then.append(partial(self._read, unit))
+        self._recorder.after_commit(self._read, unit)
+        self._recorder.hurry()
 
     def ended(self, index: int) -> None:
         """The unit sends nothing more."""
         self.requests.pop(index, None)
 
     def _read(self, unit: Unit) -> None:
-        self._reader.read(partial(self._rendered, unit), partial(self._made, unit))
+        self._recorder.read(partial(self._rendered, unit), partial(self._made, unit))
 
     def _rendered(self, unit: Unit, store: Store) -> RenderedRequest | str:
         """In the reader's thread."""
@@ -65,5 +64,5 @@ class LateRequests:
             self._tell(Rendered(index, None, made))
             return
         self.requests[index] = Request(made.path, made.body)
-        self._writer.batch.rendered.append((index, made.body, made.chars))
+        self._recorder.batch.rendered.append((index, made.body, made.chars))
         self._tell(Rendered(index, self._source.resized(unit, made)))

@@ -15,7 +15,7 @@ import msgspec
 from headway.core.events import Share
 from headway.core.lanes.job_share import TURN_S, WHOLE, Claim, Grant, claim_of, grant_of, promised
 from headway.core.scheduler import Scheduler
-from headway.engine.flights import Desk
+from headway.engine.flights import LaneHandle
 from headway.stores.batch import Batch
 from headway.stores.records import JobEvent, StoredClaim
 from headway.stores.store import Store
@@ -33,13 +33,13 @@ _decode = msgspec.json.Decoder(Claim).decode
 class Sharing:
     """One job among others on its lanes."""
 
-    def __init__(self, job: int, weight: float, desks: Mapping[str, Desk]) -> None:
+    def __init__(self, job: int, weight: float, lanes: Mapping[str, LaneHandle]) -> None:
         self._job = job
         self._weight = weight
-        self._desks = desks
-        self._granted = dict.fromkeys(desks, Grant())
+        self._handles = lanes
+        self._granted = dict.fromkeys(lanes, Grant())
         self._claimed: dict[str, tuple[Claim, float]] = {}
-        self._company: dict[str, tuple[str, ...]] = dict.fromkeys(desks, ())
+        self._company: dict[str, tuple[str, ...]] = dict.fromkeys(lanes, ())
 
     def claims(self, store: Store, utc: float) -> list[StoredClaim]:
         """What other jobs want of lanes now. May be called from another thread."""
@@ -54,31 +54,31 @@ class Sharing:
             theirs.setdefault(claimed.lane, []).append(claimed)
         news: list[Share] = []
         told: list[JobEvent] = []
-        for key, desk in self._desks.items():
+        for key, handle in self._handles.items():
             lane = scheduler.lanes[key]
             mine = claim_of(scheduler, lane, self._job, self._weight, now)
-            others = [(claimed.name, _decode(claimed.claim)) for claimed in theirs.get(desk.id, ())]
+            others = [(claimed.name, _decode(claimed.claim)) for claimed in theirs.get(handle.id, ())]
             claims = [claim for _, claim in others]
             grant = grant_of(mine, claims, lane.limits.max_concurrency, turn=int(utc // TURN_S))
-            self._claim(batch, desk, promised(mine, lane, grant), utc)
+            self._claim(batch, handle, promised(mine, lane, grant), utc)
             if grant.differs(self._granted[key]):
                 self._granted[key] = grant
                 news.append(Share(key, grant))
             here = tuple(name for name, claim in others if claim.hungry or claim.use >= WORTH_SAYING)
             if here != self._company[key]:
                 self._company[key] = here
-                told.append(JobEvent(utc, desk.name, "shared", _told(here, grant)))
+                told.append(JobEvent(utc, handle.name, "shared", _told(here, grant)))
         return news, told
 
     def announce(self, batch: Batch, scheduler: Scheduler, now: float, utc: float) -> None:
         """Say what this job will take before it looks at the others: of two that begin at once, one sees the other."""
-        for key, desk in self._desks.items():
+        for key, handle in self._handles.items():
             mine = claim_of(scheduler, scheduler.lanes[key], self._job, self._weight, now)
-            self._claim(batch, desk, mine, utc)
+            self._claim(batch, handle, mine, utc)
 
-    def _claim(self, batch: Batch, desk: Desk, mine: Claim, utc: float) -> None:
+    def _claim(self, batch: Batch, handle: LaneHandle, mine: Claim, utc: float) -> None:
         """Write down what is wanted: when that changes, and now and then as long as it is anything."""
-        before, at_utc = self._claimed.get(desk.key, (None, 0.0))
+        before, at_utc = self._claimed.get(handle.key, (None, 0.0))
         if before is None:
             changed = True
         else:
@@ -86,8 +86,8 @@ class Sharing:
             changed = changed or Grant(pace=mine.pace).differs(Grant(pace=before.pace))
         wants = mine.hungry or mine.use > 0.0 or mine.taken or (before is not None and before.use > 0.0)
         if changed or (wants and abs(utc - at_utc) >= RENEW_S):
-            self._claimed[desk.key] = (mine, utc)
-            batch.claims[desk.id] = (_encode(mine), utc)
+            self._claimed[handle.key] = (mine, utc)
+            batch.claims[handle.id] = (_encode(mine), utc)
 
 
 def _told(here: tuple[str, ...], grant: Grant) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from headway.core.model import Hint, Outcome, Usage
 from headway.core.unit_states import Status
-from headway.engine.calls import Calls, End, Flight
+from headway.engine.calls import Calls, End, SubmittedCall
 from headway.runtime.signals import wait_item
 from headway.sdk.lane_registry import LaneUser, SharedLane
 
@@ -34,13 +34,13 @@ class Ticket:
         self.end: End | None = None
         self._flight = calls.submit(lane, self._attempt, self._ended, **unit)
 
-    async def _attempt(self, flight: Flight) -> Outcome:
+    async def _attempt(self, flight: SubmittedCall) -> Outcome:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._outcome = outcome
         self._notify(True)
         return await outcome
 
-    def _ended(self, flight: Flight, end: End) -> None:
+    def _ended(self, flight: SubmittedCall, end: End) -> None:
         self.end = end
         self._notify(False)
 

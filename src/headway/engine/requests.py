@@ -1,0 +1,66 @@
+"""The requests of a job's next units, read ahead by the reader's thread.
+
+A unit is sent once its intent is durable and its request is here. Requests are read when the intent is recorded, so both
+are usually ready before the lane lets the unit start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from headway.engine.recorder import Recorder
+from headway.providers.adapter import Request
+from headway.stores.store import Store
+
+#: (index, path, body)
+_Row = tuple[int, str, bytes]
+
+
+class RequestsAhead:
+    """Requests by unit. `other_request` returns the request of a unit that does not send its own. `arrived` is called with
+    units whose requests have just been read.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        other_request: Callable[[int], Request | None],
+        arrived: Callable[[Iterable[int]], None],
+    ) -> None:
+        self._recorder, self._other_request, self._arrived = recorder, other_request, arrived
+        #: None: it is being read.
+        self._requests: dict[int, Request | None] = {}
+
+    def read(self, indexes: Iterable[int]) -> None:
+        """Read the requests of these units, except where another one replaces it."""
+        missing: list[int] = []
+        for index in indexes:
+            if index not in self._requests:
+                other = self._requests[index] = self._other_request(index)
+                if other is None:
+                    missing.append(index)
+        if missing:
+            self._recorder.read(partial(_requests, self._recorder.job, missing), self._keep)
+
+    def _keep(self, rows: list[_Row]) -> None:
+        for index, path, body in rows:
+            if index in self._requests:  # Otherwise it was dropped meanwhile.
+                self._requests[index] = Request(path, body)
+        self._arrived(row[0] for row in rows)
+
+    def take(self, index: int) -> Request | None:
+        """The request of a unit that is sent now; None: it is still being read."""
+        request = self._requests.get(index)
+        if request is not None:
+            del self._requests[index]
+        return request
+
+    def drop(self, indexes: Iterable[int]) -> None:
+        """These units are not sent for now."""
+        for index in indexes:
+            self._requests.pop(index, None)
+
+
+def _requests(job: int, indexes: list[int], store: Store) -> list[_Row]:
+    return store.requests(job, indexes)
