@@ -1,7 +1,7 @@
-"""The least that sends a batch: aiohttp, uvloop, msgspec, a number of workers. Nothing is recorded, paced or retried.
+"""The smallest program that sends a batch: aiohttp, uvloop, msgspec and some workers. It does not record, pace or retry.
 
-A process of its own, so that its CPU can be compared with that of `headway run`: it reads the same rows, builds the
-same bodies from them, and decodes the answers.
+It runs in its own process, so that its CPU can be compared with that of `headway run`: it reads the same rows, builds the
+same bodies, and decodes the answers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def _work(session: aiohttp.ClientSession, url: str, bodies: Iterator[tuple
 
 
 async def main(url: str, path: Path, workers: int) -> int:
-    """Send everything."""
+    """Send all rows."""
     headers = {"Content-Type": "application/json", "Authorization": "Bearer bare"}
     bodies = _bodies(path)
     connector = aiohttp.TCPConnector(limit=0)

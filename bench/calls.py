@@ -1,7 +1,7 @@
-"""What `headway.map` costs a call: a no-op coroutine, without a store and with one, beside an `asyncio.Semaphore`.
+"""CPU of `headway.map` per call: a no-op coroutine, without and with a store, beside an `asyncio.Semaphore`.
 
-Each in a process of its own, in turns; the CPU is what the process took between the first item and the last result, all
-threads together.
+Each runs in its own process, in turns. CPU is that of all threads of the process between the first item and the last
+result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAYS: Final = ("semaphore", "map", "map with a store")
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """One run: CPU a call, and calls a second."""
+    """One run: CPU per call, and calls per second."""
 
     cpu_us: float
     per_s: float
@@ -40,7 +40,7 @@ async def _nothing(number: int) -> int:
 
 
 async def _semaphore(count: int) -> list[int]:
-    """What people write: a task for every item."""
+    """The usual code: a task for every item."""
     at_once = asyncio.Semaphore(AT_ONCE)
 
     async def call(number: int) -> int:
@@ -60,28 +60,28 @@ def _run(way: str, count: int, folder: Path) -> list[int]:
 
 
 def measure(way: str, count: int) -> Spent:
-    """In this process."""
-    _run(way if way == "semaphore" else "map", 100, Path())  # What is imported when it is used.
+    """Measure in this process."""
+    _run(way if way == "semaphore" else "map", 100, Path())  # Lazy imports are not measured.
     with TemporaryDirectory() as folder:
         began, began_cpu = time.monotonic(), time.process_time()
         results = _run(way, count, Path(folder))
         spent, cpu = time.monotonic() - began, time.process_time() - began_cpu
     if results != list(range(count)):
-        raise RuntimeError(f"{way} gave something else")
+        raise RuntimeError(f"{way} returned wrong results")
     return Spent(cpu / count * 1e6, count / spent)
 
 
 def in_turns(count: int = CALLS, turns: int = TURNS) -> dict[str, Spent]:
-    """Each way, the median of its turns."""
-    found: dict[str, list[Spent]] = {way: [] for way in WAYS}
+    """The median of each way."""
+    runs: dict[str, list[Spent]] = {way: [] for way in WAYS}
     for _ in range(turns):
         for way in WAYS:
             command = [sys.executable, "-m", "bench.calls", way, str(count)]
-            told = subprocess.run(command, check=True, capture_output=True, timeout=300).stdout
-            found[way].append(msgspec.json.decode(told, type=Spent))
+            output = subprocess.run(command, check=True, capture_output=True, timeout=300).stdout
+            runs[way].append(msgspec.json.decode(output, type=Spent))
     return {
         way: Spent(median(one.cpu_us for one in spent), median(one.per_s for one in spent))
-        for way, spent in found.items()
+        for way, spent in runs.items()
     }
 
 

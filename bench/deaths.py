@@ -1,7 +1,7 @@
-"""Scenarios of worker processes that die, for the benchmark and for the tests alike.
+"""Worker processes that die, for the benchmark and for the tests.
 
-What is done is real: processes are killed by SIGKILL while they run a unit, known by the mark that each unit leaves
-while it runs. The process is stopped first, so that the kill and the mark belong to the same unit.
+The kills are real: SIGKILL while a process runs a unit. Each unit has a mark file while it runs, so that the unit is
+known. The process is stopped first, so that kill and mark belong to the same unit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SEED: Final = 7
 
 
 def marked(item: tuple[int, str]) -> int:
-    """Shows for as long as it runs that it does; a unit of a negative number kills its process."""
+    """Has a mark file while it runs. A unit with a negative number kills its process."""
     unit, folder = item
     with open(f"{folder}/log", "ab", buffering=0) as log:
         log.write(f"{unit}\n".encode())
@@ -41,9 +41,9 @@ def marked(item: tuple[int, str]) -> int:
 
 
 class Killer(threading.Thread):
-    """Sends SIGKILL to workers in the middle of a unit, whichever it is: some units are hit twice.
+    """Sends SIGKILL to workers in the middle of random units. Some units are hit twice.
 
-    None is hit three times. After two deaths a unit runs alone, and a death there quarantines it.
+    None is hit three times: after two deaths a unit runs alone, and another death would quarantine it.
     """
 
     def __init__(self, folder: Path, kills: int, at_once: int, seed: int) -> None:
@@ -64,13 +64,13 @@ class Killer(threading.Thread):
             time.sleep(self.random.uniform(0.0, 0.03))
 
     def _kill(self, marks: list[Path]) -> None:
-        """All of them or none: stopped first, and then their marks tell whether they are still at those units."""
+        """Kill all or none. They are stopped first; then their marks show whether they still run those units."""
         pids = [int(mark.name.split(".")[1]) for mark in marks]
         stopped = [pid for pid in pids if _stop(pid)]
-        whole = len(stopped) == len(pids) and all(mark.exists() for mark in marks)
+        unchanged = len(stopped) == len(pids) and all(mark.exists() for mark in marks)
         for pid in stopped:
-            os.kill(pid, signal.SIGKILL if whole else signal.SIGCONT)
-        for mark in marks if whole else ():
+            os.kill(pid, signal.SIGKILL if unchanged else signal.SIGCONT)
+        for mark in marks if unchanged else ():
             mark.unlink()
             self.killed[int(mark.name.split(".")[0])] += 1
 
@@ -86,24 +86,24 @@ def _stop(pid: int) -> bool:
 
 
 class Deaths(msgspec.Struct, frozen=True):
-    """How a run with deaths went. `repeats` are the runs of units beyond their first, `attempts` what Headway counted."""
+    """The result of a run with deaths. `repeats`: runs of units after their first; `attempts`: those that Headway counted."""
 
     finished: int
     quarantined: int
     killed: int
     repeats: int
     attempts: int
-    #: Units that were killed twice, and so ran a third time alone.
+    #: Units that were killed twice and then ran alone.
     suspects: int
-    #: Units whose number of runs is not one and their kills, and those whose value is not theirs.
+    #: Units with a wrong number of runs (not 1 + kills) or a wrong value.
     wrong: int
     took_s: float
-    #: What is said of those that were quarantined.
-    said: list[str]
+    #: The errors of quarantined units.
+    errors: list[str]
 
 
 def deaths(kills: int = KILLS, at_once: int = 1, deadly: int = 0, seed: int = SEED) -> Deaths:
-    """UNITS units on WORKERS processes, with kills, and with units that always kill."""
+    """Run UNITS units on WORKERS processes, with kills, and with units that always kill their process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         killer = Killer(folder, kills, at_once, seed)
@@ -138,8 +138,8 @@ def deaths(kills: int = KILLS, at_once: int = 1, deadly: int = 0, seed: int = SE
     )
 
 
-#: The seed's failure: an agent's run against an account whose limit strikes at the fifth unit. Workers exit hard, and the
-#: message is only in a log. Every run is noted in `log`.
+#: An agent whose account reaches its limit at the fifth unit. Workers exit hard, and the message is only in a log file. Every
+#: run is recorded in `log`.
 AGENT: Final = """
 import json, os, time
 from pathlib import Path
@@ -160,7 +160,7 @@ def work(unit):
     return unit
 """
 LOGS: Final = ".failed/*/agent/result.json"
-#: The same on a ProcessPoolExecutor: prints how many of the 15 it has in the end.
+#: The same with a ProcessPoolExecutor: prints how many of the 15 units it finished.
 EXECUTOR: Final = """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context

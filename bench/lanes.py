@@ -1,4 +1,4 @@
-"""The bars of DESIGN §8 that hold in virtual time: each shipped scenario, both orders, beside the baselines."""
+"""The bars in virtual time: each shipped scenario, in both orders, beside the baselines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SCENARIOS: Final = Path(__file__).parent.parent / "scenarios"
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """What a scenario must show: makespan ÷ bound and 429s per 1000, for every lane unless one is named."""
+    """The bar of a scenario: makespan ÷ bound and 429s per 1000, for every lane unless one is named."""
 
     scenario: str
     order: str
     ratio: float
     rejected_per_1000: float
-    #: Lanes with a bar of their own: (ratio, 429s per 1000).
+    #: Lanes with their own bar: (ratio, 429s per 1000).
     apart: dict[str, tuple[float, float]] = {}
 
     def of(self, lane: str) -> tuple[float, float]:
@@ -28,7 +28,7 @@ class Bar(msgspec.Struct, frozen=True):
         return self.apart.get(lane, (self.ratio, self.rejected_per_1000))
 
 
-#: Issues 2 and 3, word for word; the scenarios without a bar there are held to the general one, so that they cannot rot.
+#: As in issues 2 and 3. Scenarios without a bar there have the general one, so that a regression is noticed.
 BARS: Final = (
     *(Bar(f"headers-{depth}s", "input", 1.03, 1.0) for depth in (60, 10, 1)),
     *(Bar(f"headers-{depth}s", "longest", 1.01, 1.0) for depth in (60, 10, 1)),
@@ -40,7 +40,7 @@ BARS: Final = (
     *(Bar(f"levels-{depth}s", "input", 1.03, 1.0) for depth in (60, 10, 1)),
     Bar("limit-drops", "input", 1.10, 40.0),
     Bar("storms", "input", 1.10, 4.0),
-    # Nobody tells anything (issue 3).
+    # Unknown limits (issue 3).
     *(Bar(f"blind-{depth}s", "input", 1.10, 15.0) for depth in (60, 10)),
     Bar("blind-1s", "input", 1.10, 15.0, {"B": (1.13, 15.0)}),
     Bar("blind-short", "input", 1.12, 15.0),
@@ -48,7 +48,7 @@ BARS: Final = (
     Bar("text-hints", "input", 1.10, 15.0),
     *(Bar(f"warm-{depth}s", "input", 1.03, 2.0) for depth in (60, 10, 1)),
     Bar("two-clients", "input", 1.10, 20.0),
-    # Two jobs that know of each other are held to what one alone is.
+    # Two jobs that share their lanes have the bars of one job alone.
     Bar("two-jobs", "input", 1.03, 1.0),
     Bar("two-jobs-known", "input", 1.03, 1.0),
     Bar("two-jobs-blind", "input", 1.10, 15.0),
@@ -57,14 +57,14 @@ BARS: Final = (
     Bar("daily-quota", "input", 1.10, 1.0),
 )
 
-#: Aims, not bars: providers.md calls them unsolved. What is reached is written down beside them.
+#: Aims, not bars: providers.md calls them unsolved. The figures are recorded.
 AIMS: Final = (
     Bar("fixed-windows", "input", 1.15, 50.0),
     Bar("fixed-windows-blind", "input", 1.15, 50.0),
     Bar("two-clients-blind", "input", 1.10, 20.0),
 )
 
-#: A lane beside a held one, against running alone.
+#: A lane beside a held one, compared with running alone.
 BESIDE_HELD: Final = 1.02
 
 
@@ -82,32 +82,32 @@ def run(
 
 
 def misses(bar: Bar, report: SimulationReport) -> list[str]:
-    """Where the scheduler misses its bar; empty is good."""
-    found = []
+    """The missed bars."""
+    missed = []
     for lane, result in report.policies[HEADWAY].lanes.items():
         ratio, rejected = bar.of(lane)
         if result.ratio > ratio:
-            found.append(
+            missed.append(
                 f"{bar.scenario} {bar.order} {lane}: {result.ratio:.3f} of the bound, the bar is {ratio}"
             )
         if result.rejected_per_1000 > rejected:
-            found.append(
+            missed.append(
                 f"{bar.scenario} {bar.order} {lane}: {result.rejected_per_1000:.1f} 429s per 1000, bar {rejected}"
             )
         if result.unfinished:
-            found.append(f"{bar.scenario} {bar.order} {lane}: {result.unfinished} units did not end")
-    return found
+            missed.append(f"{bar.scenario} {bar.order} {lane}: {result.unfinished} units did not end")
+    return missed
 
 
 def beside_held(seeds: tuple[int, ...] | None = None) -> list[tuple[int, float]]:
     """(seed, makespan of the healthy lane beside the held one ÷ alone)."""
     both = scenario("held-lane", seeds=seeds)
     alone = msgspec.structs.replace(both, lanes={"healthy": both.lanes["healthy"]})
-    found = []
+    ratios = []
     for seed in both.seeds:
         one = msgspec.structs.replace(both, seeds=(seed,))
         other = msgspec.structs.replace(alone, seeds=(seed,))
         together_s = simulate("held-lane", one, (HEADWAY,)).policies[HEADWAY].lanes["healthy"].makespan_s
         alone_s = simulate("held-lane", other, (HEADWAY,)).policies[HEADWAY].lanes["healthy"].makespan_s
-        found.append((seed, together_s / alone_s))
-    return found
+        ratios.append((seed, together_s / alone_s))
+    return ratios

@@ -1,8 +1,8 @@
-"""A client that is told the truth: the limits, the buckets' depths, what each request will be charged.
+"""A client that knows the truth: the limits, the depths of the buckets, what each request will be charged.
 
-The best that a client can do, near enough: exact buckets in virtual time, no cap on what is in flight, nothing
-recorded. It shares no code with the scheduler that it is compared to. A process of its own: it is given a file with
-a `Job` in JSON, and prints what came of it.
+It is close to the best that a client can do: exact buckets, no cap on requests in flight, no
+records. It shares no code with the scheduler that is compared with it. It runs in its own process: it reads a file with
+a `Job` in JSON, and prints the result.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Final
 import aiohttp
 import msgspec
 
-#: What it leaves in each bucket, in seconds of refill, for the jitter of the way there.
+#: What it leaves in each bucket, in seconds of refill, for the jitter of the network.
 MARGIN_S: Final = 0.03
-#: Connections that are open before the first request: a bucket starts to refill when its burst arrives, and a burst
-#: that opens its connections first arrives late.
+#: Connections are opened before the first request: a bucket starts to refill when its burst arrives, and a burst
+#: that has to open connections arrives late.
 MOST_OPEN: Final = 1_000
 TOO_MANY: Final = 429
 
@@ -32,7 +32,7 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class Lane(msgspec.Struct):
-    """An account: where it is, its headers, the rate (a second) and depth of each bucket, and the work."""
+    """An account: its URL and headers, the rate (per second) and depth of its buckets, and its work."""
 
     url: str
     headers: dict[str, str]
@@ -42,13 +42,13 @@ class Lane(msgspec.Struct):
 
 
 class Job(msgspec.Struct):
-    """Everything that is to be done."""
+    """All lanes."""
 
     lanes: list[Lane]
 
 
-class Made(msgspec.Struct):
-    """What came of it."""
+class OracleResult(msgspec.Struct):
+    """The result."""
 
     ok: int = 0
     refused: int = 0
@@ -64,17 +64,17 @@ class Buckets:
         self._full_at = [0.0] * len(rates)
 
     def ready_at(self, costs: tuple[float, ...]) -> float:
-        """When all of them hold what is asked for."""
+        """When all buckets hold these costs."""
         places = range(len(self._rates))
         return max(self._full_at[n] + costs[n] / self._rates[n] for n in places) - self._depth_s
 
     def take(self, costs: tuple[float, ...], now: float) -> None:
-        """Take it out."""
+        """Charge these costs."""
         for n, rate in enumerate(self._rates):
             self._full_at[n] = max(self._full_at[n], now) + costs[n] / rate
 
 
-async def _drive(session: aiohttp.ClientSession, lane: Lane, made: Made) -> None:
+async def _drive(session: aiohttp.ClientSession, lane: Lane, result: OracleResult) -> None:
     loop = asyncio.get_running_loop()
     buckets = Buckets(lane.rates, lane.depth_s)
     calls = deque(lane.calls)
@@ -86,13 +86,11 @@ async def _drive(session: aiohttp.ClientSession, lane: Lane, made: Made) -> None
         nonlocal left
         status = await _post(session, lane, call)
         if status == TOO_MANY:
-            made.refused += 1
-            calls.append(
-                call
-            )  # What it took of the buckets stays taken: they are not as full as was thought.
+            result.refused += 1
+            calls.append(call)  # Its charge stays: the buckets were not as full as assumed.
         else:
-            made.ok += status == 200
-            made.failed += status != 200
+            result.ok += status == 200
+            result.failed += status != 200
             left -= 1
         news.set()
 
@@ -109,7 +107,7 @@ async def _drive(session: aiohttp.ClientSession, lane: Lane, made: Made) -> None
         task = loop.create_task(send(call))
         out.add(task)
         task.add_done_callback(out.discard)
-        await asyncio.sleep(0)  # It is on its way before the next is looked at.
+        await asyncio.sleep(0)  # Lets the task send before the next call is considered.
 
 
 async def _post(session: aiohttp.ClientSession, lane: Lane, call: Call) -> int:
@@ -122,13 +120,13 @@ async def _post(session: aiohttp.ClientSession, lane: Lane, call: Call) -> int:
 
 
 async def _connect(session: aiohttp.ClientSession, url: str) -> None:
-    """Something that is no request of an account, and leaves an open connection."""
+    """Open a connection with a request that is not counted."""
     async with session.get(url) as response:
         await response.read()
 
 
 def _burst(lane: Lane) -> int:
-    """How many requests its full buckets let through at once."""
+    """How many requests the full buckets admit at once."""
     most = min(
         rate * lane.depth_s / (costs or 1.0) for rate, costs in zip(lane.rates, _mean(lane), strict=True)
     )
@@ -139,16 +137,16 @@ def _mean(lane: Lane) -> list[float]:
     return [sum(call.costs[n] for call in lane.calls) / len(lane.calls) for n in range(len(lane.rates))]
 
 
-async def main(job: Job) -> Made:
-    """Do all lanes at once."""
-    made = Made()
+async def main(job: Job) -> OracleResult:
+    """Run all lanes at the same time."""
+    result = OracleResult()
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
         await asyncio.gather(
             *(_connect(session, lane.url) for lane in job.lanes for _ in range(_burst(lane)))
         )
-        await asyncio.gather(*(_drive(session, lane, made) for lane in job.lanes))
-    return made
+        await asyncio.gather(*(_drive(session, lane, result) for lane in job.lanes))
+    return result
 
 
 def _run() -> None:

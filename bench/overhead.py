@@ -1,8 +1,8 @@
-"""What `headway run` costs beside its waiting: CPU a request, memory, ingest, start-up, resume.
+"""Overhead of `headway run`: CPU per request, memory, ingest, start-up, resume.
 
-Everything is seen from outside: the CPU of a process from the kernel when it ends, its phases from the job's own
-record, its first call from the fake that receives it. Headway and the bare loop (bench/bare.py) are taken in turns,
-because the machine is now fast, now slow.
+Everything is measured from outside: the CPU of a process by the kernel when it ends, its phases by the job's
+record, its first call by the fake that receives it. Headway and the bare loop (bench/bare.py) run in turns,
+because the speed of the machine varies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANY: Final = 1_000
 TURNS: Final = 3
 SMALL: Final = 10_000
 LARGE: Final = 1_000_000
-#: A million answers would take minutes: a large run is interrupted after so many, with everything taken in.
+#: A million answers would take minutes: a large run is fully ingested and then interrupted after so many answers.
 ENOUGH: Final = 20_000
 
 CPU_BAR: Final = 2.0
@@ -86,23 +86,23 @@ def _sound(ended: Ended, *codes: int) -> Ended:
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a process took for so many requests: CPU, and the pace between the first and the last of them."""
+    """CPU of a process for so many requests, and requests per second between the first and the last."""
 
     requests: int
     cpu_s: float
     per_s: float
-    #: CPU seconds until the job was there, while it was taken in, while it ran, afterwards.
+    #: CPU seconds to create the job, to ingest it, to run it, and after it.
     split: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     @property
     def cpu_us(self) -> float:
-        """A request."""
+        """CPU per request."""
         return self.cpu_s / self.requests * 1e6
 
 
 def _pace(fake: FakeProcess) -> float:
-    told = fake.stats()["accounts"][_ACCOUNT]
-    return float((told["admitted"] - 1) / max(1e-9, told["last_admission_s"] - told["first_admission_s"]))
+    stats = fake.stats()["accounts"][_ACCOUNT]
+    return float((stats["admitted"] - 1) / max(1e-9, stats["last_admission_s"] - stats["first_admission_s"]))
 
 
 def headway_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int) -> Cost:
@@ -110,9 +110,9 @@ def headway_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int)
     _prepare(folder, fake.url, requests, in_flight)
     fake.reset()
     ended = _sound(_start(folder, *_RUN).wait(), 0)
-    told = fake.stats()["accounts"][_ACCOUNT]
-    if told["ok"] != requests or told["repeats"]:
-        raise RuntimeError(f"{told['ok']} of {requests} answered, {told['repeats']} of them again")
+    stats = fake.stats()["accounts"][_ACCOUNT]
+    if stats["ok"] != requests or stats["repeats"]:
+        raise RuntimeError(f"{stats['ok']} of {requests} answered, {stats['repeats']} repeated")
     created, started, finished = _times(folder)
     points = [0.0, *(ended.cpu_at(utc) for utc in (created, started, finished)), ended.cpu_s]
     a, b, c, d = (after - before for before, after in pairwise(points))
@@ -120,7 +120,7 @@ def headway_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int)
 
 
 def _times(folder: Path) -> tuple[float, float, float]:
-    """When the job was made, begun and over."""
+    """When the job was created, started and finished."""
     with sqlite3.connect(folder / ".headway" / "headway.db") as db:
         created, started, finished = db.execute(
             "SELECT created_utc, started_utc, finished_utc FROM jobs"
@@ -140,7 +140,7 @@ def bare_cost(fake: FakeProcess, folder: Path, requests: int, in_flight: int) ->
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """Both, in turns."""
+    """Headway and the bare loop, in turns."""
 
     in_flight: int
     headway: list[Cost]
@@ -153,11 +153,11 @@ class Costs(msgspec.Struct, frozen=True):
 
     @property
     def throughput_ratio(self) -> float:
-        """Of the medians."""
+        """Ratio of the medians."""
         return median(cost.per_s for cost in self.headway) / median(cost.per_s for cost in self.bare)
 
     def cpu_us(self, who: str) -> float:
-        """A request, the median of the turns."""
+        """CPU per request, the median of the turns."""
         return median(cost.cpu_us for cost in (self.headway if who == "headway" else self.bare))
 
     @property
@@ -170,15 +170,15 @@ def costs(
     in_flight: tuple[int, ...] = (FEW, MANY), requests: int = REQUESTS, turns: int = TURNS
 ) -> list[Costs]:
     """Headway and the bare loop at each number in flight, all in turns."""
-    found: list[Costs] = [Costs(n, [], []) for n in in_flight]
+    measured: list[Costs] = [Costs(n, [], []) for n in in_flight]
     with TemporaryDirectory() as name, _fake() as fake:
         folder = Path(name)
         for turn in range(turns):
-            for each in found:
+            for each in measured:
                 place = folder / f"{each.in_flight}-{turn}"
                 each.bare.append(bare_cost(fake, place.with_suffix(".bare"), requests, each.in_flight))
                 each.headway.append(headway_cost(fake, place.with_suffix(".run"), requests, each.in_flight))
-    return found
+    return measured
 
 
 # -- a million ----------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 def _first_call(fake: FakeProcess, folder: Path, answers: int, *arguments: str) -> tuple[float, Ended]:
-    """Start, wait for so many answers, interrupt; returns the seconds until the first call."""
+    """Start, wait for so many answers, interrupt. Returns the seconds until the first call."""
     fake.reset()
     running = _start(folder, *arguments)
     running.wait_for(lambda: fake.stats()["accounts"][_ACCOUNT]["ok"] >= answers, every_s=0.05)
@@ -210,7 +210,7 @@ def _first_call(fake: FakeProcess, folder: Path, answers: int, *arguments: str) 
 
 
 def large(units: int = LARGE, answers: int = ENOUGH) -> Size:
-    """A large job: taken in, run for a while, interrupted, looked at, resumed."""
+    """A large job: ingested, run for a while, interrupted, `status`, resumed."""
     with TemporaryDirectory() as name, _fake() as fake:
         folder = Path(name) / "job"
         _prepare(folder, fake.url, units, FEW)
@@ -223,7 +223,7 @@ def large(units: int = LARGE, answers: int = ENOUGH) -> Size:
 
 
 def small(units: int = SMALL) -> Size:
-    """A small job, to its end."""
+    """A small job, run to its end."""
     with TemporaryDirectory() as name, _fake() as fake:
         folder = Path(name) / "job"
         _prepare(folder, fake.url, units, FEW)
@@ -233,39 +233,39 @@ def small(units: int = SMALL) -> Size:
 
 def start_up(times: int = 5) -> list[float]:
     """Seconds from the start of `headway run` of ten rows to its first call."""
-    found = []
+    seconds = []
     with TemporaryDirectory() as name, _fake() as fake:
         for turn in range(times):
             folder = Path(name) / str(turn)
             _prepare(folder, fake.url, 10, FEW)
-            found.append(_first_call(fake, folder, 11, *_RUN)[0])
-    return found
+            seconds.append(_first_call(fake, folder, 11, *_RUN)[0])
+    return seconds
 
 
 # -- verdicts -----------------------------------------------------------------------------------------------------
 
 
 def cost_misses(few: Costs, many: Costs) -> list[str]:
-    """Where CPU or throughput miss their bars; empty is good."""
-    found = []
+    """The missed bars of CPU and throughput."""
+    missed = []
     if few.cpu_ratio > CPU_BAR:
-        found.append(f"CPU a request: {few.cpu_ratio:.2f} × the bare loop's, the bar is {CPU_BAR:g}")
+        missed.append(f"CPU per request: {few.cpu_ratio:.2f} × the bare loop's, the bar is {CPU_BAR:g}")
     if few.throughput_ratio < THROUGHPUT_BAR:
-        found.append(
+        missed.append(
             f"throughput: {few.throughput_ratio:.0%} of the bare loop's, the bar is {THROUGHPUT_BAR:.0%}"
         )
     growth = many.cpu_us("headway") / few.cpu_us("headway")
     if growth > IN_FLIGHT_BAR:
         bare = many.cpu_us("bare") / few.cpu_us("bare")
-        found.append(
-            f"CPU a request at {many.in_flight:,} in flight: {growth:.2f} × that at {few.in_flight}, "
+        missed.append(
+            f"CPU per request at {many.in_flight:,} in flight: {growth:.2f} × that at {few.in_flight}, "
             f"the bar is {IN_FLIGHT_BAR:g} (the bare loop: {bare:.2f} ×)"
         )
-    return found
+    return missed
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One figure with its bar, as it is shown."""
+    """One figure with its bar, as text."""
 
     what: str
     shown: str
@@ -274,14 +274,14 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def figures(small: Size, large: Size, start_up_s: float) -> list[Figure]:
-    """What there is to say about a large job."""
+    """The figures of a large job."""
     growth = large.peak_mb / small.peak_mb
     per_s = large.units / (large.first_call_s - start_up_s)
     shown = f"{growth:.2f} × ({large.peak_mb:.0f} MB, {small.peak_mb:.0f} MB)"
     return [
         Figure(f"memory against {small.units:,}", shown, f"≤ {MEMORY_BAR:g} ×", growth <= MEMORY_BAR),
         Figure(
-            "rows a second, from the start to the first call",
+            "rows per second, from the start to the first call",
             f"{per_s:,.0f}",
             f"≥ {INGEST_BAR:,.0f}",
             per_s >= INGEST_BAR,

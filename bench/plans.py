@@ -1,8 +1,8 @@
 """Plan against reality: `headway plan` after one calibrating run, then `headway run`, against `headway fake`.
 
-Each scenario is a fake with accounts of its own and a file of rows. `headway run --limit N` teaches, `headway plan
---json` predicts, `headway run --json` tells what it really took. Answers have lengths and delays by chance, which the
-plan knows from the sample alone.
+Each scenario is a fake with its own accounts and a file of rows. `headway run --limit N` calibrates, `headway plan
+--json` predicts, `headway run --json` reports what it really took. Lengths and delays of answers are random; the
+plan knows them only from the sample.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headway.stores.records import UsageSample
 
 TIME_BAR: Final = 0.10
 COST_BAR: Final = 0.05
-#: What looking at a part of a long file may add to that.
+#: The additional error from planning with a part of a long file.
 SAMPLING_BAR: Final = 0.02
 MANY, TRIED = 100_000, KEPT
 #: How long the work of each account takes, and how many rows the calibrating run has.
@@ -41,13 +41,13 @@ _FILLER: Final = (
 
 
 class Account(msgspec.Struct, frozen=True):
-    """An account of the fake: its limits by the fake's names, its answers, and what Headway is told in headway.toml."""
+    """An account of the fake: its limits by the fake's names, its answers, and the limits configured in headway.toml."""
 
     name: str
     kind: Literal["openai", "anthropic"]
     rate: float
     limits: dict[str, float]
-    told: dict[str, float] = {}
+    configured: dict[str, float] = {}
     headers: str = "auto"
     burst_s: float = 5.0
     latency: tuple[float, float] = (0.1, 0.5)
@@ -56,8 +56,8 @@ class Account(msgspec.Struct, frozen=True):
     chars: tuple[int, int] = (80, 1600)
 
     @property
-    def plan(self) -> dict[str, Any]:
-        """As the fake wants it; its name is its key."""
+    def fake_settings(self) -> dict[str, Any]:
+        """Its settings in the fake's file; its name is its key."""
         return {
             **self.limits,
             "burst": self.burst_s,
@@ -69,7 +69,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """What is planned and then run."""
+    """A file that is planned and then run."""
 
     name: str
     accounts: tuple[Account, ...]
@@ -101,7 +101,7 @@ SCENARIOS: Final = (
                 "openai",
                 30.0,
                 {},
-                told={"max_concurrency": 14},
+                configured={"max_concurrency": 14},
                 headers="none",
                 latency=(0.2, 0.4),
                 per_token_s=0.0025,
@@ -112,7 +112,7 @@ SCENARIOS: Final = (
         "two lanes, two limits",
         (
             Account("A", "openai", 20.0, {"tpm": round(1200 * (_IN + MAX_TOKENS))}, headers="none",
-                    told={"tpm": round(1200 * (_IN + MAX_TOKENS))}),
+                    configured={"tpm": round(1200 * (_IN + MAX_TOKENS))}),
             Account("B", "anthropic", 12.0, {"rpm": 2000, "itpm": round(720 * _IN), "otpm": 200_000}),
         ),
     ),
@@ -120,13 +120,13 @@ SCENARIOS: Final = (
 
 
 def _rows(accounts: Sequence[Account], length_s: float) -> list[dict[str, Any]]:
-    """Every account's rows, mixed evenly."""
+    """The rows of all accounts, mixed evenly."""
     rows: list[tuple[float, dict[str, Any]]] = []
     for account in accounts:
-        chance = random.Random(account.name)
+        rng = random.Random(account.name)
         count = round(account.rate * (length_s + account.burst_s))
         for number in range(count):
-            text = f"{number}: " + _FILLER[: chance.randrange(*account.chars)]
+            text = f"{number}: " + _FILLER[: rng.randrange(*account.chars)]
             row = {"id": f"{account.name}-{number}", "model": f"{account.name}/model", "prompt": text, "max_tokens": MAX_TOKENS}  # fmt: skip
             rows.append(((number + 0.5) / count, row))
     rows.sort(key=lambda one: one[0])
@@ -139,14 +139,14 @@ def _settings(accounts: Sequence[Account], url: str) -> str:
         lines += [f"[providers.{one.name}]", f'kind = "{one.kind}"', f'base_url = "{url}"']
         lines += [f'api_key_env = "KEY_{one.name}"', f"[providers.{one.name}.models.model.prices]"]
         lines += ["input = 2.5", "output = 10.0"]
-        if one.told:
+        if one.configured:
             lines.append(f"[providers.{one.name}.limits]")
-            lines += [f"{name} = {limit:.0f}" for name, limit in one.told.items()]
+            lines += [f"{name} = {limit:.0f}" for name, limit in one.configured.items()]
     return "\n".join([*lines, ""])
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A plan and what came of it."""
+    """A plan and the actual figures."""
 
     name: str
     binding: str
@@ -158,29 +158,29 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def time_off(self) -> float:
-        """How far the time was off, as a share of what it took."""
+        """The error of the time, as a share of the actual time."""
         return self.time_s[0] / self.took_s - 1.0
 
     @property
     def cost_off(self) -> float:
-        """How far the cost was off."""
+        """The error of the cost."""
         return self.cost_usd / self.paid_usd - 1.0
 
 
 def measure(scenario: Scenario, length_s: float = LENGTH_S, sample: int = SAMPLE) -> Result:
     """Calibrate, plan, run."""
-    plan = {"strict": True, "accounts": {one.name: one.plan for one in scenario.accounts}}
+    fake_config = {"strict": True, "accounts": {one.name: one.fake_settings for one in scenario.accounts}}
     keys = {f"KEY_{one.name}": one.name for one in scenario.accounts}
     with TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "fake.json").write_bytes(msgspec.json.encode(plan))  # JSON is YAML.
+        (folder / "fake.json").write_bytes(msgspec.json.encode(fake_config))  # JSON is YAML.
         (folder / "in.jsonl").write_bytes(
             msgspec.json.Encoder().encode_lines(_rows(scenario.accounts, length_s))
         )
         with fake_process("--config", str(folder / "fake.json")) as fake:
             (folder / "headway.toml").write_text(_settings(scenario.accounts, fake.url), encoding="utf-8")
 
-            def told(*command: str) -> dict[str, Any]:
+            def json_of(*command: str) -> dict[str, Any]:
                 ended = run(
                     [*HEADWAY, *command, "in.jsonl", "--json", "-q"], folder, length_s + PATIENCE_S, keys
                 )
@@ -188,9 +188,9 @@ def measure(scenario: Scenario, length_s: float = LENGTH_S, sample: int = SAMPLE
                     raise RuntimeError(f"headway {command[0]}: exit code {ended.code}: {ended.errors.decode()[-2000:]}")  # fmt: skip
                 return dict(msgspec.json.decode(ended.out))
 
-            told("run", "--limit", str(sample))
-            planned = told("plan")
-            ran = told("run")
+            json_of("run", "--limit", str(sample))
+            planned = json_of("plan")
+            ran = json_of("run")
     compared = ran["prediction"]
     return Result(
         scenario.name,
@@ -204,20 +204,20 @@ def measure(scenario: Scenario, length_s: float = LENGTH_S, sample: int = SAMPLE
 
 
 def misses(result: Result) -> list[str]:
-    """Where a plan was off by more than it may be."""
-    found = []
+    """The missed bars."""
+    missed = []
     if abs(result.time_off) > TIME_BAR:
-        found.append(f"plan, {result.name}: time off by {result.time_off:+.1%}, the bar is {TIME_BAR:.0%}")
+        missed.append(f"plan, {result.name}: time off by {result.time_off:+.1%}, the bar is {TIME_BAR:.0%}")
     if abs(result.cost_off) > COST_BAR:
-        found.append(f"plan, {result.name}: cost off by {result.cost_off:+.1%}, the bar is {COST_BAR:.0%}")
-    return found
+        missed.append(f"plan, {result.name}: cost off by {result.cost_off:+.1%}, the bar is {COST_BAR:.0%}")
+    return missed
 
 
 # -- a sample instead of the whole ------------------------------------------------------------------------------------
 
 
 class Sampling(msgspec.Struct, frozen=True):
-    """One forecast from a part of the rows, one from all of them, and what each took."""
+    """A forecast from a part of the rows and one from all rows, and the CPU of each."""
 
     units: int
     tried: int
@@ -228,18 +228,18 @@ class Sampling(msgspec.Struct, frozen=True):
 
     @property
     def off(self) -> float:
-        """How far the sample is off."""
+        """The error of the sample."""
         return self.sampled_s / self.whole_s - 1.0
 
 
 def sampling(units: int, tried: int, depth_s: float | None = None) -> Sampling:
-    """The same forecast twice, in virtual time: 50 requests a second, bound by tokens."""
-    chance = random.Random(units)
-    rows = [Sampled(index, chance.randrange(80, 1600), MAX_TOKENS, 0, False) for index in range(units)]
+    """The same forecast twice, in virtual time: 50 requests per second, bound by tokens."""
+    rng = random.Random(units)
+    rows = [Sampled(index, rng.randrange(80, 1600), MAX_TOKENS, 0, False) for index in range(units)]
     lessons = [
         UsageSample(row.chars, MAX_TOKENS, row.chars // 4, length, 0, 0.3 + 0.002 * length)
         for row in rows[:500]
-        for length in [chance.randrange(20, 120)]
+        for length in [rng.randrange(20, 120)]
     ]
     load = Load("A", "model", units, sum(row.chars for row in rows), MAX_TOKENS * units, 0, rows)
     course = ForecastRoute("lane", None, habits_of(lessons))
@@ -248,8 +248,8 @@ def sampling(units: int, tried: int, depth_s: float | None = None) -> Sampling:
 
     def took(most: int) -> tuple[float, float]:
         began = time.process_time()
-        told = forecast([load], [course], {"lane": known}, RunOptions(), utc=0.0, most=most)
-        return told.time_s.estimate, time.process_time() - began
+        result = forecast([load], [course], {"lane": known}, RunOptions(), utc=0.0, most=most)
+        return result.time_s.estimate, time.process_time() - began
 
     sampled_s, sampled_cpu_s = took(tried)
     whole_s, whole_cpu_s = took(units)

@@ -1,4 +1,4 @@
-"""Other processes as a benchmark sees them: the CPU that they took, their peak memory, and never for ever."""
+"""Other processes, with a time limit: their CPU, their peak memory, their output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import msgspec
 
 from headway.fake.process import FakeProcess
 
-#: How often a process is looked at while it runs.
-LOOK_S: Final = 0.02
+#: How often a running process is sampled.
+SAMPLE_EVERY_S: Final = 0.02
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-#: Variables that would point a run at somebody's own settings.
+#: Variables with the user's own settings, removed from the environment.
 _PRIVATE: Final = ("HEADWAY_CONFIG", "HEADWAY_DB", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 
-#: The tree that is measured, whatever else is installed.
+#: The tree that is measured, even if another Headway is installed.
 ROOT: Final = Path(__file__).parent.parent
 HEADWAY: Final = (sys.executable, "-m", "headway")
 
@@ -45,12 +45,12 @@ class Ended(msgspec.Struct, frozen=True):
         return self.ended_utc - self.began_utc
 
     def cpu_at(self, utc: float) -> float:
-        """The CPU seconds that it had used by an instant, to a sample's precision."""
+        """The CPU seconds that it had used at an instant, as of the last sample."""
         return max((cpu_s for at, cpu_s in self.samples if at <= utc), default=0.0)
 
 
 class Watched:
-    """A process in the background; `wait` gives what it came to, and kills it when its time is over."""
+    """A process in the background. `wait` returns its result; it is killed after its timeout."""
 
     def __init__(
         self, command: list[str], folder: Path, timeout_s: float, keys: dict[str, str] | None = None
@@ -86,26 +86,26 @@ class Watched:
             os.kill(self._process.pid, signal.SIGINT)
 
     def wait(self) -> Ended:
-        """Its end."""
+        """Wait for its end."""
         self._watcher.join()
         assert self._ended is not None
         return self._ended
 
-    def wait_for(self, what: Callable[[], bool], every_s: float = 0.1) -> None:
-        """Until something is so, or it has ended."""
-        while self.running and not what():
+    def wait_for(self, condition: Callable[[], bool], every_s: float = 0.1) -> None:
+        """Wait until the condition holds, or the process has ended."""
+        while self.running and not condition():
             time.sleep(every_s)
 
     def _watch(self) -> None:
         pid = self._process.pid
         while True:
-            found, status, used = os.wait4(pid, os.WNOHANG)
-            if found:
+            ended, status, used = os.wait4(pid, os.WNOHANG)
+            if ended:
                 break
             if time.monotonic() > self._until:
                 os.kill(pid, signal.SIGKILL)
-            self._look(pid)
-            time.sleep(LOOK_S)
+            self._sample(pid)
+            time.sleep(SAMPLE_EVERY_S)
         self._process.returncode = code = os.waitstatus_to_exitcode(status)
         self._ended = Ended(
             code,
@@ -118,7 +118,7 @@ class Watched:
             _rest(self._errors),
         )
 
-    def _look(self, pid: int) -> None:
+    def _sample(self, pid: int) -> None:
         try:
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
             self.samples.append((time.time(), (int(fields[11]) + int(fields[12])) / _TICKS))
@@ -137,12 +137,12 @@ def _rest(file: object) -> bytes:
 
 
 def run(command: list[str], folder: Path, timeout_s: float, keys: dict[str, str] | None = None) -> Ended:
-    """Run a command to its end."""
+    """Run a command and wait for it."""
     return Watched(command, folder, timeout_s, keys).wait()
 
 
 def first_seen_utc(fake: FakeProcess, account: str) -> float | None:
     """When the fake admitted an account's first request since its last reset."""
-    told = fake.stats()
-    at_s = told["accounts"][account]["first_admission_s"]
-    return None if at_s is None else time.time() - (told["now_s"] - at_s)
+    stats = fake.stats()
+    at_s = stats["accounts"][account]["first_admission_s"]
+    return None if at_s is None else time.time() - (stats["now_s"] - at_s)

@@ -1,10 +1,10 @@
-"""Pacing in real time: `headway run` against `headway fake`, both in processes of their own, beside an oracle.
+"""Pacing in real time: `headway run` against `headway fake`, each in its own process, beside an oracle.
 
-Two accounts like OpenAI's and Anthropic's in one job. The oracle (bench/oracle.py) sends the same work at the same
-time to two more accounts of the same fake, with the same limits, so that both see the same machine. The makespan of
-an account is the time from its first admission to its last, as the fake saw them, for both alike.
+One job has two accounts, like OpenAI and Anthropic. The oracle (bench/oracle.py) sends the same work at the same
+time to two more accounts of the same fake with the same limits, so that both see the same machine. The makespan of
+an account is the time from its first admission to its last, as the fake counted them, for both.
 
-Answers echo their requests, so each row of the output proves whose answer it is: in every case here nothing may be
+Answers echo their requests, so each row of the output shows to which request it belongs. In every case nothing may be
 lost, wrong or double.
 """
 
@@ -24,20 +24,20 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from bench.oracle import Call, Job, Lane, Made
+from bench.oracle import Call, Job, Lane, OracleResult
 from bench.processes import HEADWAY, Ended, Watched
 from headway.fake.process import FakeProcess, fake_process
 
-#: Requests a second that each account's limits allow, and for how long there is work after the full bucket.
+#: Requests per second that the limits of each account allow, and how long its work takes after the full bucket.
 RATE: Final = 150.0
 LENGTH_S: Final = 60.0
 LATENCY: Final = {"min": 0.1, "max": 0.6}
-#: The other limits of an account, against the one that binds.
+#: The other limits of an account, relative to the binding one.
 SPARE: Final = 1.3
-#: What every process may take beyond its work.
+#: Additional time that every process may take.
 PATIENCE_S: Final = 90.0
 
-Told = Literal["known", "headers", "minute", "unknown"]
+LimitsFrom = Literal["known", "headers", "minute", "unknown"]
 
 CHARS_A_TOKEN: Final = 4
 _FILLER: Final = (
@@ -46,24 +46,24 @@ _FILLER: Final = (
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """What a case must show: makespan ÷ the oracle's, and 429s per 1000 requests."""
+    """The bar of a case: makespan ÷ the oracle's, and 429s per 1000 requests."""
 
-    told: Told
+    limits_from: LimitsFrom
     depth_s: float
     ratio: float
     refused_per_1000: float
 
     @property
     def name(self) -> str:
-        """For people."""
-        return f"{_WORDS[self.told]}, {self.depth_s:g} s deep"
+        """The name in the table."""
+        return f"{_NAMES[self.limits_from]}, {self.depth_s:g} s deep"
 
 
-_WORDS: Final = {
+_NAMES: Final = {
     "known": "limits configured",
     "headers": "limits in headers",
-    "minute": "headers speak of the minute",
-    "unknown": "nobody tells",
+    "minute": "headers report the minute",
+    "unknown": "limits unknown",
 }
 
 BARS: Final = (
@@ -75,7 +75,7 @@ BARS: Final = (
     Bar("unknown", 5.0, 1.12, 20.0),
     Bar("unknown", 1.0, 1.12, 20.0),
 )
-#: A lane beside one that is in trouble, against running alone.
+#: A lane beside one in trouble, compared with running alone.
 BESIDE: Final = 1.02
 
 
@@ -83,7 +83,7 @@ BESIDE: Final = 1.02
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One request: its name, what its answer must begin with, its body, and what it is charged."""
+    """One request: its name, its expected answer, its body, and what it is charged."""
 
     name: str
     echo: str
@@ -94,7 +94,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """The work of one account, and its limits a minute by the fake's names."""
+    """The work of one account, and its limits per minute by the fake's names."""
 
     account: str
     kind: Literal["openai", "anthropic"]
@@ -104,11 +104,11 @@ class Work(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where its requests go."""
+        """The path of its requests."""
         return "/v1/chat/completions" if self.kind == "openai" else "/v1/messages"
 
     def costs(self, piece: Piece) -> tuple[float, ...]:
-        """What a request takes of each limit, in their order."""
+        """The costs of a request, in the order of the limits."""
         charged = {
             "rpm": 1,
             "tpm": piece.tokens_in + piece.max_tokens,
@@ -119,15 +119,15 @@ class Work(msgspec.Struct, frozen=True):
 
 
 def _tokens(chars: int) -> int:
-    """As the fake counts."""
+    """Tokens as the fake counts them."""
     return -(-chars // CHARS_A_TOKEN)
 
 
-def _piece(account: str, kind: str, number: int, chance: random.Random) -> Piece:
+def _piece(account: str, kind: str, number: int, rng: random.Random) -> Piece:
     name = f"{account}-{number:06d}"
-    system = _FILLER[: chance.randrange(40, 1600)]
-    text = f"{name}: {_FILLER[: chance.randrange(20, 500)]}"
-    max_tokens = chance.randrange(48, 160)
+    system = _FILLER[: rng.randrange(40, 1600)]
+    text = f"{name}: {_FILLER[: rng.randrange(20, 500)]}"
+    max_tokens = rng.randrange(48, 160)
     echo = f"echo: {text}"[: max_tokens * CHARS_A_TOKEN]
     user = {"role": "user", "content": text}
     if kind == "openai":
@@ -144,10 +144,10 @@ def work(
     length_s: float,
     rate: float = RATE,
 ) -> Work:
-    """So much work for an account that its binding limit takes `length_s` for it, beyond a full bucket."""
-    chance = random.Random(f"{account} {depth_s}")
+    """Work that takes the binding limit of an account `length_s` seconds after its full bucket."""
+    rng = random.Random(f"{account} {depth_s}")
     count = round(rate * (length_s + depth_s))
-    pieces = [_piece(account, kind, number, chance) for number in range(count)]
+    pieces = [_piece(account, kind, number, rng) for number in range(count)]
     tokens_in = sum(piece.tokens_in for piece in pieces) / count
     tokens_out = sum(piece.tokens_out for piece in pieces) / count
     reserved = tokens_in + sum(piece.max_tokens for piece in pieces) / count
@@ -161,7 +161,7 @@ def work(
 
 
 def both(depth_s: float, length_s: float) -> list[Work]:
-    """A like OpenAI, B like Anthropic."""
+    """Account A like OpenAI, B like Anthropic."""
     return [work("A", "openai", depth_s, length_s), work("B", "anthropic", depth_s, length_s)]
 
 
@@ -187,12 +187,12 @@ def provider(
     faults: list[dict[str, Any]] | None = None,
     further: dict[str, Any] | None = None,
 ) -> Iterator[FakeProcess]:
-    """A fake with an account for each, and another of the same kind for the oracle. An account's name is its key."""
+    """A fake with an account for each work, and a second one for the oracle. An account's name is its key."""
     accounts = {one.account: _account(one, headers, faults or []) for one in works}
     accounts |= {f"{one.account}-oracle": _account(one, headers, []) for one in works}
-    plan = {"strict": True, "accounts": accounts | (further or {})}
+    fake_config = {"strict": True, "accounts": accounts | (further or {})}
     path = folder / "fake.json"
-    path.write_bytes(msgspec.json.encode(plan))  # JSON is YAML.
+    path.write_bytes(msgspec.json.encode(fake_config))  # JSON is YAML.
     with fake_process("--config", str(path)) as fake:
         yield fake
 
@@ -202,7 +202,7 @@ def provider(
 _SETTING: Final = {"rpm": "rpm", "tpm": "tpm", "itpm": "input_tpm", "otpm": "output_tpm"}
 
 
-def _settings(works: list[Work], url: str, told: Told, further: str) -> str:
+def _settings(works: list[Work], url: str, limits_from: LimitsFrom, further: str) -> str:
     lines = []
     for one in works:
         lines += [
@@ -211,7 +211,7 @@ def _settings(works: list[Work], url: str, told: Told, further: str) -> str:
             f'base_url = "{url}"',
             f'api_key_env = "KEY_{one.account}"',
         ]
-        if told == "known":
+        if limits_from == "known":
             lines.append(f"[providers.{one.account}.limits]")
             lines += [f"{_SETTING[name]} = {limit:.0f}" for name, limit in one.limits.items()]
     return "\n".join([*lines, further, ""])
@@ -223,7 +223,7 @@ def _row(one: Work, piece: Piece) -> dict[str, Any]:
 
 
 def _turns(works: list[Work]) -> Iterator[tuple[Work, Piece]]:
-    """The pieces of all, in turn."""
+    """The pieces of all accounts, in turn."""
     longest = max(len(one.pieces) for one in works)
     for number in range(longest):
         for one in works:
@@ -232,19 +232,21 @@ def _turns(works: list[Work]) -> Iterator[tuple[Work, Piece]]:
 
 
 class Run(msgspec.Struct, frozen=True):
-    """How a `headway run` is told to go."""
+    """The settings of one `headway run`."""
 
-    told: Told
-    #: Further rows at the front of the file, and further settings.
+    limits_from: LimitsFrom
+    #: Additional rows at the front of the file, and additional settings.
     rows: list[dict[str, Any]] = []
     settings: str = ""
     flags: tuple[str, ...] = ()
 
 
 def start(works: list[Work], folder: Path, url: str, run: Run, timeout_s: float) -> Watched:
-    """`headway run` with this work, in a folder of its own."""
+    """Start `headway run` with this work, in its own folder."""
     folder.mkdir()
-    (folder / "headway.toml").write_text(_settings(works, url, run.told, run.settings), encoding="utf-8")
+    (folder / "headway.toml").write_text(
+        _settings(works, url, run.limits_from, run.settings), encoding="utf-8"
+    )
     rows = [*run.rows, *(_row(one, piece) for one, piece in _turns(works))]
     (folder / "in.jsonl").write_bytes(msgspec.json.Encoder().encode_lines(rows))
     keys = {f"KEY_{one.account}": one.account for one in works} | {"KEY_T": "T"}
@@ -253,7 +255,7 @@ def start(works: list[Work], folder: Path, url: str, run: Run, timeout_s: float)
 
 
 def start_oracle(works: list[Work], folder: Path, url: str, timeout_s: float) -> Watched:
-    """The oracle with the same work, for accounts of its own."""
+    """Start the oracle with the same work, on its own accounts."""
     lanes = []
     for one in works:
         key = f"{one.account}-oracle"
@@ -273,7 +275,7 @@ def start_oracle(works: list[Work], folder: Path, url: str, timeout_s: float) ->
 
 
 class Output(msgspec.Struct, frozen=True):
-    """An output file against its input: how many units have no good row, more than one, or somebody else's answer."""
+    """An output file compared with its input: units without a good row, with several rows, or with a wrong answer."""
 
     lost: int
     double: int
@@ -281,7 +283,7 @@ class Output(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """Whether it is what it should be."""
+        """Whether nothing is lost, double or wrong."""
         return not (self.lost or self.double or self.wrong)
 
 
@@ -304,7 +306,7 @@ def _text(body: _Body) -> str:
 
 
 def check(works: list[Work], path: Path) -> Output:
-    """Read the output: the answer to each request must be its echo."""
+    """Check the output: the answer to each request must be its echo."""
     echoes = {piece.name: piece.echo for one in works for piece in one.pieces}
     good: Counter[str] = Counter()
     rows: Counter[str] = Counter()
@@ -332,29 +334,29 @@ class Lap(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float:
-        """Against the oracle."""
+        """Makespan ÷ the oracle's."""
         return self.makespan_s / self.oracle_s if self.oracle_s else 0.0
 
 
 def _seen(stats: dict[str, Any], account: str, units: int) -> tuple[float, float]:
     """(makespan, 429s per 1000) of an account."""
-    told = stats["accounts"][account]
-    span_s = (told["last_admission_s"] or 0.0) - (told["first_admission_s"] or 0.0)
+    counts = stats["accounts"][account]
+    span_s = (counts["last_admission_s"] or 0.0) - (counts["first_admission_s"] or 0.0)
     limits = ("rpm", "rpd", "tpm", "itpm", "otpm", "concurrency")
-    refused = sum(told["refused"].get(name, 0) for name in limits)
+    refused = sum(counts["refused"].get(name, 0) for name in limits)
     return span_s, 1000.0 * refused / units
 
 
 def lap_of(stats: dict[str, Any], one: Work, *, oracle: bool = True) -> Lap:
-    """What the fake saw of an account, and of the oracle's beside it."""
+    """What the fake counted for an account, and for the oracle's."""
     units = len(one.pieces)
     mine = _seen(stats, one.account, units)
-    theirs = _seen(stats, f"{one.account}-oracle", units) if oracle else (0.0, 0.0)
-    return Lap(one.account, *mine, *theirs)
+    best = _seen(stats, f"{one.account}-oracle", units) if oracle else (0.0, 0.0)
+    return Lap(one.account, *mine, *best)
 
 
 class Case(msgspec.Struct, frozen=True):
-    """What was measured."""
+    """The measured figures."""
 
     laps: list[Lap]
     output: Output
@@ -375,24 +377,24 @@ def _case(works: list[Work], fake: FakeProcess, ended: Ended, folder: Path, *, o
     return Case(laps, check(works, path), attempts, units, ended.code, stats["total"]["faulted"])
 
 
-def paced(told: Told, depth_s: float, length_s: float = LENGTH_S) -> Case:
-    """Headway and the oracle side by side."""
+def paced(limits_from: LimitsFrom, depth_s: float, length_s: float = LENGTH_S) -> Case:
+    """Run Headway and the oracle side by side."""
     works = both(depth_s, length_s)
-    headers = {"headers": "auto", "minute": "minute"}.get(told, "none")
+    headers = {"headers": "auto", "minute": "minute"}.get(limits_from, "none")
     with TemporaryDirectory() as name, provider(works, Path(name), headers) as fake:
         folder = Path(name)
         timeout_s = 2.0 * length_s + PATIENCE_S
         oracle = start_oracle(works, folder, fake.url, timeout_s)
-        ended = start(works, folder / "run", fake.url, Run(told), timeout_s).wait()
-        made = msgspec.json.decode(oracle.wait().out or b"{}", type=Made)
-        if made.failed or not made.ok:
-            raise RuntimeError(f"the oracle failed: {made}")
+        ended = start(works, folder / "run", fake.url, Run(limits_from), timeout_s).wait()
+        result = msgspec.json.decode(oracle.wait().out or b"{}", type=OracleResult)
+        if result.failed or not result.ok:
+            raise RuntimeError(f"the oracle failed: {result}")
         _keep(folder)
         return _case(works, fake, ended, folder / "run", oracle=True)
 
 
 def _keep(folder: Path) -> None:
-    """For whoever wants to look into a run: BENCH_KEEP names a directory to copy it to."""
+    """Copy a run to the directory that BENCH_KEEP names, for inspection."""
     target = os.environ.get("BENCH_KEEP")
     if target:
         shutil.copytree(folder, target, dirs_exist_ok=True)
@@ -406,14 +408,14 @@ TROUBLES: Final[dict[Trouble, str]] = {"": "alone", "held": "beside a held one",
 
 
 def _closed_port() -> int:
-    """A port where nobody listens."""
+    """A port without a listener."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         return int(held.getsockname()[1])
 
 
 def _troubled(trouble: Trouble, url: str, units: int) -> Run:
-    """The rows of the troubled lane stand in front of all others."""
+    """The rows of the lane in trouble come before all others."""
     if not trouble:
         return Run("known")
     address = url if trouble == "held" else f"http://127.0.0.1:{_closed_port()}"
@@ -429,9 +431,9 @@ _HELLO: Final = {"messages": [{"role": "user", "content": "hello"}], "max_tokens
 
 
 def beside(trouble: Trouble, length_s: float = LENGTH_S, units: int = 2_000) -> Case:
-    """Account A, alone or beside a lane in trouble; interrupted once A is through, because the other never is."""
+    """Account A, alone or beside a lane in trouble. Interrupted when A is done, because the other lane never is."""
     works = [work("A", "openai", 1.0, length_s)]
-    # One request is let in and the next is told to come back in five minutes.
+    # One request is admitted; the next is refused for five minutes.
     further = {"T": {"rpm": 0.2, "burst": 1, "latency": 0.1, "headers": "none"}}
     with TemporaryDirectory() as name, provider(works, Path(name), "none", further=further) as fake:
         folder = Path(name)
@@ -459,7 +461,7 @@ FAULTS: Final[tuple[tuple[str, float], ...]] = (
 
 
 def faulty(length_s: float = 15.0, timeout: str = "3s") -> Case:
-    """Both accounts with everything that may go wrong."""
+    """Both accounts with all kinds of faults."""
     works = both(1.0, length_s)
     faults = [{"kind": kind, "chance": chance} for kind, chance in FAULTS]
     with TemporaryDirectory() as name, provider(works, Path(name), "auto", faults=faults) as fake:
@@ -474,31 +476,31 @@ def faulty(length_s: float = 15.0, timeout: str = "3s") -> Case:
 
 
 def misses(bar: Bar, case: Case) -> list[str]:
-    """Where a case misses its bar; empty is good."""
-    found = []
+    """The missed bars of a case."""
+    missed = []
     for lap in case.laps:
         if lap.ratio > bar.ratio:
-            found.append(
+            missed.append(
                 f"{bar.name}, {lap.account}: {lap.ratio:.3f} of the oracle's makespan, the bar is {bar.ratio}"
             )
         if lap.refused_per_1000 > bar.refused_per_1000:
-            found.append(
+            missed.append(
                 f"{bar.name}, {lap.account}: {lap.refused_per_1000:.1f} 429s per 1000, "
                 f"the bar is {bar.refused_per_1000:g}"
             )
         if lap.oracle_refused_per_1000 > ORACLE_REFUSED:
-            found.append(
-                f"{bar.name}, {lap.account}: the oracle itself met {lap.oracle_refused_per_1000:.1f} 429s per 1000"
+            missed.append(
+                f"{bar.name}, {lap.account}: the oracle itself got {lap.oracle_refused_per_1000:.1f} 429s per 1000"
             )
-    return found + unsound(bar.name, case)
+    return missed + unsound(bar.name, case)
 
 
-#: An oracle that is refused more often is none.
+#: With more refusals the oracle is no reference.
 ORACLE_REFUSED: Final = 1.0
 
 
 def unsound(name: str, case: Case) -> list[str]:
-    """Whether anything is lost, double or wrong."""
+    """What is lost, double or wrong; empty if nothing is."""
     output = case.output
     if output.sound:
         return []

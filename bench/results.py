@@ -1,4 +1,4 @@
-"""bench/RESULTS.md: one part a section, each measured in one run, with its day, its machine and what it missed."""
+"""Reads and writes bench/RESULTS.md. Each section is one run, with its day, its machine and its missed bars."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import msgspec
 HEADING: Final = """# What Headway reaches
 
 Written by `make bench`; do not edit. Lanes are measured in virtual time against their theoretical bound
-(docs/reference/scenarios.md), so those figures are the same on every machine; what is measured in real time, and
-the speed of the scheduler, are not. Every section is one run.
+(docs/reference/scenarios.md), so those figures are the same on every machine. Figures in real time and
+the speed of the scheduler are not. Each section is one run.
 """
 _MARK: Final = re.compile(r"^<!-- section (\w+) (\S+) -->\n", re.MULTILINE)
 _MACHINE: Final = "Measured on "
@@ -21,7 +21,7 @@ _MISSED: Final = "- missed: "
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One section as it was measured."""
+    """One measured section."""
 
     day: str
     machine: str
@@ -30,7 +30,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> dict[str, Part]:
-    """The sections that a file has."""
+    """The sections of a file."""
     if not path.exists():
         return {}
     _, *pieces = _MARK.split(path.read_text(encoding="utf-8"))
@@ -48,7 +48,7 @@ def _part(day: str, text: str) -> Part:
 
 
 def write(path: Path, parts: Mapping[str, Part]) -> None:
-    """All of them, and the verdict over all."""
+    """Write all sections, with a list of missed bars at the top."""
     path.write_text("\n".join([HEADING, *_verdict(parts), *_sections(parts)]), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""The real SDKs of OpenAI and Anthropic, unmodified, over `headway.httpx_client()`, beside the oracle.
+"""The real SDKs of OpenAI and Anthropic over `headway.httpx_client()`, beside the oracle.
 
-Each SDK is a process of its own (bench/sdk_caller.py) that makes all of its calls at once, plain or streamed, to an
-account of the same fake with tight limits. The oracle sends the same work to accounts of its own at the same time.
+Each SDK runs in its own process (bench/sdk_caller.py) and makes all of its calls at once, plain or streamed, to an
+account of one fake with tight limits. The oracle sends the same work to its own accounts at the same time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final, Literal
 import msgspec
 
 from bench import real
-from bench.oracle import Made
+from bench.oracle import OracleResult
 from bench.processes import Watched
-from bench.sdk_caller import Calls, Came
+from bench.sdk_caller import CallerResult, Calls
 
 CALLS: Final = 1_000
-#: Requests a second that each account allows; an SDK makes some 500 a second with all of a core.
+#: Requests per second that each account allows; an SDK can make about 500 per second on one core.
 RATE: Final = 25.0
 DEPTH_S: Final = 1.0
 RATIO: Final = 1.03
@@ -28,65 +28,69 @@ _LIMITS: Final = {"rpm": "rpm", "tpm": "tpm", "itpm": "input_tpm", "otpm": "outp
 
 
 class Case(msgspec.Struct, frozen=True):
-    """How limits are known, and how answers come."""
+    """How the limits are known, and whether answers are streamed."""
 
-    told: Literal["known", "headers"]
+    limits_from: Literal["known", "headers"]
     streamed: bool
 
     @property
     def name(self) -> str:
-        """For people."""
-        told = "limits given" if self.told == "known" else "limits in headers"
-        return f"{told}, {'streamed' if self.streamed else 'plain'}"
+        """The name in the table."""
+        limits = "limits given" if self.limits_from == "known" else "limits in headers"
+        return f"{limits}, {'streamed' if self.streamed else 'plain'}"
 
 
-CASES: Final = tuple(Case(told, streamed) for told in ("known", "headers") for streamed in (False, True))
+CASES: Final = tuple(
+    Case(limits_from, streamed) for limits_from in ("known", "headers") for streamed in (False, True)
+)
 
 
 class Lap(msgspec.Struct, frozen=True):
-    """One SDK in one case: what its caller saw, what the fake saw, and the oracle's time."""
+    """One SDK in one case: what its caller saw, what the fake counted, and the oracle's time."""
 
     kind: str
     calls: int
-    came: Came
+    outcome: CallerResult
     makespan_s: float
     refused_per_1000: float
     oracle_s: float
 
     @property
     def ratio(self) -> float:
-        """Against the oracle."""
+        """Makespan ÷ the oracle's."""
         return self.makespan_s / self.oracle_s
 
     @property
     def retried(self) -> int:
-        """What the SDK sent a second time."""
-        return self.came.sends - self.calls
+        """Requests that the SDK sent a second time."""
+        return self.outcome.sends - self.calls
 
 
 def measure(case: Case, calls: int = CALLS, rate: float = RATE) -> list[Lap]:
-    """Both SDKs at once."""
+    """Measure both SDKs at the same time."""
     length_s = calls / rate - DEPTH_S
     works = [
         real.work("A", "openai", DEPTH_S, length_s, rate),
         real.work("B", "anthropic", DEPTH_S, length_s, rate),
     ]
-    headers = "auto" if case.told == "headers" else "none"
+    headers = "auto" if case.limits_from == "headers" else "none"
     timeout_s = 3.0 * length_s + real.PATIENCE_S
     with TemporaryDirectory() as name, real.provider(works, Path(name), headers) as fake:
         folder = Path(name)
         callers = [_start(case, one, folder, fake.url, timeout_s) for one in works]
         oracle = real.start_oracle(works, folder, fake.url, timeout_s)
-        made = msgspec.json.decode(oracle.wait().out or b"{}", type=Made)
-        if made.failed or not made.ok:
-            raise RuntimeError(f"the oracle failed: {made}")
-        came = [_came(caller) for caller in callers]
+        result = msgspec.json.decode(oracle.wait().out or b"{}", type=OracleResult)
+        if result.failed or not result.ok:
+            raise RuntimeError(f"the oracle failed: {result}")
+        outcomes = [_result_of(caller) for caller in callers]
         stats = fake.stats()
-        return [_lap(stats, one, each) for one, each in zip(works, came, strict=True)]
+        return [_lap(stats, one, each) for one, each in zip(works, outcomes, strict=True)]
 
 
 def _start(case: Case, one: real.Work, folder: Path, url: str, timeout_s: float) -> Watched:
-    limits = {_LIMITS[name]: limit for name, limit in one.limits.items()} if case.told == "known" else {}
+    limits = (
+        {_LIMITS[name]: limit for name, limit in one.limits.items()} if case.limits_from == "known" else {}
+    )
     bodies, echoes = [piece.body for piece in one.pieces], [piece.echo for piece in one.pieces]
     calls = Calls(one.kind, url, one.account, case.streamed, limits, bodies, echoes)
     path = folder / f"{one.account}.json"
@@ -94,31 +98,31 @@ def _start(case: Case, one: real.Work, folder: Path, url: str, timeout_s: float)
     return Watched([sys.executable, "-m", "bench.sdk_caller", str(path)], folder, timeout_s)
 
 
-def _came(caller: Watched) -> Came:
+def _result_of(caller: Watched) -> CallerResult:
     ended = caller.wait()
     if not ended.out:
         raise RuntimeError(f"the caller ended with {ended.code}: {ended.errors.decode()[-2000:]}")
-    return msgspec.json.decode(ended.out, type=Came)
+    return msgspec.json.decode(ended.out, type=CallerResult)
 
 
-def _lap(stats: dict[str, object], one: real.Work, came: Came) -> Lap:
+def _lap(stats: dict[str, object], one: real.Work, outcome: CallerResult) -> Lap:
     lap = real.lap_of(stats, one)
-    return Lap(one.kind, len(one.pieces), came, lap.makespan_s, lap.refused_per_1000, lap.oracle_s)
+    return Lap(one.kind, len(one.pieces), outcome, lap.makespan_s, lap.refused_per_1000, lap.oracle_s)
 
 
 def misses(case: Case, laps: list[Lap]) -> list[str]:
-    """Where a case misses its bar; empty is good."""
-    found = []
+    """The missed bars of a case."""
+    missed = []
     for lap in laps:
         at = f"{lap.kind} SDK, {case.name}"
-        if lap.came.ok != lap.calls:
-            found.append(
-                f"{at}: {lap.came.ok} of {lap.calls} calls succeeded ({lap.came.errors}, {lap.came.wrong} wrong)"
+        if lap.outcome.ok != lap.calls:
+            missed.append(
+                f"{at}: {lap.outcome.ok} of {lap.calls} calls succeeded ({lap.outcome.errors}, {lap.outcome.wrong} wrong)"
             )
-        if lap.came.refused:
-            found.append(f"{at}: {lap.came.refused} 429s reached the SDK")
+        if lap.outcome.refused:
+            missed.append(f"{at}: {lap.outcome.refused} 429s reached the SDK")
         if lap.retried:
-            found.append(f"{at}: the SDK sent {lap.retried} calls again")
+            missed.append(f"{at}: the SDK sent {lap.retried} calls again")
         if lap.ratio > RATIO:
-            found.append(f"{at}: {lap.ratio:.3f} of the oracle's makespan, the bar is {RATIO}")
-    return found
+            missed.append(f"{at}: {lap.ratio:.3f} of the oracle's makespan, the bar is {RATIO}")
+    return missed

@@ -1,7 +1,7 @@
-"""A program that uses an SDK as its users do, over `headway.httpx_client()`: a process of its own for the benchmark.
+"""A program that uses an SDK as its users do, over `headway.httpx_client()`, in its own process for the benchmark.
 
-It is given a file with a `Calls` in JSON, makes all calls at once, and prints what came of them. What the SDK sends and
-gets back is counted where it meets the client: one send a call means that it tried nothing again by itself.
+It reads a file with a `Calls` in JSON, makes all calls at once, and prints the result. Requests and responses of the SDK are
+counted by hooks of the client: one request per call means that the SDK itself retried nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import headway
 
 
 class Calls(msgspec.Struct):
-    """The calls, and where they go. `limits` empty: they are learned."""
+    """The calls and their target. Without `limits` they are learned."""
 
     kind: Literal["openai", "anthropic"]
     url: str
@@ -30,8 +30,8 @@ class Calls(msgspec.Struct):
     echoes: list[str]
 
 
-class Came(msgspec.Struct):
-    """What came of them, as the SDK and its caller saw it."""
+class CallerResult(msgspec.Struct):
+    """The result, as the SDK and its caller saw it."""
 
     ok: int = 0
     wrong: int = 0
@@ -72,16 +72,16 @@ def _anthropic(calls: Calls, client: Any) -> Callable[[dict[str, Any]], Awaitabl
     return streamed if calls.streamed else plain
 
 
-async def main(calls: Calls) -> Came:
-    """Make them all."""
-    came = Came()
+async def main(calls: Calls) -> CallerResult:
+    """Make all calls."""
+    result = CallerResult()
     errors: Counter[str] = Counter()
 
     async def sent(_request: Any) -> None:
-        came.sends += 1
+        result.sends += 1
 
     async def answered(response: Any) -> None:
-        came.refused += response.status_code == 429
+        result.refused += response.status_code == 429
 
     limits = headway.Limits(**calls.limits) if calls.limits else None  # type: ignore[arg-type]  # All are numbers.
     hooks = {"request": [sent], "response": [answered]}
@@ -94,17 +94,17 @@ async def main(calls: Calls) -> Came:
             except Exception as error:
                 errors[type(error).__name__] += 1
                 return
-            came.ok += text == echo
-            came.wrong += text != echo
+            result.ok += text == echo
+            result.wrong += text != echo
 
         await asyncio.gather(*map(one, calls.bodies, calls.echoes))
-    came.errors = dict(errors)
-    return came
+    result.errors = dict(errors)
+    return result
 
 
 if __name__ == "__main__":
     import uvloop
 
-    told = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Calls)
+    calls = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Calls)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        print(msgspec.json.encode(runner.run(main(told))).decode())
+        print(msgspec.json.encode(runner.run(main(calls))).decode())

@@ -1,10 +1,10 @@
-"""What one unit costs the scheduler: CPU a unit, and how that grows from ten thousand units to a million.
+"""CPU of the scheduler per unit, and how it grows from ten thousand units to a million.
 
-The driver is as small as it can be: it answers every start after a fixed virtual latency, in batches of
-whatever is due, and keeps nothing. Everything it does is counted against the scheduler.
+The driver is as small as possible: it answers every start after a fixed virtual latency, all answers that are due at
+once, and keeps nothing. Its own CPU counts as the scheduler's.
 
-A machine that others use too is now fast, now slow, by a third and for seconds at a time. So the long run is taken
-in slices with a whole short run after each: both see the same machine, and their ratio means something.
+The speed of a shared machine varies by a third for seconds at a time. So the long run is measured in slices with a
+whole short run after each: both see the same machine, and their ratio is meaningful.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SMALL, LARGE = 10_000, 1_000_000
 
 
 class Endless:
-    """A source that makes its units when they are taken, so that only the queues hold any."""
+    """A source that makes units when they are taken, so that only the queues hold any."""
 
     def __init__(self, count: int) -> None:
         self.left = {f"lane{number}": range(number, count, LANES) for number in range(LANES)}
@@ -77,10 +77,10 @@ class SpeedResult(msgspec.Struct, frozen=True):
 
 
 class Run:
-    """A run of so many units over twenty lanes that can be driven in slices; sums its CPU seconds."""
+    """A run over twenty lanes that can be driven in slices. It sums its CPU seconds."""
 
     def __init__(self, units: int, *, headers: bool, batched: bool) -> None:
-        # No burst at first that only a short run would notice.
+        # A small burst: a large one would matter only in a short run.
         limits = LaneLimits(rpm=6_000, tpm=6_000_000, burst_s=0.1)
         source = Endless(units)
         self.units = units
@@ -91,14 +91,14 @@ class Run:
         self._driver = self._drive(headers=headers, batched=batched)
 
     def go_on(self) -> bool:
-        """Drive until the next ten thousand units are answered; returns whether any are left."""
+        """Drive until the next ten thousand units are answered. Returns whether any are left."""
         began = time.process_time()
         more = next(self._driver, False)
         self.cpu_s += time.process_time() - began
         return more
 
     def _drive(self, *, headers: bool, batched: bool) -> Iterator[bool]:
-        """Answer whatever is started until the scheduler is done."""
+        """Answer all starts until the scheduler is done."""
         outcome = Outcome(usage=Usage(310.0, 180.0))
         hint = Hint(
             (
@@ -109,10 +109,10 @@ class Run:
         scheduler = self.scheduler
         answers: deque[tuple[float, int]] = deque()
         now, answered = 0.0, 0
-        told: list[Event] = []
+        events: list[Event] = []
         while True:
             wake_at = None
-            for command in self.handle(told, now):
+            for command in self.handle(events, now):
                 kind = type(command)
                 if kind is Start:
                     answers.append((now + LATENCY_S, command.unit.index))  # type: ignore[union-attr]
@@ -130,13 +130,13 @@ class Run:
             now = min(
                 answers[0][0] if answers else float("inf"), wake_at if wake_at is not None else float("inf")
             )
-            told = []
+            events = []
             while answers and answers[0][0] <= now:
                 index = answers.popleft()[1]
                 answered += 1
                 if headers:
-                    told.append(RequestAccepted(index, hint))
-                told.append(Finished(index, outcome))
+                    events.append(RequestAccepted(index, hint))
+                events.append(Finished(index, outcome))
                 if not batched:
                     break
 
@@ -167,7 +167,7 @@ def measure(*, headers: bool, batched: bool) -> tuple[SpeedResult, SpeedResult]:
 
 
 def peak_mb() -> float:
-    """The most memory that this process has had (getrusage would count its parent's before the exec)."""
+    """Peak memory of this process (getrusage would include its parent's before the exec)."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024.0

@@ -1,9 +1,9 @@
 """Plans by template: one model, many prompts, and answers of very different lengths, against `headway fake`.
 
-All jobs go to one model from one directory, so that what other templates taught is always there to mislead.
+All jobs go to one model from one directory, so that the records of other templates could mislead the plan.
 
-*Calibrated*: a job of the same template ran before, others in between; the plan of another file of that template is held
-against what it took. *New*: a template that no job has sent yet; what it took must be inside the range that was printed.
+*Calibrated*: a job of the same template ran before, others in between; the plan of another file of that template is compared
+with its run. *New*: a template that no job has sent yet; the run must be inside the printed range.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headway.fake.process import fake_process
 
 TIME_BAR: Final = 0.15
 COST_BAR: Final = 0.10
-#: Of ten new templates so many must stay inside their range.
+#: How many of ten new templates must stay inside their range.
 INSIDE_BAR: Final = 9
 #: Rows of a file whose template has run before, and of one that is new.
 ROWS: Final = 600
@@ -37,7 +37,7 @@ _TOPICS: Final = (
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A prompt with a place for a topic, and how long the model answers it: `contains` is how the fake knows it."""
+    """A prompt with a place for a topic, and the length of its answers. The fake recognises it by `contains`."""
 
     name: str
     prompt: str
@@ -50,7 +50,7 @@ def _between(low: float, high: float) -> dict[str, float]:
     return {"min": low, "max": high}
 
 
-#: Every one has run before a file of it is planned again.
+#: Each has run before another file of it is planned.
 CALIBRATED: Final = (
     Template("essays", "Write an essay about {}", "Write an essay", _between(500, 900)),
     Template("yes or no", "Are {} a good thing? Answer yes or no.", "Answer yes or no", _between(1, 3)),
@@ -58,7 +58,7 @@ CALIBRATED: Final = (
              {"median": 120, "sigma": 0.7}),
 )  # fmt: skip
 
-#: What is planned before anything like it was sent.
+#: Planned before any file of the template was sent.
 NEW: Final = (
     Template("one word", "Give one word that describes {}", "Give one word", _between(1, 1)),
     Template("a label", "Is this text about {} spam? Say spam or ham", "spam or ham", _between(1, 2), {"max_tokens": 10}),
@@ -76,7 +76,7 @@ NEW: Final = (
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A plan and what came of it: (likely, low, high) of time and cost, and what it really was."""
+    """A plan, (likely, low, high) of time and cost, and the actual figures."""
 
     name: str
     time_s: tuple[float, float, float]
@@ -87,43 +87,43 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def time_off(self) -> float:
-        """How far the time was off, as a share of what it took."""
+        """The error of the time, as a share of the actual time."""
         return self.time_s[0] / self.took_s - 1.0
 
     @property
     def cost_off(self) -> float:
-        """How far the cost was off."""
+        """The error of the cost."""
         return self.cost_usd[0] / self.paid_usd - 1.0
 
     @property
     def inside(self) -> bool:
-        """Whether both stayed in their range."""
+        """Whether both were inside their range."""
         return self.time_s[1] <= self.took_s <= self.time_s[2] and (
             self.cost_usd[1] <= self.paid_usd <= self.cost_usd[2]
         )
 
 
-class Desk:
-    """One directory with one model; files of any template are planned and run there."""
+class PlanFolder:
+    """One directory with one model, in which files of any template are planned and run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = 0
 
     def rows(self, template: Template, rows: int) -> str:
-        """Write another file of this template; its name."""
+        """Write another file of this template; returns its name."""
         self._files += 1
-        chance = random.Random(self._files)
+        rng = random.Random(self._files)
         lines = []
         for number in range(rows):
-            topic = " and ".join(chance.sample(_TOPICS, chance.randint(1, 6)))
+            topic = " and ".join(rng.sample(_TOPICS, rng.randint(1, 6)))
             lines.append({"id": f"r{number}", "prompt": template.prompt.format(topic), **template.settings})
         name = f"file{self._files}.jsonl"
         (self._folder / name).write_bytes(msgspec.json.Encoder().encode_lines(lines))
         return name
 
-    def told(self, *command: str) -> dict[str, Any]:
-        """What a command says with `--json`."""
+    def json_of(self, *command: str) -> dict[str, Any]:
+        """The output of a command with `--json`."""
         ended = run([*HEADWAY, *command, "--json", "-q"], self._folder, PATIENCE_S, {"KEY": "default"})
         if ended.code:
             raise RuntimeError(
@@ -134,8 +134,8 @@ class Desk:
     def planned_and_run(self, template: Template, rows: int) -> Result:
         """Plan another file of this template, run it, and compare."""
         file = self.rows(template, rows)
-        plan = self.told("plan", file)
-        ran = self.told("run", file)
+        plan = self.json_of("plan", file)
+        ran = self.json_of("run", file)
         took_s = ran["prediction"]["took_s"]
         time_s, cost_usd = (_three(plan[name]) for name in ("time_s", "cost_usd"))
         return Result(template.name, time_s, took_s, cost_usd, ran["cost_usd"], plan["notes"])
@@ -146,51 +146,51 @@ def _three(figure: dict[str, float]) -> tuple[float, float, float]:
 
 
 @contextmanager
-def desk() -> Iterator[Desk]:
-    """A model that answers every template in its own way, and a directory to ask it from."""
-    plan = {
+def plan_folder() -> Iterator[PlanFolder]:
+    """A model with its own length of answers for each template, and a directory for jobs."""
+    fake_config = {
         "accounts": {"default": {"latency": _between(0.05, 0.15), "per_token": 0.002, "headers": "none"}},
         "lengths": [{"contains": one.contains, "output_tokens": one.output} for one in (*CALIBRATED, *NEW)],
     }
     with TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "fake.json").write_bytes(msgspec.json.encode(plan))  # JSON is YAML.
+        (folder / "fake.json").write_bytes(msgspec.json.encode(fake_config))  # JSON is YAML.
         with fake_process("--config", str(folder / "fake.json")) as fake:
             (folder / "headway.toml").write_text(
                 f'[providers.A]\nkind = "openai"\nbase_url = "{fake.url}/v1"\napi_key_env = "KEY"\nmodel = "m"\n'
                 f"prices = {{input = 2.5, output = 10.0}}\n[providers.A.limits]\nmax_concurrency = {AT_ONCE}\n",
                 encoding="utf-8",
             )
-            yield Desk(folder)
+            yield PlanFolder(folder)
 
 
-def calibrated(at: Desk, rows: int = ROWS) -> list[Result]:
+def calibrated(at: PlanFolder, rows: int = ROWS) -> list[Result]:
     """Run every template once, then plan and run another file of each."""
     for template in CALIBRATED:
-        at.told("run", at.rows(template, rows))
+        at.json_of("run", at.rows(template, rows))
     return [at.planned_and_run(template, rows) for template in CALIBRATED]
 
 
-def new(at: Desk, templates: Sequence[Template] = NEW, rows: int = NEW_ROWS) -> list[Result]:
+def new(at: PlanFolder, templates: Sequence[Template] = NEW, rows: int = NEW_ROWS) -> list[Result]:
     """Plan templates that no job has sent, then run them."""
     return [at.planned_and_run(template, rows) for template in templates]
 
 
 def misses(known: list[Result], fresh: list[Result]) -> list[str]:
-    """Where a plan was off by more than it may be."""
-    found = []
+    """The missed bars."""
+    missed = []
     for result in known:
         if abs(result.time_off) > TIME_BAR:
-            found.append(
+            missed.append(
                 f"plan, {result.name}: time off by {result.time_off:+.1%}, the bar is {TIME_BAR:.0%}"
             )
         if abs(result.cost_off) > COST_BAR:
-            found.append(
+            missed.append(
                 f"plan, {result.name}: cost off by {result.cost_off:+.1%}, the bar is {COST_BAR:.0%}"
             )
     inside = sum(result.inside for result in fresh)
     if inside < INSIDE_BAR * len(fresh) / 10:
-        found.append(
+        missed.append(
             f"plan, new templates: {inside} of {len(fresh)} inside their range, the bar is {INSIDE_BAR} of 10"
         )
-    return found
+    return missed

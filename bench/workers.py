@@ -1,4 +1,4 @@
-"""Worker processes: what a unit costs beside ProcessPoolExecutor, and the seed's failure on both. Deaths: `deaths`."""
+"""Worker processes: overhead per unit beside ProcessPoolExecutor, and a limit that is only in a log on both. Deaths: `deaths`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from headway.executors.process_pool import ProcessPool
 from headway.executors.worker_entry import serve_calls
 from headway.runtime.loops import run_here
 
-#: Microseconds a no-op unit, the store apart.
+#: Microseconds per no-op unit, without a store.
 OVERHEAD_BAR_US: Final = 100.0
 NO_OPS: Final = 10_000
 ROUNDS: Final = 5
 
 
 def no_op(item: int) -> int:
-    """The least that a unit can do."""
+    """A unit that does nothing."""
     return item
 
 
@@ -40,7 +40,7 @@ def no_op(item: int) -> int:
 
 
 class Overhead(msgspec.Struct, frozen=True):
-    """Microseconds a unit: the medians of some rounds, in turns."""
+    """Microseconds per unit: the medians of several rounds, in turns."""
 
     pool_us: float
     executor_us: float
@@ -48,8 +48,8 @@ class Overhead(msgspec.Struct, frozen=True):
 
 def overhead() -> Overhead:
     """No-op units through the pool, and through a ProcessPoolExecutor, in turns."""
-    ours: list[float] = []
-    theirs: list[float] = []
+    pool_s: list[float] = []
+    executor_s: list[float] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, mp_context=context) as executor:
         list(executor.map(no_op, range(100)))
@@ -62,15 +62,15 @@ def overhead() -> Overhead:
                 for _ in range(ROUNDS):
                     began = time.perf_counter()
                     await _no_ops(pool, NO_OPS)
-                    ours.append(time.perf_counter() - began)
+                    pool_s.append(time.perf_counter() - began)
                     began = time.perf_counter()
                     list(executor.map(no_op, range(NO_OPS)))
-                    theirs.append(time.perf_counter() - began)
+                    executor_s.append(time.perf_counter() - began)
             finally:
                 await pool.close()
 
         run_here(measure)
-    return Overhead(median(ours) / NO_OPS * 1e6, median(theirs) / NO_OPS * 1e6)
+    return Overhead(median(pool_s) / NO_OPS * 1e6, median(executor_s) / NO_OPS * 1e6)
 
 
 async def _no_ops(pool: ProcessPool, count: int) -> None:
@@ -86,7 +86,7 @@ async def _no_ops(pool: ProcessPool, count: int) -> None:
     await asyncio.gather(*lanes)
 
 
-# -- the seed's failure ---------------------------------------------------------------------------------------------
+# -- a limit that is only in a log ----------------------------------------------------------------------------------
 
 _CONFIG: Final = f"""
 [providers.agent]
@@ -97,21 +97,21 @@ failure_logs = "{LOGS}"
 """
 
 
-class Seed(msgspec.Struct, frozen=True):
-    """Of 15 units: how many each finished, and what Headway said of it."""
+class LimitInLogs(msgspec.Struct, frozen=True):
+    """How many of 15 units each finished, and Headway's message."""
 
     executor: int
     headway: int
     summary: str
 
 
-def seed() -> Seed:
-    """The limit strikes at the fifth of 15 units; workers exit hard, and the message is only in a log."""
+def limit_in_logs() -> LimitInLogs:
+    """The limit is reached at the fifth of 15 units; workers exit hard, and the message is only in a log."""
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         (Path(first) / "seed_agent.py").write_text(AGENT)
         (Path(first) / "executor.py").write_text(EXECUTOR)
         command = [sys.executable, "executor.py"]
-        told = subprocess.run(command, cwd=first, capture_output=True, check=True, timeout=60).stdout
+        output = subprocess.run(command, cwd=first, capture_output=True, check=True, timeout=60).stdout
         folder = Path(second)
         (folder / "seed_agent.py").write_text(AGENT)
         (folder / "headway.toml").write_text(_CONFIG)
@@ -120,5 +120,5 @@ def seed() -> Seed:
         ended = processes.run([*processes.HEADWAY, "run", "in.jsonl"], folder, 60.0)
         lines = (folder / "in.results.jsonl").read_text().splitlines()
         good = sum(json.loads(line)["error"] is None for line in lines)
-        said = [line for line in ended.errors.decode().splitlines() if "limit" in line]
-    return Seed(int(told), good, said[0].strip() if said else "")
+        messages = [line for line in ended.errors.decode().splitlines() if "limit" in line]
+    return LimitInLogs(int(output), good, messages[0].strip() if messages else "")

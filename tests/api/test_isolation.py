@@ -218,7 +218,7 @@ def test_a_unit_that_kills_three_times_is_quarantined_with_its_evidence(tmp_path
 def test_only_what_was_killed_is_repeated(kills: int, at_once: int) -> None:
     """400 units on four processes: all finish, and the attempts are exactly the units and the kills."""
     went = deaths.deaths(kills, at_once)
-    assert (went.finished, went.quarantined, went.killed) == (deaths.UNITS, 0, kills), went.said
+    assert (went.finished, went.quarantined, went.killed) == (deaths.UNITS, 0, kills), went.errors
     assert (went.wrong, went.repeats, went.attempts) == (0, kills, deaths.UNITS + kills)
 
 
@@ -226,8 +226,8 @@ def test_a_unit_that_always_kills_costs_itself_alone() -> None:
     went = deaths.deaths(0, deadly=1)
     assert (went.finished, went.quarantined, went.wrong) == (deaths.UNITS - 1, 1, 0)
     assert (went.repeats, went.attempts) == (2, deaths.UNITS + 2)
-    assert "quarantined: it killed its worker 3 times, the last time alone" in went.said[0]
-    assert "killed by SIGKILL" in went.said[0]
+    assert "quarantined: it killed its worker 3 times, the last time alone" in went.errors[0]
+    assert "killed by SIGKILL" in went.errors[0]
 
 
 SCRIPT = """

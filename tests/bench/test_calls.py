@@ -1,4 +1,4 @@
-"""A quick sample of what `make bench SECTION=calls` measures: every way gives every result."""
+"""A short run of `make bench SECTION=calls`: every way returns all results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bench import calls
 
 
 @pytest.mark.parametrize("way", calls.WAYS)
-def test_every_way_gives_every_result(way: str) -> None:
+def test_every_way_returns_all_results(way: str) -> None:
     spent = calls.measure(way, 500)
     assert spent.cpu_us > 0
     assert spent.per_s > 0

@@ -1,17 +1,17 @@
-"""A short run of two of the scenarios: cost is exact enough for its bar, time has a start-up to bear."""
+"""A short run of two scenarios. The cost is nearly exact; the time includes the start-up."""
 
 from __future__ import annotations
 
 import pytest
 from bench import plans
 
-#: Start-up weighs more in a run of a few seconds, and the machine may be busy.
+#: Start-up matters more in a run of a few seconds, and the machine may be busy.
 LENGTH_S = 6.0
 WIDE = 0.35
 
 
 @pytest.mark.parametrize("name", ["requests in flight bind", "two lanes, two limits"])
-def test_a_plan_is_met(name: str) -> None:
+def test_a_plan_matches_its_run(name: str) -> None:
     [scenario] = [one for one in plans.SCENARIOS if one.name == name]
     result = plans.measure(scenario, LENGTH_S, sample=100)
     assert abs(result.time_off) < WIDE, result
@@ -22,10 +22,10 @@ def test_every_kind_of_limit_has_a_scenario() -> None:
     assert len(plans.SCENARIOS) >= 5
 
 
-def test_a_sample_is_as_good_as_the_whole() -> None:
+def test_a_sample_is_as_good_as_all_rows() -> None:
     assert abs(plans.sampling(6_000, 2_000).off) < plans.SAMPLING_BAR
 
 
-def test_a_miss_is_told() -> None:
+def test_a_missed_bar_is_reported() -> None:
     result = plans.Result("x", "", 1, (11.2, 1.0, 20.0), 10.0, 1.06, 1.0)
     assert len(plans.misses(result)) == 2

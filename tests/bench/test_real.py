@@ -1,11 +1,11 @@
-"""A short run of each real-time case: bounds so wide that only a broken lane misses them; what is lost is exact."""
+"""A short run of each real-time case: times have wide bounds that only a broken lane misses; lost units are exact."""
 
 from __future__ import annotations
 
 import pytest
 from bench import real
 
-#: Start-up and the reserve that stays in the buckets weigh more in a run of a few seconds.
+#: Start-up and the reserve in the buckets matter more in a run of a few seconds.
 LENGTH_S = 3.0
 WIDE = 3.0
 
@@ -21,7 +21,7 @@ def test_a_paced_run_beside_the_oracle() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["held", "dead"])
-def test_a_lane_beside_one_in_trouble_gets_through(trouble: real.Trouble) -> None:
+def test_a_lane_beside_one_in_trouble_finishes(trouble: real.Trouble) -> None:
     case = real.beside(trouble, LENGTH_S, units=50)
     assert case.output.sound
     assert case.laps[0].makespan_s < WIDE * LENGTH_S

@@ -1,4 +1,4 @@
-"""The file of results: a section that is measured again takes its place, and the others stay as they are."""
+"""The file of results: a section that is measured again is replaced, and the others stay as they are."""
 
 from __future__ import annotations
 

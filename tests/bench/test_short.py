@@ -1,4 +1,4 @@
-"""The measuring of the first minute: what a case varies, and what counts as a miss."""
+"""The measurement of short jobs: what a case varies, and what counts as a missed bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_oracle_measured_against_itself_misses_nothing() -> None:
     assert short.misses(case, short.measure(case, seeds=(1,), policy="oracle")) == []
 
 
-def test_every_kind_of_miss_is_named() -> None:
+def test_every_kind_of_missed_bar_is_reported() -> None:
     case = Case("short-known", 1.3, 5, 0.01, units=100, depth_s=10)
     bad = Result("A", 100, ratio=1.31, refused=6, oracle_s=10.0, to_blind=1.5, unfinished=2)
     assert short.misses(case, [bad]) == [

@@ -1,4 +1,4 @@
-"""A sample of the bench that holds plans against reality by template: small files, so time has a start-up to bear."""
+"""A short run of the plans by template: with small files, so start-up matters in the time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from bench import templates
 ROWS = 80
 
 
-def test_what_ran_before_is_planned_by_its_template_and_what_is_new_says_so() -> None:
+def test_known_templates_are_planned_from_their_records_and_new_ones_have_a_note() -> None:
     new = [one for one in templates.NEW if one.name in ("one word", "a summary")]
-    with templates.desk() as at:
+    with templates.plan_folder() as at:
         known = templates.calibrated(at, ROWS)
         fresh = templates.new(at, new, ROWS)
     for result in known:
@@ -21,7 +21,7 @@ def test_what_ran_before_is_planned_by_its_template_and_what_is_new_says_so() ->
         assert "no job like this yet" in note
 
 
-def test_misses_are_told() -> None:
+def test_missed_bars_are_reported() -> None:
     off = templates.Result("x", (2.0, 1.0, 3.0), 1.0, (2.0, 1.9, 2.1), 1.0, [])
     assert not off.inside
     assert len(templates.misses([off], [off])) == 3
