@@ -57,7 +57,7 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
     from headway.cli.shared import printing, workspace
     from headway.jobs.base import IngestOptions
     from headway.jobs.kinds import kind_for
-    from headway.wiring.predictions import remember
+    from headway.wiring.predictions import save_prediction
 
     settings = workspace.settings(config, db, concurrency=flags["concurrency"])
     workspace.must_have_provider(settings)
@@ -66,7 +66,7 @@ def command(file: str, as_json: bool, quiet: bool, config: Path | None, db: str 
     with kind_for(file).open(file, sys.stdin.buffer if file == "-" else None, flags) as source:
         ahead = _ahead(settings, source, options, what_if, flags)
         if not what_if:
-            remember(settings, source.digest, ahead.prediction)
+            save_prediction(settings, source.digest, ahead.prediction)
         if as_json:
             printing.print_json({"file": source.name, **facts(ahead)})
         else:

@@ -14,15 +14,15 @@ from headway.stores.records import Job, Pending, StoredRoute, UsageSample
 from headway.stores.store import Store
 from headway.wiring.usage_history import UsageHistory
 
-#: Waiting units that are looked at for whether anything limits their answers.
+#: Waiting units that are checked for max_tokens.
 LOOKED_AT: Final = 2_000
 
 
 def reserves(
     config: Config, store: Store, job: Job, prices: Mapping[int, Price | None]
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """For a run with a cap: how long answers of each family were that nothing limits, and a line about each route with such
-    units: what is set aside for them, and what would help. Nothing where no unit that waits is such a one.
+    """For a run with a cap: the lengths of answers without max_tokens by family, and a line for each route that has such
+    units: what is set aside for them, and how to limit it. Empty if no waiting unit is without max_tokens.
     """
     routes = {route.id: route for route in store.routes(job.id) if _capped(config, route)}
     if not routes:
@@ -43,16 +43,16 @@ def reserves(
 
 
 def open_inputs(config: Config, store: Store, job: Job) -> dict[int, frozenset[int]]:
-    """For a run with a cap: of each route the families whose input is more than their text. 0 are units of no family, of which
-    nothing is known.
+    """For a run with a cap: the families of each route whose input is more than their text. Family 0 is units without a
+    family, about which nothing is known.
     """
-    found: dict[int, frozenset[int]] = {}
+    families: dict[int, frozenset[int]] = {}
     for route in store.routes(job.id):
         if _capped(config, route):
             own = UsageHistory(store, route.provider, route.model).of_job(job.id)
             numbers = {number for (place, number), one in own.items() if place == route.id and one.open_input}
-            found[route.id] = frozenset(numbers | {0}) if own else frozenset()
-    return found
+            families[route.id] = frozenset(numbers | {0}) if own else frozenset()
+    return families
 
 
 def _capped(config: Config, route: StoredRoute) -> bool:
@@ -72,7 +72,7 @@ def _seen(teachings: UsageHistory, job: int, units: list[Pending]) -> dict[str, 
 
 
 def _line(route: StoredRoute, price: Price, units: list[Pending], seen: Mapping[str, list[float]]) -> str:
-    """What is set aside for answers that nothing limits."""
+    """The line about what is set aside for answers without max_tokens."""
     estimator = Estimator()
     for family, outputs in seen.items():
         estimator.saw(family, outputs)
@@ -91,7 +91,7 @@ def _line(route: StoredRoute, price: Price, units: list[Pending], seen: Mapping[
 
 
 def open_output(lessons: list[UsageSample]) -> float:
-    """The output tokens that are set aside for an answer that nothing limits, by what was seen."""
+    """The output tokens that are set aside for an answer without max_tokens, given earlier answers."""
     estimator = Estimator()
     estimator.saw("", [float(one.output_tokens) for one in reversed(lessons[:KEPT])])
     return estimator.reserve("") if lessons else FIRST_RESERVE

@@ -1,4 +1,4 @@
-"""From settings, an input and what earlier jobs taught to a forecast. Reads the records, writes nothing."""
+"""Settings, an input and the records of earlier jobs → a forecast. Reads the records, writes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from headway.wiring.prices import must_be_known, prices_of, required_price
 from headway.wiring.run_plan import lane_for
 from headway.wiring.usage_history import UsageHistory
 
-#: Of the units that a model answered so many are looked at.
+#: Recorded units of a model that a forecast uses.
 LESSONS: Final = 2_000
 
 _DIMENSIONS: Final = {
@@ -36,12 +36,12 @@ _DIMENSIONS: Final = {
     "output_tpm": Dimension.OUTPUT,
 }
 
-#: provider → limit → value, as in headway.toml
+#: Provider → limit → value, as in headway.toml.
 WhatIf = Mapping[str, Mapping[str, float]]
 
 
 class JobForecast(msgspec.Struct, frozen=True):
-    """All that can be known of a job before it runs. `job` is set where it was begun before."""
+    """What is known about a job before it runs. `job` is set if it was begun before."""
 
     survey: Survey
     forecast: Forecast
@@ -49,13 +49,14 @@ class JobForecast(msgspec.Struct, frozen=True):
 
     @property
     def prediction(self) -> Prediction:
-        """The short form, to be compared with what comes of it."""
-        told = self.forecast
-        time_s = told.time_s
+        """The short form, for a comparison with the run."""
+        time_s, cost_usd = self.forecast.time_s, self.forecast.cost_usd
         cost = None
-        if told.cost_usd is not None and all(lane.cost_usd is not None for lane in told.lanes):
-            cost = (told.cost_usd.estimate, told.cost_usd.low, told.cost_usd.high)
-        return Prediction(time.time(), told.requests, (time_s.estimate, time_s.low, time_s.high), cost)
+        if cost_usd is not None and all(lane.cost_usd is not None for lane in self.forecast.lanes):
+            cost = (cost_usd.estimate, cost_usd.low, cost_usd.high)
+        return Prediction(
+            time.time(), self.forecast.requests, (time_s.estimate, time_s.low, time_s.high), cost
+        )
 
 
 def forecast_job(
@@ -70,7 +71,7 @@ def forecast_job(
     only_failed: bool = False,
     need_keys: bool = True,
 ) -> JobForecast:
-    """Survey an input and forecast what is left of it to be done."""
+    """Survey an input and forecast the rest of its job."""
     job = None if options.fresh else find(store, config, source.digest)
     keys = _Keys(config, environ, optional=not need_keys)
 
@@ -84,50 +85,51 @@ def forecast_job(
         sibling = next(iter(siblings_of(store, config, source)), None)
     begun = job or sibling
     done = {} if begun is None else _done(store, begun, only_failed=only_failed)
-    seen = survey(config, source, options=options, check=check, done=done)
+    surveyed = survey(config, source, options=options, check=check, done=done)
     same = [] if begun is None else [begun.id]
-    told = _Lanes(changed(config, what_if or {}), store, keys, what_if or {}).forecast(seen.loads, way, same)
-    return JobForecast(seen, _with_sibling(_with_caps(config, told), seen, sibling), job)
+    lanes = _Lanes(changed(config, what_if or {}), store, keys, what_if or {})
+    forecast = _with_caps(config, lanes.forecast(surveyed.loads, way, same))
+    return JobForecast(surveyed, _with_sibling(forecast, surveyed, sibling), job)
 
 
-def _with_sibling(told: Forecast, seen: Survey, sibling: Job | None) -> Forecast:
-    """The same, with a word about answers that need not be asked for."""
-    there = seen.rows - told.requests
-    if sibling is None or not there:
-        return told
-    answers = "1 answer is" if there == 1 else f"{there:,} answers are"
+def _with_sibling(forecast: Forecast, surveyed: Survey, sibling: Job | None) -> Forecast:
+    """The forecast with a note about answers that another job of the same rows has."""
+    answered = surveyed.rows - forecast.requests
+    if sibling is None or not answered:
+        return forecast
+    answers = "1 answer is" if answered == 1 else f"{answered:,} answers are"
     note = f"{answers} there already: job {sibling.name} is of the same rows, with another --limit"
-    return msgspec.structs.replace(told, notes=[note, *told.notes])
+    return msgspec.structs.replace(forecast, notes=[note, *forecast.notes])
 
 
 def _done(store: Store, job: Job, *, only_failed: bool) -> dict[To, int]:
-    """How many of each route's rows would not be sent: those with an answer, or all that have not failed."""
-    found: dict[To, int] = {}
+    """How many rows of each route would not be sent: those with an answer; with `only_failed` all that have not failed."""
+    done: dict[To, int] = {}
     counts = store.per_lane(job.id)
     for route in store.routes(job.id):
         own = counts.get(f"{route.provider}/{route.model}", {})
         stay = own.get("succeeded", 0) + own.get("cached", 0)
         if only_failed:
             stay = sum(own.values()) - own.get("failed", 0) - own.get("timed_out", 0)
-        found[route.provider, route.model] = stay
-    return found
+        done[route.provider, route.model] = stay
+    return done
 
 
-def _with_caps(config: Config, told: Forecast) -> Forecast:
-    """The same, with a word about caps that the run would meet."""
-    notes = list(told.notes)
-    most, cost = config.run.max_cost_usd, told.cost_usd
+def _with_caps(config: Config, forecast: Forecast) -> Forecast:
+    """The forecast with notes about caps that the run would reach."""
+    notes = list(forecast.notes)
+    most, cost = config.run.max_cost_usd, forecast.cost_usd
     if most and cost is not None and cost.estimate > most:
         notes.append(f"it costs more than max_cost allows: the run would stop at ${most:,.2f}")
-    if config.run.max_duration_s and told.time_s.estimate > config.run.max_duration_s:
+    if config.run.max_duration_s and forecast.time_s.estimate > config.run.max_duration_s:
         notes.append("it takes longer than max_duration allows: the run would stop then")
     if config.run.cache != "off":
-        notes.append("answers that the cache has are not taken off")
-    return msgspec.structs.replace(told, notes=notes)
+        notes.append("answers in the cache are not subtracted")
+    return msgspec.structs.replace(forecast, notes=notes)
 
 
 class _Keys:
-    """The key of each provider, looked up once. Where it is optional and not there it is None."""
+    """The key of each provider, looked up once. An optional key that is not set is None."""
 
     def __init__(self, config: Config, environ: Mapping[str, str], *, optional: bool) -> None:
         self._config, self._environ, self._optional = config, environ, optional
@@ -147,19 +149,19 @@ class _Keys:
 
 
 class _Lanes:
-    """Finds what is known of every lane that a job needs."""
+    """Finds what is known about every lane that a job needs."""
 
     def __init__(self, config: Config, store: Store, keys: _Keys, what_if: WhatIf) -> None:
         self._config, self._store, self._keys, self._what_if = config, store, keys, what_if
         self._recorded = store.lanes()
         self._teachings: dict[To, UsageHistory] = {}
-        #: Where there are no records there is no salt, and nothing to look up with it.
+        #: Without records there is no salt, and nothing to look up with it.
         self._salt = store.salt() if self._recorded else b""
         self._utc = time.time()
         self._starts = store.starts_since(self._utc - _memory_s(config)) if self._recorded else []
 
     def forecast(self, loads: list[Load], way: RunOptions, same: list[int]) -> Forecast:
-        """`same` are the jobs of the same rows."""
+        """The forecast of these loads. `same` are the jobs of the same rows."""
         lanes: dict[str, LaneKnowledge] = {}
         courses = []
         prices = prices_of(self._config, [(load.provider, load.model) for load in loads])
@@ -173,7 +175,7 @@ class _Lanes:
         return forecast(loads, courses, lanes, way, utc=self._utc)
 
     def _habits(self, load: Load, same: list[int]) -> Habits:
-        """What answers to such requests were like; where none was seen, what is known of the model."""
+        """Habits of answers to similar requests; without any, what is known about the model."""
         to = (load.provider, load.model)
         if to not in self._teachings:
             self._teachings[to] = UsageHistory(self._store, *to)
@@ -199,7 +201,7 @@ class _Lanes:
         return LaneKnowledge(spec, name, provider.kind, record, starts)
 
     def _lane(self, key: str | None, name: str) -> StoredLane | None:
-        """The lane by its key; where there is no key to know it by, the latest of its name."""
+        """The lane by its key; without a key, the latest lane of that name."""
         if key is not None:
             return next((lane for lane in self._recorded if lane.key == key), None)
         named = [lane for lane in self._recorded if lane.name == name]
@@ -207,18 +209,18 @@ class _Lanes:
 
 
 def _limit(load: Load) -> int:
-    """The most that an answer may have; 0 where nothing limits some of them."""
+    """The largest max_tokens; 0 if some answers have none."""
     return 0 if load.open_ended else max((row.max_tokens for row in load.sample), default=0)
 
 
 def _memory_s(config: Config) -> float:
-    """How far back starts matter."""
+    """How long a recorded start still counts."""
     limits = [limits for one in config.providers.values() for limits in (one.limits, *one.models.values())]
     return DAY_S if any(one.rpd or one.tpd for one in limits) else MINUTE_S
 
 
 def _thinned(lessons: list[UsageSample]) -> list[UsageSample]:
-    """Some of them, evenly."""
+    """An even sample of at most `LESSONS`."""
     return lessons[:: -(-len(lessons) // LESSONS) or 1]
 
 
@@ -226,7 +228,7 @@ def _thinned(lessons: list[UsageSample]) -> list[UsageSample]:
 
 
 def changed(config: Config, what_if: WhatIf) -> Config:
-    """The settings with other limits for some providers, whatever their models have of their own."""
+    """The settings with other limits for some providers and all their models."""
     providers = dict(config.providers)
     for name, limits in what_if.items():
         provider = providers[name]
@@ -244,7 +246,7 @@ def _limits(limits: LaneLimits, changes: Mapping[str, float]) -> LaneLimits:
 
 
 def without(record: LaneRecord, changes: Mapping[str, float]) -> LaneRecord:
-    """What was learned, but for the limits that are supposed to be others."""
+    """A lane's record without the limits that `changes` replaces."""
     gone = {_DIMENSIONS[name] for name in changes if name in _DIMENSIONS}
     meters = tuple(one for one in record.meters if one.dimension not in gone or one.period_s >= DAY_S)
     window = None if "max_concurrency" in changes else record.window

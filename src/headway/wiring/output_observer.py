@@ -39,9 +39,7 @@ class OutputObserver:
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
             act()
-        except (
-            Exception
-        ) as error:  # A bug, too: a run without its output must not end as if nothing were wrong.
+        except Exception as error:  # Any kind: a run without its output must not end as a success.
             self.failure = self.failure or error
 
     async def leave(self) -> None:
@@ -52,7 +50,7 @@ class OutputObserver:
 
     async def finish(self) -> None:
         """The last step. Raises the first failure, after everything is safe in the store."""
-        if self._step is not None:  # Otherwise the run did not come to its beginning.
+        if self._step is not None:  # None: the run never began.
             await self._step
             if self.failure is None:
                 await asyncio.to_thread(self._guarded, self._output.finish)

@@ -1,8 +1,7 @@
-"""What was predicted for a job, kept until it runs and with it from then on, for a comparison at its end.
+"""Stores the prediction for a job until it runs, and then with the job, for a comparison at its end.
 
-`headway plan` leaves its prediction in a small file beside the database, by what the job is: the run that follows
-takes it up into the job's settings. Nothing here simulates anything: a run that was not planned pays for one look at
-a file that is not there.
+`headway plan` writes its prediction into a small file beside the database, named by the job's digest. The next run copies it
+into the job's settings. Nothing is simulated here: a run without a plan only checks that the file does not exist.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from headway.stores.files import make_folder, read_own, write_own
 from headway.stores.records import Job
 from headway.wiring.store_access import headway_folder
 
-#: A prediction says "if it is started now"; after a week it says nothing.
+#: A prediction is for a start now; after a week it is dropped.
 KEPT_S: Final = 7 * 86_400.0
-#: The folders above a prediction that are Headway's own: `plans`.
+#: Folders above a prediction that belong to Headway: `plans`.
 LEVELS: Final = 1
 
 
@@ -30,8 +29,8 @@ def _file(config: Config, digest: str) -> Path:
     return headway_folder(config) / "plans" / f"{digest[:32]}.json"
 
 
-def remember(config: Config, digest: str, prediction: Prediction) -> None:
-    """Leave it for the run to come. Where that cannot be, there will be no comparison, and that is all."""
+def save_prediction(config: Config, digest: str, prediction: Prediction) -> None:
+    """Save a prediction for the next run. If that fails, the run has no comparison."""
     path = _file(config, digest)
     with suppress(OSError):
         make_folder(path.parent.parent)
@@ -41,19 +40,16 @@ def remember(config: Config, digest: str, prediction: Prediction) -> None:
                 other.unlink()
 
 
-def taken_up(config: Config, job: Job, prediction: Prediction | None) -> dict[str, Any]:
-    """What a run's settings say of it: of the newest prediction, or of the one that an earlier run of it took up."""
-    found = prediction or _left(config, job)
-    if found is None:
+def prediction_setting(config: Config, job: Job, prediction: Prediction | None) -> dict[str, Any]:
+    """The setting of a run with its prediction: this one, a saved one, or that of an earlier run."""
+    latest = prediction or _take_saved(config, job)
+    if latest is None:
         return {SETTING: job.settings[SETTING]} if SETTING in job.settings else {}
-    return {
-        SETTING: msgspec.to_builtins(
-            msgspec.structs.replace(found, began_utc=time.time(), spent_usd=job.cost_usd)
-        )
-    }
+    latest = msgspec.structs.replace(latest, began_utc=time.time(), spent_usd=job.cost_usd)
+    return {SETTING: msgspec.to_builtins(latest)}
 
 
-def _left(config: Config, job: Job) -> Prediction | None:
+def _take_saved(config: Config, job: Job) -> Prediction | None:
     path = _file(config, job.digest)
     try:
         prediction = msgspec.json.decode(read_own(path, LEVELS), type=Prediction)

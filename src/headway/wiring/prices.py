@@ -1,8 +1,7 @@
-"""What a job's models cost: by the settings, and where those say nothing by the price list.
+"""What a job's models cost: by the settings, otherwise by the price list.
 
-What the list said is kept beside the database (`prices.json`) for a day, so that it is read once and not at every start.
-Where a budget is to be kept a price must be there before anything is sent; otherwise it is looked up while the first
-requests are on their way.
+Prices of the list are cached beside the database (`prices.json`) for a day, so that the list is not loaded at every start. A
+budget needs its prices before anything is sent; otherwise they are looked up while the first requests are sent.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from headway.errors import ConfigError
 from headway.stores.files import write_own
 from headway.wiring.store_access import headway_folder
 
-#: A provider's name, and a model of it.
+#: A provider's name, and the name of a model.
 Model = tuple[str, str]
-#: How long a list may take to be read; a third of a second is usual.
+#: The timeout for loading the list; a third of a second is usual.
 PATIENCE_S: Final = 20.0
 _DAY_S: Final = 86_400
-#: What a process needs of the environment to start; keys are none of it.
+#: Variables that a process needs to start. None holds a key.
 _NEEDED: Final = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
 
 
-class _Kept(msgspec.Struct):
-    """What was looked up before. Another edition of the list, or another day, and it is worth nothing."""
+class _CachedPrices(msgspec.Struct):
+    """Prices that were looked up before. They are valid for one edition of the list and one day."""
 
     edition: str = ""
     day: int = 0
@@ -43,46 +42,46 @@ class _Kept(msgspec.Struct):
 
 
 def prices_of(config: Config, models: Iterable[Model]) -> dict[Model, Price | None]:
-    """The price of each model, None where nobody knows it. May take a third of a second, once a day."""
-    known, asked = ready_prices(config, models)
-    if asked:
-        found = dict(zip(asked, look_up(list(asked.values())), strict=True))
-        _keep(config, asked, found)
-        known |= found
+    """The price of each model; None if it is unknown. May take a third of a second, once a day."""
+    known, queries = ready_prices(config, models)
+    if queries:
+        prices = dict(zip(queries, look_up(list(queries.values())), strict=True))
+        _add_to_cache(config, queries, prices)
+        known |= prices
     return known
 
 
 def ready_prices(
     config: Config, models: Iterable[Model]
 ) -> tuple[dict[Model, Price | None], dict[Model, PriceQuery]]:
-    """The prices that are known without a look at the list, and what the list is to be asked for the others."""
+    """The prices that are known without loading the list, and the queries for the others."""
     known: dict[Model, Price | None] = {}
-    open_ones: dict[Model, PriceQuery] = {}
+    queries: dict[Model, PriceQuery] = {}
     for name, model in models:
         provider = config.providers[name]
-        asked = PriceQuery(provider.base_url, provider.kind, model, provider.like(model))
+        query = PriceQuery(provider.base_url, provider.kind, model, provider.like(model))
         price = provider.price_of(model)
-        if price is not None or asked.pointless or kind_of(provider).reports_cost or not edition():
+        if price is not None or query.pointless or kind_of(provider).reports_cost or not edition():
             known[name, model] = price
         else:
-            open_ones[name, model] = asked
-    kept = _kept(config).prices if open_ones else {}
-    known |= {each: kept[_key(asked)] for each, asked in open_ones.items() if _key(asked) in kept}
-    return known, {each: asked for each, asked in open_ones.items() if each not in known}
+            queries[name, model] = query
+    cached = _cached(config).prices if queries else {}
+    known |= {each: cached[_key(query)] for each, query in queries.items() if _key(query) in cached}
+    return known, {each: query for each, query in queries.items() if each not in known}
 
 
-async def prices_later(config: Config, asked: Mapping[Model, PriceQuery]) -> dict[Model, Price | None]:
-    """The same answers from a process of its own, so that a run does not stand still while the list is read."""
-    told = await _ask(msgspec.json.encode(list(asked.values())))
-    if told is None:
-        return dict.fromkeys(asked)
-    found = dict(zip(asked, told, strict=True))
-    _keep(config, asked, found)
-    return found
+async def prices_later(config: Config, queries: Mapping[Model, PriceQuery]) -> dict[Model, Price | None]:
+    """The prices of these queries from another process, so that the run goes on while the list is loaded."""
+    listed = await _look_up_in_process(msgspec.json.encode(list(queries.values())))
+    if listed is None:
+        return dict.fromkeys(queries)
+    prices = dict(zip(queries, listed, strict=True))
+    _add_to_cache(config, queries, prices)
+    return prices
 
 
-async def _ask(questions: bytes) -> list[Price | None] | None:
-    """What a process with the list says; None where it does not come to that."""
+async def _look_up_in_process(queries: bytes) -> list[Price | None] | None:
+    """`look_up` in another process; None if the process fails."""
     environ = {
         name: value for name, value in os.environ.items() if name in _NEEDED or name.startswith("PYTHON")
     }
@@ -95,8 +94,8 @@ async def _ask(questions: bytes) -> list[Price | None] | None:
     except OSError:
         return None
     try:
-        said, _ = await asyncio.wait_for(process.communicate(questions), PATIENCE_S)
-        return msgspec.json.decode(said, type=list[Price | None])
+        output, _ = await asyncio.wait_for(process.communicate(queries), PATIENCE_S)
+        return msgspec.json.decode(output, type=list[Price | None])
     except (TimeoutError, msgspec.DecodeError):
         return None
     finally:
@@ -107,7 +106,7 @@ async def _ask(questions: bytes) -> list[Price | None] | None:
 
 
 def must_be_known(config: Config, provider: str, model: str) -> str:
-    """Which budget cannot be kept without this price; "" where there is none."""
+    """The budget that needs the price of a model; "" if there is none."""
     settings = config.providers[provider]
     if kind_of(settings).reports_cost:
         return ""
@@ -121,7 +120,7 @@ def must_be_known(config: Config, provider: str, model: str) -> str:
 
 
 def required_price(config: Config, provider: str, model: str) -> Price:
-    """The price of a model that a budget counts: one that nobody can count is an error, not a hope."""
+    """The price of a model that a budget needs; an error if it is unknown."""
     price = prices_of(config, [(provider, model)])[provider, model]
     if price is None:
         raise ConfigError(
@@ -138,7 +137,7 @@ def _remedy(provider: str, model: str) -> str:
 
 
 def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:
-    """One line about the models whose price nobody knows; "" where there are none. What is on this machine is not missed."""
+    """One line about the models without a known price; "" if there are none. Models on this machine are not named."""
     missing = [
         (name, model)
         for (name, model), price in prices.items()
@@ -155,33 +154,35 @@ def unpriced_line(config: Config, prices: Mapping[Model, Price | None]) -> str:
     return f"no price is known for {names}{more}: the cost is not counted; {_remedy(*missing[0])}"
 
 
-# -- what was heard before -----------------------------------------------------------------------------------------
+# -- the cache -----------------------------------------------------------------------------------------------------
 
 
-def _place(config: Config) -> Path:
+def _cache_file(config: Config) -> Path:
     return headway_folder(config) / "prices.json"
 
 
-def _key(asked: PriceQuery) -> str:
-    return " ".join(msgspec.structs.astuple(asked))
+def _key(query: PriceQuery) -> str:
+    return " ".join(msgspec.structs.astuple(query))
 
 
 def _today() -> int:
     return int(time.time() // _DAY_S)
 
 
-def _kept(config: Config) -> _Kept:
+def _cached(config: Config) -> _CachedPrices:
     try:
-        kept = msgspec.json.decode(_place(config).read_bytes(), type=_Kept)
+        cached = msgspec.json.decode(_cache_file(config).read_bytes(), type=_CachedPrices)
     except (OSError, msgspec.DecodeError):
-        kept = _Kept()
-    fresh = (kept.edition, kept.day) == (edition(), _today())
-    return kept if fresh else _Kept(edition(), _today(), {})
+        cached = _CachedPrices()
+    fresh = (cached.edition, cached.day) == (edition(), _today())
+    return cached if fresh else _CachedPrices(edition(), _today(), {})
 
 
-def _keep(config: Config, asked: Mapping[Model, PriceQuery], found: Mapping[Model, Price | None]) -> None:
-    """For the next start. Where that cannot be written, it is looked up again."""
-    kept = _kept(config)
-    kept.prices.update({_key(asked[each]): price for each, price in found.items()})
+def _add_to_cache(
+    config: Config, queries: Mapping[Model, PriceQuery], prices: Mapping[Model, Price | None]
+) -> None:
+    """Save prices for the next start. If that fails, they are looked up again."""
+    cached = _cached(config)
+    cached.prices.update({_key(queries[each]): price for each, price in prices.items()})
     with suppress(OSError):
-        write_own(_place(config), 0, msgspec.json.encode(kept))
+        write_own(_cache_file(config), 0, msgspec.json.encode(cached))

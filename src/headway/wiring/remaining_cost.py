@@ -1,4 +1,4 @@
-"""What the rest of a job that ran out of money may cost, from its units and from what answers were like. Reads the records."""
+"""The likely cost of the rest of a job that ran out of money, from its units and earlier answers. Reads the records."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from headway.wiring.budget_reserves import open_output
 from headway.wiring.prices import prices_of
 from headway.wiring.usage_history import UsageHistory
 
-#: Units are read in so many stretches of so many, evenly over the rest: all of it up to 100,000.
+#: Units are read in 100 evenly spaced stretches of 1,000: all of them up to 100,000.
 STRETCHES: Final = 100
 STRETCH: Final = 1_000
-#: Attempts that fail are paid for too, some of them.
+#: Some failed attempts are paid for, too.
 MARGIN: Final = 1.1
 
 
 def sufficient_cap_usd(config: Config, store: Store, job: Job) -> float:
-    """A cap that lets the job finish, as far as anybody can tell: what is spent, what the rest takes if its answers are
-    as long as they may well be, and what has to be set aside for the last request.
+    """A cap that probably lets the job finish: what is spent, what the rest costs if its answers are long, and what must be
+    set aside for the last request.
     """
     prices = _prices(config, store, job)
     learned = _Learned(store, job)
-    mean_usd = job.cost_usd / job.good if job.good else 0.0  # Of functions, which tell their cost afterwards.
+    mean_usd = (
+        job.cost_usd / job.good if job.good else 0.0
+    )  # For functions, which report their cost afterwards.
     seen, rest_usd, largest_usd = 0, 0.0, 0.0
     for unit in _rest(store, job):
         price = prices.get(unit.route)
@@ -42,13 +44,13 @@ def sufficient_cap_usd(config: Config, store: Store, job: Job) -> float:
         seen_usd = price.most(seen_input, 0.0)
         rest_usd += max(seen_usd, min(most_usd, _likely_usd(price, habits, unit)))
         largest_usd = max(largest_usd, most_usd + INPUT_MARGIN * seen_usd)
-    share = (job.total - job.good) / seen if seen else 1.0  # Those that failed run again, too.
+    share = (job.total - job.good) / seen if seen else 1.0  # Failed units run again, too.
     return job.cost_usd + job.unsure_usd + MARGIN * rest_usd * share + largest_usd
 
 
 class _Learned:
-    """What is known of the answers to each of a job's families, how much is set aside where nothing limits them, and how much input
-    they had on average where it is more than their text."""
+    """For each family of a job: the habits of its answers, what is set aside for an answer without max_tokens, and the average
+    input if that is more than the text."""
 
     def __init__(self, store: Store, job: Job) -> None:
         self._job = job.id
@@ -78,13 +80,13 @@ def _prices(config: Config, store: Store, job: Job) -> dict[int, Price | None]:
 
 
 def _likely_usd(price: Price, habits: Habits, unit: Pending) -> float:
-    """What a unit costs where its answer is long."""
+    """The cost of a unit if its answer is long."""
     more_in, more_out, _ = habits.minds["high"]
     return price.cost(habits.mean(unit.chars, unit.max_tokens, (more_in, more_out, 1.0)))
 
 
 def _rest(store: Store, job: Job) -> Iterator[Pending]:
-    """The units that wait, or some of them from everywhere."""
+    """The waiting units, or an even sample of them."""
     first = store.first_unended(job.id)
     if first is None:
         return

@@ -29,7 +29,7 @@ from headway.wiring.output_observer import OutputObserver
 from headway.wiring.run_plan import RunFlags, plan_of, safe_cells
 from headway.wiring.store_access import job_folder, open_store
 
-#: New objects between two looks of the garbage collector while a job runs.
+#: New objects between two passes of the garbage collector while a job runs.
 GC_OBJECTS: Final = 20_000
 _STOPPING: Final = "stopping: nothing new starts, what is in flight finishes (Ctrl-C again cancels it)"
 _CANCELLING: Final = "cancelling what is in flight (Ctrl-C once more to exit at once)"
@@ -47,12 +47,12 @@ EXIT_CODES: Final = {
 
 
 def _output_options(job: Job, flags: RunFlags) -> OutputOptions:
-    """Where results go, and how."""
+    """Where and how results are written."""
     return msgspec.structs.replace(flags.output, safe_cells=safe_cells(job, flags))
 
 
 def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
-    """Write the output of a job that needs no run, from the store alone."""
+    """Write the output of a job from the store, without a run."""
     kind, options = file_kind_of(job), _output_options(job, flags)
     kind.claim_output(options, job.name)
     output = kind.output(lambda: open_store(config), job, options)
@@ -64,11 +64,11 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
 
 
 def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> Ending:
-    """Plan a run of a job and carry it out, with signals in place. The caller has the job's lock."""
+    """Plan and carry out a run of a job, with signal handlers. The caller holds the job's lock."""
     plan = plan_of(config, store, job, flags, os.environ)
     if failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
         they = "only they are" if flags.only_failed else "they are"
-        _tell_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
+        _say_on_all(watching, f"{units(failed)} failed before: {they} tried again; what succeeded stays")
     return _perform(config, plan, flags, watching)
 
 
@@ -89,34 +89,34 @@ def _perform(config: Config, plan: Plan, flags: RunFlags, watching: Sequence[Dis
     async def main() -> Ending:
         for check in plan.checks:
             await check()
-        _mind_signals(engine, lambda text: _tell_all(watching, text))
+        _handle_signals(engine, lambda text: _say_on_all(watching, text))
         try:
             ending = await engine.run()
         except JobTaken:
             await writing.leave()
             raise
         except BaseException:
-            with suppress(HeadwayError):  # Why the run ended says more.
+            with suppress(HeadwayError):  # The error that ended the run is more useful.
                 await writing.finish()
             raise
         await writing.finish()
         return ending
 
-    # What is here now stays; and a run makes few cycles, so looking for them every 700 objects is wasted (6 % of it).
+    # Existing objects stay, and a run makes few cycles: a pass every 700 objects would take 6 % of the run.
     gc.freeze()
     gc.set_threshold(GC_OBJECTS, 20, 100)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(main())
 
 
-def _tell_all(watching: Sequence[Display], text: str) -> None:
-    """One line on every display."""
+def _say_on_all(watching: Sequence[Display], text: str) -> None:
+    """Print one line on every display."""
     for display in watching:
         display.say(text)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop, where it runs."""
+    """uvloop's, if that is installed."""
     try:
         import uvloop
     except ImportError:
@@ -124,10 +124,10 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _mind_signals(engine: Engine, say: Callable[[str], None]) -> None:
-    """Ctrl-C once, twice, three times; SIGTERM and SIGHUP are the first of them.
+def _handle_signals(engine: Engine, say: Callable[[str], None]) -> None:
+    """Ctrl-C once, twice, three times; SIGTERM counts as Ctrl-C.
 
-    SIGHUP is no more than that: where a terminal is closed, both the kernel and the shell send one.
+    SIGHUP counts only as the first: when a terminal is closed, both the kernel and the shell send one.
     """
     interruptions = 0
 
@@ -139,7 +139,7 @@ def _mind_signals(engine: Engine, say: Callable[[str], None]) -> None:
         if interruptions > 2:
             os._exit(EXIT_CODES["interrupted"])
         engine.interrupt()
-        with suppress(OSError):  # The terminal may be gone: that is what SIGHUP says.
+        with suppress(OSError):  # After SIGHUP the terminal is gone.
             say(_STOPPING if interruptions == 1 else _CANCELLING)
 
     loop = asyncio.get_running_loop()

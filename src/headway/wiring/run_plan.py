@@ -27,7 +27,7 @@ from headway.stores.records import Job
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_inputs, reserves
 from headway.wiring.builders import Check, builder_of
-from headway.wiring.predictions import taken_up
+from headway.wiring.predictions import prediction_setting
 from headway.wiring.prices import (
     Model,
     must_be_known,
@@ -40,25 +40,25 @@ from headway.wiring.usage_history import lengths_seen
 
 
 class RunFlags(msgspec.Struct, frozen=True):
-    """What a command says about this run alone."""
+    """Settings of this run alone."""
 
     output: OutputOptions
     only_failed: bool = False
-    #: When this process locked the job; 0: when the run begins.
+    #: When this process locked the job; 0: at the beginning of the run.
     taken_utc: float = 0.0
     serial: bool = False
     delay_s: float = 0.0
     log_file: Path | None = None
     log_format: Format = "text"
-    #: What was predicted for it just now.
+    #: The prediction that was just made for this run.
     predicted: Prediction | None = None
 
     def taken(self) -> RunFlags:
-        """The same for a job that was locked just now."""
+        """These flags for a job that was just locked."""
         return msgspec.structs.replace(self, taken_utc=time.time())
 
     def expecting(self, predicted: Prediction) -> RunFlags:
-        """The same for a run that this was predicted for."""
+        """These flags with a prediction."""
         return msgspec.structs.replace(self, predicted=predicted)
 
 
@@ -78,7 +78,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         job=job,
         lanes=lanes,
         routes=routes,
-        settings=_told(config, job, flags) | taken_up(config, job, flags.predicted),
+        settings=_run_settings(config, job, flags) | prediction_setting(config, job, flags.predicted),
         out=str(flags.output.path),
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
@@ -101,7 +101,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
 
 
 def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
-    """Who is asked, for each of the job's routes, whichever account pays for it."""
+    """How the cache is used; its keys have the address of each route's model, not the account."""
     mode = config.run.cache
     if mode == "off":
         return None
@@ -116,7 +116,7 @@ def _cache_use(config: Config, store: Store, job: Job) -> CacheUse | None:
 
 
 def _prices(config: Config, store: Store, job: Job) -> tuple[dict[Model, Price | None], PriceList | None]:
-    """What is known of the prices now, and how the rest is found out. What a budget counts is known now, or an error."""
+    """The prices that are known now, and a function that looks up the others. Prices that a budget needs are known now, or an error."""
     numbers = {
         (route.provider, route.model): route.id
         for route in store.routes(job.id)
@@ -125,20 +125,20 @@ def _prices(config: Config, store: Store, job: Job) -> tuple[dict[Model, Price |
     known: dict[Model, Price | None] = {
         model: required_price(config, *model) for model in numbers if must_be_known(config, *model)
     }
-    ready, asked = ready_prices(config, [model for model in numbers if model not in known])
-    if not asked:
+    ready, queries = ready_prices(config, [model for model in numbers if model not in known])
+    if not queries:
         return known | ready, None
 
     async def look_up_later() -> tuple[dict[int, Price], str]:
-        found = await prices_later(config, asked)
-        priced = {numbers[model]: price for model, price in found.items() if price is not None}
-        return priced, unpriced_line(config, found)
+        prices = await prices_later(config, queries)
+        by_route = {numbers[model]: price for model, price in prices.items() if price is not None}
+        return by_route, unpriced_line(config, prices)
 
     return known | ready, look_up_later
 
 
-def _told(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
-    """What the run was told, for the record: never a key."""
+def _run_settings(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
+    """The settings of the run for the records, without keys."""
     return {
         "run": msgspec.to_builtins(config.run),
         "order": flags.output.order,
@@ -152,7 +152,7 @@ def _told(config: Config, job: Job, flags: RunFlags) -> dict[str, Any]:
 
 
 def safe_cells(job: Job, flags: RunFlags) -> bool:
-    """Whether formulas are made harmless: once a run was asked to, every later run of the job does it too."""
+    """Whether formulas in cells are escaped: set by one run, it holds for every later run of the job."""
     return flags.output.safe_cells or bool(job.settings.get("safe_cells"))
 
 
@@ -163,7 +163,7 @@ def _lanes(
     environ: Mapping[str, str],
     prices: Mapping[Model, Price | None],
 ) -> tuple[dict[str, LanePlan], dict[int, UnitRoute], tuple[Check, ...]]:
-    """A lane for each real rate-limit scope: routes that share a pool share a lane. And what is asked before a run."""
+    """A lane for each real rate-limit scope (routes of one pool share a lane), and the checks before the run."""
     dotenv, salt = dotenv_of(config), store.salt()
     spent = _spent(store, job)
     lanes: dict[str, LanePlan] = {}
@@ -198,7 +198,7 @@ def _lanes(
 
 
 def _may_start(store: Store, job: Job, lane: str, name: str) -> bool:
-    """Whether a run of the job will start a worker: there is something to do, and no hold on record that forbids it."""
+    """Whether a run of the job will start a worker: units are left, and the lane has no recorded hold."""
     if job.counts.get("succeeded", 0) + job.counts.get("cached", 0) >= job.total:
         return False
     record = store.lane(lane, name).record
@@ -211,7 +211,7 @@ def _may_start(store: Store, job: Job, lane: str, name: str) -> bool:
 def lane_for(
     config: Config, provider: ProviderConfig, model: str, key: str, salt: bytes
 ) -> tuple[LaneSpec, str]:
-    """The lane of a provider's model under a key, and its name for people. The models of a pool share one."""
+    """The lane of a provider's model with a key, and its display name. The models of a pool share one lane."""
     kind = kind_of(provider)
     limits = provider.limits if provider.pool else provider.limits_for(model)
     profile = profile_for(provider.profile or "", provider.base_url, provider.kind)
@@ -228,7 +228,7 @@ def lane_for(
 
 
 def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, str], None]:
-    """What is asked of every model before a job is made: that its key is there, and its price where one is needed."""
+    """The check of every model before a job is made: its key is set, and its price is known if one is needed."""
     dotenv = dotenv_of(config)
 
     def check(provider: str, model: str) -> None:
@@ -241,7 +241,7 @@ def check_route(config: Config, environ: Mapping[str, str]) -> Callable[[str, st
 
 
 def _spent(store: Store, job: Job) -> dict[str, float]:
-    """What the job's earlier runs have spent, or may have, by provider and by provider/model."""
+    """What the job's earlier runs spent, or may have spent, by provider and by provider/model."""
     use = store.use_by_route(job.id)
     spent: dict[str, float] = {}
     for route in store.routes(job.id):
@@ -252,13 +252,13 @@ def _spent(store: Store, job: Job) -> dict[str, float]:
 
 
 def _lane_budgets(provider: ProviderConfig, model: str, spent: Mapping[str, float]) -> tuple[LaneBudget, ...]:
-    """The budgets that a lane has beside the run's: its provider's, which all its lanes share, and its model's."""
+    """The budgets of a lane besides the run's: its provider's, shared by all its lanes, and its model's."""
     caps = {provider.name: provider.max_cost_usd, f"{provider.name}/{model}": provider.max_costs.get(model)}
     return tuple(LaneBudget(name, most, spent.get(name, 0.0)) for name, most in caps.items() if most)
 
 
 def _with_lane_budgets(lane: LanePlan, lane_budgets: tuple[LaneBudget, ...]) -> LanePlan:
-    """Two providers of one account share a lane: it then minds the budgets of both."""
+    """Two providers with one account share a lane, which then has the budgets of both."""
     more = tuple(lane_budget for lane_budget in lane_budgets if lane_budget not in lane.spec.lane_budgets)
     if not more:
         return lane

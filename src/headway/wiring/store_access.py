@@ -1,7 +1,7 @@
-"""Where things are: the store, a job's folder, its lock. Light enough for commands that only look.
+"""Opens the store, and finds the folder and the lock of a job. Imports little, for commands that only read.
 
-A database that no setting names is used only if neither it nor its folder belongs to another user. `store_of`, `home_of`,
-`jobs_folder` and `folder_of` check that each time, and commands reach files in Headway's folder only through them.
+A database that no setting names is used only if neither it nor its folder belongs to another user. `open_store`,
+`headway_folder`, `jobs_folder` and `job_folder` check that each time; commands access Headway's files only through them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from headway.stores.store import Store
 
 
 def open_store_file(db: str, *, read_only: bool = False) -> Store:
-    """Open the records in a file that the caller named."""
+    """Open a store that the caller named."""
     if "://" in db:
         raise ConfigError("only SQLite databases can be used so far", hint="name a file with --db")
     return Store(SqliteFile(Path(db), read_only=read_only))
 
 
 def open_store(config: Config, *, read_only: bool = False) -> Store:
-    """Open the records of a configuration."""
+    """Open the store of a configuration."""
     refuse_foreign_store(config)
     store = open_store_file(config.db, read_only=read_only)
     try:
-        refuse_foreign_store(config)  # Another user may have made the folder before we could.
+        refuse_foreign_store(config)  # Another user may have made the folder first.
     except BaseException:
         store.close()
         raise
@@ -38,12 +38,12 @@ def open_store(config: Config, *, read_only: bool = False) -> Store:
 
 
 def open_store_read_only(config: Config) -> Store:
-    """The records for reading: nothing is changed, and those of an older Headway are read as they are."""
+    """Open the store for reading: nothing is changed, and a file of an older Headway is not migrated."""
     return open_store(config, read_only=True)
 
 
 def open_store_or_empty(config: Config) -> Store:
-    """The records for reading; where there is no file, empty ones in memory."""
+    """Open the store for reading; without a file, an empty store in memory."""
     refuse_foreign_store(config)
     return (
         open_store_read_only(config)
@@ -56,11 +56,11 @@ def refuse_foreign_store(config: Config) -> None:
     """Raise `ForeignRecords` if no setting names the database, and it or its folder belongs to another user."""
     if config.db_is_named:
         return
-    if (found := foreign_store_part(config)) is not None:
-        path, reason = found
+    if (foreign_part := foreign_store_part(config)) is not None:
+        path, reason = foreign_part
         raise ForeignRecords(
             f"{path} {reason}: another user could read and change the records",
-            hint=f"if you trust it, name it: --db {config.db}; another file: --db FILE; "
+            hint=f"if you trust it: --db {config.db}; another file: --db FILE; "
             f"to make it yours: chown -R {user_name(os.geteuid())} {path}",
         )
 
@@ -83,18 +83,18 @@ def headway_folder(config: Config) -> Path:
 
 
 def _home(db: str) -> Path:
-    """The folder of the file that the database really is: two names of it must not mean two locks."""
+    """The folder of the database file itself: two links to it must not give two locks."""
     return Path(os.path.realpath(db)).parent
 
 
 def jobs_folder(config: Config) -> Path:
-    """The folder that has a folder for each job's small files: beside the database."""
+    """The folder beside the database with a folder for each job."""
     refuse_foreign_store(config)
     return _home(config.db) / "jobs"
 
 
 def job_folder(config: Config, job: str) -> Path:
-    """Where a job's small files are."""
+    """The folder of a job's small files."""
     return jobs_folder(config) / job
 
 
@@ -103,10 +103,10 @@ def _folder(db: str, job: str) -> Path:
 
 
 def job_lock(config: Config, job: str) -> JobLock:
-    """The lock that whoever runs the job holds."""
+    """The lock that the process which runs the job holds."""
     return JobLock(job_folder(config, job) / "lock", job)
 
 
 def job_lock_at(db: str, job: str) -> JobLock:
-    """The same for a caller that has no configuration."""
+    """The lock of a job for a caller without a configuration."""
     return JobLock(_folder(db, job) / "lock", job)

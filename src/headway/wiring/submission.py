@@ -1,7 +1,7 @@
-"""From an input, or a job that ran before, to a job that is locked and ready to run.
+"""From an input or an earlier job to a job that is locked and ready to run.
 
-A command enters `submitted` or `reopened` and runs what it gets. All of the input is in the store by then, the locks of the job
-and of its output file are held, and nothing has been sent.
+A command enters `submitted` or `reopened` and runs the job that it gets. By then all of the input is in the store, the locks
+of the job and of its output file are held, and nothing has been sent.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from headway.stores.store import Store
 from headway.wiring.run_plan import RunFlags, check_route
 from headway.wiring.store_access import job_lock, open_store
 
-#: Prints one line for people.
+#: Prints one line.
 Say = Callable[[str], None]
 
 
 class ReadyJob(NamedTuple):
-    """A job that can be run now, with its settings and the store that it is in."""
+    """A job that can be run now, with its settings and its store."""
 
     config: Config
     store: Store
@@ -51,7 +51,7 @@ def submitted(
     max_cost: float | None,
     say: Say,
 ) -> Iterator[ReadyJob]:
-    """The job that an input is: an earlier one, or a new one with all its units."""
+    """The job of an input: an earlier one, or a new one with all its units."""
     with open_store(config) as store:
         if flags.only_failed and (options.fresh or find(store, config, source.digest) is None):
             raise UsageError(f"{source.name} has not been run yet", hint="run it without --only-failed")
@@ -64,8 +64,8 @@ def submitted(
                     yield ready
                 return
             with job_lock(config, job.name):
-                # Not new: its process has just finished or died. New and gone: another process took it for the remains of
-                # a dead one before it was locked. Look again in both cases.
+                # Not new: its process has just finished or died. New and gone: another process removed it as the remains of
+                # a dead one before it was locked. Try again in both cases.
                 if is_new and is_ingesting(store, job):
                     with _ingested(
                         ReadyJob(config, store, job, flags.taken()), source, options, say
@@ -76,7 +76,7 @@ def submitted(
 
 @contextmanager
 def reopened(config: Config, store: Store, job: Job, flags: RunFlags) -> Iterator[ReadyJob]:
-    """A job that ran before, with its locks."""
+    """An earlier job, with its locks."""
     with job_lock(config, job.name), OutputLock(flags.output.path, job.name):
         latest = store.job(job.name) or job  # Another process may have finished it a moment ago.
         yield ReadyJob(config, store, latest, flags.taken())
@@ -84,7 +84,7 @@ def reopened(config: Config, store: Store, job: Job, flags: RunFlags) -> Iterato
 
 @contextmanager
 def _ingested(new: ReadyJob, source: JobSource, options: IngestOptions, say: Say) -> Iterator[ReadyJob]:
-    """A new job with its units, and the lock of its output file. It is removed if that fails."""
+    """A new job with its units, and the lock of its output file. If that fails, the job is removed."""
     config, store, job, flags = new
     siblings = [] if options.fresh else siblings_of(store, config, source)
     if not (siblings or options.fresh):
@@ -108,7 +108,7 @@ def _ingested(new: ReadyJob, source: JobSource, options: IngestOptions, say: Say
 
 
 def with_cap_of(config: Config, job: Job, max_cost: float | None, say: Say) -> Config:
-    """The cap of a job's last run holds until `max_cost` sets another, or 0."""
+    """The settings with the cap of the job's last run, unless `max_cost` sets another, or 0."""
     cap = job.settings.get("run", {}).get("max_cost_usd", 0.0)
     if not cap or max_cost is not None or config.run.max_cost_usd:
         return config
@@ -117,7 +117,7 @@ def with_cap_of(config: Config, job: Job, max_cost: float | None, say: Say) -> C
 
 
 def _say_why_new(store: Store, source: JobSource, say: Say) -> None:
-    """A file that was run before and is a new job all the same: say why."""
+    """Say why a file that was run before is a new job."""
     before = next(
         (job for job in store.jobs() if job.input == source.path and job.state != "ingesting"), None
     )
@@ -126,7 +126,7 @@ def _say_why_new(store: Store, source: JobSource, say: Say) -> None:
 
 
 def _about_sibling(job: Job, sibling: Job) -> str:
-    """What a job has from another of the same rows."""
+    """The line about answers taken from another job of the same rows."""
     n = job.counts["cached"]
     took = (
         f"{n:,} of {job.total:,} answers are taken over and not sent again" if n else "it has no answers yet"

@@ -1,7 +1,7 @@
-"""What earlier jobs taught about units like these: of the same prompt template, schema and parameters. Reads the records.
+"""The usage of earlier units with the same prompt template, schema and parameters. Reads the records.
 
-`batch.family` says which requests are of one family. Here the families of the records are looked through for those that
-are alike, and what their units took is read.
+`batch.family` defines which requests are of one family. This file finds similar families in the records and reads the usage of
+their units.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headway.engine.source import family_name
 from headway.stores.records import Family, Job, UsageSample
 from headway.stores.store import Store
 
-#: Units that are read of what a model answered.
+#: The most units of a model that are read.
 READ: Final = 20_000
 #: The same where only the order of units depends on it.
 READ_FOR_ORDER: Final = 2_000
@@ -24,7 +24,7 @@ MOST_ALIKE: Final = 64
 
 
 class UsageHistory:
-    """What was learned of one model of a provider."""
+    """The recorded usage of one model of a provider."""
 
     def __init__(self, store: Store, provider: str, model: str) -> None:
         self._store, self._provider, self._model = store, provider, model
@@ -32,14 +32,14 @@ class UsageHistory:
         self._all: list[UsageSample] | None = None
 
     def all(self) -> list[UsageSample]:
-        """Of whatever was asked there."""
+        """The usage of all units."""
         if self._all is None:
             self._all = self._store.lessons(self._provider, self._model, READ)
         return self._all
 
     def like(self, family: Family | None, jobs: Collection[int] = ()) -> list[UsageSample]:
-        """Of units like these, the newest job's first. `jobs` are those of the same rows: there the shape is enough, unless the
-        rows that were answered have a template of their own."""
+        """The usage of similar units, the newest job's first. `jobs` are those of the same rows: there the same shape is enough,
+        unless the answered rows have a template of their own."""
         if family is None:
             return []
         return self._of(
@@ -49,7 +49,7 @@ class UsageHistory:
         )
 
     def of_same_rows(self, family: Family | None, jobs: Collection[int]) -> list[UsageSample]:
-        """Of these jobs, which are of the same rows: they may ask something else than the rest does."""
+        """The usage in these jobs, which have the same rows; their requests may differ from the rest."""
         if family is None:
             return []
         return self._of(one for job, one in self._families if job in jobs and one.shape == family.shape)

@@ -1,4 +1,4 @@
-"""The builders of provider kinds: which classes carry the attempts of a kind. `config.kinds` says which kind has which.
+"""The registry of builders: they make the adapters of provider kinds. `ProviderKind.builder` names the one of a kind.
 
 provider_builder  the contract, and the builder of servers
 python_builder    the builder of functions
@@ -14,10 +14,10 @@ from headway.wiring.builders.python_builder import PythonBuilder
 
 __all__ = ["BUILDERS", "Built", "Check", "ProviderBuilder", "builder_of"]
 
-#: By the name that `ProviderKind.builder` has.
+#: By the name in `ProviderKind.builder`.
 BUILDERS: Final[dict[str, ProviderBuilder]] = {"http": HttpBuilder(), "python": PythonBuilder()}
 
 
 def builder_of(provider: ProviderConfig) -> ProviderBuilder:
-    """What makes the adapter of a provider."""
+    """The builder of a provider."""
     return BUILDERS[kind_of(provider).builder]

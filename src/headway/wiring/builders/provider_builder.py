@@ -11,12 +11,12 @@ from headway.config import Config, ProviderConfig
 from headway.errors import ConfigError
 from headway.providers.adapter import Adapter
 
-#: Called before a run that will send something. Raises where the provider cannot be used.
+#: Called before a run that will send something. Raises if the provider cannot be used.
 Check = Callable[[], Awaitable[None]]
 
 
 class Built(msgspec.Struct, frozen=True):
-    """An adapter, and its check before a run, where it has one."""
+    """An adapter, and its check before a run, if it has one."""
 
     adapter: Adapter
     check: Check | None = None
@@ -25,7 +25,7 @@ class Built(msgspec.Struct, frozen=True):
 class ProviderBuilder(ABC):
     """Makes the adapters of one or more provider kinds. Heavy modules are imported in `build`."""
 
-    #: What `doctor` calls the thing on this machine that a provider needs; "" where it needs none.
+    #: What a provider needs on this machine, for `doctor`; "" if it needs nothing.
     part: str = ""
 
     @abstractmethod
@@ -33,15 +33,15 @@ class ProviderBuilder(ABC):
         """The adapter of a provider. `key` and `secrets` are removed from everything that comes back."""
 
     def verify(self, config: Config, provider: ProviderConfig) -> str:
-        """What `doctor` prints of the provider's part. Raises `ConfigError` where it is missing. Starts nothing."""
+        """What `doctor` prints about the provider's part. Raises `ConfigError` if it is missing. Starts nothing."""
         return ""
 
 
 class HttpBuilder(ProviderBuilder):
-    """Every server, whatever its dialect. The connection is checked by the first request."""
+    """The builder of all servers. The first request checks the connection."""
 
     def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
-        """What asks a server. What is wrong with its address or its credentials names the provider."""
+        """The adapter of a server. Errors about its address or credentials name the provider."""
         from headway.providers.http.adapter import adapter_for
 
         try:

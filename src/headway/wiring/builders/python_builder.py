@@ -1,6 +1,6 @@
-"""`kind = "python"`: builds what calls a function, and sees whether it can be called before anything is.
+"""`kind = "python"`: builds the adapter of a function, and checks that the function exists.
 
-The user's code is looked at, not run: what a module does when it is imported is for the workers.
+The check parses the user's code and does not run it: only workers import it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class PythonBuilder(ProviderBuilder):
     part = "function"
 
     def build(self, config: Config, provider: ProviderConfig, key: str, secrets: Iterable[str]) -> Built:
-        """What calls a provider's function, and blots secrets out of what comes back."""
+        """The adapter of a function. It removes secrets from everything that comes back."""
         from headway.executors.python_adapter import PythonAdapter
 
         self.verify(config, provider)
         workers = workers_of(provider)
-        assert provider.model is not None  # The name of its function, where nothing else is said.
+        assert provider.model is not None  # By default the name of its function.
         adapter = PythonAdapter(
             workers,
             provider.model,
@@ -42,7 +42,7 @@ class PythonBuilder(ProviderBuilder):
         return Built(adapter, adapter.check)
 
     def verify(self, config: Config, provider: ProviderConfig) -> str:
-        """That the function is where it is said to be, and the preflight's command too."""
+        """Check that the function and the preflight command exist."""
         workers = workers_of(provider)
         _check_workers(workers, str(config.root), _place(config, provider))
         return f"{workers.target} is there ({size_of(workers)} × {workers.isolation})"
@@ -75,7 +75,7 @@ def _check_workers(workers: WorkersConfig, root: str, where: str) -> None:
 
 
 def _spec(module: str, path: list[str]) -> ModuleSpec | None:
-    """Where a module is, package by package, without importing any of them."""
+    """Find a module, package by package, without importing any of them."""
     spec: ModuleSpec | None = None
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
@@ -87,7 +87,7 @@ def _spec(module: str, path: list[str]) -> ModuleSpec | None:
 
 
 def _names(spec: ModuleSpec) -> set[str] | None:
-    """What a module defines at its top; None where only importing it can tell."""
+    """The names that a module defines; None if only an import can tell."""
     if spec.origin is None or not spec.origin.endswith(".py"):
         return None
     import ast
@@ -95,9 +95,9 @@ def _names(spec: ModuleSpec) -> set[str] | None:
     try:
         tree = ast.parse(Path(spec.origin).read_bytes())
     except (OSError, SyntaxError, ValueError) as error:
-        raise ConfigError(f"{spec.origin}: {error}", hint="mend the module that target names") from None
+        raise ConfigError(f"{spec.origin}: {error}", hint="fix the module that target names") from None
     names: set[str] = set()
-    for node in ast.walk(tree):  # A definition may stand below an `if` or a `try`.
+    for node in ast.walk(tree):  # A definition may be inside an `if` or a `try`.
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
