@@ -1,7 +1,7 @@
-"""Draws docs/reference/commands.md from the commands themselves.
+"""Generates docs/reference/commands.md from the commands.
 
 python tools/draw_commands.py            writes the page
-python tools/draw_commands.py --check    fails if it is stale
+python tools/draw_commands.py --check    exits 1 if the page differs from what it would write
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ COMMAND = "python tools/draw_commands.py"
 
 HEAD = """# Commands
 
-Drawn from the commands by `tools/draw_commands.py`; do not edit. `headway --help` lists them, `headway COMMAND --help`
-explains one, with an example. A command is listed once it works.
+Generated from the commands by `tools/draw_commands.py`; do not edit. `headway --help` lists them, `headway COMMAND --help`
+explains one, with an example.
 
-For all: `-v`, `--verbose` (or `HEADWAY_DEBUG=1`) adds the traceback to an error, `-h`, `--help` explains,
+All commands have `-v`, `--verbose` (or `HEADWAY_DEBUG=1`), which adds the traceback to an error, and `-h`, `--help`.
 `headway --version` prints the version. Errors are one line on stderr that says what to do.
 
 | exit code | |
 |---|---|
 | 0 | all succeeded |
 | 1 | some units failed, or their lane stopped; the records cannot be read or written; `headway doctor` found a problem |
-| 2 | usage or configuration |
-| 3 | stopped by a deadline or a budget; `headway resume` goes on |
+| 2 | an error in usage or configuration |
+| 3 | stopped by a deadline or a budget; `headway resume` continues |
 | 4 | parked on a hold longer than `--max-hold` |
-| 130 | interrupted; `headway resume` goes on |
+| 130 | interrupted; `headway resume` continues |
 """
 
 

@@ -1,6 +1,6 @@
-"""Draws docs/images/live.svg: a frame of the live view from a real run of the demo's accounts.
+"""Generates docs/images/live.svg: a frame of the live view from a real run of the demo's accounts.
 
-`python tools/draw_live.py`, about 15 s. The frame is the one half-way through the run.
+`python tools/draw_live.py`, about 15 s. The frame is from the middle of the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WIDTH = 104
 
 
 def views_of_a_run(folder: Path) -> list[View]:
-    """Run the demo's batch, and collect every view that was shown."""
+    """Run the demo's batch and collect every view that was shown."""
     seen: list[View] = []
     shown = live.LiveDisplay.moved
 
@@ -42,7 +42,7 @@ def views_of_a_run(folder: Path) -> list[View]:
 
 
 def picture(view: View) -> str:
-    """The frame as a terminal shows it, with no address of a font in it."""
+    """The frame as a terminal shows it, without the address of a font."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(live.frame(view, WIDTH, 24))
     text = console.export_svg(title="headway run questions.jsonl")

@@ -1,9 +1,9 @@
-"""Feeds damaged and random input to `headway.providers.understand` and counts: the long form of tests/hints/test_hardiness.py.
+"""Feeds damaged and random input to `headway.providers.understand`: the long form of tests/hints/test_hardiness.py.
 
 python tools/fuzz_hints.py [--count 1000000] [--seed 0] [--jobs N]
 
-Every input must give facts that can be meant, without an exception. Ends with 1 at the first that does not, and
-prints how to get it back: its seed, and its place in that seed's sequence.
+Every input must give plausible facts without an exception. Exits with 1 at the first that does not, and
+prints how to reproduce it: its seed, and its place in that seed's sequence.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from pathlib import Path
 from random import Random
 
 ROOT = Path(__file__).parents[1]
-#: Inputs from one seed; a run is many such blocks, so that a failure is quick to reach again.
+#: Inputs of one seed. A run has many such blocks, so that a failure is quick to reproduce.
 BLOCK = 20_000
 
 
 def block(seed: int, count: int) -> tuple[int, float, str]:
-    """Run `count` inputs of one seed: how many went well, the slowest in seconds, and what went wrong."""
+    """Run `count` inputs of one seed. Returns how many were good, the slowest in seconds, and the failure."""
     if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))  # The table of the tests is what gets damaged.
+        sys.path.insert(0, str(ROOT))  # The inputs are damaged cases of the tests.
     from tests.hints.mutate import damaged
     from tests.hints.sane import check
 
     from headway.providers import understand
 
-    chance = Random(seed)
+    rng = Random(seed)
     slowest_s = 0.0
     for done in range(count):
-        seen, profile, now_utc = damaged(chance)
+        seen, profile, now_utc = damaged(rng)
         began = time.process_time()
         try:
             check(understand(seen, profile, now_utc=now_utc))
-        except Exception as error:  # Whatever it is, it is what we are looking for.
+        except Exception as error:  # Any exception is a failure.
             return (
                 done,
                 slowest_s,
@@ -55,21 +55,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=cpu_count() or 1)
-    asked = parser.parse_args(arguments)
-    blocks = -(-asked.count // BLOCK)
-    seeds = range(asked.seed, asked.seed + blocks)
+    options = parser.parse_args(arguments)
+    blocks = -(-options.count // BLOCK)
+    seeds = range(options.seed, options.seed + blocks)
     total, slowest_s, began = 0, 0.0, time.monotonic()
-    with ProcessPoolExecutor(asked.jobs) as pool:
-        for done, slow_s, wrong in pool.map(block, seeds, [BLOCK] * blocks):
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for done, slow_s, failure in pool.map(block, seeds, [BLOCK] * blocks):
             total += done
             slowest_s = max(slowest_s, slow_s)
-            if wrong:
-                sys.stdout.write(f"{wrong}\n")
+            if failure:
+                sys.stdout.write(f"{failure}\n")
                 pool.shutdown(cancel_futures=True)
                 return 1
     took_s = time.monotonic() - began
     sys.stdout.write(
-        f"{total:,} inputs, no exception, no nonsense; slowest {1e3 * slowest_s:.1f} ms; {took_s:.0f} s\n"
+        f"{total:,} inputs, no exception, all plausible; slowest {1e3 * slowest_s:.1f} ms; {took_s:.0f} s\n"
     )
     return 0
 

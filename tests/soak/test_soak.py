@@ -1,7 +1,7 @@
-"""Hours of mixed work in small: four lanes, a faulty provider, workers that die, an engine that is stopped and killed.
+"""A long mixed run: four lanes, a faulty provider, workers that die, an engine that is stopped and killed.
 
-`make soak` takes half an hour, a test run eight seconds (HEADWAY_SOAK_S says how many). Half of that one process works
-undisturbed, and may hold no more memory, files or threads at its end than it did early on; then it is stopped and killed
+`make soak` takes half an hour, a test run eight seconds (HEADWAY_SOAK_S sets them). For half of the work one process runs
+undisturbed, and must not use more memory, files or threads at its end than early on. Then it is stopped and killed
 again and again. At the end every unit has its own answer, and no process is left.
 """
 
@@ -27,13 +27,13 @@ from tests.crash.stage import HEADWAY, started, wait_for
 from headway.fake.process import FakeProcess, fake_process
 
 SECONDS = float(os.environ.get("HEADWAY_SOAK_S", "8"))
-#: Units a second of each lane, as its limit allows.
-RATES = {"told": 60, "silent": 30, "faulty": 30, "work": 30}
-#: What may come on top of what a process held early on: growth that ends, such as pools that fill up.
+#: Units per second of each lane, as its limit allows.
+RATES = {"headers": 60, "silent": 30, "faulty": 30, "work": 30}
+#: Allowed growth over the early figures: growth that ends, such as pools that fill up.
 MORE_MB = 12.0
 MORE_FILES = 24
 MORE_THREADS = 4
-#: Every so many units of the workers' lane one kills its worker the first time.
+#: One in so many units of the workers' lane kills its worker at its first attempt.
 DEADLY = 53
 
 WORK = f"""
@@ -52,24 +52,24 @@ FAULTS = (("5xx", 0.03), ("reset", 0.01), ("truncated", 0.01), ("html", 0.005), 
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a process holds."""
+class Usage:
+    """Resources of a process."""
 
     memory_mb: float
     files: int
     threads: int
 
     @classmethod
-    def by(cls, pid: int) -> Held:
-        """What it holds now."""
+    def of(cls, pid: int) -> Usage:
+        """Its resources now."""
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        told = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         files = len(os.listdir(f"/proc/{pid}/fd"))
-        return cls(int(told["VmRSS"].split()[0]) / 1024.0, files, int(told["Threads"]))
+        return cls(int(status["VmRSS"].split()[0]) / 1024.0, files, int(status["Threads"]))
 
 
-class Field:
-    """A directory with all four lanes in one job."""
+class SoakFolder:
+    """A directory with a job of four lanes."""
 
     def __init__(self, root: Path, fake: FakeProcess) -> None:
         self.root = root
@@ -83,15 +83,15 @@ class Field:
         )
 
     def _config(self) -> str:
-        told = ""
-        for lane in ("told", "silent", "faulty"):
-            told += (
+        providers = ""
+        for lane in ("headers", "silent", "faulty"):
+            providers += (
                 f'[providers.{lane}]\nkind = "openai"\nbase_url = "{self.fake.url}/v1"\n'
                 f'api_key_env = "KEY_{lane.upper()}"\n[providers.{lane}.retry]\nbase = "50ms"\ncap = "1s"\n'
             )
         return (
             "[run]\nmax_attempts = 9\n"
-            + told
+            + providers
             + (
                 '[providers.work]\nkind = "python"\ntarget = "deeds:work"\nworkers = 2\nrecycle_after = 100\n'
                 f'[providers.work.limits]\nrpm = {RATES["work"] * 60}\nburst = "1s"\n'
@@ -102,23 +102,23 @@ class Field:
         for number in range(max(self.units.values())):
             for lane, units in self.units.items():
                 if number < units:
-                    said = (
+                    request = (
                         {"payload": {"n": number}} if lane == "work" else {"prompt": f"say {lane} {number}"}
                     )
-                    yield {"id": f"{lane}-{number}", "model": f"{lane}/m", **said}
+                    yield {"id": f"{lane}-{number}", "model": f"{lane}/m", **request}
 
     @contextmanager
     def process(self) -> Iterator[subprocess.Popen[str]]:
-        """`headway run`; what it says goes to a file."""
+        """Run `headway run`; its stderr goes to a file."""
         keys = {f"KEY_{lane.upper()}": lane for lane in RATES}
         env = {**os.environ, **keys, "PYTHONWARNINGS": "error"}
         with (self.root / "stderr.log").open("ab") as log:
-            how = {"cwd": self.root, "env": env, "stdout": subprocess.DEVNULL, "stderr": log}
-            with started(*HEADWAY, "run", "in.jsonl", "--progress", "plain", **how) as process:
+            options = {"cwd": self.root, "env": env, "stdout": subprocess.DEVNULL, "stderr": log}
+            with started(*HEADWAY, "run", "in.jsonl", "--progress", "plain", **options) as process:
                 yield process
 
     def done(self) -> int:
-        """How many units have succeeded, by the records."""
+        """How many units have succeeded, by the store."""
         try:
             db = sqlite3.connect(f"file:{self.root}/.headway/headway.db?mode=ro", uri=True)
             try:
@@ -129,29 +129,29 @@ class Field:
             return 0
 
     def workers(self) -> list[int]:
-        """The processes that work in this directory."""
-        found = []
+        """The processes with this working directory."""
+        pids = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 try:
                     if os.readlink(entry / "cwd") == str(self.root):
-                        found.append(int(entry.name))
+                        pids.append(int(entry.name))
                 except OSError:
                     continue
-        return found
+        return pids
 
     def wrong(self) -> dict[str, Any]:
-        """What is not as it should be in the output; empty where all is well."""
+        """Wrong, missing and double rows of the output; empty if there are none."""
         rows = [json.loads(line) for line in (self.root / "in.results.jsonl").read_text().splitlines()]
         counts = Counter(row["custom_id"] for row in rows)
-        wrong = {row["custom_id"]: row for row in rows if not _right(row)}
+        wrong = {row["custom_id"]: row for row in rows if not _correct(row)}
         missing = {row["id"]: "missing" for row in self._rows() if row["id"] not in counts}
         double = {name: count for name, count in counts.items() if count > 1}
         return {**wrong, **missing, **double}
 
 
-def _right(row: dict[str, Any]) -> bool:
-    """Whether a unit succeeded with the answer to its own question."""
+def _correct(row: dict[str, Any]) -> bool:
+    """Whether a unit succeeded with its own answer."""
     lane, _, number = row["custom_id"].rpartition("-")
     body = row["response"]["body"] if row["response"] else None
     if row["headway"]["status"] != "succeeded" or body is None:
@@ -162,59 +162,59 @@ def _right(row: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def field(tmp_path: Path) -> Iterator[Field]:
-    """Three accounts: one tells its limits, one tells nothing, one fails in every way that passes by itself."""
+def folder(tmp_path: Path) -> Iterator[SoakFolder]:
+    """Three accounts: one with headers, one without, one with all kinds of transient faults."""
     latency = {"min": 0.02, "max": 0.2}
     accounts: dict[str, Any] = {
         lane: {"rpm": RATES[lane] * 60, "burst": 1, "latency": latency}
-        for lane in ("told", "silent", "faulty")
+        for lane in ("headers", "silent", "faulty")
     }
     accounts["silent"]["headers"] = "none"
     accounts["faulty"]["faults"] = [{"kind": kind, "chance": chance} for kind, chance in FAULTS]
-    plan = tmp_path / "fake.json"
-    plan.write_text(json.dumps({"strict": True, "accounts": accounts}), encoding="utf-8")
+    fake_config = tmp_path / "fake.json"
+    fake_config.write_text(json.dumps({"strict": True, "accounts": accounts}), encoding="utf-8")
     root = tmp_path / "run"
     root.mkdir()
-    with fake_process("--config", str(plan)) as fake:
-        yield Field(root, fake)
+    with fake_process("--config", str(fake_config)) as fake:
+        yield SoakFolder(root, fake)
 
 
-def work_undisturbed(field: Field) -> tuple[Held, Held]:
-    """One process for half of the work, then SIGTERM: what it held early on, and at the end."""
-    total = sum(field.units.values())
-    with field.process() as process:
+def work_undisturbed(folder: SoakFolder) -> tuple[Usage, Usage]:
+    """Run one process for half of the work, then SIGTERM; returns its resources early on and at the end."""
+    total = sum(folder.units.values())
+    with folder.process() as process:
         patience_s = 60.0 + 2.0 * SECONDS
 
-        def reached(share: float) -> Held:
-            def look() -> bool:
-                assert process.poll() is None, (field.root / "stderr.log").read_text()[-2000:]
-                return field.done() >= share * total
+        def reached(share: float) -> Usage:
+            def enough() -> bool:
+                assert process.poll() is None, (folder.root / "stderr.log").read_text()[-2000:]
+                return folder.done() >= share * total
 
-            wait_for(f"{share:.0%} of the units", look, patience_s)
-            return Held.by(process.pid)
+            wait_for(f"{share:.0%} of the units", enough, patience_s)
+            return Usage.of(process.pid)
 
         early, late = reached(0.15), reached(0.5)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 130, (field.root / "stderr.log").read_text()[-2000:]
+        assert process.wait(60) == 130, (folder.root / "stderr.log").read_text()[-2000:]
     return early, late
 
 
-def await_progress(field: Field, process: subprocess.Popen[str]) -> None:
-    """Until it has got something done, or ended: on a machine that starts processes slowly none would otherwise."""
-    before = field.done()
-    wait_for("progress", lambda: process.poll() is not None or field.done() > before, 60.0)
+def await_progress(folder: SoakFolder, process: subprocess.Popen[str]) -> None:
+    """Wait until a unit has succeeded or the process has ended. Without it a slow machine would make no progress."""
+    before = folder.done()
+    wait_for("progress", lambda: process.poll() is not None or folder.done() > before, 60.0)
 
 
-def kill_until_done(field: Field, rng: random.Random) -> int:
-    """The rest, in processes that are stopped or killed after a while; returns how many of them there were."""
+def kill_until_done(folder: SoakFolder, rng: random.Random) -> int:
+    """Do the rest in processes that are stopped or killed after a while; returns how many there were."""
     ended = 0
     give_up_at = time.monotonic() + 120.0 + 4.0 * SECONDS
     while True:
         assert time.monotonic() < give_up_at, (
-            f"{field.done()} of {sum(field.units.values())} after {ended} processes"
+            f"{folder.done()} of {sum(folder.units.values())} after {ended} processes"
         )
-        with field.process() as process:
-            await_progress(field, process)
+        with folder.process() as process:
+            await_progress(folder, process)
             try:
                 code = process.wait(rng.uniform(0.1, 1.5 + SECONDS / 20.0))
             except subprocess.TimeoutExpired:
@@ -223,20 +223,20 @@ def kill_until_done(field: Field, rng: random.Random) -> int:
         ended += 1
         if code == 0:
             return ended
-        # One that is on its way out is simply ended by SIGTERM.
-        assert code in (-signal.SIGKILL, -signal.SIGTERM, 130), (field.root / "stderr.log").read_text()[
+        # SIGTERM during the exit simply ends the process.
+        assert code in (-signal.SIGKILL, -signal.SIGTERM, 130), (folder.root / "stderr.log").read_text()[
             -2000:
         ]
 
 
 @pytest.mark.timeout(300 + 8 * SECONDS)
-def test_nothing_grows_and_nothing_is_lost(field: Field) -> None:
-    early, late = work_undisturbed(field)
-    processes = kill_until_done(field, random.Random(4))
-    print(f"{sum(field.units.values())} units, {early} → {late}, {processes} more processes")  # noqa: T201
+def test_nothing_grows_and_nothing_is_lost(folder: SoakFolder) -> None:
+    early, late = work_undisturbed(folder)
+    processes = kill_until_done(folder, random.Random(4))
+    print(f"{sum(folder.units.values())} units, {early} → {late}, {processes} more processes")  # noqa: T201
     assert late.memory_mb <= early.memory_mb * 1.1 + MORE_MB
     assert late.files <= early.files + MORE_FILES
     assert late.threads <= early.threads + MORE_THREADS
-    assert field.wrong() == {}
-    assert len(list((field.root / "died").iterdir())) == len(range(7, field.units["work"], DEADLY))
-    wait_for("the end of every process", lambda: not field.workers(), 5.0)
+    assert folder.wrong() == {}
+    assert len(list((folder.root / "died").iterdir())) == len(range(7, folder.units["work"], DEADLY))
+    wait_for("the end of every process", lambda: not folder.workers(), 5.0)
