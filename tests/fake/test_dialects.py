@@ -10,7 +10,7 @@ import pytest
 from multidict import CIMultiDict
 from tests.fake.virtual_server import CHAT, Answer, ManualClock, ask, chat, serving
 
-from headway.fake.apis.aws_signature import fault_in
+from headway.fake.apis.aws_signature import signature_fault
 from headway.fake.apis.compatible_vendors import VENDORS
 from headway.fake.fake_config import SECRET, Vendor
 from headway.fake.server import FakeServer
@@ -29,15 +29,15 @@ async def gemini(server: FakeServer, body: object = CONTENT, path: str = GEMINI)
     return await ask(server, path, body, key="", headers={"x-goog-api-key": "any"})
 
 
-async def converse(server: FakeServer, body: object = TURN, **how: Any) -> Answer:
+async def converse(server: FakeServer, body: object = TURN, **signature: Any) -> Answer:
     data = json.dumps(body).encode()
     host = f"127.0.0.1:{server.port}"
-    who = Credentials(how.get("access", "AKIAANY"), how.get("secret", SECRET))
+    credentials = Credentials(signature.get("access", "AKIAANY"), signature.get("secret", SECRET))
     signed = signature_headers(
-        who, "us-east-1", how.get("service", "bedrock"), host, how.get("signed", CONVERSE), how.get("told", data),
-        time.time() + how.get("late", 0.0),
+        credentials, "us-east-1", signature.get("service", "bedrock"), host, signature.get("signed_path", CONVERSE), signature.get("signed_body", data),
+        time.time() + signature.get("late", 0.0),
     )  # fmt: skip
-    return await ask(server, how.get("path", CONVERSE), data, key="", headers=signed)
+    return await ask(server, signature.get("path", CONVERSE), data, key="", headers=signed)
 
 
 def test_every_vendor_has_errors() -> None:
@@ -97,20 +97,20 @@ async def test_bedrock_answers_signed_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "signature",
     [
         {"secret": "another"},
-        {"told": b"{}"},
-        {"signed": "/model/claude-x%3A1/converse"},
+        {"signed_body": b"{}"},
+        {"signed_path": "/model/claude-x%3A1/converse"},
         {"path": "/model/claude-x:0/converse"},
         {"late": -600.0},
         {"service": "s3"},
     ],
     ids=["secret", "body", "path", "a path that was encoded differently", "time", "service"],
 )
-async def test_bedrock_refuses_wrong_signatures(how: dict[str, Any]) -> None:
+async def test_bedrock_refuses_wrong_signatures(signature: dict[str, Any]) -> None:
     async with serving() as server:
-        answer = await converse(server, **how)
+        answer = await converse(server, **signature)
         assert answer.status == 403
         assert answer.headers["x-amzn-errortype"].startswith("InvalidSignatureException")
         assert server.stats()["total"]["admitted"] == 0
@@ -119,10 +119,10 @@ async def test_bedrock_refuses_wrong_signatures(how: dict[str, Any]) -> None:
 async def test_bedrock_refuses_missing_and_unknown_keys() -> None:
     async with serving(accounts={"a": {"key": "AKIAKNOWN"}}, strict=True) as server:
         unknown = await converse(server)
-        no_account = await ask(server, CONVERSE, TURN, key="")
+        without_key = await ask(server, CONVERSE, TURN, key="")
         token = await ask(server, CONVERSE, TURN, key="AKIAKNOWN")
         assert unknown.headers["x-amzn-errortype"].startswith("UnrecognizedClientException")
-        assert no_account.headers["x-amzn-errortype"].startswith("MissingAuthenticationTokenException")
+        assert without_key.headers["x-amzn-errortype"].startswith("MissingAuthenticationTokenException")
         assert token.status == 200, "a Bedrock API key needs no signature"
 
 
@@ -134,9 +134,9 @@ def test_every_aws_header_must_be_signed() -> None:
             signature_headers(Credentials("A", SECRET), "us-east-1", "bedrock", "h", "/x", b"", 1e9), Host="h"
         )
 
-    assert fault_in(Sent(), b"", SECRET, 1e9) == ""
+    assert signature_fault(Sent(), b"", SECRET, 1e9) == ""
     Sent.headers["X-Amz-Other"] = "1"
-    assert "must be sorted" in fault_in(Sent(), b"", SECRET, 1e9)
+    assert "must be sorted" in signature_fault(Sent(), b"", SECRET, 1e9)
 
 
 async def test_bedrock_refunds_unused_output() -> None:
@@ -162,18 +162,18 @@ async def test_azure_has_two_paths(path: str) -> None:
             del body["model"]
         answer = await ask(server, path, body, key="", headers={"api-key": "any"})
         refused = await ask(server, path, body, key="", headers={"api-key": "any"})
-        no_account = await ask(server, path, body, key="")
+        without_key = await ask(server, path, body, key="")
         assert answer.status == 200, answer.body
         assert answer.headers["x-ratelimit-limit-tokens"] == "6000"
         assert answer.headers["x-ratelimit-reset-requests"] == "60"
         assert answer.headers["apim-request-id"]
         assert (refused.status, refused.headers["retry-after-ms"]) == (429, "60000")
         assert "exceeded the call rate limit" in refused.json["error"]["message"]
-        assert no_account.status == 401
+        assert without_key.status == 401
 
 
 @pytest.mark.parametrize(
-    ("vendor", "limits", "told", "refused"),
+    ("vendor", "limits", "headers", "refused"),
     [
         ("groq", {"rpd": 1, "tpm": 600}, {"x-ratelimit-limit-requests": "1", "x-ratelimit-limit-tokens": "600"}, {"retry-after": "86400"}),
         ("mistral", {"rpm": 1}, {"x-ratelimit-limit-req-minute": "1", "x-ratelimit-remaining-req-minute": "0"}, {}),
@@ -185,12 +185,12 @@ async def test_azure_has_two_paths(path: str) -> None:
     ],
 )  # fmt: skip
 async def test_each_vendor_has_its_own_headers(
-    vendor: str, limits: dict[str, Any], told: dict[str, str], refused: dict[str, str]
+    vendor: str, limits: dict[str, Any], headers: dict[str, str], refused: dict[str, str]
 ) -> None:
     async with serving(default={**limits, "dialect": vendor}) as server:
         first, second = await ask(server, CHAT, chat()), await ask(server, CHAT, chat())
         assert (first.status, second.status) == (200, 429)
-        assert told.items() <= first.headers.items()
+        assert headers.items() <= first.headers.items()
         assert refused.items() <= second.headers.items()
         if not refused:
             assert "retry-after" not in second.headers
@@ -234,11 +234,11 @@ def _tools(**choice: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("choice", [{"any": {}}, {"tool": {"name": "give"}}])
 async def test_bedrock_answers_with_a_forced_tool(choice: dict[str, Any]) -> None:
     async with serving(answers=ANSWERS) as server:
-        asks = {
+        request = {
             "messages": [{"role": "user", "content": [{"text": "#json"}]}],
             "toolConfig": _tools(**choice),
         }
-        first = (await converse(server, asks)).json
+        first = (await converse(server, request)).json
         [block] = first["output"]["message"]["content"]
         assert (block["toolUse"]["name"], block["toolUse"]["input"]) == ("give", {"n": 1})
         assert first["stopReason"] == "tool_use"
@@ -246,7 +246,7 @@ async def test_bedrock_answers_with_a_forced_tool(choice: dict[str, Any]) -> Non
             {"role": "assistant", "content": [{"text": "1"}]},
             {"role": "user", "content": [{"text": "again"}]},
         ]
-        then = (await converse(server, {**asks, "messages": [*asks["messages"], *more]})).json
+        then = (await converse(server, {**request, "messages": [*request["messages"], *more]})).json
         assert then["output"]["message"]["content"][0]["toolUse"]["input"] == {"n": 2}, "a turn later"
         free = (await converse(server, {**TURN, "toolConfig": _tools(auto={})})).json
         assert free["output"]["message"]["content"] == [{"text": "echo: hello"}]

@@ -29,7 +29,7 @@ def key_in(headers: Mapping[str, str]) -> str:
     return match["key"] if match else ""
 
 
-def fault_in(request: SignedRequest, body: bytes, secret: str, wall: float) -> str:
+def signature_fault(request: SignedRequest, body: bytes, secret: str, wall: float) -> str:
     """What is wrong with a signature; "" for a valid one."""
     match = _SIGNED.fullmatch(request.headers.get("Authorization", ""))
     stamp = request.headers.get("X-Amz-Date", "")

@@ -51,7 +51,11 @@ class BedrockErrors:
 
     def signature_error(self, request: SignedRequest, body: bytes, secret: str) -> ErrorResponse | None:
         """403 for a missing or wrong signature. A Bedrock API key needs none."""
-        fault = "" if bearer(request.headers) else aws_signature.fault_in(request, body, secret, time.time())
+        fault = (
+            ""
+            if bearer(request.headers)
+            else aws_signature.signature_fault(request, body, secret, time.time())
+        )
         return self.error(403, "InvalidSignatureException", fault) if fault else None
 
     def error(self, status: int, type_: str, message: str) -> ErrorResponse:
