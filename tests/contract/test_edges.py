@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from headway.errors import DuplicateId, StoreError
-from headway.stores.batch import Batch
+from headway.stores.batch import Batch, Grow
 from headway.stores.records import Edge, NewUnit, StoredEdge, StoredRoute, UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
@@ -220,3 +221,75 @@ def test_units_of_a_running_job_may_have_edges(store: Store) -> None:
     store.commit(batch)
     assert store.edges(job, [2]) == [StoredEdge(2, "c", 0, "succeeded")]
     assert the_job(store).total == 3
+
+
+# -- units that are added while a job runs -----------------------------------------------------------------------
+
+
+def children(route: int, wanted: int = 2) -> Grow:
+    """Every unit of the first generation adds so many when it ends; the last of them waits for the others."""
+
+    def grow(store: Store, ended: Sequence[int]) -> list[NewUnit]:
+        return [
+            new_unit(
+                f"u{index}.{n}",
+                route,
+                priority=n,
+                after=tuple(Edge(f"r{m}", f"u{index}.{m}") for m in range(n)),
+            )
+            for index in ended
+            if index < 5
+            for n in range(wanted)
+        ]
+
+    return grow
+
+
+def test_a_units_end_and_the_units_that_it_adds_are_one_transaction(store: Store) -> None:
+    job = job_with_edges(store)
+    [route] = store.routes(job)
+    batch = Batch(job, grow=children(route.id))
+    batch.change(1, UnitChange("succeeded", finished_utc=300.0))
+    batch.change(2, UnitChange("pending"))
+    store.commit(batch)
+    assert [(index, unit.custom_id) for index, unit in batch.grown] == [(5, "u1.0"), (6, "u1.1")]
+    assert the_job(store).total == 7
+    assert store.edges(job, [6]) == [StoredEdge(6, "r0", 5, "pending")]
+    assert store.routes(job)[0].priorities == (1, 0)
+
+
+def test_a_unit_is_added_once(store: Store) -> None:
+    job = job_with_edges(store)
+    [route] = store.routes(job)
+    for _ in range(2):
+        batch = Batch(job, grow=children(route.id))
+        batch.change(1, UnitChange("succeeded", finished_utc=300.0))
+        batch.counts.clear()
+        store.commit(batch)
+    assert batch.grown == []
+    assert the_job(store).total == 7
+
+
+def test_what_ended_without_a_batch_adds_its_units_later(store: Store) -> None:
+    """Answers from the cache and of other jobs."""
+    job = job_with_edges(store)
+    [route] = store.routes(job)
+    end(store, job, 0, "succeeded")
+    end(store, job, 3, "failed")
+    assert [unit.custom_id for _, unit in store.grow(job, children(route.id))] == ["u0.0", "u0.1"]
+    assert store.grow(job, children(route.id)) == []
+    assert the_job(store).total == 7
+
+
+def test_growth_that_fails_records_nothing(store: Store) -> None:
+    job = job_with_edges(store)
+    [route] = store.routes(job)
+
+    def serial(store: Store, ended: Sequence[int]) -> list[NewUnit]:
+        return [new_unit("s", route.id, serial=True)]
+
+    batch = Batch(job, grow=serial)
+    batch.change(1, UnitChange("succeeded", finished_utc=300.0))
+    with pytest.raises(StoreError, match="cannot be serial"):
+        store.commit(batch)
+    assert statuses(store, job) == ["pending"] * 5

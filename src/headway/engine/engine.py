@@ -73,6 +73,8 @@ class Engine(Turns):
         self._carried_out: set[int] = set()
         self._interruptions = 0
         self._cancelled = False
+        #: How often the scheduler was told of units that were added to the job, and how often it is still to be told.
+        self._growths = self._adding = 0
         self._act[commands.Render] = self._make_request
 
     # -- the run ---------------------------------------------------------------------------------------------
@@ -107,12 +109,15 @@ class Engine(Turns):
         self._only = only = frozenset(store.failed(job.id)) if plan.only_failed else None
         unknown = recorder.begin(
             job.id, plan.settings, plan.out, only_failed=plan.only_failed, taken_utc=plan.taken_utc,
-            caching=plan.cache is not None,
+            caching=plan.cache is not None, grow=plan.grow,
         )  # fmt: skip
+        if plan.grow is not None:
+            store.grow(job.id, plan.grow)
         self._totals = store.job(job.name) or job
         self._source = StoreSource(
             store, job.id, plan.routes, serial=plan.serial, has_serial=job.serial > 0, only=only,
             leaders=plan.cache is not None, renders=plan.render is not None,
+            grows=plan.grow is not None,
         )  # fmt: skip
         self._repairs.restore(store, job.id, self._source)
         self._late = LateRequests(plan.render, recorder, self._source, self.tell)
@@ -140,7 +145,11 @@ class Engine(Turns):
             say=lambda text: self._from_thread(partial(self._say, "cache", text)),
         )  # fmt: skip
         await asyncio.to_thread(lookup.run, self._open_store)
-        self._source.count(self._recorder.store)
+        store, grow = self._recorder.store, self._plan.grow
+        self._source.count(store)
+        if grow is not None and (grown := store.grow(self._plan.job.id, grow)):
+            self._source.unfetched = self._source.add(grown)
+            self._totals = msgspec.structs.replace(self._totals, total=self._totals.total + len(grown))
 
     def _served(self, indexes: list[int]) -> None:
         """These units have their answers from the cache, and that is committed."""
@@ -284,9 +293,24 @@ class Engine(Turns):
         job, more = self._totals, batch.totals()
         counts = {name: n + int(more.get(name, 0)) for name, n in job.counts.items()}
         used = {name: getattr(job, name) + more[name] for name in records.USED if name in more}
-        self._totals = msgspec.structs.replace(job, counts=counts, **used)
+        self._totals = msgspec.structs.replace(job, counts=counts, total=job.total + len(batch.grown), **used)
         ended = [index for index, change in batch.units if change.finished_utc is not None] + batch.followed
         self._inform(lambda observer: observer.ended(ended))
+        if batch.grown and not self._done.done():
+            self._take_in(batch.grown)
+
+    def _take_in(self, grown: list[tuple[int, records.NewUnit]]) -> None:
+        """Units were added to the job: their lanes have more to fetch."""
+        self._adding += 1
+        lanes = self._source.lanes_of(grown)
+
+        def added(unfetched: dict[str, int]) -> None:
+            self._adding -= 1
+            self._growths += 1
+            self._source.unfetched = unfetched
+            self.tell(*map(events.MoreWork, lanes))
+
+        self._recorder.read(lambda store: self._source.add(grown), added)
 
     def _broke(self, error: Exception) -> None:
         """Nothing more may be sent: the records cannot be kept, or a part has a bug."""
@@ -442,7 +466,12 @@ class Engine(Turns):
         if isinstance(command, commands.FetchSerial) and not self._source.has_serial:
             self._answers.append(events.SerialUnits(()))
             return
-        self._recorder.read(partial(self._source.fetch, command), self._fetched)
+        read = partial(self._recorder.read, partial(self._source.fetch, command), self._fetched)
+        if isinstance(command, commands.FetchSerial) and self._plan.grow is not None:
+            self._recorder.after_commit(read)  # What has ended may add the next one.
+            self._recorder.hurry()
+        else:
+            read()
 
     def _fetched(self, fetched: Fetched) -> None:
         self._source.unfetched = fetched.unfetched
@@ -462,8 +491,19 @@ class Engine(Turns):
             self._after_turn()
 
     def _done_all(self, command: commands.Done) -> None:
+        if self._plan.grow is None or self._scheduler.mode != "run":
+            self._end(command.reason)
+        else:  # The last ends are not committed yet, and may add units.
+            self._recorder.after_commit(self._end_unless_grown, command.reason, self._growths)
+            self._recorder.hurry()
+
+    def _end_unless_grown(self, reason: str, growths: int) -> None:
+        if growths == self._growths and not self._adding:
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
         if not self._done.done():
-            self._done.set_result(command.reason)
+            self._done.set_result(reason)
 
     # -- the outside -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from headway.core.lanes.unit_lengths import Size
 from headway.core.model import LaneSpec, Price
 from headway.engine.identity import CacheUse
 from headway.providers.adapter import Adapter
+from headway.stores.batch import Grow
 from headway.stores.records import Job
 from headway.stores.store import Store
 
@@ -85,5 +86,7 @@ class Plan(msgspec.Struct, frozen=True):
     render: Render | None = None
     #: How long units of a family and size took in earlier jobs, where their order depends on it.
     lengths: dict[str, list[tuple[Size, float]]] = {}
+    #: Which units are added when units end; None: the job has all of its units from the start.
+    grow: Grow | None = None
     #: The prices that are not known yet: they are looked up while the first requests are on their way.
     later_prices: PriceList | None = None

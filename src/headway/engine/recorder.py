@@ -29,7 +29,7 @@ from headway.engine.intents import Intents
 from headway.engine.lane_records import RestoredLane, lane_row
 from headway.engine.store_reader import StoreReader
 from headway.reason_text import notice_text
-from headway.stores.batch import Batch
+from headway.stores.batch import Batch, Grow
 from headway.stores.records import Attempt, JobEvent, State, StoredLane, UnitChange, Unknown
 from headway.stores.store import Store
 from headway.stores.writer import Writer
@@ -64,6 +64,7 @@ class Recorder:
         self.lanes: dict[str, LaneHandle] = {}
         self.failure: Exception | None = None
         self._caching = False
+        self._grow: Grow | None = None
         self._closing = False
         #: Whether the present batch is to be committed at once.
         self._urgent = False
@@ -85,14 +86,15 @@ class Recorder:
         only_failed: bool = False,
         taken_utc: float = 0.0,
         caching: bool = False,
+        grow: Grow | None = None,
         ahead: tuple[int, int] = (1, 512),
     ) -> list[Unknown]:
         """Take the job over; returns the units whose outcome an earlier run left unknown.
 
-        `ahead`: for each lane at least so many intents are recorded ahead, or none, and at most so many.
+        `grow` adds units to the job when units end. `ahead`: for each lane at least so many intents are recorded ahead, or none, and at most so many.
         """
         unknown = self.store.unknown(job)
-        self.job, self._caching = job, caching
+        self.job, self._caching, self._grow = job, caching, grow
         self._worker = self.store.begin(
             job, settings, out, time.time(), only_failed=only_failed, taken_utc=taken_utc
         )
@@ -134,7 +136,7 @@ class Recorder:
 
     def new_batch(self) -> Batch:
         """An empty batch of this run, for the caller to commit."""
-        return Batch(self.job, self._worker, caching=self._caching)
+        return Batch(self.job, self._worker, caching=self._caching, grow=self._grow)
 
     def commit(self) -> None:
         """Commit at once if something waits for it, otherwise together with what comes within `LINGER_S`."""

@@ -26,7 +26,7 @@ from headway.core.unit_states import GOOD
 from headway.engine.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
 from headway.engine.plan import RenderedRequest, UnitRoute
 from headway.stores.cache import Cache
-from headway.stores.records import Pending, Unknown
+from headway.stores.records import NewUnit, Pending, Unknown
 from headway.stores.store import Store
 
 #: A token has at least so many characters in most texts.
@@ -65,6 +65,10 @@ class _Cursor:
             yield one.family, size_of(one.chars, one.max_tokens), one.index
         self._page.clear()
         self._dry = True
+
+    def go_on(self) -> None:
+        """There are further units."""
+        self._dry = False
 
     def drop(self, n: int) -> None:
         """The first `n` are taken."""
@@ -112,10 +116,13 @@ class StoreSource:
         only: frozenset[int] | None = None,
         leaders: bool = False,
         renders: bool = False,
+        grows: bool = False,
     ) -> None:
         """`leaders` leaves out units that follow others which ask the same. `renders`: the requests of units with edges are made
-        when their turn comes."""
-        self._leaders, self._renders = leaders, renders
+        when their turn comes. `grows`: units may be added that wait for any unit."""
+        self._leaders, self._renders, self._grows = leaders, renders, grows
+        #: Units with this index or a higher one are added while this run goes on.
+        self._first_added: int | None = None
         #: Whether any unit waits for another one. Jobs without edges are read without a look at them.
         self._has_edges = store.has_edges(job)
         self._job, self._routes = job, routes
@@ -161,6 +168,28 @@ class StoreSource:
         }
         self._routes = {**self._routes, **known}
 
+    def add(self, units: Sequence[tuple[int, NewUnit]]) -> dict[str, int]:
+        """Units were added to the job, each with its index; how many of each lane are to be fetched now. For the reader's thread."""
+        if self._first_added is None:
+            self._first_added = units[0][0]
+        for _, unit in units:
+            lane = self._routes[unit.route].lane
+            self._cursor(lane, unit.route, unit.priority).go_on()
+            self._left[lane] += 1
+            self._has_edges = self._has_edges or bool(unit.after)
+        return dict(self._left)
+
+    def lanes_of(self, units: Sequence[tuple[int, NewUnit]]) -> list[str]:
+        """The lanes of units that were added, each once."""
+        return list(dict.fromkeys(self._routes[unit.route].lane for _, unit in units))
+
+    def _cursor(self, lane: str, route: int, priority: int) -> _Cursor:
+        for cursor in self._cursors[lane]:
+            if (cursor.route, cursor.priority) == (route, priority):
+                return cursor
+        self._cursors[lane].append(_Cursor(self._job, route, priority))
+        return self._cursors[lane][-1]
+
     def remaining(self, lane: str) -> int:
         """How many units of a lane are still to be fetched."""
         return max(0, self.unfetched.get(lane, 0))
@@ -179,7 +208,7 @@ class StoreSource:
 
     def _with_edges(self, store: Store, units: list[Unit]) -> list[Unit]:
         """The same units, with what they wait for. An edge to a unit that has succeeded is satisfied, and is left out."""
-        if not self._has_edges or not units:
+        if not (self._has_edges or self._grows) or not units:
             return units
         indexes = [unit.index for unit in units]
         leading = store.leading(self._job, indexes)
@@ -192,7 +221,7 @@ class StoreSource:
             structs.replace(
                 unit,
                 after=tuple(after.get(unit.index, ())),
-                leads=unit.index in leading,
+                leads=self._grows or unit.index in leading,
                 late=self._renders and unit.index in after,
             )
             for unit in units
@@ -308,7 +337,9 @@ class StoreSource:
         return []
 
     def _wanted(self, row: Pending) -> bool:
-        return self._only is None or row.index in self._only
+        if self._only is None or row.index in self._only:
+            return True
+        return self._first_added is not None and row.index >= self._first_added
 
     def _unit(self, row: Pending) -> Unit:
         if row.attempts:

@@ -21,6 +21,7 @@ from headway.engine.plan import Render
 from headway.errors import UsageError
 from headway.jobs.unit import UnitReport, UnitText
 from headway.providers.adapter import Adapter
+from headway.stores.batch import Grow
 from headway.stores.records import Family, Job, NewUnit, StoredRoute
 from headway.stores.store import Store
 
@@ -218,6 +219,14 @@ class FileJobKind(JobKind):
 
     def renderer(self, job: Job) -> Render | None:
         """What makes the requests of units that wait for others, when their turn comes; None where units send their own."""
+        return None
+
+    def growth(self, job: Job) -> Grow | None:
+        """What adds units to a job while it runs, when units of it have ended; None where a job has all units from the start.
+
+        The new units are recorded in the same transaction as those ends. They go to routes that the job has, are not serial,
+        and may wait for any unit, by its id. A unit whose id is there already is not added again.
+        """
         return None
 
     def next_step(self, job: Job, state: str, command: Callable[[], str]) -> str:

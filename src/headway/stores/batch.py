@@ -5,22 +5,35 @@ A batch belongs to one job, and to one thread until it is handed over. It has th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from headway.errors import JobTaken, StoreError
 from headway.stores.records import USED, Attempt, JobEvent, NewUnit, Repair, State, UnitChange, UsageTotals
+
+if TYPE_CHECKING:
+    from headway.stores.store import Store
+
+#: The units to add to a job now that these of its units (by index) have ended. Called inside the transaction that records their
+#: ends, or later for all of them: a unit whose id the job has already is not added again.
+Grow = Callable[["Store", Sequence[int]], Sequence[NewUnit]]
 
 
 class Batch:
     """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
 
     __slots__ = (
-        "added", "answers", "attempts", "caching", "claims", "counts", "done_commands", "events", "followed", "intents", "job", "lanes",
+        "added", "answers", "attempts", "caching", "claims", "counts", "done_commands", "events", "followed", "grow", "grown", "intents", "job", "lanes",
         "notes", "released", "rendered", "reopened", "repairs", "running", "state", "then", "units", "uses", "worker", "workers",
     )  # fmt: skip
 
-    def __init__(self, job: int, worker: int | None = None, *, caching: bool = False) -> None:
+    def __init__(
+        self, job: int, worker: int | None = None, *, caching: bool = False, grow: Grow | None = None
+    ) -> None:
         self.job = job
+        self.grow = grow
+        #: (index, unit) of units that `grow` added; the store fills it in when it commits.
+        self.grown: list[tuple[int, NewUnit]] = []
         #: The worker whose run it belongs to; it is committed only while the job belongs to that run. None: to no run.
         self.worker = worker
         #: (index, unit) of units that come while the job runs; the first of them is the next index of the job.

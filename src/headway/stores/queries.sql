@@ -85,6 +85,12 @@ SELECT body FROM answers WHERE uid = coalesce((SELECT source FROM hits WHERE hit
 -- name: seal_job
 UPDATE jobs SET state = 'ready', total = ?, serial = ?, models = ?, digest = ? WHERE id = ?;
 
+-- name: total_of
+SELECT total FROM jobs WHERE id = ?;
+
+-- name: good_units
+SELECT uid & 4294967295 FROM units WHERE uid > ? AND uid <= ? AND status IN ('succeeded', 'cached') ORDER BY uid LIMIT ?;
+
 -- name: set_total
 UPDATE jobs SET total = ? WHERE id = ?;
 

@@ -17,7 +17,7 @@ import msgspec
 from headway.core.reasons import EndReason
 from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreError
-from headway.stores.batch import Batch, uncountable
+from headway.stores.batch import Batch, Grow, uncountable
 from headway.stores.cache import Cache
 from headway.stores.commit import add_units, check_owner, record
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
@@ -48,6 +48,9 @@ from headway.stores.rows import attempt_of, family_of, family_row, job_of, json_
 
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
+
+#: Ended units that are looked at in one transaction for what they add to their job.
+GROWTH_PAGE: Final = 1_000
 
 #: What is removed with a job: of its units (what points to answers before the answers), and of itself.
 _FORGET_UNITS: Final = (
@@ -442,8 +445,44 @@ class Store:
         try:
             with self._db.transaction():
                 record(self._db, batch)
+                if batch.grow is not None:
+                    ended = [index for index, change in batch.units if change.finished_utc is not None]
+                    batch.grown = self._grow(batch.job, batch.grow, ended + batch.followed)
         except CheckFailed as error:
             raise uncountable(batch.job) from error
+
+    def grow(self, job: int, grow: Grow) -> list[tuple[int, NewUnit]]:
+        """Add the units that a job should have by now, as far as they are missing; each with its index. What ended without a batch
+        (an answer from the cache, or of another job) has added nothing yet.
+        """
+        first, last = span(job)
+        grown: list[tuple[int, NewUnit]] = []
+        after = -1
+        while rows := self._db.execute("good_units", (first + after, last, GROWTH_PAGE)):
+            after = rows[-1][0]
+            with self._db.transaction():
+                grown += self._grow(job, grow, [index for (index,) in rows])
+        return grown
+
+    def _grow(self, job: int, grow: Grow, ended: Sequence[int]) -> list[tuple[int, NewUnit]]:
+        """Inside a transaction."""
+        wanted = {unit.custom_id: unit for unit in (grow(self, ended) if ended else ())}
+        new = [unit for unit in wanted.values() if self.index_of(job, unit.custom_id) is None]
+        if not new:
+            return []
+        if any(unit.serial for unit in new):
+            raise StoreError("a unit that is added while its job runs cannot be serial")
+        total = self._number("total_of", (job,))
+        add_units(self._db, job, total, new)
+        self._db.execute("set_total", (total + len(new), job))
+        self._add_priorities(job, new)
+        return list(enumerate(new, total))
+
+    def _add_priorities(self, job: int, units: Sequence[NewUnit]) -> None:
+        for route in self.routes(job):
+            priorities = {unit.priority for unit in units if unit.route == route.id}.union(route.priorities)
+            if len(priorities) > len(route.priorities):
+                self._db.execute("set_priorities", (json_of(sorted(priorities, reverse=True)), route.id))
 
     def end_run(
         self, job: int, worker: int, state: State, utc: float, unfinished: Mapping[str, EndReason]

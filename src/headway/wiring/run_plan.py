@@ -97,6 +97,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
         later_prices=later,
         cache=_cache_use(config, store, job),
         render=file_kind_of(job).renderer(job),
+        grow=file_kind_of(job).growth(job),
     )
 
 
@@ -170,7 +171,10 @@ def _lanes(
     routes: dict[int, UnitRoute] = {}
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
-    judge = file_kind_of(job).judge(job)
+    kind = file_kind_of(job)
+    judge = kind.judge(job)
+    # The longest units are known only where all units are there from the start.
+    order = config.run.order if kind.growth(job) is None else "input"
     secrets = secrets_in_environment({**dotenv, **environ}, keys_of(config, environ, dotenv))
     for route in store.routes(job.id):
         provider = config.providers.get(route.provider)
@@ -192,7 +196,7 @@ def _lanes(
         if lane in lanes:
             lanes[lane] = _with_lane_budgets(lanes[lane], lane_budgets)
         else:
-            spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets, order=config.run.order)
+            spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets, order=order)
             lanes[lane] = LanePlan(spec, name, adapters[provider.name])
     return lanes, routes, tuple(checks)
 
