@@ -340,9 +340,9 @@ async def test_a_run_that_is_cancelled_twice_keeps_what_had_finished(tmp_path: P
 async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
     """It has ended, and the scheduler has not heard of it yet."""
     from headway.core.model import SUCCESS, LaneLimits, LaneSpec, RetryPolicy
-    from headway.engine.calls import Calls, End, SubmittedCall
+    from headway.engine.calls import CallEnd, Calls, SubmittedCall
 
-    ends: list[End] = []
+    ends: list[CallEnd] = []
     began = asyncio.Event()
 
     async def call(flight: SubmittedCall) -> Any:

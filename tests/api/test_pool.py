@@ -20,7 +20,7 @@ import pytest
 import headway
 from headway import RateLimited, Retry, WorkerPool, WorkerResult, WorkUnit
 from headway.core.model import SUCCESS, LaneSpec, Outcome
-from headway.engine.calls import Calls, End, SubmittedCall
+from headway.engine.calls import CallEnd, Calls, SubmittedCall
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 
@@ -453,7 +453,7 @@ async def test_a_call_whose_lane_cannot_be_made_has_no_end_besides_the_exception
     async def call(flight: SubmittedCall) -> Outcome:
         return SUCCESS
 
-    ends: list[End] = []
+    ends: list[CallEnd] = []
     calls = Calls(spec_of)
     with pytest.raises(RuntimeError, match=r"^a$"):
         calls.submit("a", call, lambda _, end: ends.append(end))

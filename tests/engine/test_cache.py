@@ -10,11 +10,11 @@ import pytest
 from tests.engine.test_engine import Adapter, Watcher, ended, good, until
 
 from headway.core.model import Kind, LaneLimits, LaneSpec, Outcome
-from headway.engine import cache as lookup
-from headway.engine import plan as plans
-from headway.engine.cache import Lookup
+from headway.engine import cache_lookup as lookup
+from headway.engine import run_spec
+from headway.engine.cache_keys import CacheUse, ModelAddress
+from headway.engine.cache_lookup import CacheLookup
 from headway.engine.engine import Engine
-from headway.engine.identity import CacheUse, ModelAddress
 from headway.providers.adapter import Answer, Request
 from headway.stores.cache import UnkeyedUnit
 from headway.stores.records import NewJob, NewUnit, StoredRoute
@@ -38,12 +38,12 @@ def engine_again(store: Store, adapter: Adapter, name: str = "job") -> tuple[Eng
     job = store.job(name)
     assert job is not None
     [route] = store.routes(job.id)
-    plan = plans.Plan(
+    plan = run_spec.RunSpec(
         job=job,
         lanes={
-            "lane": plans.LanePlan(LaneSpec("lane", LaneLimits(max_concurrency=4)), "alpha/gpt-x", adapter)
+            "lane": run_spec.RunLane(LaneSpec("lane", LaneLimits(max_concurrency=4)), "alpha/gpt-x", adapter)
         },
-        routes={route.id: plans.UnitRoute("lane", None)},
+        routes={route.id: run_spec.UnitRoute("lane", None)},
         settings={},
         timeout_s=10.0,
         cache=CacheUse("all", {route.id: ModelAddress("openai", "http://x/v1", "gpt-x")}),
@@ -127,7 +127,7 @@ def test_keys_are_made_anew_where_the_server_or_the_mode_is_another() -> None:
     said: list[str] = []
 
     def look(use: CacheUse) -> str:
-        Lookup(use, job, 2, None, stopping=lambda: False, served=lambda page: None, say=said.append).run(
+        CacheLookup(use, job, 2, None, stopping=lambda: False, served=lambda page: None, say=said.append).run(
             lambda: store
         )
         return store.cache.keyed(job).basis

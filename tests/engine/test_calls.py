@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from headway.core.model import SUCCESS, LaneLimits, LaneSpec, Outcome
-from headway.engine.calls import Calls, End, SubmittedCall
+from headway.engine.calls import CallEnd, Calls, SubmittedCall
 from headway.testing import Clock
 
 
@@ -21,7 +21,7 @@ def test_a_start_that_falls_due_when_a_lane_is_opened_is_not_lost() -> None:
     clock = Clock()
     ended: list[tuple[str, str]] = []
 
-    def note(flight: SubmittedCall, end: End) -> None:
+    def note(flight: SubmittedCall, end: CallEnd) -> None:
         ended.append((flight.lane, str(end.status)))
 
     async def work() -> None:
@@ -45,7 +45,7 @@ def test_an_attempt_that_is_cancelled_before_its_first_step_ends_too() -> None:
     ended: list[tuple[str, str]] = []
     ran: list[str] = []
 
-    def note(flight: SubmittedCall, end: End) -> None:
+    def note(flight: SubmittedCall, end: CallEnd) -> None:
         ended.append((flight.lane, str(end.status)))
 
     async def stuck(flight: SubmittedCall) -> Outcome:

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from headway.core.model import Hint, Kind, LaneLimits, LaneSpec, Outcome
-from headway.engine import plan as plans
-from headway.engine.endings import Ending
+from headway.engine import run_spec
 from headway.engine.engine import Engine
 from headway.engine.observer import View
 from headway.engine.recorder import LEARN_S
+from headway.engine.run_result import RunResult
 from headway.errors import JobTaken, StoreError
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.stores.batch import Batch
@@ -93,10 +93,10 @@ def engine_of(
     job = store.job("job") or job_of(store, units)
     spec = LaneSpec("lane", limits or LaneLimits(max_concurrency=4))
     [route] = store.routes(job.id)
-    plan = plans.Plan(
+    plan = run_spec.RunSpec(
         job=job,
-        lanes={"lane": plans.LanePlan(spec, "alpha/gpt-x", adapter)},
-        routes={route.id: plans.UnitRoute("lane", None)},
+        lanes={"lane": run_spec.RunLane(spec, "alpha/gpt-x", adapter)},
+        routes={route.id: run_spec.UnitRoute("lane", None)},
         settings={},
         timeout_s=10.0,
     )
@@ -104,7 +104,7 @@ def engine_of(
     return Engine(lambda: store, plan, [watcher]), watcher
 
 
-async def ended(engine: Engine) -> Ending:
+async def ended(engine: Engine) -> RunResult:
     return await asyncio.wait_for(engine.run(), PATIENCE_S)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.test_engine import Adapter, Send, Watcher, ended, job_of, until
 
 from headway.core.model import Kind, LaneBudget, LaneLimits, LaneSpec, Outcome, Price, Usage
-from headway.engine import plan as plans
+from headway.engine import run_spec
 from headway.engine.engine import Engine
 from headway.providers.adapter import Answer, Request
 from headway.reason_text import unit_error
@@ -46,7 +46,7 @@ def engine(
     units: int = 3,
     *,
     price: Price | None = None,
-    later: Callable[[int], plans.PriceList] | None = None,
+    later: Callable[[int], run_spec.PriceList] | None = None,
     lane_budget: LaneBudget | None = None,
     **more: object,
 ) -> tuple[Engine, Adapter, Watcher]:
@@ -56,10 +56,10 @@ def engine(
     spec = LaneSpec(
         "lane", LaneLimits(max_concurrency=1), lane_budgets=() if lane_budget is None else (lane_budget,)
     )
-    plan = plans.Plan(
+    plan = run_spec.RunSpec(
         job=job,
-        lanes={"lane": plans.LanePlan(spec, "alpha/gpt-x", adapter)},
-        routes={route.id: plans.UnitRoute("lane", price)},
+        lanes={"lane": run_spec.RunLane(spec, "alpha/gpt-x", adapter)},
+        routes={route.id: run_spec.UnitRoute("lane", price)},
         settings={},
         timeout_s=10.0,
         later_prices=None if later is None else later(route.id),
@@ -75,7 +75,7 @@ def costs(store: Store) -> list[float | None]:
 async def test_requests_go_out_before_the_price_is_known_and_their_answers_have_it() -> None:
     store, told = Store(SqliteMemory()), asyncio.Event()
 
-    def later(route: int) -> plans.PriceList:
+    def later(route: int) -> run_spec.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
             await told.wait()
             return {route: PRICE}, ""
@@ -95,7 +95,7 @@ async def test_requests_go_out_before_the_price_is_known_and_their_answers_have_
 async def test_an_answer_that_waits_for_a_price_is_kept_when_the_run_is_cancelled() -> None:
     store, asked = Store(SqliteMemory()), asyncio.Event()
 
-    def later(route: int) -> plans.PriceList:
+    def later(route: int) -> run_spec.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
             asked.set()
             await asyncio.Event().wait()
@@ -118,7 +118,7 @@ async def test_an_answer_that_waits_for_a_price_is_kept_when_the_run_is_cancelle
 async def test_what_has_no_price_is_said_once_and_has_no_cost() -> None:
     store = Store(SqliteMemory())
 
-    def later(route: int) -> plans.PriceList:
+    def later(route: int) -> run_spec.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
             return {}, "no price is known"
 
@@ -137,7 +137,7 @@ async def test_what_has_no_price_is_said_once_and_has_no_cost() -> None:
 async def test_a_list_that_breaks_down_breaks_no_run() -> None:
     store = Store(SqliteMemory())
 
-    def later(route: int) -> plans.PriceList:
+    def later(route: int) -> run_spec.PriceList:
         async def look() -> tuple[dict[int, Price], str]:
             raise RuntimeError("no")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.core.model import Price
-from headway.engine.plan import UnitRoute
+from headway.engine.run_spec import UnitRoute
 from headway.engine.source import unit_of
 from headway.stores.records import Pending
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from headway.core.model import LaneLimits, LaneSpec, Outcome
-from headway.engine import plan as plans
+from headway.engine import run_spec
 from headway.engine.engine import Engine
-from headway.engine.sharing import STALE_S
+from headway.engine.lane_sharing import STALE_S
 from headway.providers.adapter import Admitted, Answer, Request
 from headway.stores.batch import Batch
 from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute
@@ -67,10 +67,12 @@ def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40)
         store.seal(number, units, {"": ("alpha", "openai", "gpt-x")}, name)
         job = store.job(name)
     assert job is not None
-    plan = plans.Plan(
+    plan = run_spec.RunSpec(
         job=job,
-        lanes={"lane": plans.LanePlan(LaneSpec("lane", LaneLimits(max_concurrency=8)), "alpha/gpt-x", gate)},
-        routes={route: plans.UnitRoute("lane", None)},
+        lanes={
+            "lane": run_spec.RunLane(LaneSpec("lane", LaneLimits(max_concurrency=8)), "alpha/gpt-x", gate)
+        },
+        routes={route: run_spec.UnitRoute("lane", None)},
         settings={},
         timeout_s=60.0,
         weight=weight,

@@ -10,7 +10,7 @@ from headway.core.commands import Fetch, FetchRest
 from headway.core.events import RestUnits, Units
 from headway.core.lanes.unit_lengths import NOTHING_KNOWN, LengthTable, UnitLengths, size_of
 from headway.engine import length_index
-from headway.engine.plan import UnitRoute
+from headway.engine.run_spec import UnitRoute
 from headway.engine.source import StoreSource, family_name
 from headway.stores.batch import Batch
 from headway.stores.records import NewJob, NewUnit, StoredRoute, UnitChange

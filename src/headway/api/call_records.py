@@ -23,7 +23,7 @@ from headway.core.commands import Notice
 from headway.core.retry import THROTTLES
 from headway.core.unit_states import GOOD, Status
 from headway.engine.attempt_records import attempt_record
-from headway.engine.calls import DONE, Calls, End, Ended, SubmittedCall
+from headway.engine.calls import DONE, CallEnd, Calls, Ended, SubmittedCall
 from headway.engine.flights import LaneHandle
 from headway.engine.lane_records import oldest_start_utc, restore_levels
 from headway.engine.recorder import Recorder
@@ -212,7 +212,7 @@ class CallRecords:
         self,
         unit: RecordedUnit,
         flight: SubmittedCall,
-        end: End,
+        end: CallEnd,
         value: bytes | None,
         then: Ended,
         worker: int | None = None,
@@ -244,7 +244,7 @@ class CallRecords:
         recorder.after_commit(then, flight, end)
         recorder.commit_later()
 
-    def _has_run(self, index: int, flight: SubmittedCall, end: End) -> bool:
+    def _has_run(self, index: int, flight: SubmittedCall, end: CallEnd) -> bool:
         """Whether the attempt was really made: it has an outcome, or the run's deadline cut it short."""
         if flight.outcome is not None:
             return True

@@ -31,7 +31,7 @@ from headway.api.value_codec import ValueCodec
 from headway.config.argument_checks import must_be_recordable
 from headway.core.commands import Requeue
 from headway.core.model import Kind, LaneSpec, Outcome, Settings
-from headway.engine.calls import DONE, Calls, End, SubmittedCall, reason_of
+from headway.engine.calls import DONE, CallEnd, Calls, SubmittedCall, reason_of
 from headway.errors import UnitError, UsageError
 from headway.executors.attempt_details import AttemptDetails, encode_details
 from headway.executors.limit_evidence import LimitEvidence
@@ -117,7 +117,7 @@ class _MapItem:
         flight.error = as_exception(error)
         return outcome_of(flight.error, flight.usage, self.run.options.retry.on)
 
-    def ended(self, flight: SubmittedCall, end: End) -> None:
+    def ended(self, flight: SubmittedCall, end: CallEnd) -> None:
         """Its end, as the scheduler sees it."""
         run = self.run
         if not self.started:
@@ -133,7 +133,7 @@ class _MapItem:
         )  # fmt: skip
 
 
-def _error_of(flight: SubmittedCall, end: End) -> BaseException:
+def _error_of(flight: SubmittedCall, end: CallEnd) -> BaseException:
     """What the last attempt raised, with a note where the end has another reason than that."""
     error = flight.error
     if error is None:
@@ -211,7 +211,7 @@ class _RecordedItem(_MapItem):
     def requeued(self, flight: SubmittedCall, wait_s: float, reason: str) -> None:
         self.records.requeued(self.recorded, flight, wait_s, reason)
 
-    def ended(self, flight: SubmittedCall, end: End) -> None:
+    def ended(self, flight: SubmittedCall, end: CallEnd) -> None:
         value = self.encoded if end is DONE else None
         self.records.ended(self.recorded, flight, end, value, super().ended, digest=self.digest)
 

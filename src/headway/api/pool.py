@@ -43,7 +43,7 @@ from headway.config.call_settings import Duration, Retry, retry_of, seconds
 from headway.core.commands import Requeue
 from headway.core.model import SUCCESS, Kind, LaneLimits, LaneSpec, Outcome, Settings, Usage
 from headway.core.unit_states import Status
-from headway.engine.calls import DONE, Calls, End, SubmittedCall, reason_of
+from headway.engine.calls import DONE, CallEnd, Calls, SubmittedCall, reason_of
 from headway.errors import UsageError
 from headway.executors.attempt_details import encode_details
 from headway.executors.limit_evidence import LimitEvidence
@@ -564,7 +564,7 @@ class WorkerPool:
             wait_s = command.not_before - asyncio.get_running_loop().time()
             self._records.requeued(work.recorded, flight, wait_s, command.reason, work.slot)
 
-    def _ended(self, work: _PoolUnit, flight: SubmittedCall, end: End) -> None:
+    def _ended(self, work: _PoolUnit, flight: SubmittedCall, end: CallEnd) -> None:
         result, why = work.result, reason_of(flight, end)
         if result is None:
             result = WorkerResult(False, error=end.message or end.code)

@@ -33,7 +33,7 @@ from headway.batch.open_input import has_open_input
 from headway.batch.rows import Row
 from headway.core.gates import Gates
 from headway.core.lanes.estimate import FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
-from headway.engine.plan import RenderedRequest
+from headway.engine.run_spec import RenderedRequest
 from headway.errors import UsageError
 from headway.stores.records import Edge
 from headway.stores.store import Store

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from headway.engine.plan import Render
+from headway.engine.run_spec import Render
 from headway.errors import UsageError
 from headway.jobs.base import FileJobKind, JobOutput, JobSource, Judge, OutputOptions
 from headway.jobs.unit import Section, UnitReport, UnitText

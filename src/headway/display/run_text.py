@@ -12,7 +12,7 @@ from headway.display.formatting import duration
 from headway.display.status_text import failure_lines
 from headway.display.stop_advice import shown_path
 from headway.display.usage_text import budget_line, cached_lines, compared_lines, lane_lines, spent
-from headway.engine.endings import Ending
+from headway.engine.run_result import RunResult
 from headway.reports.jobs import JobReport
 from headway.reports.usage import UseReport
 from headway.stores.cache import CallsSaved
@@ -33,7 +33,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     """What a summary is made of. `stops` and `next_step` are in words already; `uses` are by the lane's key."""
 
     job: JobReport
-    ending: Ending
+    ending: RunResult
     stops: Sequence[str]
     lane_budgets_spent: bool
     uses: Mapping[str, UseReport]

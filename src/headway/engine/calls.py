@@ -24,7 +24,7 @@ from headway.core.snapshot import Snapshot, snapshot
 from headway.core.unit_source import ListSource, answer
 from headway.core.unit_states import Status
 from headway.engine.flights import Flight
-from headway.engine.turns import Turns
+from headway.engine.scheduler_driver import SchedulerDriver
 from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.reason_text import unit_error
@@ -33,7 +33,7 @@ from headway.reason_text import unit_error
 SpecOf = Callable[[str], LaneSpec]
 
 
-class End(msgspec.Struct, frozen=True, gc=False):
+class CallEnd(msgspec.Struct, frozen=True, gc=False):
     """How a unit ended: `code` is empty on success, otherwise an error kind, or `interrupted`, `deadline`, `budget`."""
 
     status: Status
@@ -41,11 +41,13 @@ class End(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
-DONE: Final = End(Status.SUCCEEDED)
+DONE: Final = CallEnd(Status.SUCCEEDED)
 #: What an interruption makes of a unit: one that never ran, one that ran, and one that waited for another try.
-_UNSTARTED: Final = End(Status.SKIPPED, "interrupted", "the run was interrupted before it could start")
-_CUT_SHORT: Final = End(Status.CANCELLED, "interrupted", "it was cancelled while it ran")
-_UNTRIED: Final = End(Status.SKIPPED, "interrupted", "the run was interrupted before it could be tried again")
+_UNSTARTED: Final = CallEnd(Status.SKIPPED, "interrupted", "the run was interrupted before it could start")
+_CUT_SHORT: Final = CallEnd(Status.CANCELLED, "interrupted", "it was cancelled while it ran")
+_UNTRIED: Final = CallEnd(
+    Status.SKIPPED, "interrupted", "the run was interrupted before it could be tried again"
+)
 
 
 class _Stop(msgspec.Struct, frozen=True, gc=False):
@@ -84,10 +86,10 @@ class SubmittedCall(Flight):
         self.final = False
 
 
-Ended = Callable[[SubmittedCall, End], None]
+Ended = Callable[[SubmittedCall, CallEnd], None]
 
 
-class Calls(Turns):
+class Calls(SchedulerDriver):
     """Lanes for calls. Use it on one running event loop, and close it.
 
     `scrub` blots secrets out of the message of every attempt that failed, before a lane or a record gets it.
@@ -110,7 +112,7 @@ class Calls(Turns):
         self._stopped: dict[str, _Stop] = {}
         self._next = 0
         #: How whatever comes now ends, once nothing more will start.
-        self._last: End | None = None
+        self._last: CallEnd | None = None
         self._closed = False
         #: Told what a person wants to know of lanes.
         self.noted: Callable[[commands.Notice], None] | None = None
@@ -202,7 +204,7 @@ class Calls(Turns):
         tasks = [task for flight in flying if (task := _call_off(flight)) is not None]
         if self._wake is not None:
             self._wake.cancel()
-        called_off = End(Status.CANCELLED, "interrupted", "cancelled")
+        called_off = CallEnd(Status.CANCELLED, "interrupted", "cancelled")
         try:
             if tasks:
                 await asyncio.wait(tasks)
@@ -245,7 +247,7 @@ class Calls(Turns):
         self._closed = True
         for flight in list(self._flights.values()):
             flight.error = error
-            self._end(flight, End(Status.FAILED, str(Kind.CRASH), describe_exception(error)))
+            self._end(flight, CallEnd(Status.FAILED, str(Kind.CRASH), describe_exception(error)))
 
     def _start(self, command: commands.Start) -> None:
         flight = self._flights.get(command.unit.index)
@@ -303,7 +305,7 @@ class Calls(Turns):
             self.requeued(flight, command)
         if flight.final:
             self.tell(events.CancelUnit(flight.index))
-            self._end(flight, End(Status.FAILED, str(command.kind or "interrupted"), command.reason))
+            self._end(flight, CallEnd(Status.FAILED, str(command.kind or "interrupted"), command.reason))
         elif flight.lane in self._stopped:
             self._end_stopped(flight)
 
@@ -313,7 +315,7 @@ class Calls(Turns):
             good = command.status is Status.SUCCEEDED
             self._end(flight, DONE if good else _failed(command))
 
-    def _end(self, flight: SubmittedCall, end: End) -> None:
+    def _end(self, flight: SubmittedCall, end: CallEnd) -> None:
         del self._flights[flight.index]
         flight.task = (
             None  # Its context knows the flight: a ring that only the garbage collector could break.
@@ -347,29 +349,29 @@ class Calls(Turns):
         if flight.index not in self._flights:
             return
         code, message = unit_error(self._stopped.get(flight.lane, _STOPPED).reason)
-        self._end(flight, End(Status.SKIPPED, code, message))
+        self._end(flight, CallEnd(Status.SKIPPED, code, message))
 
     def _done_all(self, command: commands.Done) -> None:
         """Only after an interruption, a deadline or a spent budget: whoever is left has not started."""
         codes = {"deadline": "the deadline passed", "budget": "the budget is used up"}
         code = command.reason
-        self._last = End(Status.SKIPPED, code, codes[code]) if code in codes else _UNSTARTED
+        self._last = CallEnd(Status.SKIPPED, code, codes[code]) if code in codes else _UNSTARTED
         for flight in list(self._flights.values()):
             self._end(flight, _left(flight) if self._last is _UNSTARTED else self._last)
 
-    def _end_late(self, flight: SubmittedCall, end: End) -> None:
+    def _end_late(self, flight: SubmittedCall, end: CallEnd) -> None:
         if flight.index in self._flights:
             self._end(flight, end)
 
 
-def reason_of(flight: SubmittedCall, end: End) -> str:
+def reason_of(flight: SubmittedCall, end: CallEnd) -> str:
     """Why a unit that did not succeed ended, where its last attempt does not say so itself; empty otherwise."""
     said_by_attempt = "" if flight.outcome is None else flight.outcome.message
     return "" if end.message == said_by_attempt else end.message
 
 
-def _failed(command: commands.Finish) -> End:
-    return End(command.status, str(command.code), command.message.replace(GIVE_UP, GIVE_UP_HERE))
+def _failed(command: commands.Finish) -> CallEnd:
+    return CallEnd(command.status, str(command.code), command.message.replace(GIVE_UP, GIVE_UP_HERE))
 
 
 def _heard(task: asyncio.Task[None]) -> None:
@@ -386,7 +388,7 @@ def _call_off(flight: SubmittedCall) -> asyncio.Task[None] | None:
     return flight.task
 
 
-def _left(flight: SubmittedCall) -> End:
+def _left(flight: SubmittedCall) -> CallEnd:
     """How a unit that an interruption leaves ends."""
     if not flight.attempts:
         return _UNSTARTED

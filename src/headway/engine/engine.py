@@ -25,22 +25,22 @@ from headway.core.scheduler import Scheduler
 from headway.core.snapshot import Snapshot, snapshot
 from headway.core.unit_states import Status
 from headway.engine.attempt_records import attempt_record
-from headway.engine.cache import Lookup
-from headway.engine.endings import Ending, Stops, state_after
+from headway.engine.cache_keys import CacheUse
+from headway.engine.cache_lookup import CacheLookup
 from headway.engine.flights import RequestFlight
-from headway.engine.identity import CacheUse
 from headway.engine.intents import AHEAD_S
 from headway.engine.lane_records import oldest_start_utc, restore_levels
+from headway.engine.lane_sharing import LaneSharing
 from headway.engine.late_requests import LateRequests
 from headway.engine.observer import Observer, View
-from headway.engine.plan import Plan
 from headway.engine.prices import RoutePrices
 from headway.engine.recorder import Recorder
 from headway.engine.repairs import Repairs, unfit
 from headway.engine.requests import RequestsAhead
-from headway.engine.sharing import Sharing
+from headway.engine.run_result import LaneStops, RunResult, state_after
+from headway.engine.run_spec import RunSpec
+from headway.engine.scheduler_driver import SchedulerDriver
 from headway.engine.source import Fetched, StoreSource, at_the_most, family_name, route_of
-from headway.engine.turns import Turns
 from headway.providers.adapter import Answer, Request, is_unsent
 from headway.providers.error_messages import describe_exception
 from headway.stores import records
@@ -53,11 +53,11 @@ LISTEN_S: Final = 0.2
 SHOW_S: Final = 0.5
 
 
-class Engine(Turns):
+class Engine(SchedulerDriver):
     """One run. `open_store` opens the job's store for the thread that calls it."""
 
     def __init__(
-        self, open_store: Callable[[], Store], plan: Plan, observers: Sequence[Observer] = ()
+        self, open_store: Callable[[], Store], plan: RunSpec, observers: Sequence[Observer] = ()
     ) -> None:
         super().__init__()
         self._open_store = open_store
@@ -67,7 +67,7 @@ class Engine(Turns):
         self._repairs = Repairs()
         self._prices = RoutePrices(plan.routes)
         self._look: asyncio.TimerHandle | None = None
-        self._stops = Stops()
+        self._stops = LaneStops()
         #: Whether the store is being asked what others want, and the commands that were carried out.
         self._polling = False
         self._carried_out: set[int] = set()
@@ -79,7 +79,7 @@ class Engine(Turns):
 
     # -- the run ---------------------------------------------------------------------------------------------
 
-    async def run(self) -> Ending:
+    async def run(self) -> RunResult:
         """Work until the scheduler says that it is done. What was committed stays committed, whatever happens."""
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
@@ -96,7 +96,7 @@ class Engine(Turns):
             for adapter in adapters:
                 await adapter.open()
             state = await self._work()
-            return Ending(state, self._view())
+            return RunResult(state, self._view())
         finally:
             for adapter in adapters:
                 await adapter.close()
@@ -139,7 +139,7 @@ class Engine(Turns):
 
     async def _look_into_cache(self, use: CacheUse) -> None:
         """Answer what the cache has, before anything is sent; in a thread, so that signals are handled."""
-        lookup = Lookup(
+        lookup = CacheLookup(
             use, self._plan.job.id, self._totals.total, self._only, stopping=lambda: self._interruptions > 0,
             served=lambda page: self._from_thread(partial(self._served, page)),
             say=lambda text: self._from_thread(partial(self._say, "cache", text)),
@@ -189,7 +189,7 @@ class Engine(Turns):
         for family, lengths in self._plan.lengths.items():
             for size, took_s in lengths:
                 self._lane_of(route_of(family)).order.recall(family, size, took_s)
-        self._sharing = Sharing(self._plan.job.id, self._plan.weight, recorder.lanes)
+        self._sharing = LaneSharing(self._plan.job.id, self._plan.weight, recorder.lanes)
 
     def _lane_of(self, route: int) -> Lane:
         return self._scheduler.lanes[self._plan.routes[route].lane]

@@ -2,7 +2,7 @@
 
 The answers must be committed before they are read. So a request waits for the batch that was open when the scheduler asked for
 it: what the scheduler knew then is in that batch, or in an earlier one. The reader's thread makes the request, and the kind of
-job says how (`plan.Render`). From then on the unit has its real size, and the scheduler decides when it may start.
+job says how (`run_spec.Render`). From then on the unit has its real size, and the scheduler decides when it may start.
 
 The request is recorded ahead of the intent to send it: after a crash the records have what may have been sent. It is kept in
 memory until its unit has ended, because what the store has may not be committed yet when the unit is tried again.
@@ -15,8 +15,8 @@ from functools import partial
 
 from headway.core.events import Rendered
 from headway.core.model import Unit
-from headway.engine.plan import Render, RenderedRequest
 from headway.engine.recorder import Recorder
+from headway.engine.run_spec import Render, RenderedRequest
 from headway.engine.source import StoreSource
 from headway.errors import HeadwayError
 from headway.providers.adapter import Request

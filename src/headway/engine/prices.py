@@ -11,7 +11,7 @@ import msgspec
 from headway.core.model import Price
 from headway.core.retry import unpaid
 from headway.engine.flights import RequestFlight
-from headway.engine.plan import PriceList, UnitRoute
+from headway.engine.run_spec import PriceList, UnitRoute
 from headway.engine.source import roughly_the_most
 from headway.providers.adapter import Answer
 from headway.stores.batch import Batch

@@ -24,7 +24,7 @@ from headway.core.lanes.unit_lengths import LengthTable, Size, size_of
 from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
 from headway.engine.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
-from headway.engine.plan import RenderedRequest, UnitRoute
+from headway.engine.run_spec import RenderedRequest, UnitRoute
 from headway.stores.cache import Cache
 from headway.stores.records import NewUnit, Pending, Unknown
 from headway.stores.store import Store

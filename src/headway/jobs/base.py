@@ -17,7 +17,7 @@ import msgspec
 
 from headway.config import Config
 from headway.core.reasons import LaneBudgetSpent
-from headway.engine.plan import Render
+from headway.engine.run_spec import Render
 from headway.errors import UsageError
 from headway.jobs.unit import UnitReport, UnitText
 from headway.providers.adapter import Adapter

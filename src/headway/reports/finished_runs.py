@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from headway.core.snapshot import LaneView, Reserve
-from headway.engine.endings import Ending
 from headway.engine.observer import View
+from headway.engine.run_result import RunResult
 from headway.reports.jobs import JobReport, job_report
 from headway.reports.usage import SavedReport, saved_report
 from headway.stores.records import Job
@@ -63,7 +63,9 @@ class RunReport(msgspec.Struct, frozen=True):
     next: str | None
 
 
-def run_report(store: Store, before: Job, after: Job, ending: Ending, next_command: str | None) -> RunReport:
+def run_report(
+    store: Store, before: Job, after: Job, ending: RunResult, next_command: str | None
+) -> RunReport:
     """What came of a run: the job before and after it."""
     return RunReport(
         job=job_report(store, after, ending.state),

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from headway.core.model import Kind, Outcome
 from headway.core.unit_states import Status
-from headway.engine.calls import End
+from headway.engine.calls import CallEnd
 from headway.errors import UnitError
 from headway.providers.limits.exception_outcome import outcome_of
 from headway.providers.scrubber import Scrubber
@@ -188,12 +188,12 @@ class Exchange:
 
     # -- after the last attempt -----------------------------------------------------------------------------------
 
-    def _never_fits(self, end: End) -> bool:
+    def _never_fits(self, end: CallEnd) -> bool:
         """Whether the lane takes the request for too large to ever fit: the provider decides that."""
         untried = self._response is None and self._error is None
         return untried and end.code == str(Kind.TOO_LARGE)
 
-    def _last(self, end: End) -> Any:
+    def _last(self, end: CallEnd) -> Any:
         """The last response, marked so that the SDK does not retry it; or the last error, raised."""
         if self._response is not None:
             self._response.headers["x-should-retry"] = "false"

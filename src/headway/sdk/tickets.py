@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from headway.core.model import Hint, Outcome, Usage
 from headway.core.unit_states import Status
-from headway.engine.calls import Calls, End, SubmittedCall
+from headway.engine.calls import CallEnd, Calls, SubmittedCall
 from headway.runtime.signals import wait_item
 from headway.sdk.lane_registry import LaneUser, SharedLane
 
-CLOSED: Final = End(Status.CANCELLED, "interrupted", "its client or lane was closed while it waited")
+CLOSED: Final = CallEnd(Status.CANCELLED, "interrupted", "its client or lane was closed while it waited")
 
 
 class Ticket:
@@ -31,7 +31,7 @@ class Ticket:
         self._calls = calls
         self._notify = notify
         self._outcome: asyncio.Future[Outcome] | None = None
-        self.end: End | None = None
+        self.end: CallEnd | None = None
         self._flight = calls.submit(lane, self._attempt, self._ended, **unit)
 
     async def _attempt(self, flight: SubmittedCall) -> Outcome:
@@ -40,7 +40,7 @@ class Ticket:
         self._notify(True)
         return await outcome
 
-    def _ended(self, flight: SubmittedCall, end: End) -> None:
+    def _ended(self, flight: SubmittedCall, end: CallEnd) -> None:
         self.end = end
         self._notify(False)
 
@@ -101,7 +101,7 @@ class RemoteTicket:
         self._notify(granted)
 
     @property
-    def end(self) -> End:
+    def end(self) -> CallEnd:
         """Why there is no other attempt."""
         return (self._ticket and self._ticket.end) or CLOSED
 

@@ -15,10 +15,10 @@ import msgspec
 from headway.config import Config
 from headway.display.formatting import units
 from headway.display.progress_file import ProgressFile
-from headway.engine.endings import Ending
 from headway.engine.engine import Engine
 from headway.engine.observer import Display
-from headway.engine.plan import Plan
+from headway.engine.run_result import RunResult
+from headway.engine.run_spec import RunSpec
 from headway.errors import HeadwayError, JobTaken
 from headway.jobs.base import OutputOptions
 from headway.jobs.kinds import file_kind_of
@@ -63,7 +63,7 @@ def rewrite(config: Config, job: Job, flags: RunFlags) -> None:
         output.close()
 
 
-def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> Ending:
+def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Sequence[Display]) -> RunResult:
     """Plan and carry out a run of a job, with signal handlers. The caller holds the job's lock."""
     plan = plan_of(config, store, job, flags, os.environ)
     if failed := job.counts["failed"] + job.counts["timed_out"]:  # They may cost again.
@@ -72,7 +72,7 @@ def run(config: Config, store: Store, job: Job, flags: RunFlags, watching: Seque
     return _perform(config, plan, flags, watching)
 
 
-def _perform(config: Config, plan: Plan, flags: RunFlags, watching: Sequence[Display]) -> Ending:
+def _perform(config: Config, plan: RunSpec, flags: RunFlags, watching: Sequence[Display]) -> RunResult:
     """Run the job to its end."""
     job = plan.job
     kind, options = file_kind_of(job), _output_options(job, flags)
@@ -86,7 +86,7 @@ def _perform(config: Config, plan: Plan, flags: RunFlags, watching: Sequence[Dis
     progress = ProgressFile(job_folder(config, job.name) / "progress.json")
     engine = Engine(open_records, plan, [writing, progress, *watching])
 
-    async def main() -> Ending:
+    async def main() -> RunResult:
         for check in plan.checks:
             await check()
         _handle_signals(engine, lambda text: _say_on_all(watching, text))

@@ -13,8 +13,8 @@ from headway.config import Config, ProviderConfig, dotenv_of, key_to_send, keys_
 from headway.core.lanes.lane_memory import LaneRecord
 from headway.core.model import LaneBudget, LaneSpec, Price
 from headway.display.log_file import Format
-from headway.engine.identity import CacheUse, ModelAddress
-from headway.engine.plan import LanePlan, Plan, PriceList, UnitRoute
+from headway.engine.cache_keys import CacheUse, ModelAddress
+from headway.engine.run_spec import PriceList, RunLane, RunSpec, UnitRoute
 from headway.errors import ConfigError
 from headway.jobs.base import OutputOptions
 from headway.jobs.kinds import file_kind_of
@@ -62,7 +62,7 @@ class RunFlags(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, predicted=predicted)
 
 
-def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> Plan:
+def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Mapping[str, str]) -> RunSpec:
     """Everything that the engine needs, from settings, keys and the job's routes."""
     prices, later = _prices(config, store, job)
     lanes, routes, checks = _lanes(config, store, job, environ, prices)
@@ -74,7 +74,7 @@ def plan_of(config: Config, store: Store, job: Job, flags: RunFlags, environ: Ma
     }
     outputs, aside = reserves(config, store, job, {number: route.price for number, route in routes.items()})
     run = config.run
-    return Plan(
+    return RunSpec(
         job=job,
         lanes=lanes,
         routes=routes,
@@ -163,11 +163,11 @@ def _lanes(
     job: Job,
     environ: Mapping[str, str],
     prices: Mapping[Model, Price | None],
-) -> tuple[dict[str, LanePlan], dict[int, UnitRoute], tuple[Check, ...]]:
+) -> tuple[dict[str, RunLane], dict[int, UnitRoute], tuple[Check, ...]]:
     """A lane for each real rate-limit scope (routes of one pool share a lane), and the checks before the run."""
     dotenv, salt = dotenv_of(config), store.salt()
     spent = _spent(store, job)
-    lanes: dict[str, LanePlan] = {}
+    lanes: dict[str, RunLane] = {}
     routes: dict[int, UnitRoute] = {}
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
@@ -197,7 +197,7 @@ def _lanes(
             lanes[lane] = _with_lane_budgets(lanes[lane], lane_budgets)
         else:
             spec = msgspec.structs.replace(spec, lane_budgets=lane_budgets, order=order)
-            lanes[lane] = LanePlan(spec, name, adapters[provider.name])
+            lanes[lane] = RunLane(spec, name, adapters[provider.name])
     return lanes, routes, tuple(checks)
 
 
@@ -261,7 +261,7 @@ def _lane_budgets(provider: ProviderConfig, model: str, spent: Mapping[str, floa
     return tuple(LaneBudget(name, most, spent.get(name, 0.0)) for name, most in caps.items() if most)
 
 
-def _with_lane_budgets(lane: LanePlan, lane_budgets: tuple[LaneBudget, ...]) -> LanePlan:
+def _with_lane_budgets(lane: RunLane, lane_budgets: tuple[LaneBudget, ...]) -> RunLane:
     """Two providers with one account share a lane, which then has the budgets of both."""
     more = tuple(lane_budget for lane_budget in lane_budgets if lane_budget not in lane.spec.lane_budgets)
     if not more:

@@ -20,8 +20,8 @@ from headway.display.plain import PIPE_S, TERMINAL_S, PlainDisplay
 from headway.display.run_text import RunSummary, summary_lines
 from headway.display.stop_advice import shown_path, stop_lines
 from headway.display.usage_text import saved
-from headway.engine.endings import Ending
 from headway.engine.observer import Display
+from headway.engine.run_result import RunResult
 from headway.errors import UsageError
 from headway.jobs.base import FileJobKind, OutputOptions, spent_budgets
 from headway.reports.finished_runs import run_report
@@ -140,7 +140,7 @@ def logged(config: Config, job: Job, flags: RunFlags) -> Iterator[LogFile | None
             say(f"{path} lacks some lines: {log.trouble}")
 
 
-def _summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) -> list[str]:
+def _summary(config: Config, store: Store, job: Job, ending: RunResult, out: Path) -> list[str]:
     """What a person wants to know at the end, and the command that goes on from here."""
     report = job_report(store, job, ending.state)
     return summary_lines(
@@ -158,7 +158,7 @@ def _summary(config: Config, store: Store, job: Job, ending: Ending, out: Path) 
     )
 
 
-def _run_json(config: Config, store: Store, before: Job, job: Job, ending: Ending) -> dict[str, Any]:
+def _run_json(config: Config, store: Store, before: Job, job: Job, ending: RunResult) -> dict[str, Any]:
     """The job and what this run was like, in one JSON object."""
     command = None if ending.state == "complete" else resume_command(config, store, job, ending.state)
     fields = flat(run_report(store, before, job, ending, command))

@@ -9,14 +9,14 @@ import msgspec
 
 from headway.core.lanes.unit_lengths import Size
 from headway.core.model import LaneSpec, Price
-from headway.engine.identity import CacheUse
+from headway.engine.cache_keys import CacheUse
 from headway.providers.adapter import Adapter
 from headway.stores.batch import Grow
 from headway.stores.records import Job
 from headway.stores.store import Store
 
 
-class LanePlan(msgspec.Struct, frozen=True):
+class RunLane(msgspec.Struct, frozen=True):
     """A lane as this run uses it: what the scheduler knows of it, its name for people, and who sends for it."""
 
     spec: LaneSpec
@@ -53,11 +53,11 @@ class RenderedRequest(msgspec.Struct, frozen=True):
 Render = Callable[[Store, int], RenderedRequest]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class RunSpec(msgspec.Struct, frozen=True):
     """One run of one job. `routes` has each of the job's routes by its number in the store."""
 
     job: Job
-    lanes: dict[str, LanePlan]
+    lanes: dict[str, RunLane]
     routes: dict[int, UnitRoute]
     settings: dict[str, Any]
     out: str = ""

@@ -13,7 +13,7 @@ import msgspec
 from headway.core import commands
 from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, RunInterrupted, StopReason
 from headway.engine.observer import View
-from headway.engine.plan import UnitRoute
+from headway.engine.run_spec import UnitRoute
 from headway.stores.records import Job, State
 
 _STATES: Final[dict[str, State]] = {
@@ -28,7 +28,7 @@ _GENERAL: Final[dict[str, EndReason]] = {"budget": RunBudgetSpent(), "deadline":
 _INTERRUPTED: Final = RunInterrupted()
 
 
-class Ending(msgspec.Struct, frozen=True):
+class RunResult(msgspec.Struct, frozen=True):
     """How a run ended."""
 
     state: State
@@ -50,7 +50,7 @@ def state_after(reason: str, job: Job, *, cancelled: bool, lanes_alone: bool) ->
     return state
 
 
-class Stops:
+class LaneStops:
     """Why lanes have stopped, by their key."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from headway.core.scheduler import Scheduler
 LEAST_WAIT_S: Final = 0.001
 
 
-class Turns(ABC):
+class SchedulerDriver(ABC):
     """Drives a scheduler on the running event loop."""
 
     _loop: asyncio.AbstractEventLoop

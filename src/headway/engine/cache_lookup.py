@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from headway.engine.identity import CacheUse
+from headway.engine.cache_keys import CacheUse
 from headway.stores.cache import Cache
 from headway.stores.store import Store
 
@@ -33,7 +33,7 @@ class CacheHits(msgspec.Struct, frozen=True):
         return f"{self.hits:,} answered without a call{same}"
 
 
-class Lookup:
+class CacheLookup:
     """Runs in a thread of its own. `served` hears of units that have their answer, `say` what people should know."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headway.engine.identity import CacheUse, ModelAddress, deterministic
+from headway.engine.cache_keys import CacheUse, ModelAddress, deterministic
 
 CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
 GEMINI, CONVERSE = "/v1beta/models/m:generateContent", "/model/m/converse"

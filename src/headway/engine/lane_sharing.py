@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Claim).decode
 
 
-class Sharing:
+class LaneSharing:
     """One job among others on its lanes."""
 
     def __init__(self, job: int, weight: float, lanes: Mapping[str, LaneHandle]) -> None:
