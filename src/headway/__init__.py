@@ -7,11 +7,11 @@ reads a file; a name is loaded when it is used. The build takes the version from
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headway.api.front import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
-    from headway.api.pool import WorkerPool
+    from headway.api.map_stream import Stream, amap, map, stream  # noqa: A004 - the public name is headway.map
+    from headway.api.pool.run_pool import PoolResult, run_pool
+    from headway.api.pool.work_units import WorkerResult, WorkUnit
+    from headway.api.pool.worker_pool import WorkerPool
     from headway.api.results import CallsFailed, Result
-    from headway.api.run_pool import PoolResult, run_pool
-    from headway.api.work_units import WorkerResult, WorkUnit
     from headway.config.call_settings import Limits, Retry
     from headway.errors import HeadwayError, UnitError
     from headway.providers.call_reports import RateLimited, usage
@@ -51,21 +51,21 @@ _HOMES = {
     "Lane": "sdk.permits",
     "Limits": "config.call_settings",
     "Permit": "sdk.permits",
-    "PoolResult": "api.run_pool",
+    "PoolResult": "api.pool.run_pool",
     "RateLimited": "providers.call_reports",
     "Result": "api.results",
     "Retry": "config.call_settings",
-    "Stream": "api.front",
+    "Stream": "api.map_stream",
     "UnitError": "errors",
-    "WorkUnit": "api.work_units",
-    "WorkerPool": "api.pool",
-    "WorkerResult": "api.work_units",
-    "amap": "api.front",
+    "WorkUnit": "api.pool.work_units",
+    "WorkerPool": "api.pool.worker_pool",
+    "WorkerResult": "api.pool.work_units",
+    "amap": "api.map_stream",
     "httpx_client": "sdk.clients",
     "httpx_transport": "sdk.clients",
-    "map": "api.front",
-    "run_pool": "api.run_pool",
-    "stream": "api.front",
+    "map": "api.map_stream",
+    "run_pool": "api.pool.run_pool",
+    "stream": "api.map_stream",
     "usage": "providers.call_reports",
 }
 

@@ -32,8 +32,8 @@ PACKAGES = (
 def modules() -> list[ModuleType]:
     found = []
     for package in PACKAGES:
-        names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        found += [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+        names = [module.name for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+        found += [importlib.import_module(name) for name in names if not name.endswith("__main__")]
     return found
 
 

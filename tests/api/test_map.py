@@ -21,8 +21,8 @@ import pytest
 
 import headway
 from headway import CallsFailed, Limits, RateLimited, Retry, UnitError
-from headway.api.mapping import Run
-from headway.api.options import Options
+from headway.api.map_options import MapOptions
+from headway.api.map_run import MapRun
 from headway.testing import after, scripted, virtual_time
 
 QUICK = Retry(max_attempts=3, base="1ms")
@@ -381,7 +381,7 @@ async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away(
             asyncio.get_running_loop().call_soon(run.interrupt)
         return number
 
-    run: Run[int, int] = Run(call, range(3), Options({"limits": Limits(max_concurrency=1)}))
+    run: MapRun[int, int] = MapRun(call, range(3), MapOptions({"limits": Limits(max_concurrency=1)}))
     results = [result async for page in run.pages() for result in page]
     assert (run.ends, run.failures) == (1, 0)  # What a bar shows: nothing failed.
     assert [(result.value, result.code) for result in sorted(results, key=lambda each: each.index)] == [

@@ -92,7 +92,7 @@ import headway.errors
 try:
     headway.map
 except KeyboardInterrupt:
-    print("headway.api.value_codec" in sys.modules, "headway.api.front" in sys.modules)
+    print("headway.api.value_codec" in sys.modules, "headway.api.map_stream" in sys.modules)
 print(len(headway.map([].append, [1, 2])), signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
 """
 
@@ -109,7 +109,7 @@ def test_the_wheel_says_that_it_is_typed(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"headway/py.typed", "headway/api/front.py", "headway/testing/__init__.py"} <= names
+    assert {"headway/py.typed", "headway/api/map_stream.py", "headway/testing/__init__.py"} <= names
 
 
 def test_pages_name_only_exceptions_that_can_be_imported() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import headway
 import headway.testing
-from headway.api.options import Choices
+from headway.api.map_options import MapArguments
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_every_public_name_is_documented() -> None:
 
 
 def test_every_argument_of_a_call_is_documented() -> None:
-    assert [name for name in Choices.__annotations__ if f"| `{name}` |" not in REFERENCE] == []
+    assert [name for name in MapArguments.__annotations__ if f"| `{name}` |" not in REFERENCE] == []
 
 
 def test_every_field_is_documented() -> None:

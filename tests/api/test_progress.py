@@ -19,7 +19,7 @@ from tests.unit.drive import Run, units
 
 import headway
 from headway.api import wait_messages as waits_of
-from headway.api.progress import lanes_held
+from headway.api.progress_bar import lanes_held
 from headway.core.events import HoldLane
 from headway.core.reasons import Wait, WaitCode
 from headway.display.bar import Frame, NotebookBar, line, waits
@@ -107,8 +107,8 @@ print("after")
 def test_a_short_run_has_none() -> None:
     code = """
 import headway, sys
-from headway.api import progress
-progress.PATIENCE_S = 60.0  # What is short is not for a busy machine to say.
+from headway.api import progress_bar
+progress_bar.PATIENCE_S = 60.0  # What is short is not for a busy machine to say.
 headway.map(str, range(99))
 print('rich' in sys.modules)
 """
@@ -246,7 +246,7 @@ def test_a_slow_pace_is_told_once_and_every_hold_by_itself(
             return SimpleNamespace(at=now, lanes=lanes)
 
     async def watched() -> None:
-        waits = waits_of.Waits(Looked())  # type: ignore[arg-type]  # all that is looked at
+        waits = waits_of.WaitMessages(Looked())  # type: ignore[arg-type]  # all that is looked at
         await asyncio.sleep(178)
         waits.close()
 

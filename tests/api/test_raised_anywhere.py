@@ -334,7 +334,8 @@ def test_what_items_raise_is_raised(front: str, where: str, what: str, after: in
 def test_a_length_that_raises_is_none(front: str, what: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "headway.api.progress.ProgressWatch", lambda *_: type("Watch", (), {"close": lambda _: None})()
+            "headway.api.progress_bar.ProgressWatch",
+            lambda *_: type("Watch", (), {"close": lambda _: None})(),
         )
         assert len(whole(front, Sized("", what, 3), progress=True)) == 3
 

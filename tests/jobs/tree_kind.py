@@ -17,7 +17,7 @@ from tests.jobs.lines_kind import AnswersFile, LinesKind, LinesSource
 
 from headway.config import Config, identity_of
 from headway.config.routing import Router
-from headway.engine.plan import Render, RenderedRequest
+from headway.engine.run_spec import Render, RenderedRequest
 from headway.jobs.base import IngestOptions, JobOutput, JobSource, OutputOptions, RouteCheck, Sink
 from headway.stores.batch import Grow
 from headway.stores.records import Edge, Job, NewUnit, StoredRoute

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from headway.api.job_names import Identity
+from headway.api.job_names import JobIdentity
 from headway.core.commands import Notice
 from headway.core.retry import THROTTLES
 from headway.core.unit_states import GOOD, Status
@@ -53,7 +53,7 @@ class RecordedUnit(msgspec.Struct, frozen=True):
 class CallRecords:
     """One job of one process, on one event loop."""
 
-    def __init__(self, db: str, identity: Identity) -> None:
+    def __init__(self, db: str, identity: JobIdentity) -> None:
         self._identity = identity
         #: Absolute, because the program may change its working directory.
         self._db = db if "://" in db else os.path.abspath(db)

@@ -29,7 +29,7 @@ def digest_of(item: Any) -> str | None:
         return None
 
 
-class Words(msgspec.Struct, frozen=True):
+class ItemWords(msgspec.Struct, frozen=True):
     """How whoever brings the items calls them, and what names them."""
 
     item: str = "item"
@@ -37,14 +37,14 @@ class Words(msgspec.Struct, frozen=True):
     again: str = "to call again, give another key=… or another name=…"
 
 
-ITEMS: Final = Words()
-UNITS: Final = Words("unit", "id", "to run it again, give another id or another job_id=…")
+ITEMS: Final = ItemWords()
+UNITS: Final = ItemWords("unit", "id", "to run it again, give another id or another job_id=…")
 
 
-class Changes:
+class ChangedItems:
     """The items of one run that are not what they were."""
 
-    def __init__(self, words: Words = ITEMS) -> None:
+    def __init__(self, words: ItemWords = ITEMS) -> None:
         self._keys: list[str] = []
         self._words = words
         self._where = caller()

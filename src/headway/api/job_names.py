@@ -37,7 +37,7 @@ _HASHED: Final = re.compile(rf".*-(?:[0-9a-f]{{{_OLD_DIGITS}}}|[0-9a-f]{{{DIGITS
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-class Identity(msgspec.Struct, frozen=True):
+class JobIdentity(msgspec.Struct, frozen=True):
     """Which job a program means: its kind, its name as given, and the function that it belongs to."""
 
     kind: str
@@ -108,7 +108,7 @@ class Identity(msgspec.Struct, frozen=True):
         return _function_of(job) in (self.function, *self.earlier)
 
 
-def identity_of_map(call: Any, name: str, renamed_from: str) -> Identity:
+def identity_of_map(call: Any, name: str, renamed_from: str) -> JobIdentity:
     """The job of a `map` or a `stream`."""
     if not (name or renamed_from):
         what = "functools.partial" if isinstance(call, partial) else "lambda"
@@ -116,7 +116,7 @@ def identity_of_map(call: Any, name: str, renamed_from: str) -> Identity:
             raise UsageError(f"a {what} has no name to keep results under", hint="give one: name='…'")
     function = name_of(call)
     earlier = ("functools.partial",) if isinstance(call, partial) else ()
-    return Identity(
+    return JobIdentity(
         "map",
         name or renamed_from or function,
         function,
@@ -126,11 +126,11 @@ def identity_of_map(call: Any, name: str, renamed_from: str) -> Identity:
     )
 
 
-def identity_of_pool(worker: object, job_id: str, renamed_from: str) -> Identity:
+def identity_of_pool(worker: object, job_id: str, renamed_from: str) -> JobIdentity:
     """The job of a worker pool. Earlier versions recorded a worker's class without its module."""
     kind = type(worker)
     earlier = _known(renamed_from, kind.__qualname__)
-    return Identity(
+    return JobIdentity(
         "pool",
         job_id or kind.__qualname__,
         name_of(kind),

@@ -12,7 +12,7 @@ import sys
 from types import FunctionType
 from typing import Any, Final
 
-from headway.api.progress import in_a_notebook
+from headway.api.progress_bar import in_a_notebook
 from headway.errors import UsageError
 from headway.executors.entry_point import main_script
 from headway.providers.error_messages import describe_exception

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from headway.api.callable_errors import as_exception
+from headway.api.call_errors import as_exception
 from headway.api.pickling import Packer
 from headway.core.model import Kind, Outcome
 from headway.engine.calls import SubmittedCall

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, Final
 
-from headway.api.callable_errors import wrapped
+from headway.api.call_errors import wrapped
 
 #: A thread that nobody has used for so long ends.
 IDLE_S: Final = 10.0

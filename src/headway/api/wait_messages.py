@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 #: A wait that is longer is told; lanes are looked at so often.
 LONG_S: Final = 10.0
 LOOK_S: Final = 1.0
-#: Waits that come from outside, each a piece of news. All others are the lane's own pace.
+#: Waits with a cause outside of the lane: each is reported. All others are the lane's own pace.
 _NEWS: Final = frozenset(
     {WaitCode.HOLD, WaitCode.RETRY_AFTER, WaitCode.BREAKER, WaitCode.PROBE, WaitCode.BACKOFF}
 )
 
 
-class Waits:
+class WaitMessages:
     """Looks at the lanes of a run until it is closed."""
 
     def __init__(self, calls: Calls) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from headway.api.pool.work_units import WorkerResult
 from headway.api.value_codec import ValueCodec
-from headway.api.work_units import WorkerResult
 from headway.executors.attempt_details import AttemptDetails, text_of
 from headway.executors.json_values import encode_json
 from headway.providers.scrubber import Scrubber

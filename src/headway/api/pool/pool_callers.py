@@ -12,20 +12,20 @@ from contextvars import ContextVar
 from typing import Final
 
 
-class Place:
+class CallerPlace:
     """A callback or an attempt that runs. `outer` is the one of another pool that it runs in."""
 
     __slots__ = ("insiders", "outer", "waits")
 
-    def __init__(self, insiders: Insiders, outer: Place | None) -> None:
+    def __init__(self, insiders: PoolCallers, outer: CallerPlace | None) -> None:
         self.insiders, self.outer = insiders, outer
         self.waits = 0
 
 
-_place: Final[ContextVar[Place | None]] = ContextVar("headway_place", default=None)
+_place: Final[ContextVar[CallerPlace | None]] = ContextVar("headway_place", default=None)
 
 
-class Insiders:
+class PoolCallers:
     """What runs inside of one pool. All that counts is done under the pool's lock."""
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Insiders:
 
     def enter(self) -> None:
         """What runs in this context from now on is inside."""
-        _place.set(Place(self, _place.get()))
+        _place.set(CallerPlace(self, _place.get()))
 
-    def here(self) -> Place | None:
+    def here(self) -> CallerPlace | None:
         """The caller's place inside of the pool; None where he is outside."""
         place = _place.get()
         while place is not None and place.insiders is not self:
@@ -44,7 +44,7 @@ class Insiders:
         return place
 
     @contextmanager
-    def wait(self, place: Place) -> Iterator[None]:
+    def wait(self, place: CallerPlace) -> Iterator[None]:
         """While it is entered, the place waits. Threads of one place count once."""
         place.waits += 1
         self.waiting += place.waits == 1

@@ -12,8 +12,8 @@ from collections.abc import Sized
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headway.api.callable_errors import as_exception
-from headway.api.wait_messages import Waits
+from headway.api.call_errors import as_exception
+from headway.api.wait_messages import WaitMessages
 from headway.reason_text import wait_text
 from headway.runtime import loops
 
@@ -53,7 +53,7 @@ def watching(run: Watched, items: Any, choice: bool | None) -> ExitStack | None:
         return None
     watch, seen = ExitStack(), _somebody_looks()
     if not seen and loops.instead is None:
-        watch.callback(Waits(run.calls).close)
+        watch.callback(WaitMessages(run.calls).close)
     if seen or choice:
         total = length_of(items)
         watch.callback(ProgressWatch(run, total, 0.0 if choice else PATIENCE_S).close)

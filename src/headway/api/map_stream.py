@@ -14,10 +14,10 @@ from collections.abc import (
 )
 from typing import Any, Generic, Literal, TypeVar, Unpack, overload
 
-from headway.api.callable_errors import as_exception
+from headway.api.call_errors import as_exception
 from headway.api.interrupts import Interrupts, unfinished
-from headway.api.mapping import Run
-from headway.api.options import Choices, Options, check_work
+from headway.api.map_options import MapArguments, MapOptions, check_work
+from headway.api.map_run import MapRun
 from headway.api.page_task import PageTask
 from headway.api.results import CallsFailed, R, Result, T
 from headway.core.retry import THROTTLES
@@ -35,7 +35,7 @@ def map(
     items: Items[T],
     *,
     on_error: Literal["raise"] = "raise",
-    **choices: Unpack[Choices[T]],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R]: ...
 @overload
 def map(
@@ -43,7 +43,7 @@ def map(
     items: Items[T],
     *,
     on_error: Literal["raise"] = "raise",
-    **choices: Unpack[Choices[T]],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R]: ...
 @overload
 def map(
@@ -51,18 +51,22 @@ def map(
     items: Items[T],
     *,
     on_error: Literal["return"],
-    **choices: Unpack[Choices[T]],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R | BaseException]: ...
 @overload
 def map(
-    call: Callable[[T], R], items: Items[T], *, on_error: Literal["return"], **choices: Unpack[Choices[T]]
+    call: Callable[[T], R],
+    items: Items[T],
+    *,
+    on_error: Literal["return"],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R | BaseException]: ...
 def map(
     call: Callable[[Any], Any],
     items: Items[Any],
     *,
     on_error: OnError = "raise",
-    **choices: Unpack[Choices[Any]],
+    **choices: Unpack[MapArguments[Any]],
 ) -> list[Any]:
     """Call for every item, at the pace that its lane allows; the results in the order of the items.
 
@@ -78,10 +82,10 @@ def map(
     """
     check_work(call, items)
     _check(on_error)
-    options = Options(choices)
+    options = MapOptions(choices)
     if in_a_loop():
         with Background() as background:
-            run: Run[Any, Any] = background.make(lambda: Run(call, items, options))
+            run: MapRun[Any, Any] = background.make(lambda: MapRun(call, items, options))
             with Interrupts(run) as interrupts:
                 results = background.wait(_collected(run, interrupts), interrupts)
     else:
@@ -95,7 +99,7 @@ async def amap(
     items: Items[T],
     *,
     on_error: Literal["raise"] = "raise",
-    **choices: Unpack[Choices[T]],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R]: ...
 @overload
 async def amap(
@@ -103,7 +107,7 @@ async def amap(
     items: Items[T],
     *,
     on_error: Literal["raise"] = "raise",
-    **choices: Unpack[Choices[T]],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R]: ...
 @overload
 async def amap(
@@ -111,18 +115,22 @@ async def amap(
     items: Items[T],
     *,
     on_error: Literal["return"],
-    **choices: Unpack[Choices[T]],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R | BaseException]: ...
 @overload
 async def amap(
-    call: Callable[[T], R], items: Items[T], *, on_error: Literal["return"], **choices: Unpack[Choices[T]]
+    call: Callable[[T], R],
+    items: Items[T],
+    *,
+    on_error: Literal["return"],
+    **choices: Unpack[MapArguments[T]],
 ) -> list[R | BaseException]: ...
 async def amap(
     call: Callable[[Any], Any],
     items: Items[Any],
     *,
     on_error: OnError = "raise",
-    **choices: Unpack[Choices[Any]],
+    **choices: Unpack[MapArguments[Any]],
 ) -> list[Any]:
     """`map` on the running event loop.
 
@@ -134,7 +142,7 @@ async def amap(
     """
     check_work(call, items)
     _check(on_error)
-    return _given(await _ended(call, items, Options(choices)), on_error)
+    return _given(await _ended(call, items, MapOptions(choices)), on_error)
 
 
 def _check(on_error: str) -> None:
@@ -142,14 +150,16 @@ def _check(on_error: str) -> None:
         raise UsageError(f"on_error is {on_error!r}", hint='it is "raise" or "return"')
 
 
-async def _ended(call: Callable[[Any], Any], items: Items[Any], options: Options) -> list[Result[Any, Any]]:
+async def _ended(
+    call: Callable[[Any], Any], items: Items[Any], options: MapOptions
+) -> list[Result[Any, Any]]:
     """How every item ended, on the running loop."""
-    run: Run[Any, Any] = Run(call, items, options)
+    run: MapRun[Any, Any] = MapRun(call, items, options)
     with Interrupts(run) as interrupts:
         return await _collected(run, interrupts)
 
 
-async def _collected(run: Run[Any, Any], interrupts: Interrupts) -> list[Result[Any, Any]]:
+async def _collected(run: MapRun[Any, Any], interrupts: Interrupts) -> list[Result[Any, Any]]:
     found: dict[int, Result[Any, Any]] = {}
     try:
         async for page in run.pages():
@@ -190,14 +200,14 @@ class Stream(Generic[_T, _R]):
     """Results one by one: `for` in a script, `async for` on an event loop. Once only."""
 
     def __init__(
-        self, call: Callable[[_T], Any], items: Items[_T], options: Options, *, ordered: bool
+        self, call: Callable[[_T], Any], items: Items[_T], options: MapOptions, *, ordered: bool
     ) -> None:
         self._call, self._items, self._options, self._ordered = call, items, options, ordered
         self._taken = False
 
     def __aiter__(self) -> AsyncIterator[Result[_T, _R]]:
         self._take()
-        return self._results(Run(self._call, self._items, self._options, handed=True))
+        return self._results(MapRun(self._call, self._items, self._options, handed=True))
 
     def _take(self) -> None:
         if self._taken:
@@ -207,14 +217,14 @@ class Stream(Generic[_T, _R]):
     def __iter__(self) -> Iterator[Result[_T, _R]]:
         self._take()
         with Background() as background:
-            run: Run[_T, _R] = background.make(
-                lambda: Run(self._call, self._items, self._options, handed=True)
+            run: MapRun[_T, _R] = background.make(
+                lambda: MapRun(self._call, self._items, self._options, handed=True)
             )
             with Interrupts(run, outside=True):
                 yield from background.iterate(self._results(run, counted=False), run.took)
 
     async def _results(
-        self, run: Run[_T, _R], *, counted: bool = True
+        self, run: MapRun[_T, _R], *, counted: bool = True
     ) -> AsyncGenerator[Result[_T, _R], None]:
         """`counted`: here; otherwise they go on to another thread, and whoever takes them there counts."""
         pages = PageTask(run.pages())
@@ -263,14 +273,18 @@ def stream(
     items: Items[T],
     *,
     ordered: bool = False,
-    **choices: Unpack[Choices[T]],
+    **choices: Unpack[MapArguments[T]],
 ) -> Stream[T, R]: ...
 @overload
 def stream(
-    call: Callable[[T], R], items: Items[T], *, ordered: bool = False, **choices: Unpack[Choices[T]]
+    call: Callable[[T], R], items: Items[T], *, ordered: bool = False, **choices: Unpack[MapArguments[T]]
 ) -> Stream[T, R]: ...
 def stream(
-    call: Callable[[Any], Any], items: Items[Any], *, ordered: bool = False, **choices: Unpack[Choices[Any]]
+    call: Callable[[Any], Any],
+    items: Items[Any],
+    *,
+    ordered: bool = False,
+    **choices: Unpack[MapArguments[Any]],
 ) -> Stream[Any, Any]:
     """The results of `map` as they come: `Result`s with the item, its value or error, its lane and its attempts.
 
@@ -284,4 +298,4 @@ def stream(
     1 bb 2
     """
     check_work(call, items)
-    return Stream(call, items, Options(choices), ordered=ordered)
+    return Stream(call, items, MapOptions(choices), ordered=ordered)

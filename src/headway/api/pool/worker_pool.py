@@ -20,18 +20,16 @@ from typing import Any, Final
 
 import msgspec
 
+from headway.api.call_errors import as_exception, python_hints, rewrite_hint
 from headway.api.call_records import CallRecords, RecordedUnit
-from headway.api.callable_errors import as_exception
-from headway.api.changed_items import UNITS, Changes, digest_of
-from headway.api.error_hints import python_hints, rewrite_hint
+from headway.api.changed_items import UNITS, ChangedItems, digest_of
 from headway.api.interrupts import say
 from headway.api.job_names import check_name, identity_of_pool
-from headway.api.options import detector_of
-from headway.api.pool_callers import Insiders
-from headway.api.pool_records import as_declared, as_json, codec_of, cost_of, details_of, encoded
-from headway.api.record_path import record_path
+from headway.api.map_options import detector_of, record_path
+from headway.api.pool.pool_callers import PoolCallers
+from headway.api.pool.pool_records import as_declared, as_json, codec_of, cost_of, details_of, encoded
+from headway.api.pool.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.api.threads import Threads
-from headway.api.work_units import Worker, WorkerResult, WorkUnit, view_of
 from headway.config.argument_checks import (
     must_be_function,
     must_be_number,
@@ -145,7 +143,7 @@ class WorkerPool:
         self._scrub = Scrubber.of_environment()
         self._codec = codec_of(self._scrub)
         self._changed = threading.Condition()
-        self._insiders = Insiders()
+        self._insiders = PoolCallers()
         self._background = Background()
         #: Ends a pool that was stopped from inside.
         self._ender: threading.Thread | None = None
@@ -172,7 +170,7 @@ class WorkerPool:
         self._failure: Exception | None = None
         self._interrupted = False
         #: Made here, where the caller's line is known.
-        self._changes = Changes(UNITS)
+        self._changes = ChangedItems(UNITS)
 
     # -- from any thread ----------------------------------------------------------------------------------------
 

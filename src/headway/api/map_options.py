@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from difflib import get_close_matches
 from os import PathLike
@@ -14,11 +15,10 @@ from typing import Any, Final, Generic, Literal, TypedDict, TypeVar, get_args
 import msgspec
 import msgspec.inspect
 
-from headway.api.callable_errors import note
-from headway.api.changed_items import Changes
+from headway.api.call_errors import note
+from headway.api.changed_items import ChangedItems
 from headway.api.job_names import check_name
-from headway.api.lane_names import LaneNames
-from headway.api.record_path import record_path
+from headway.api.lane_names import LaneNames, caller
 from headway.config.argument_checks import (
     brief,
     must_be_number,
@@ -26,6 +26,7 @@ from headway.config.argument_checks import (
     must_be_text,
     must_be_whole,
     named,
+    path_of,
 )
 from headway.config.call_settings import Duration, Limits, Retry, limits_of, retry_of, seconds
 from headway.config.duration_setting import LONGEST_S
@@ -34,6 +35,7 @@ from headway.core.model import Estimate
 from headway.errors import UsageError
 from headway.executors.json_values import is_model_type
 from headway.executors.limit_evidence import LimitDetector
+from headway.stores.sqlite.mounts import network_warning
 
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ _ALIKE: Final = 0.7
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-class Choices(TypedDict, Generic[T], total=False):
+class MapArguments(TypedDict, Generic[T], total=False):
     """The keyword arguments that `map`, `amap` and `stream` share.
 
     lane: the name of the lane, or a function of the item that gives it (default: one lane for all).
@@ -146,12 +148,12 @@ def _unknown(name: str) -> str:
     for kind, argument in ((Limits, "limits"), (Retry, "retry")):
         if name in kind.__slots__ and name not in _ELSEWHERE:
             return f"{said}; did you mean {argument}=headway.{kind.__name__}({name}=…)?"
-    names = [*sorted(Choices.__annotations__), *_ONLY]
+    names = [*sorted(MapArguments.__annotations__), *_ONLY]
     meant = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, names, 1, _ALIKE)), None)
     if meant is not None:
         return f"{said}; did you mean '{meant}'?"
     some = ", ".join(f"{each} ({whose})" for each, whose in _ONLY.items())
-    return f"{said}: {', '.join(sorted(Choices.__annotations__))}, {some}"
+    return f"{said}: {', '.join(sorted(MapArguments.__annotations__))}, {some}"
 
 
 def _check_limits(limits: object) -> None:
@@ -225,6 +227,14 @@ def detector_of(failure_logs: object, limit_exit_codes: object) -> LimitDetector
     return LimitDetector(made, (logs or "").removeprefix(anchor), anchor or os.getcwd(), backs_off=True)
 
 
+def record_path(value: str | PathLike[str] | None, name: str) -> str | None:
+    """The file as a text. Warns at the caller's line if it is on a network file system."""
+    path = path_of(value, name)
+    if path is not None and (found := network_warning(Path(path))) is not None:
+        warnings.warn_explicit("; ".join(found), UserWarning, *caller())
+    return path
+
+
 def _variables(env: object) -> tuple[str, ...]:
     """Names of environment variables."""
     names = (
@@ -235,11 +245,11 @@ def _variables(env: object) -> tuple[str, ...]:
     return names
 
 
-class Options:
+class MapOptions:
     """The same in the scheduler's words, checked."""
 
-    def __init__(self, choices: Choices[Any]) -> None:
-        for name in sorted(set(choices) - Choices.__annotations__.keys()):
+    def __init__(self, choices: MapArguments[Any]) -> None:
+        for name in sorted(set(choices) - MapArguments.__annotations__.keys()):
             raise TypeError(_unknown(name))
         lane: object = choices.get("lane", LANE)
         if not callable(lane) and not (isinstance(lane, str) and lane):
@@ -275,7 +285,7 @@ class Options:
         self.renamed_from = choices.get("renamed_from") or ""
         must_be_recordable(self.renamed_from, "renamed_from")
         #: Made here, where the caller's line is known.
-        self.changes = Changes()
+        self.changes = ChangedItems()
         self.returns = choices.get("returns", Any)
         _check_type(self.returns)
         if (self.db is None) != (self.key is None):
@@ -304,7 +314,7 @@ class Options:
                 hint="lane=lambda item: … says which of them an item is in; or give one headway.Limits for all",
             )
 
-    def _isolate(self, choices: Choices[Any]) -> None:
+    def _isolate(self, choices: MapArguments[Any]) -> None:
         self.isolation = choices.get("isolation")
         self.workers = choices.get("workers", 0)
         self.recycle_after = choices.get("recycle_after", 0)

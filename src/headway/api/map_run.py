@@ -8,38 +8,26 @@ who may be slow, so of the results that were taken. Who asks from a plain script
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, Generic
 
-import msgspec
-
+from headway.api.call_errors import python_hints, rewrite_hint, to_raise
 from headway.api.call_records import CallRecords, RecordedUnit
-from headway.api.callable_errors import as_exception, note, to_raise, wrapped
-from headway.api.changed_items import digest_of
-from headway.api.error_hints import python_hints, rewrite_hint
 from headway.api.interrupts import unfinished
 from headway.api.item_pages import pages_of
 from headway.api.job_names import identity_of_map
-from headway.api.options import Isolation, Options
-from headway.api.progress import watching
+from headway.api.map_items import MapItem, RecordedItem, invoker, plain_text
+from headway.api.map_options import MapOptions
+from headway.api.progress_bar import watching
 from headway.api.results import R, Result, T
 from headway.api.threads import Threads
 from headway.api.value_codec import ValueCodec
 from headway.config.argument_checks import must_be_recordable
 from headway.core.commands import Requeue
-from headway.core.model import Kind, LaneSpec, Outcome, Settings
-from headway.engine.calls import DONE, CallEnd, Calls, SubmittedCall, reason_of
-from headway.errors import UnitError, UsageError
-from headway.executors.attempt_details import AttemptDetails, encode_details
-from headway.executors.limit_evidence import LimitEvidence
-from headway.providers.call_reports import current_attempt, success_outcome
-from headway.providers.error_messages import describe_exception, exception_text
-from headway.providers.http.timeout import AttemptTimeout
-from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
-from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_result
+from headway.core.model import Kind, LaneSpec, Settings
+from headway.engine.calls import Calls, SubmittedCall
+from headway.errors import UsageError
 from headway.providers.scrubber import Scrubber
 from headway.runtime.loops import called_off, uncut
 from headway.stores.records import State
@@ -55,181 +43,11 @@ _RUNS_OWN: Final = frozenset({"deadline", "budget"})
 LEAST_ROOM: Final = 50
 
 
-class _MapItem:
-    """An item on its way, and what it takes to call for it."""
-
-    __slots__ = ("index", "item", "run", "started")
-
-    def __init__(self, run: Run[Any, Any], index: int, item: Any) -> None:
-        self.run, self.index, self.item = run, index, item
-        self.started = False
-
-    async def call(self, flight: SubmittedCall) -> Outcome:
-        """One attempt."""
-        run = self.run
-        if not self.started:
-            self.started = True
-            run.began()
-        if run.gate is not None and not await run.gate():
-            flight.error = NotStarted()
-            return Outcome(Kind.INVALID, message=str(flight.error))
-        if run.isolated is not None:
-            return await self._call_isolated(run.isolated, flight)
-        current_attempt.set(flight)
-        limit = AttemptTimeout(run.timeout_s)
-        try:
-            flight.value = await run.invoke(self.item)
-        except asyncio.CancelledError as called_off:
-            limit.check_cancelled(called_off)
-            flight.error = TimeoutError(f"no result within {run.timeout_s:g} s")
-            return Outcome(Kind.TIMEOUT, flight.usage, message=str(flight.error))
-        except BaseException as error:
-            return self._raised(error, flight)
-        finally:
-            limit.end()
-        refused = limit_in_result(flight.value)
-        if refused is not None:
-            flight.value = None
-            return Outcome(refused.kind, flight.usage, refused.hint, refused.message)
-        return success_outcome(flight)
-
-    async def call_and_look(self, flight: SubmittedCall) -> Outcome:
-        """One attempt; where it failed, the logs that it left are searched for a limit."""
-        detector = self.run.options.detector
-        marks = await detector.begin()
-        began_utc = time()
-        outcome = await self.call(flight)
-        if outcome.kind is None or outcome.kind in LIMIT_KINDS:
-            return outcome
-        evidence = LimitEvidence(exit_codes_in(flight.error), began_utc=began_utc, marks=marks)
-        outcome, flight.rate_limit = await asyncio.to_thread(detector.judge, outcome, evidence)
-        return outcome
-
-    async def _call_isolated(self, isolated: Isolated, flight: SubmittedCall) -> Outcome:
-        try:
-            return await isolated.attempt(self.item, flight, self.run.timeout_s)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # Pickling runs code of the item's and of the exception's.
-            return self._raised(error, flight)
-
-    def _raised(self, error: BaseException, flight: SubmittedCall) -> Outcome:
-        flight.error = as_exception(error)
-        return outcome_of(flight.error, flight.usage, self.run.options.retry.on)
-
-    def ended(self, flight: SubmittedCall, end: CallEnd) -> None:
-        """Its end, as the scheduler sees it."""
-        run = self.run
-        if not self.started:
-            run.began()
-        error = None
-        if end is not DONE:
-            error = _error_of(flight, end)
-        value = None if error is not None else flight.value
-        run.ended(
-            Result(
-                self.index, self.item, value, error, str(end.status), end.code, flight.attempts, flight.lane, flight.usage
-            )
-        )  # fmt: skip
-
-
-def _error_of(flight: SubmittedCall, end: CallEnd) -> BaseException:
-    """What the last attempt raised, with a note where the end has another reason than that."""
-    error = flight.error
-    if error is None:
-        return UnitError(end.code or str(end.status), end.message)
-    if not isinstance(error, Exception):  # asyncio takes a GeneratorExit past everybody who would catch it.
-        error = wrapped(error, "the callable")
-    why = reason_of(flight, end)
-    if why:
-        note(error, why)
-    return error
-
-
-class NotStarted(Exception):
-    """The gate of the run was closed when the call was to start."""
-
-    def __str__(self) -> str:
-        return "the run was interrupted just before it started"
-
-
-class _RecordedItem(_MapItem):
-    """One whose end is on record before anybody hears of it."""
-
-    __slots__ = ("digest", "encoded", "recorded", "records")
-
-    def __init__(
-        self, run: Run[Any, Any], index: int, item: Any, records: CallRecords, recorded: RecordedUnit
-    ) -> None:
-        super().__init__(run, index, item)
-        self.records, self.recorded = records, recorded
-        self.encoded: bytes | None = None
-        self.digest = digest_of(item)  # Now: a call may write into it.
-
-    async def call(self, flight: SubmittedCall) -> Outcome:
-        intent = self.records.intend(self.recorded.index, flight.lane)
-        if intent is not None:
-            await intent
-            flight.started_at = monotonic()
-        self.records.running(self.recorded.index)
-        outcome = await super().call(flight)
-        if outcome.kind is not None:
-            return outcome
-        value = flight.value
-        outcome = self._keep(flight, outcome)
-        if outcome.kind is not None:
-            await self._keep_text(flight, value)
-        return outcome
-
-    async def _keep_text(self, flight: SubmittedCall, value: Any) -> None:
-        """Of a value that cannot be kept the text is, with the attempt: it was paid."""
-        details = (
-            msgspec.json.decode(flight.details, type=AttemptDetails) if flight.details else AttemptDetails()
-        )
-        details = msgspec.structs.replace(details, output=value)
-        flight.details = await encode_details(details, self.run.scrub)
-
-    def _keep(self, flight: SubmittedCall, outcome: Outcome) -> Outcome:
-        """The value as a run that finds it on record would see it; a failure where it cannot be kept."""
-        kind = type(flight.value).__name__
-        try:
-            self.encoded, flight.value, _ = self.run.codec.encode(flight.value)
-        except msgspec.ValidationError as error:
-            flight.error = UsageError(
-                f"its value ({kind}) is no {self.run.options.returns}: {error}",
-                hint="returns=… names the type that the function returns",
-            )
-        except BaseException as error:  # A value's class may raise anything when it is encoded or compared.
-            flight.error = UsageError(
-                f"its value ({kind}) cannot be kept: {_plain(as_exception(error))}",
-                hint="return what JSON can say: texts, numbers, lists, dictionaries, dataclasses",
-            )
-        else:
-            return outcome
-        return Outcome(Kind.INVALID, flight.usage, message=str(flight.error))
-
-    def requeued(self, flight: SubmittedCall, wait_s: float, reason: str) -> None:
-        self.records.requeued(self.recorded, flight, wait_s, reason)
-
-    def ended(self, flight: SubmittedCall, end: CallEnd) -> None:
-        value = self.encoded if end is DONE else None
-        self.records.ended(self.recorded, flight, end, value, super().ended, digest=self.digest)
-
-
-def _plain(error: Exception) -> str:
-    """What an encoder says by itself; the type's name in front of anything else."""
-    return (
-        exception_text(error)
-        if isinstance(error, TypeError | ValueError | RecursionError)
-        else describe_exception(error)
-    )
-
-
-class Run(Generic[T, R]):
+class MapRun(Generic[T, R]):
     """One `map` or `stream` on the running loop. `handed`: results go to somebody who says what he took (`took`)."""
 
     def __init__(
-        self, call: Callable[[T], Any], items: Any, options: Options, *, handed: bool = False
+        self, call: Callable[[T], Any], items: Any, options: MapOptions, *, handed: bool = False
     ) -> None:
         self.options = options
         self.timeout_s = options.timeout_s
@@ -362,7 +180,7 @@ class Run(Generic[T, R]):
         index = self._next
         self._next += 1
         if records is None:
-            one = _MapItem(self, index, item)
+            one = MapItem(self, index, item)
         elif unit is not None and unit.value is not None:
             self._changes.compare(key, item, unit.digest)
             self._recalled(index, item, lane, unit.value)
@@ -370,7 +188,7 @@ class Run(Generic[T, R]):
         else:
             unit = unit or records.add(key, lane)
             records.expect(unit.index, lane)
-            one = _RecordedItem(self, index, item, records, unit)
+            one = RecordedItem(self, index, item, records, unit)
         self.calls.submit(lane, one.call_and_look if self._looks else one.call, one.ended, **size)
         self._unstarted += 1  # Only now: a lane that cannot be made has nothing under way.
         self._under_way += 1
@@ -381,7 +199,7 @@ class Run(Generic[T, R]):
             found = Result(index, item, self.codec.decode(value), None, "succeeded", "", 0, lane)
         except Exception as error:  # Also whatever the class that `returns` names raises when one is made.
             mismatch = UsageError(
-                f"the kept value of item {index} is no {self.options.returns}: {_plain(error)}",
+                f"the kept value of item {index} is no {self.options.returns}: {plain_text(error)}",
                 hint="a changed function wants another name=…",
             )
             found = Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane)
@@ -535,7 +353,7 @@ class Run(Generic[T, R]):
 
 
 def _isolated(
-    call: Callable[[T], Any], options: Options, give_up: Callable[[Exception], None], scrub: Scrubber
+    call: Callable[[T], Any], options: MapOptions, give_up: Callable[[Exception], None], scrub: Scrubber
 ) -> Isolated | None:
     """Worker processes for it, where they are asked for."""
     if options.isolation != "process":
@@ -554,29 +372,3 @@ def _isolated(
         detector=options.detector,
         env=options.env,
     )
-
-
-def invoker(
-    call: Callable[[T], Any], threads: Threads, isolation: Isolation | None = None
-) -> Callable[[T], Awaitable[Any]]:
-    """How the callable is called: on the loop if it is asynchronous, otherwise in a thread."""
-    asynchronous = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
-    if asynchronous and isolation != "thread":
-        return call
-
-    async def inline(item: T) -> Any:
-        value = call(item)
-        return await value if inspect.isawaitable(value) else value
-
-    async def in_thread(item: T) -> Any:
-        value = await threads.run(lambda: call(item))
-        return await value if inspect.isawaitable(value) else value
-
-    async def wholly_in_thread(item: T) -> Any:
-        return await threads.run(lambda: call_to_end(call, item))
-
-    if isolation == "thread":
-        from headway.executors.worker_entry import call_to_end
-
-        return wholly_in_thread
-    return inline if isolation == "inline" else in_thread

@@ -1,4 +1,4 @@
-"""What a callable raised, in a form that results can hold.
+"""What a callable raised, in a form that results can hold; and Headway's own errors, with hints for Python callers.
 
 Results, `CallsFailed` and futures hold `Exception`s. Whatever else a callable raises (`SystemExit`, a `KeyboardInterrupt` of its
 own, the panic of an extension module) is wrapped in a `RuntimeError` whose `__cause__` it is. An exception that a signal handler
@@ -8,9 +8,11 @@ raised while the callable ran is not the callable's: it goes on to the program.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
+from headway.errors import HeadwayError
 from headway.providers.error_messages import describe_exception
 from headway.runtime.signals import from_signal
 
@@ -46,3 +48,27 @@ def note(error: BaseException, text: str) -> None:
     with suppress(Exception):
         if not any(str(each).startswith(_NOTE) for each in getattr(error, "__notes__", ())):
             error.add_note(_NOTE + text)
+
+
+#: Words of the command line in hints, and what a Python program says instead.
+_REPLACEMENTS: Final = (
+    ("'headway resume'", "the same program"),
+    ("watch it with", "wait for it, give this one another name, or watch it with"),
+)
+
+
+@contextmanager
+def python_hints(db: str) -> Iterator[None]:
+    """Rewrite the hints of errors raised in this block. `db` is the name of the argument that stands for `--db`."""
+    try:
+        yield
+    except HeadwayError as error:
+        rewrite_hint(error, db)
+        raise
+
+
+def rewrite_hint(error: Exception, db: str) -> None:
+    """Replace command-line words in the hint of an error, in place."""
+    if isinstance(error, HeadwayError) and error.hint:
+        for flag, argument in (("--db", f"{db}="), *_REPLACEMENTS):
+            error.hint = error.hint.replace(flag, argument)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final
 
-from headway.api.callable_errors import to_raise
+from headway.api.call_errors import to_raise
 from headway.api.interrupts import Interrupts
-from headway.api.mapping import NotStarted, Run
-from headway.api.options import Options, check_work, detector_of
-from headway.api.progress import length_of
+from headway.api.map_items import NotStarted
+from headway.api.map_options import MapOptions, check_work, detector_of
+from headway.api.map_run import MapRun
+from headway.api.progress_bar import length_of
 from headway.api.results import Result, T
 from headway.config.argument_checks import must_be_function, must_be_whole
 from headway.config.call_settings import Duration, Limits, Retry
@@ -72,7 +73,7 @@ def run_pool(
     must_be_whole(concurrency, "concurrency", 1, "it is a whole number; one at a time is the least")
     must_be_function(is_interrupted, "is_interrupted", "it is a function that says whether to stop")
     limits = Limits(max_concurrency=concurrency)
-    options = Options({"limits": limits, "retry": retry, "timeout": timeout, "progress": progress})
+    options = MapOptions({"limits": limits, "retry": retry, "timeout": timeout, "progress": progress})
     options.detector = detector_of(failure_logs, limit_exit_codes)
 
     def made() -> _Pool:
@@ -100,13 +101,13 @@ class _Pool:
         items: Any,
         handler: Callable[[Any], Any],
         is_interrupted: IsInterrupted | None,
-        options: Options,
+        options: MapOptions,
     ) -> None:
         self._items = items
         self._is_interrupted = is_interrupted
         self._interrupted = False
         self._fault: BaseException | None = None
-        self.run: Run[Any, Any] = Run(handler, items, options)
+        self.run: MapRun[Any, Any] = MapRun(handler, items, options)
         if is_interrupted is not None:
             self.run.gate = self._may_start
 

@@ -1,0 +1,1 @@
+"""Worker pools: `headway.WorkerPool` and `headway.run_pool`."""
