@@ -671,8 +671,8 @@ def test_a_function_that_yields_is_no_call() -> None:
         (-0.3, 0.0, "a rate limit was met"),
         (None, None, "a rate limit was met"),
         ("", None, "a rate limit was met"),
-        (float("nan"), None, "a rate limit was met (retry_after is nan, which is no time)"),
-        ({}, None, "a rate limit was met (retry_after is {}, which is no time)"),
+        (float("nan"), None, "a rate limit was met (retry_after is nan, which is not a time)"),
+        ({}, None, "a rate limit was met (retry_after is {}, which is not a time)"),
     ],
 )
 def test_a_rate_limit_with_a_headers_text_or_with_a_reason_first(told: Any, wait_s: Any, reason: str) -> None:

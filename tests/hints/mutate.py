@@ -1,4 +1,4 @@
-"""Seeded damage to what was seen: what the long fuzz run feeds on. No two runs with one seed differ."""
+"""Seeded damage to rows of the table, for the long fuzz run. Runs with the same seed are equal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headway.providers import PROFILES, Profile, RawResponse
 
 from .table import TABLE
 
-#: Pieces that parsers are known to stumble over.
+#: Pieces that often break parsers.
 NASTY: tuple[str, ...] = (
     "", "0", "-1", "-0", "1e999", "nan", "inf", "-inf", "1e-400", "9" * 400, "0x1f", "1_000", "1,000", "١٢", "²", "½",
     "1794741540", "1794741540000", "99999999999999999999", "6m0s", "120ms", "1h2m3s", "999999h", "1.2.3s", "5m5m5m5m5m5m5m5m",
@@ -53,7 +53,7 @@ _PROFILES = tuple(PROFILES.values())
 
 
 def damaged(chance: Random) -> tuple[RawResponse, Profile, float]:
-    """A row of the table with damage, or noise; the profile may be another's; and some present."""
+    """A damaged row of the table, or noise; a profile, perhaps of another row; and a current time."""
     row = chance.choice(TABLE)
     profile = PROFILES[row.profile] if chance.random() < 0.7 else chance.choice(_PROFILES)
     seen = row.seen if chance.random() < 0.93 else _noise(chance)
@@ -76,7 +76,7 @@ def _status(seen: RawResponse, chance: Random) -> RawResponse:
 
 
 def _header(seen: RawResponse, chance: Random) -> RawResponse:
-    """Change a header's value, or send one that some profile reads."""
+    """Change a header's value, or add a header that some profile reads."""
     headers = dict(seen.headers)
     if headers and chance.random() < 0.6:
         name = chance.choice(list(headers))

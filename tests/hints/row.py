@@ -1,4 +1,4 @@
-"""One row of the table: what was seen, and every fact that must come out of it."""
+"""One row of the table: an input, and every fact that must be read from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTE, DAY = MINUTE_S, DAY_S
 
 
 class Row(NamedTuple):
-    """Facts that are left out must not come out: no wait, no dimension, no reports. `code` None is not compared."""
+    """The expected facts. Those left out must be absent: no wait, no dimension, no reports. A `code` of None is not compared."""
 
     name: str
     profile: str
@@ -38,7 +38,7 @@ def http(status: int, body: Any = None, **headers: str) -> RawResponse:
 
 
 def cli(*events: Any, text: str = "", status: int | None = None) -> RawResponse:
-    """The structured output of an agent, and what it wrote besides."""
+    """The structured output of an agent, and its standard error."""
     body = "\n".join(event if isinstance(event, str) else json.dumps(event) for event in events)
     return RawResponse(status, body=body or None, text=text, origin="cli")
 
@@ -50,7 +50,7 @@ def raised(text: str, status: int | None = None, body: Any = None, **headers: st
 
 
 def told(dimension: Dimension, limit: float, left: float | None, period_s: float = MINUTE_S) -> LimitReport:
-    """A limit that only a message told."""
+    """A limit that only a message reports."""
     return LimitReport(dimension, limit, left, None, period_s)
 
 

@@ -1,4 +1,4 @@
-"""Rows of Groq, Mistral, Together, OpenRouter, Cohere, DeepSeek, xAI, Fireworks, servers at home, and the unknown."""
+"""Rows of Groq, Mistral, Together, OpenRouter, Cohere, DeepSeek, xAI, Fireworks, local servers, and unknown ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of all facts, whatever went in."""
+"""What must hold for all facts, for any input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.providers.limits.durations import LARGEST, LONGEST_S
 
 
 def check(facts: Facts) -> None:
-    """Raise AssertionError where a fact cannot be meant."""
+    """Raise AssertionError if a fact is impossible."""
     assert facts.kind is None or isinstance(facts.kind, Kind)
     assert facts.kind is not Kind.CRASH
     assert isinstance(facts.message, str)

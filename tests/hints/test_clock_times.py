@@ -1,4 +1,4 @@
-"""Wall-clock resets: the next such moment, in the zone that is named."""
+"""Wall-clock resets: the next such moment in the named time zone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_next_such_moment(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "4", "13pm", "0am", "25:00", "10:77 AM", "Feb 30, 6am", "Jan 3, 6am (stale)", "soon"]
 )
-def test_what_is_no_moment(text: str) -> None:
+def test_texts_without_a_moment(text: str) -> None:
     assert wait_until_clock_time(text, 0, NOW, "UTC") is None
 
 
@@ -65,7 +65,7 @@ def test_an_unknown_zone_is_utc(name: str) -> None:
     assert zone_of(name).utcoffset(datetime(2026, 7, 1, tzinfo=UTC)) == UTC.utcoffset(None)
 
 
-def test_without_a_zone_it_is_the_local_one() -> None:
+def test_without_a_zone_the_local_one_is_used() -> None:
     here = wait_until_clock_time("4pm", 0, NOW, "America/Los_Angeles")
     there = wait_until_clock_time("4pm", 0, NOW, "UTC")
     assert here is not None
@@ -73,13 +73,13 @@ def test_without_a_zone_it_is_the_local_one() -> None:
     assert (here.seconds, there.seconds) == (16 * HOUR, 8 * HOUR)
 
 
-def test_a_date_without_a_year_may_lie_in_the_next() -> None:
+def test_a_date_without_a_year_may_be_in_the_next_year() -> None:
     span = wait_until_clock_time("Jan 2, 6am", 0, at(2026, 12, 30, 6, 0), "UTC")
     assert span is not None
     assert span.seconds == 3 * DAY
 
 
-def test_the_clocks_go_back_on_the_way() -> None:
+def test_the_clocks_go_back_before_the_reset() -> None:
     before = at(2026, 11, 1, 4, 0)  # 21:00 in Los Angeles; at 2am summer time ends.
     span = wait_until_clock_time("4am (America/Los_Angeles)", 0, before, "UTC")
     assert span is not None
@@ -91,7 +91,7 @@ def test_a_stale_date_is_not_held_until_next_year() -> None:
 
 
 @pytest.mark.parametrize("now_utc", [float("nan"), float("inf"), -1e18, 1e18])
-def test_a_present_that_cannot_be_gives_nothing(now_utc: float) -> None:
+def test_an_impossible_current_time_gives_nothing(now_utc: float) -> None:
     assert wait_until_clock_time("4pm (America/Los_Angeles)", 0, now_utc, "UTC") is None
 
 

@@ -1,4 +1,4 @@
-"""Every way in which a length of time is written, and what is no length of time."""
+"""Every notation of a duration, and what is not a duration."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_durations(text: str, seconds: float) -> None:
         "1e3s",
     ],
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_texts_without_a_duration(text: str) -> None:
     assert parse_duration(text) is None
 
 
@@ -82,13 +82,13 @@ def test_what_is_no_duration(text: str) -> None:
         ("1.5 hours", 0.001),
     ],
 )
-def test_the_step_is_that_of_the_notation(text: str, step_s: float) -> None:
+def test_the_step_follows_the_notation(text: str, step_s: float) -> None:
     span = parse_duration(text)
     assert span is not None
     assert span.step_s == step_s
 
 
-def test_a_duration_in_a_sentence_ends_where_it_ends() -> None:
+def test_a_duration_in_a_sentence() -> None:
     text = "try again in 1m12.5s. Visit"
     assert parse_leading_duration(text, 13) == TimeSpan(72.5, 0.001, 20)
 
@@ -112,5 +112,5 @@ def test_numbers(text: str, value: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "-1", "nan", "inf", "-inf", "1e12", "1e999", "x", "1,x", "0x10", ",", "--5"]
 )
-def test_what_is_no_number(text: str) -> None:
+def test_texts_without_a_number(text: str) -> None:
     assert parse_number(text) is None

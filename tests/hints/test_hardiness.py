@@ -1,4 +1,4 @@
-"""Whatever goes in: no exception, no number that cannot be meant, no endless search, and a success stays one."""
+"""For any input: no exception, no impossible number, no endless search, and a success stays a success."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ statuses = st.one_of(st.none(), st.integers(-10, 1000))
 
 @settings(max_examples=3000, deadline=None)
 @given(statuses, headers, bodies, texts, origins, profiles, st.floats(0.0, 4e9))
-def test_nothing_that_is_said_raises_or_gives_nonsense(
+def test_no_input_raises_or_gives_impossible_facts(
     status: int | None,
     headers: dict[str, str],
     body: bytes | str | None,
@@ -101,7 +101,7 @@ def test_a_success_stays_a_success(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_damaged_row_raises_nothing_and_gives_no_nonsense(seed: int) -> None:
+def test_a_damaged_row_does_not_raise_or_give_impossible_facts(seed: int) -> None:
     chance = Random(seed)
     for _ in range(500):
         seen, profile, now_utc = damaged(chance)
@@ -149,7 +149,7 @@ def test_the_case_of_header_names_does_not_matter(row: Row) -> None:
     ],
     ids=lambda hostile: repr(hostile[:14]),
 )
-def test_a_hostile_text_costs_no_more_than_a_long_one(hostile: str) -> None:
+def test_a_hostile_text_takes_no_longer_than_a_long_one(hostile: str) -> None:
     began = time.process_time()
     for profile in (PROFILES["openai"], PROFILES["claude"], PROFILES["generic"]):
         for origin in ("http", "exception", "cli"):
@@ -162,7 +162,7 @@ def test_a_hostile_text_costs_no_more_than_a_long_one(hostile: str) -> None:
     ("depth", "kind"),
     [(1, Kind.QUOTA), (3, Kind.QUOTA), (30, Kind.RATE), (900, Kind.RATE), (100_000, Kind.RATE)],
 )
-def test_errors_within_errors_are_not_followed_to_the_bottom(depth: int, kind: Kind) -> None:
+def test_nested_errors_are_followed_only_so_deep(depth: int, kind: Kind) -> None:
     body = '{"error":' * depth + '{"code":"insufficient_quota"}' + "}" * depth
     facts = understand(RawResponse(429, {}, body), PROFILES["openai"], now_utc=NOW)
     check(facts)

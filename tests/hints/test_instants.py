@@ -1,4 +1,4 @@
-"""Resets and waits by shape, and against whose clock they are read."""
+"""Resets and waits by their format, and by which clock they are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from headway.providers.limits.instants import http_date, iso_date, parse_wait
         ("1794729000", 0.0, 1.0),
     ],
 )
-def test_by_shape(value: str, seconds: float, step_s: float) -> None:
+def test_values_by_format(value: str, seconds: float, step_s: float) -> None:
     span = parse_wait(value, NOW)
     assert span is not None
     assert span.seconds == pytest.approx(seconds)
@@ -62,7 +62,7 @@ def test_by_shape(value: str, seconds: float, step_s: float) -> None:
         "Sun, 15 Nov 9999 08:00:30 GMT",
     ],
 )
-def test_what_cannot_be_meant_is_nothing(value: str) -> None:
+def test_an_impossible_value_gives_nothing(value: str) -> None:
     assert parse_wait(value, NOW) is None
 
 
@@ -76,7 +76,7 @@ def test_an_iso_date_without_a_zone_is_utc() -> None:
 
 
 @pytest.mark.parametrize("skew_s", [-7200.0, -30.0, 0.0, 30.0, 7200.0])
-def test_the_local_clock_does_not_matter_where_there_is_a_date(skew_s: float) -> None:
+def test_with_a_date_header_the_local_clock_does_not_matter(skew_s: float) -> None:
     answers = (
         (
             "anthropic",
@@ -96,7 +96,7 @@ def test_the_local_clock_does_not_matter_where_there_is_a_date(skew_s: float) ->
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Sun, 15 Nov 2026 08:00:00 CET"])
-def test_without_a_date_that_can_be_read_it_is_the_local_clock(date: str) -> None:
+def test_without_a_readable_date_header_the_local_clock_is_used(date: str) -> None:
     refused = http(429, "", Date=date, retry_after="Sun, 15 Nov 2026 08:00:30 GMT")
     assert understand(refused, PROFILES["generic"], now_utc=NOW - 10.0).hint.retry_after_s == 40.0
 
@@ -139,7 +139,7 @@ def test_minus_one_and_zero_are_unknown_at_azure_and_nowhere_else() -> None:
 
 
 @pytest.mark.parametrize("missing", ["limit", "remaining", "reset"])
-def test_what_remains_is_never_the_limit(missing: str) -> None:
+def test_the_remainder_is_never_taken_as_the_limit(missing: str) -> None:
     values = {"limit": "5000", "remaining": "17", "reset": "12ms"}
     del values[missing]
     headers = {f"x-ratelimit-{name}-requests": value for name, value in values.items()}

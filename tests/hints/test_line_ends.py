@@ -1,4 +1,4 @@
-"""JSON lines end at a line feed, and not at what else Python's `splitlines` takes for a line end."""
+"""JSON lines end at a line feed, not at the other characters where Python's `splitlines` splits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.providers.limits import agent_events, error_bodies
 
 
 @pytest.mark.parametrize("odd", ["\x85", "\u2028", "\u2029"])
-def test_events_whose_texts_have_odd_characters_are_read(odd: str) -> None:
+def test_events_with_odd_characters_are_read(odd: str) -> None:
     events = [
         {"type": "system"},
         {"type": "result", "is_error": True, "result": f"You've hit your limit{odd}resets 4pm"},

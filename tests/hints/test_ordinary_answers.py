@@ -1,4 +1,4 @@
-"""Answers and tool outputs that speak of limits are answers and tool outputs."""
+"""Answers and tool outputs that mention limits are not limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tool_said(text: str) -> dict[str, Any]:
     }
 
 
-def test_there_are_two_hundred_and_no_two_alike() -> None:
+def test_there_are_two_hundred_different_answers() -> None:
     assert len(set(TEXTS)) == len(TEXTS) >= 200
     assert len({answer["kind"] for answer in ANSWERS}) >= 7
 
@@ -48,7 +48,7 @@ def test_as_the_body_of_a_200(profile: Any) -> None:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_as_what_an_agent_answered(text: str) -> None:
+def test_as_the_answer_of_an_agent(text: str) -> None:
     claude = events(
         said(text),
         tool_said(text),

@@ -1,4 +1,4 @@
-"""What programs print when they met a limit, in the words that people write by hand."""
+"""What programs print when they meet a limit, in free text."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_a_limit(text: str, wait_s: float | None) -> None:
     ],
 )
 def test_a_quota(text: str, kind: Kind) -> None:
-    """Without a status or a code: a sentence that begins with it counts, words in another one do not."""
+    """Without a status or a code: a sentence that begins with it counts, its words elsewhere do not."""
     facts = understand(RawResponse(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
     assert facts.kind is kind
 
 
 @pytest.mark.parametrize("text", ["I counted 429 rate limits in the log", "the 429 error is old"])
-def test_a_number_in_a_sentence_is_none(text: str) -> None:
+def test_a_number_in_a_sentence_is_not_a_limit(text: str) -> None:
     facts = understand(RawResponse(text=text, origin="exception"), profile_for("generic"), now_utc=1.0)
     assert facts.kind is not Kind.RATE

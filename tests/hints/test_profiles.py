@@ -1,4 +1,4 @@
-"""Profiles are data that fits together, and an address leads to the right one."""
+"""Profiles are consistent, and an address selects the right one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = (
 )
 
 
-def test_every_provider_has_one() -> None:
+def test_every_provider_has_a_profile() -> None:
     assert set(PROFILES) == set(NAMES.split())
 
 
@@ -56,7 +56,7 @@ def test_every_provider_has_one() -> None:
         ("http://[", "generic"),
     ],
 )
-def test_an_address_or_a_kind_leads_to_its_profile(address: str, name: str) -> None:
+def test_an_address_or_a_kind_selects_its_profile(address: str, name: str) -> None:
     assert profile_for(address).name == name
 
 
@@ -68,7 +68,7 @@ def test_the_address_comes_before_the_kind() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_tables_are_spelled_as_they_are_looked_up(profile: Profile) -> None:
+def test_keys_of_tables_are_spelled_as_they_are_looked_up(profile: Profile) -> None:
     codes = (*profile.all_codes, *profile.all_soft, *profile.ramps)
     assert [code for code in codes if normalized_code(code) != code] == []
     assert [name for name in profile.places if name != name.lower()] == []
@@ -94,7 +94,7 @@ def test_all_limit_headers_are_read(profile: Profile) -> None:
         assert report.period_s == (group.period_s or 60.0)
 
 
-def test_ramp_caps_are_codes_that_facts_can_carry() -> None:
+def test_ramp_caps_are_codes_of_facts() -> None:
     assert {name: set(profile.ramps) for name, profile in PROFILES.items() if profile.ramps} == {
         "openai": {"slow_down"},
         "azure": {"slow_down"},
@@ -117,7 +117,7 @@ def test_how_tokens_are_counted() -> None:
     assert PROFILES["groq"].counting.cached_free
 
 
-def test_a_profile_of_ones_own_is_a_few_lines() -> None:
+def test_a_new_profile_is_a_few_lines() -> None:
     mine = Profile(
         "mine", statuses={420: Kind.RATE}, codes={"calm": Kind.CONCURRENCY}, wait_headers=("x-wait",)
     )
@@ -160,7 +160,7 @@ def test_messages_are_short() -> None:
         ),
     ],
 )
-def test_a_refusal_about_growth_is_told_apart(name: str, body: str) -> None:
+def test_a_refusal_about_growth_is_recognized(name: str, body: str) -> None:
     assert understand(http(429, body), PROFILES[name], now_utc=NOW).hint.growing
 
 
@@ -172,8 +172,8 @@ def test_an_ordinary_refusal_is_not_about_growth() -> None:
 @pytest.mark.parametrize(
     ("tokens", "known"), [("400000", False), ("80000", False), ("480000", True), ("50000", True)]
 )
-def test_a_header_that_repeats_the_tightest_limit_is_no_limit_of_its_own(tokens: str, known: bool) -> None:
-    """Read as one of input and output together it would jump from one to the other and stall the lane."""
+def test_a_header_that_repeats_the_tightest_limit_is_not_a_limit_of_its_own(tokens: str, known: bool) -> None:
+    """Read as a limit of input and output together, it would jump between the two and stall the lane."""
     headers = {
         f"anthropic_ratelimit_{what}_{part}": value
         for what, limit in (("tokens", tokens), ("input_tokens", "400000"), ("output_tokens", "80000"))

@@ -1,4 +1,4 @@
-"""The reference page says what the profiles say."""
+"""The reference page matches the profiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.providers import PROFILES
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_is_what_the_profiles_draw() -> None:
+def test_the_page_is_generated_from_the_profiles() -> None:
     drawn = subprocess.run(
         [sys.executable, "tools/draw_hints.py", "--check"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Every provider, every kind it can say: header sets, error bodies and texts as they were sent."""
+"""Every provider and every kind of error: header sets, error bodies and texts as they were sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rounded(reports: tuple[LimitReport, ...]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("row", TABLE, ids=[row.name for row in TABLE])
-def test_what_was_said_is_understood(row: Row) -> None:
+def test_the_facts_of_a_row(row: Row) -> None:
     facts = understand(row.seen, PROFILES[row.profile], now_utc=NOW)
     assert facts.kind is row.kind
     assert facts.hint.retry_after_s == (None if row.wait is None else pytest.approx(row.wait, abs=1e-6))
@@ -45,5 +45,5 @@ def test_the_table_names_each_row_once_and_every_profile() -> None:
     assert {row.profile for row in TABLE} == set(PROFILES)
 
 
-def test_the_table_has_every_kind_that_an_answer_can_mean() -> None:
+def test_the_table_has_every_kind_of_error() -> None:
     assert {row.kind for row in TABLE} == {None, *Kind} - {Kind.CRASH}  # Only an executor sees a worker die.

@@ -1,4 +1,4 @@
-"""Keys under `headway.httpx_client()`: they follow no redirect to another origin, and no plain http to another machine."""
+"""Keys under `headway.httpx_client()`: they are not sent after a redirect to another origin, nor over plain http to another machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIBRARIES = pytest.mark.parametrize("library", ["httpx2", "httpx"])
 async def post(
     sync: bool, library: Any, url: str, client_options: dict[str, Any] | None = None, **more: Any
 ) -> Any:
-    """One request by a client of ours, with cookies of its own."""
+    """Send one request with our client, which has cookies of its own."""
     settings: dict[str, Any] = {"cookies": {"session": SECRET}, "library": library, **(client_options or {})}
 
     def in_a_thread() -> Any:
@@ -84,7 +84,7 @@ async def test_keys_follow_a_redirect_within_an_origin(sync: bool, library: Any)
     assert call.path.endswith(f"?key={SECRET}")
 
 
-async def test_a_key_does_not_come_back_by_a_detour() -> None:
+async def test_a_key_is_not_restored_by_a_second_redirect() -> None:
     async with (
         serving(http(completion())) as third,
         serving(redirect(f"{third.url}/v1/chat/completions")) as second,
@@ -94,7 +94,7 @@ async def test_a_key_does_not_come_back_by_a_detour() -> None:
     assert SECRET not in seen(second.calls[0]) + seen(third.calls[0])
 
 
-async def test_an_sdk_that_is_redirected_keeps_its_key_at_home() -> None:
+async def test_a_redirected_sdk_does_not_send_its_key_elsewhere() -> None:
     async with (
         serving(http(completion("there"))) as other,
         serving(redirect(f"{other.url}/v1/chat/completions")) as home,
@@ -107,7 +107,7 @@ async def test_an_sdk_that_is_redirected_keeps_its_key_at_home() -> None:
     assert SECRET not in seen(other.calls[0])
 
 
-async def test_a_transport_of_ones_own_client_does_the_same() -> None:
+async def test_a_transport_in_another_client_does_the_same() -> None:
     async with (
         serving(http(completion())) as other,
         serving(redirect(f"{other.url}/v1/chat/completions")) as home,
@@ -174,8 +174,8 @@ async def test_a_redirect_with_the_key_in_its_path_is_refused(sync: bool, librar
     assert SECRET not in str(caught.value)
 
 
-async def test_a_key_that_the_redirect_gives_stays() -> None:
-    """As in a signed address."""
+async def test_a_key_in_the_redirect_itself_is_kept() -> None:
+    """As in a signed URL."""
     path = "/file?token=theirs-0123456789abcdef&key=a%2fb+c"
     async with serving(http(completion())) as other, serving(redirect(f"{other.url}{path}")) as home:
         await post(False, "httpx2", f"{home.url}/v1/x?key={SECRET}", headers=HEADERS)
@@ -183,7 +183,7 @@ async def test_a_key_that_the_redirect_gives_stays() -> None:
 
 
 async def test_short_keys_change_no_headers_and_no_other_parameters() -> None:
-    """Local servers want any word as a key."""
+    """Local servers accept any word as a key."""
     async with serving(http(completion())) as other, serving(redirect(f"{other.url}/any?a=any1")) as home:
         await post(False, "httpx2", f"{home.url}/v1/x", headers={"x-api-key": "any", "x-run": "any"})
     assert (other.calls[0].path, other.calls[0].headers["x-run"]) == ("/any?a=any1", "any")
@@ -217,7 +217,7 @@ async def test_private_addresses_are_other_machines(host: str) -> None:
         await post(False, "httpx2", f"http://{host}/v1/chat/completions", headers={"x-api-key": SECRET})
 
 
-async def test_a_key_in_the_query_is_one_too() -> None:
+async def test_a_key_in_the_query_counts() -> None:
     with pytest.raises(ConfigError) as caught:
         await post(False, "httpx2", f"{ELSEWHERE}?key={SECRET}")
     assert SECRET not in str(caught.value)
@@ -244,7 +244,7 @@ class Answered(httpx2.AsyncBaseTransport):
         ("http://[::1]:8000/v1/chat/completions", HEADERS, {}),
     ],
 )
-async def test_what_is_allowed(url: str, headers: dict[str, str], settings: dict[str, Any]) -> None:
+async def test_allowed_requests(url: str, headers: dict[str, str], settings: dict[str, Any]) -> None:
     transport = headway.httpx_transport(inner=Answered(), **settings)
     async with httpx2.AsyncClient(transport=transport) as client:
         assert (await client.post(url, json=BODY, headers=headers)).status_code == 200
@@ -264,7 +264,7 @@ async def test_a_redirect_to_plain_http_is_followed_without_the_key() -> None:
     assert answer.status_code == 200
 
 
-async def test_an_sdk_passes_the_error_on() -> None:
+async def test_an_sdk_raises_the_error() -> None:
     client = openai.AsyncOpenAI(
         api_key=SECRET, base_url="http://192.0.2.7/v1", http_client=headway.httpx_client(), max_retries=0
     )
@@ -273,7 +273,7 @@ async def test_an_sdk_passes_the_error_on() -> None:
             await client.chat.completions.create(**BODY)  # type: ignore[call-overload]
 
 
-def test_insecure_http_is_a_truth_value() -> None:
+def test_insecure_http_must_be_a_bool() -> None:
     with pytest.raises(UsageError, match="insecure_http"):
         headway.httpx_client(insecure_http="yes")  # type: ignore[call-overload]
 
@@ -331,7 +331,7 @@ async def test_a_proxy_on_another_machine_gets_no_key_over_plain_http(
 
 
 @pytest.mark.usefixtures("no_proxies")
-async def test_a_proxy_that_the_caller_names_is_used_on_this_machine() -> None:
+async def test_a_proxy_of_the_caller_is_used_on_this_machine() -> None:
     async with serving(http(completion())) as proxy:
         url = "http://127.0.0.1:1/v1/chat/completions"
         await post(False, "httpx2", url, {"proxy": proxy.url}, headers=HEADERS)

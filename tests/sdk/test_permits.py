@@ -1,4 +1,4 @@
-"""`headway.Lane` by itself: permits on event loops and in threads, and what a lane learns from what happens in them."""
+"""`headway.Lane`: permits on event loops and in threads, and what a lane learns from the calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lane() -> Iterator[Lane]:
         yield made
 
 
-def test_as_many_threads_at_once_as_the_lane_allows(lane: Lane) -> None:
+def test_threads_run_up_to_the_limit_of_the_lane(lane: Lane) -> None:
     inside = most = 0
     lock = threading.Lock()
     together = threading.Barrier(2)
@@ -47,7 +47,7 @@ def test_as_many_threads_at_once_as_the_lane_allows(lane: Lane) -> None:
     assert most == 2
 
 
-async def test_one_lane_for_tasks_and_threads_alike(lane: Lane) -> None:
+async def test_tasks_and_threads_share_a_lane(lane: Lane) -> None:
     async with lane.permit():
         entered = threading.Event()
         leave = threading.Event()
@@ -72,7 +72,7 @@ async def _use(lane: Lane) -> None:
         pass
 
 
-async def test_a_rate_is_kept() -> None:
+async def test_the_rate_is_not_exceeded() -> None:
     loop = asyncio.get_running_loop()
     with Lane(Limits(rpm=6_000, burst="10ms")) as lane:
         began = loop.time()
@@ -91,7 +91,7 @@ async def test_rate_limited_closes_the_lane_for_a_while_and_is_raised() -> None:
         assert loop.time() - began >= 0.15
 
 
-async def test_headers_of_an_answer_teach_the_lane() -> None:
+async def test_a_lane_learns_from_response_headers() -> None:
     loop = asyncio.get_running_loop()
     told = {
         "x-ratelimit-limit-requests": "600",
@@ -118,7 +118,7 @@ async def test_a_refused_key_stops_the_lane_until_it_is_reopened(lane: Lane) -> 
     await _use(lane)
 
 
-async def test_own_exceptions_say_nothing_of_the_lane(lane: Lane) -> None:
+async def test_the_callers_own_exceptions_do_not_affect_the_lane(lane: Lane) -> None:
     for _ in range(30):
         with pytest.raises(KeyError):
             async with lane.permit():
@@ -126,7 +126,7 @@ async def test_own_exceptions_say_nothing_of_the_lane(lane: Lane) -> None:
     await _use(lane)
 
 
-async def test_what_can_never_fit_is_told_with_the_numbers() -> None:
+async def test_a_call_that_can_never_fit_is_an_error_with_the_numbers() -> None:
     with Lane(Limits(tpm=100)) as lane:
         with pytest.raises(UnitError, match="it needs 200 tokens") as caught:
             async with lane.permit(tokens=200):
@@ -135,7 +135,7 @@ async def test_what_can_never_fit_is_told_with_the_numbers() -> None:
 
 
 async def test_settled_tokens_are_given_back() -> None:
-    """Ten tokens a second, ten seconds deep: two permits of ninety fit at once only if the first gives most back."""
+    """Ten tokens a second, ten seconds deep: two permits of ninety fit only if the first returns most of its tokens."""
     loop = asyncio.get_running_loop()
     with Lane(Limits(tpm=600, burst="10s"), provider="mistral") as lane:
         began = loop.time()
@@ -146,7 +146,7 @@ async def test_settled_tokens_are_given_back() -> None:
         assert loop.time() - began < 4
 
 
-async def test_a_waiter_that_is_cancelled_takes_nothing(lane: Lane) -> None:
+async def test_a_cancelled_waiter_uses_nothing(lane: Lane) -> None:
     async with lane.permit(), lane.permit():
         waiting = asyncio.create_task(_use(lane))
         await asyncio.sleep(0.01)
@@ -157,7 +157,7 @@ async def test_a_waiter_that_is_cancelled_takes_nothing(lane: Lane) -> None:
         pass
 
 
-async def test_closing_calls_off_who_waits() -> None:
+async def test_closing_cancels_waiting_calls() -> None:
     lane = Lane(Limits(max_concurrency=1))
     async with lane.permit():
         waiting = asyncio.create_task(_use(lane))
@@ -184,7 +184,7 @@ async def test_a_closed_lane_gives_no_permits() -> None:
         await _use(never_used)
 
 
-async def test_mistakes_are_named(lane: Lane) -> None:
+async def test_invalid_arguments_are_named(lane: Lane) -> None:
     with pytest.raises(headway.HeadwayError, match="would block the event loop"), lane.permit():
         pass
     permit = lane.permit()
@@ -198,7 +198,7 @@ async def test_mistakes_are_named(lane: Lane) -> None:
         Lane({"rpm": 1})  # type: ignore[arg-type]
 
 
-async def test_a_lane_on_an_event_loop_closes_itself_and_wants_numbers() -> None:
+async def test_a_lane_is_an_async_context_manager_and_checks_its_numbers() -> None:
     async with Lane(name="mine") as lane:
         await _use(lane)
         for wrong in (-1, "5"):
@@ -210,14 +210,14 @@ async def test_a_lane_on_an_event_loop_closes_itself_and_wants_numbers() -> None
         headway.httpx_client(retry=3)  # type: ignore[call-overload]
 
 
-async def test_headway_usage_settles_too(lane: Lane) -> None:
+async def test_headway_usage_settles_a_permit(lane: Lane) -> None:
     async with lane.permit() as permit:
         headway.usage(input_tokens=5)
         headway.usage(output_tokens=2)
         assert permit.usage == Usage(5, 2)
 
 
-def test_usage_as_the_sdks_say_it() -> None:
+def test_usage_of_sdk_responses() -> None:
     details: Any = {"cached_tokens": 4}
     chat = openai.types.CompletionUsage(
         prompt_tokens=10, completion_tokens=3, total_tokens=13, prompt_tokens_details=details

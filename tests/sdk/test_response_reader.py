@@ -1,4 +1,4 @@
-"""What is read of a request on its way out, and of an answer on its way in: plain bytes, no server."""
+"""What is read from requests and from responses: plain bytes, no server."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def test_the_size_of_a_request(path: str, body: Any, chars: int, most: float) ->
         ("/v1/chat/completions", [1]),
     ],
 )
-def test_what_is_not_known_has_a_lane_and_no_size(path: str, body: Any) -> None:
+def test_an_unknown_request_has_a_lane_and_no_size(path: str, body: Any) -> None:
     found = request(path, body)
     assert found.endpoint is None
     assert found.unit == {}
     assert found.lane
 
 
-def test_the_model_may_stand_in_the_path() -> None:
+def test_the_model_may_be_in_the_path() -> None:
     found = request("/v1beta/models/gemini-x:generateContent", {"contents": []})
     assert found.model == "gemini-x"
 
@@ -126,13 +126,13 @@ def test_usage_and_limits_of_a_good_answer() -> None:
         (200, b"[]", {}, None),
     ],
 )
-def test_what_a_whole_answer_means(
+def test_the_outcome_of_a_whole_answer(
     status: int, body: bytes, headers: dict[str, str], kind: Kind | None
 ) -> None:
     assert whole(status, body, headers).kind is kind
 
 
-def test_an_answer_of_an_endpoint_that_nobody_knows_passes_as_it_is() -> None:
+def test_an_answer_of_an_unknown_endpoint_is_passed_on() -> None:
     assert ResponseReader(request("/v1/files", {"a": 1}), 200, JSON).mode == "plain"
     assert ResponseReader(request("/v1/files", {"a": 1}), 429, JSON).mode == "whole"
     assert ResponseReader(request("/v1/files", {"a": 1}), 302, {}).mode == "plain"
@@ -172,7 +172,7 @@ def test_usage_of_a_streamed_chat() -> None:
 
 
 @pytest.mark.parametrize("count", [10**12, -1])
-def test_usage_that_cannot_be_is_unknown(count: int) -> None:
+def test_impossible_usage_is_unknown(count: int) -> None:
     used = {"prompt_tokens": 5, "completion_tokens": count}
     outcome = whole(200, encoded({"choices": [{}], "usage": used}), {})
     assert (outcome.kind, outcome.usage) == (None, None)
@@ -210,7 +210,7 @@ def test_usage_of_a_streamed_message() -> None:
     assert answer.stream_outcome().usage == Usage(7, 9, 2)
 
 
-def test_an_error_in_a_stream_is_understood() -> None:
+def test_an_error_in_a_stream_is_read() -> None:
     said = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     answer = stream("/v1/messages", {"model": "m", "messages": HELLO}, said)
     assert answer.refused is not None
@@ -224,14 +224,14 @@ def test_an_error_in_a_stream_is_understood() -> None:
     assert answer.stream_outcome().kind is Kind.TRANSIENT
 
 
-def test_a_stream_that_breaks_off_keeps_what_was_counted() -> None:
+def test_a_broken_stream_keeps_the_usage_so_far() -> None:
     used = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}
     outcome = stream("/v1/chat/completions", CHAT, used).broken_outcome("reset")
     assert outcome.kind is Kind.TRANSIENT
     assert outcome.usage == Usage(5, 1)
 
 
-def test_events_that_make_no_sense_are_the_callers_business() -> None:
+def test_invalid_events_are_passed_on_to_the_caller() -> None:
     answer = stream("/v1/chat/completions", CHAT, b'data: {"usage": nonsense\n\n')
     assert answer.stream_outcome().kind is None
     assert answer.usage is None

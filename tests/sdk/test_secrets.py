@@ -1,4 +1,4 @@
-"""A key that an SDK sends is in no log and in no error of ours, even where the provider quotes it."""
+"""A key that an SDK sends is in none of our logs and errors, even if the provider quotes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refusal(text: str) -> bytes:
 
 
 async def post(client: Any, url: str, headers: dict[str, str]) -> str:
-    """What the caller of a request sees of ours."""
+    """Everything of ours that the caller of a request sees."""
     try:
         await client.post(url, json=BODY, headers=headers)
     except UnitError as error:

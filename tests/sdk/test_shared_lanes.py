@@ -57,7 +57,7 @@ def _no_lane_is_left() -> Iterator[None]:
     assert loop_threads() == []
 
 
-async def test_two_clients_with_the_same_key_keep_one_limit() -> None:
+async def test_two_clients_with_the_same_key_share_one_limit() -> None:
     limits = Limits(rpm=600, burst="100ms")
     account = {"default": {"rpm": 600, "burst": "150ms"}}
     async with (
@@ -89,7 +89,7 @@ async def test_an_asynchronous_and_a_synchronous_client_share_a_lane() -> None:
         assert total(server)["peak_in_flight"] == 1
 
 
-async def test_other_keys_have_lanes_of_their_own() -> None:
+async def test_other_keys_have_other_lanes() -> None:
     accounts = {"a": {"faults": [{"kind": "hang"}]}, "b": {}}
     async with (
         FakeServer(read({"accounts": accounts})) as server,
@@ -103,7 +103,7 @@ async def test_other_keys_have_lanes_of_their_own() -> None:
         await asyncio.wait([hung])
 
 
-async def test_a_client_without_limits_takes_those_of_the_other() -> None:
+async def test_a_client_without_limits_uses_those_of_the_lane() -> None:
     async with (
         FakeServer(read({"accounts": ONE_SLOT})) as server,
         headway.httpx_client(limits=ONE_AT_ONCE) as one,
@@ -114,7 +114,7 @@ async def test_a_client_without_limits_takes_those_of_the_other() -> None:
         assert total(server)["peak_in_flight"] == 1
 
 
-async def test_limits_that_come_later_hold_for_a_lane_that_had_none() -> None:
+async def test_later_limits_apply_to_a_lane_without_limits() -> None:
     async with (
         FakeServer(read({"accounts": ONE_SLOT})) as server,
         headway.httpx_client() as one,
@@ -151,7 +151,7 @@ async def test_settings_that_differ_are_an_error(first: Any, second: Any, messag
         assert await post(other, server.url) == 200  # The lane ended with its last client.
 
 
-async def test_closing_a_client_leaves_the_others_requests_alone() -> None:
+async def test_closing_a_client_does_not_affect_requests_of_others() -> None:
     accounts = {"default": {"faults": [{"kind": "hang"}]}}
     async with FakeServer(read({"accounts": accounts})) as server:
         one, other = (headway.httpx_client(limits=ONE_AT_ONCE) for _ in range(2))
@@ -173,7 +173,7 @@ async def test_closing_a_client_leaves_the_others_requests_alone() -> None:
 
 
 def test_a_lane_outlives_event_loops() -> None:
-    """The second loop goes on where the first one stopped: a new lane would begin with a full bucket."""
+    """The second loop continues where the first stopped: a new lane would begin with a full bucket."""
     limits = Limits(rpm=1200, burst="500ms")
     with fake_process() as fake, headway.httpx_client(sync=True, limits=limits) as holder:
 
@@ -202,13 +202,13 @@ async def test_lanes_of_one_name_are_one_lane() -> None:
             await _use(third)
 
 
-async def test_lanes_without_a_name_are_apart() -> None:
+async def test_lanes_without_a_name_are_separate() -> None:
     with headway.Lane(ONE_AT_ONCE) as one, headway.Lane(Limits(max_concurrency=2)) as other:
         async with one.permit(), other.permit():
             assert (one.name, other.name) == ("lane", "lane")
 
 
-async def test_a_named_lane_is_the_lane_of_a_client_that_names_it_so() -> None:
+async def test_a_named_lane_is_shared_with_a_client_that_uses_the_name() -> None:
     async with FakeServer(read({"accounts": {"default": {}}})) as server:
         with headway.Lane(ONE_AT_ONCE, name="mine") as lane:
             async with headway.httpx_client(lane=lambda _: "mine") as client:
@@ -229,7 +229,7 @@ def _in_child(url: str, answers: Any) -> None:
         answers.put(client.post(f"{url}/v1/chat/completions", json=BODY, headers=key()).status_code)
 
 
-def test_a_forked_process_has_lanes_of_its_own() -> None:
+def test_a_forked_process_has_its_own_lanes() -> None:
     """The thread that serves the lanes of the parent does not exist in the child."""
     fork = multiprocessing.get_context("fork")
     answers = fork.SimpleQueue()

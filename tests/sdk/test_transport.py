@@ -31,7 +31,7 @@ def hello(text: str = "hello") -> Any:
 
 
 class Rig:
-    """A fake, a client of ours, and both SDKs over it. What the SDKs see is counted."""
+    """A fake, our client, and both SDKs over it. What the SDKs see is counted."""
 
     def __init__(self, server: FakeServer, client: Any) -> None:
         self.server, self.client = server, client
@@ -132,7 +132,7 @@ async def test_limits_by_model() -> None:
         await asyncio.wait(calls)
 
 
-async def test_a_lane_of_ones_own() -> None:
+async def test_a_lane_named_by_the_caller() -> None:
     seen: list[str] = []
 
     def pool(request: httpx2.Request) -> str:
@@ -159,7 +159,7 @@ async def test_a_held_lane_delays_no_other() -> None:
         assert it.total["received"] == 3
 
 
-async def test_a_hold_that_is_too_long_is_handed_on() -> None:
+async def test_a_hold_that_is_too_long_is_returned_to_the_caller() -> None:
     async with rig({"default": {"rpm": 0.2, "burst": "1s"}}, max_hold="10s") as it:
         await it.chat()
         with pytest.raises(openai.RateLimitError):
@@ -172,7 +172,7 @@ async def test_a_hold_that_is_too_long_is_handed_on() -> None:
         assert it.total["received"] == 2
 
 
-async def test_what_a_lane_takes_for_too_large_the_provider_decides() -> None:
+async def test_a_request_that_seems_too_large_is_still_sent() -> None:
     async with rig({"default": {}}, limits=Limits(tpm=10)) as it:
         assert await it.chat() == "echo: hello"
 
@@ -181,15 +181,15 @@ async def test_what_a_lane_takes_for_too_large_the_provider_decides() -> None:
 
 
 @pytest.mark.parametrize("fault", ["500", "502", "503", "529", "reset", "reset-body", "truncated", "html"])
-async def test_what_fails_once_is_tried_again(fault: str) -> None:
+async def test_a_request_that_fails_once_is_retried(fault: str) -> None:
     async with rig(faulty(fault, every=2)) as it:
         assert [await it.chat(f"n {number}") for number in range(4)] == [f"echo: n {n}" for n in range(4)]
         assert it.statuses == [200] * 4
         assert it.total["received"] > 4
 
 
-async def test_one_budget_whatever_the_sdk_thinks() -> None:
-    """The SDK's own retries are on: it is told that they would not help."""
+async def test_there_is_one_retry_budget_despite_the_sdks_own() -> None:
+    """The SDK's own retries are on: the response tells it not to retry."""
     async with rig(faulty("500"), retry=Retry(max_attempts=3, base="1ms")) as it:
         for client, error in (
             (it.openai(max_retries=2).chat.completions, openai.InternalServerError),
@@ -205,7 +205,7 @@ async def test_one_budget_whatever_the_sdk_thinks() -> None:
     ("fault", "error"),
     [("401", openai.AuthenticationError), ("quota", openai.RateLimitError)],
 )
-async def test_what_waiting_does_not_mend_is_handed_on_and_stops_nobody(
+async def test_an_error_that_waiting_does_not_fix_is_returned_and_does_not_stop_the_lane(
     fault: str, error: type[Exception]
 ) -> None:
     async with rig(faulty(fault, every=2)) as it:
@@ -216,7 +216,7 @@ async def test_what_waiting_does_not_mend_is_handed_on_and_stops_nobody(
         assert it.total["received"] == 3
 
 
-async def test_a_dead_host_is_given_up_with_its_own_exception() -> None:
+async def test_a_dead_host_raises_its_own_exception() -> None:
     async with rig(faulty("reset"), retry=Retry(max_attempts=2, base="1ms")) as it:
         with pytest.raises(httpx2.TransportError):
             await it.client.post(
@@ -238,7 +238,7 @@ async def test_a_body_that_cannot_be_repeated_is_sent_once() -> None:
         assert it.total["received"] == 1
 
 
-async def test_what_is_no_call_passes() -> None:
+async def test_requests_that_are_not_model_calls_pass() -> None:
     async with rig({"default": {}}) as it:
         assert "gpt-4o" in {model.id async for model in await it.openai().models.list()}
         answer = await it.client.get(f"{it.server.url}/stats")
@@ -251,7 +251,7 @@ async def test_what_is_no_call_passes() -> None:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_an_error_in_the_middle_of_a_stream_is_the_callers(kind: str) -> None:
+async def test_an_error_in_the_middle_of_a_stream_goes_to_the_caller(kind: str) -> None:
     async with rig(faulty("stream-error"), limits=Limits(max_concurrency=1)) as it:
         error: type[Exception] = openai.APIError if kind == "openai" else anthropic.APIError
 
@@ -271,7 +271,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_the_callers(kind: str) -> N
             assert it.total["received"] == attempt
 
 
-async def test_a_stream_that_breaks_off_is_the_callers_once_it_has_begun() -> None:
+async def test_a_stream_that_breaks_after_it_began_raises_in_the_caller() -> None:
     async with rig(faulty("reset-body"), limits=Limits(max_concurrency=1)) as it:
         for attempt in (1, 2):
             stream = await it.openai().chat.completions.create(
@@ -284,7 +284,7 @@ async def test_a_stream_that_breaks_off_is_the_callers_once_it_has_begun() -> No
             assert it.total["received"] == attempt
 
 
-async def test_a_permit_is_held_until_the_stream_was_read_or_closed() -> None:
+async def test_a_permit_is_held_until_the_stream_is_read_or_closed() -> None:
     async with rig({"default": {}}, limits=Limits(max_concurrency=1)) as it:
         chat = it.openai().chat.completions
         stream = await chat.create(**CHAT, messages=hello(), stream=True)
@@ -298,7 +298,7 @@ async def test_a_permit_is_held_until_the_stream_was_read_or_closed() -> None:
         assert await it.chat("again") == "echo: again"
 
 
-async def test_a_stream_that_was_forgotten_gives_its_permit_back() -> None:
+async def test_a_forgotten_stream_returns_its_permit() -> None:
     async with rig({"default": {}}, limits=Limits(max_concurrency=1)) as it:
         request = it.client.build_request(
             "POST",
@@ -328,7 +328,7 @@ async def test_a_cancelled_call_closes_its_socket() -> None:
         await until(lambda: it.total["cancelled"] == 1)
 
 
-async def test_a_closed_client_calls_off_who_waits() -> None:
+async def test_closing_a_client_cancels_waiting_requests() -> None:
     async with FakeServer(read({"accounts": {"default": {"rpm": 0.2, "burst": "1s"}}})) as server:
         client = headway.httpx_client()
         it = Rig(server, client)
@@ -340,7 +340,7 @@ async def test_a_closed_client_calls_off_who_waits() -> None:
             await waiting
 
 
-async def test_who_was_never_sent_is_told_that_the_client_was_closed() -> None:
+async def test_an_unsent_request_raises_that_the_client_was_closed() -> None:
     async with FakeServer(read({"accounts": {"default": {}}})) as server:
         client = headway.httpx_client(limits=Limits(rpm=1, burst="1s"))
         await client.get(server.url)
@@ -353,7 +353,7 @@ async def test_who_was_never_sent_is_told_that_the_client_was_closed() -> None:
             await waiting
 
 
-def test_one_client_on_one_loop_after_another() -> None:
+def test_one_client_on_several_loops_in_turn() -> None:
     with fake_process() as fake:
         client = headway.httpx_client()
 
@@ -422,7 +422,7 @@ def test_synchronous_sdks_from_many_threads(library: Any) -> None:
         assert fake.stats()["total"]["lost"] == 0
 
 
-def test_a_synchronous_stream_that_is_closed_gives_its_permit_back() -> None:
+def test_a_closed_synchronous_stream_returns_its_permit() -> None:
     with fake_process() as fake, headway.httpx_client(sync=True, limits=Limits(max_concurrency=1)) as client:
         api = openai.OpenAI(api_key="k", base_url=f"{fake.url}/v1", http_client=client, max_retries=0)
         for _ in range(3):
@@ -445,7 +445,7 @@ def test_a_synchronous_failure_reaches_its_caller() -> None:
 # -- a transport of one's own, and mistakes -----------------------------------------------------------------------
 
 
-async def test_a_transport_for_a_client_of_ones_own() -> None:
+async def test_a_transport_for_the_callers_client() -> None:
     async with FakeServer(read({"accounts": {"default": {"rpm": 600, "burst": "100ms"}}})) as server:
         transport = headway.httpx_transport(limits=Limits(rpm=600, burst="100ms"))
         async with httpx2.AsyncClient(transport=transport) as client:
@@ -459,7 +459,7 @@ async def test_a_transport_for_a_client_of_ones_own() -> None:
 KEY = {"Authorization": "Bearer any"}
 
 
-def test_mistakes_are_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(headway.HeadwayError, match="library is 'aiohttp'"):
         headway.httpx_client(library="aiohttp")  # type: ignore[call-overload]
     with pytest.raises(headway.HeadwayError, match="they are headway"):
@@ -476,6 +476,6 @@ def test_mistakes_are_named() -> None:
         ({"limits": 5}, "limits is 5"),
     ],
 )
-def test_what_is_wrong_in_a_clients_argument_is_told_when_it_is_made(wrong: Any, said: str) -> None:
+def test_invalid_arguments_of_a_client_are_errors_when_it_is_made(wrong: Any, said: str) -> None:
     with pytest.raises(headway.HeadwayError, match=re.escape(said)):
         headway.httpx_client(**wrong)

@@ -1,4 +1,4 @@
-"""What `headway.httpx_client()` holds back of an answer has ceilings; what the caller reads has none of ours."""
+"""What `headway.httpx_client()` buffers of an answer is bounded; what the caller reads is not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def low_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def post(script: Any, sync: bool, library: Any = "httpx2", most: int = 10**9) -> tuple[Any, bytes]:
-    """A response, and what a caller reads of its body: all of it, or the first so many bytes."""
+    """A response, and what a caller reads of its body: all of it, or its first bytes."""
 
     def in_a_thread(url: str) -> tuple[Any, bytes]:
         client = headway.httpx_client(sync=True, library=library, retry=ONCE)
@@ -61,7 +61,7 @@ async def post(script: Any, sync: bool, library: Any = "httpx2", most: int = 10*
 @LIBRARIES
 @BOTH
 @pytest.mark.parametrize("packed", [False, True])
-async def test_a_long_answer_is_the_callers_and_is_asked_for_once(
+async def test_a_long_answer_reaches_the_caller_and_is_requested_once(
     sync: bool, library: Any, packed: bool
 ) -> None:
     body = json.dumps(completion("a" * 3 * WHOLE)).encode()
@@ -73,7 +73,7 @@ async def test_a_long_answer_is_the_callers_and_is_asked_for_once(
 
 @LIBRARIES
 @BOTH
-async def test_of_an_endless_error_the_caller_gets_the_beginning(sync: bool, library: Any) -> None:
+async def test_the_caller_gets_the_beginning_of_an_endless_error(sync: bool, library: Any) -> None:
     attack = Attack(b"HTTP/1.1 503 No\r\n" + CHUNKED + b"\r\n", chunk(b"e" * 65_536))
     response, got = await post(attack, sync, library)
     assert response.status_code == 503
@@ -83,8 +83,8 @@ async def test_of_an_endless_error_the_caller_gets_the_beginning(sync: bool, lib
 
 @LIBRARIES
 @BOTH
-async def test_a_long_packed_error_is_handed_on_unpacked(sync: bool, library: Any) -> None:
-    """Half of something compressed would be of no use. What is random cannot be compressed by much."""
+async def test_a_long_compressed_error_is_passed_on_decompressed(sync: bool, library: Any) -> None:
+    """Half of a compressed body would be useless. Random data cannot be compressed by much."""
     words = b" ".join(b"%d" % (n * 2654435761 % 2**32) for n in range(40_000))
     response, got = await post(http(gzip.compress(words), 400, content_encoding="gzip"), sync, library)
     assert response.status_code == 400
@@ -92,7 +92,7 @@ async def test_a_long_packed_error_is_handed_on_unpacked(sync: bool, library: An
 
 
 @BOTH
-async def test_a_short_error_is_handed_on_as_it_came(sync: bool) -> None:
+async def test_a_short_error_is_passed_on_unchanged(sync: bool) -> None:
     words = b'{"error": {"message": "no"}}'
     response, got = await post(http(gzip.compress(words), 400, content_encoding="gzip"), sync)
     assert got == words
@@ -102,7 +102,7 @@ async def test_a_short_error_is_handed_on_as_it_came(sync: bool) -> None:
 @LIBRARIES
 @BOTH
 @pytest.mark.parametrize("piece", [b": wait\n\n" * 1000, b"data:\n" * 1000, b"a" * 10_000])
-async def test_a_stream_that_never_begins_is_not_held_back_for_ever(
+async def test_a_stream_that_never_begins_is_not_buffered_for_ever(
     sync: bool, library: Any, piece: bytes
 ) -> None:
     attack = Attack(stream_head(), chunk(piece))
@@ -113,7 +113,7 @@ async def test_a_stream_that_never_begins_is_not_held_back_for_ever(
 
 
 @BOTH
-async def test_a_stream_in_many_pieces_comes_through_whole(sync: bool) -> None:
+async def test_a_stream_in_many_pieces_arrives_whole(sync: bool) -> None:
     said = b": wait\n\n" * 500 + event(completion()) + event("[DONE]")
 
     async def script(call: Call) -> None:
@@ -127,7 +127,7 @@ async def test_a_stream_in_many_pieces_comes_through_whole(sync: bool) -> None:
 
 
 @BOTH
-async def test_an_event_that_is_nested_deep_is_the_callers(sync: bool) -> None:
+async def test_a_deeply_nested_event_is_passed_on_to_the_caller(sync: bool) -> None:
     deep = '{"a":' * 500 + "1" + "}" * 500
     said = event('{"choices":[{"index":0,"delta":' + deep + '}],"usage":{"prompt_tokens":1}}') + event(
         "[DONE]"

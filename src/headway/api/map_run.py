@@ -29,7 +29,7 @@ from headway.core.model import Kind, LaneSpec, Settings
 from headway.engine.calls import Calls, SubmittedCall
 from headway.errors import UsageError
 from headway.providers.scrubber import Scrubber
-from headway.runtime.loops import called_off, uncut
+from headway.runtime.loops import is_cancellation, run_despite_cancellation
 from headway.stores.records import State
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class MapRun(Generic[T, R]):
                 if self._over:
                     return
         except BaseException as error:
-            if called_off(error):
+            if is_cancellation(error):
                 raise
             self._fail(to_raise(error, "items, or a function of the item,"))
         finally:
@@ -323,7 +323,7 @@ class MapRun(Generic[T, R]):
             finally:
                 if records is not None:
                     state: State = "interrupted" if not whole else "failed" if self._failed else "complete"
-                    await uncut(records.close(state))
+                    await run_despite_cancellation(records.close(state))
 
     def _has_read(self) -> bool:
         """Whether no further item will be submitted."""

@@ -52,7 +52,7 @@ def watching(run: Watched, items: Any, choice: bool | None) -> ExitStack | None:
     if choice is False:
         return None
     watch, seen = ExitStack(), _somebody_looks()
-    if not seen and loops.instead is None:
+    if not seen and loops.virtual_loop_factory is None:
         watch.callback(WaitMessages(run.calls).close)
     if seen or choice:
         total = length_of(items)
@@ -70,7 +70,7 @@ def length_of(items: Any) -> int | None:
 
 
 def _somebody_looks() -> bool:
-    if loops.instead is not None:  # In virtual time there is no watching.
+    if loops.virtual_loop_factory is not None:  # In virtual time there is no watching.
         return False
     try:
         return in_a_notebook() or (sys.stderr is not None and sys.stderr.isatty())

@@ -30,7 +30,7 @@ from headway.providers.call_reports import RateLimited, current_attempt, usage
 from headway.providers.error_messages import describe_exception
 from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_result
-from headway.runtime.loops import completed
+from headway.runtime.loops import run_on
 
 UnitReply = tuple[bytes, ReplyNote | None]
 Serve = Callable[[bytes], UnitReply]
@@ -101,7 +101,7 @@ class _Runner:
             return value
         if self._loop is None:
             self._loop = asyncio.Runner()
-        return completed(self._loop.get_loop(), _awaited(value))
+        return run_on(self._loop.get_loop(), _awaited(value))
 
 
 def call_to_end(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -110,7 +110,7 @@ def call_to_end(call: Callable[..., Any], *arguments: Any) -> Any:
     if not inspect.isawaitable(value):
         return value
     with asyncio.Runner() as runner:
-        return completed(runner.get_loop(), _awaited(value))
+        return run_on(runner.get_loop(), _awaited(value))
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

@@ -34,7 +34,7 @@ class RateLimited(HeadwayError):
                 reason = retry_after  # It was probably meant as the reason.
             else:
                 unread = short_message(_repr(retry_after))
-                reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is no time)"
+                reason = f"{reason or 'a rate limit was met'} (retry_after is {unread}, which is not a time)"
         super().__init__(reason or "a rate limit was met")
         self.retry_after = wait_s
         self.reason = reason

@@ -35,12 +35,12 @@ def in_a_loop() -> bool:
 
 
 #: Makes event loops in tests with virtual time; set by `headway.testing`.
-instead: Callable[[], asyncio.AbstractEventLoop] | None = None
+virtual_loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
     """A new event loop: a virtual one in tests with virtual time."""
-    return usual_loop() if instead is None else instead()
+    return usual_loop() if virtual_loop_factory is None else virtual_loop_factory()
 
 
 def usual_loop() -> asyncio.AbstractEventLoop:
@@ -56,7 +56,7 @@ def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
     """Run a coroutine on a new loop in this thread."""
     loop = new_loop()
     try:
-        return completed(loop, make())
+        return run_on(loop, make())
     finally:
         _close(loop)
 
@@ -64,28 +64,28 @@ def run_here(make: Callable[[], Coroutine[Any, Any, V]]) -> V:
 def _close(loop: asyncio.AbstractEventLoop) -> None:
     """Close a loop. Tasks that ignore their cancellation are left behind."""
     try:
-        loop.run_until_complete(_call_off_the_rest())
+        loop.run_until_complete(_cancel_other_tasks())
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
 
 
-def completed(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
+def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
     """The result of a coroutine on a loop that is not running.
 
     A task that raises KeyboardInterrupt or SystemExit stops its loop. If it is a task of the callable's own, the code that
     awaits the task gets the exception, and the loop is run again.
     """
-    task = loop.create_task(_boxed(work))
+    task = loop.create_task(_as_result(work))
     while True:
         try:
-            return loop.run_until_complete(task).opened()
+            return loop.run_until_complete(task).unwrap()
         except (KeyboardInterrupt, SystemExit) as error:
             if task.done() or from_signal(error):
                 raise
 
 
-async def _call_off_the_rest() -> None:
+async def _cancel_other_tasks() -> None:
     """Cancel all other tasks, and give them a moment to clean up."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
@@ -94,27 +94,27 @@ async def _call_off_the_rest() -> None:
         await asyncio.wait(left, timeout=_TIDY_S)
 
 
-async def uncut(work: Coroutine[Any, Any, V]) -> V:
+async def run_despite_cancellation(work: Coroutine[Any, Any, V]) -> V:
     """Run a coroutine to its end. A cancellation of the caller takes effect afterwards."""
     task = asyncio.get_running_loop().create_task(work)
     cut: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.shield(task)
-        except asyncio.CancelledError as called_off:
-            cut = called_off
+        except asyncio.CancelledError as cancellation:
+            cut = cancellation
     if cut is not None and not task.cancelled():
         raise cut
     return task.result()
 
 
-def called_off(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
     """Whether an exception is the cancellation of the running task, not one that its code raised."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-class _Box(Generic[V]):
+class _Result(Generic[V]):
     """The result of a coroutine. A future would test exceptions for truth, and some exceptions would stop the loop."""
 
     __slots__ = ("error", "value")
@@ -122,8 +122,8 @@ class _Box(Generic[V]):
     def __init__(self, value: V | None, error: BaseException | None) -> None:
         self.value, self.error = value, error
 
-    def opened(self) -> V:
-        """The value, or the exception raised; once, because an exception that refers to its box is a reference cycle."""
+    def unwrap(self) -> V:
+        """The value, or the exception raised; once, because an exception that refers to this object is a reference cycle."""
         error, self.error = self.error, None
         try:
             if error is not None:
@@ -133,13 +133,13 @@ class _Box(Generic[V]):
             del error, self
 
 
-async def _boxed(work: Coroutine[Any, Any, V]) -> _Box[V]:
+async def _as_result(work: Coroutine[Any, Any, V]) -> _Result[V]:
     try:
-        return _Box(await work, None)
+        return _Result(await work, None)
     except BaseException as error:
-        if called_off(error):
+        if is_cancellation(error):
             raise
-        return _Box(None, error)
+        return _Result(None, error)
 
 
 class Stoppable(Protocol):
@@ -176,7 +176,7 @@ class Background:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            wait_future(asyncio.run_coroutine_threadsafe(_call_off_the_rest(), self._loop))
+            wait_future(asyncio.run_coroutine_threadsafe(_cancel_other_tasks(), self._loop))
         finally:
             self.abandon()
             if self._thread is not None:
@@ -251,21 +251,21 @@ class Background:
 
     def result(self, work: Coroutine[Any, Any, V]) -> V:
         """The result of a coroutine."""
-        return wait_future(self._begun(work)).opened()
+        return wait_future(self._started(work)).unwrap()
 
-    def _begun(self, work: Coroutine[Any, Any, V]) -> Future[_Box[V]]:
-        return asyncio.run_coroutine_threadsafe(_boxed(work), self._loop)
+    def _started(self, work: Coroutine[Any, Any, V]) -> Future[_Result[V]]:
+        return asyncio.run_coroutine_threadsafe(_as_result(work), self._loop)
 
     def wait(self, work: Coroutine[Any, Any, V], interrupts: InterruptCount) -> V:
         """The result of a run's coroutine. Ctrl-C stops the run, the second one cancels it, and KeyboardInterrupt follows.
 
         If our own signal handler is installed, it stops the run, and raises only at the third Ctrl-C, which does not wait.
         """
-        future = self._begun(work)
+        future = self._started(work)
         times = 0
         while True:
             try:
-                box = wait_future(future)
+                result = wait_future(future)
                 break
             except KeyboardInterrupt:
                 times = max(times + 1, interrupts.count)
@@ -273,37 +273,37 @@ class Background:
                     raise
                 self._loop.call_soon_threadsafe(partial(interrupts.run.interrupt, cancel=times > 1))
         if times:
-            raise KeyboardInterrupt from box.error
-        return box.opened()
+            raise KeyboardInterrupt from result.error
+        return result.unwrap()
 
     def iterate(self, results: AsyncGenerator[V, None], took: Callable[[int], None]) -> Iterator[V]:
         """The results of an asynchronous generator, a few ahead. Leaving early cancels the rest.
 
         `took` is called on the loop, now and then, with the number of results that were taken since.
         """
-        handed: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+        queued: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
         room = asyncio.Event()
 
         async def hand_over() -> None:
             try:
                 async with aclosing(results):  # It may be cancelled between two results.
                     async for result in results:
-                        handed.put((True, result))
-                        while handed.qsize() >= _AHEAD:
+                        queued.put((True, result))
+                        while queued.qsize() >= _AHEAD:
                             room.clear()
                             await room.wait()
             finally:
-                handed.put((False, None))
+                queued.put((False, None))
 
-        work = self._begun(hand_over())
+        work = self._started(hand_over())
         taken = 0
         try:
             while True:
-                more, result = wait_item(handed)
+                more, result = wait_item(queued)
                 if not more:
-                    work.result().opened()
+                    work.result().unwrap()
                     return
-                if handed.qsize() == _AHEAD // 2:
+                if queued.qsize() == _AHEAD // 2:
                     self._loop.call_soon_threadsafe(room.set)
                 yield result
                 taken += 1
@@ -313,5 +313,5 @@ class Background:
         finally:
             if not work.done():
                 work.cancel()
-                while wait_item(handed)[0]:
+                while wait_item(queued)[0]:
                     pass

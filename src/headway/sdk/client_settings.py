@@ -17,7 +17,7 @@ LIBRARIES: Final = ("httpx2", "httpx")
 
 
 class ClientSettings:
-    """Checked when the client is made; says what each request wants of its lane."""
+    """The settings of a client, checked when it is made, and the lane settings of each request."""
 
     def __init__(
         self,

@@ -107,7 +107,7 @@ class Exchange:
     # -- one attempt ----------------------------------------------------------------------------------------------
 
     def _attempt(self, info: RequestInfo, ticket: RemoteTicket) -> Steps:
-        """Send once. Returns the response for the caller; None: it failed, and the lane was told why."""
+        """Send once. Returns the response for the caller; None: it failed, and the failure was reported to the lane."""
         try:
             response = yield self._send
         except Exception as error:

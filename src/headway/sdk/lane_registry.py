@@ -166,7 +166,7 @@ class LaneRegistry:
 
 
 class _LaneShutdown:
-    """Closes lanes that nobody uses, and the background loop after the last one."""
+    """Closes lanes without users, and the background loop after the last lane."""
 
     def __init__(self, background: Background, lanes: list[SharedLane], *, last: bool) -> None:
         self._background, self._lanes, self._last = background, lanes, last
@@ -227,7 +227,7 @@ class LaneUser:
 
 
 def _by_registry(leases: dict[Hashable, SharedLane]) -> list[tuple[LaneRegistry, list[SharedLane]]]:
-    """Take all lanes out, grouped by registry. Those of a parent process are left alone: their thread is there."""
+    """Take all lanes out, grouped by registry. Lanes of a parent process are left alone: their thread is in that process."""
     lanes: list[SharedLane] = []
     groups: dict[LaneRegistry, list[SharedLane]] = {}
     while leases:
@@ -272,8 +272,8 @@ def shared_registry() -> LaneRegistry:
     """The registry of this process; in virtual time one for each virtual clock."""
     global _registry  # noqa: PLW0603 - one a process
     with _lock:
-        if _registry is None or _registry.loop_factory is not loops.instead:
-            _registry = LaneRegistry(loops.instead)
+        if _registry is None or _registry.loop_factory is not loops.virtual_loop_factory:
+            _registry = LaneRegistry(loops.virtual_loop_factory)
         return _registry
 
 

@@ -71,7 +71,7 @@ def _drop_parameters(request: Any, secrets: list[str], scrub: Scrubber) -> None:
 
 
 def _holds(text: str, scrub: Scrubber) -> bool:
-    """Whether a text holds a secret, also where it is percent-encoded several times, as in an address in an address."""
+    """Whether a text holds a secret, even percent-encoded several times, as in an address within an address."""
     for _ in range(_ENCODINGS):
         if scrub.text(text) != text:
             return True

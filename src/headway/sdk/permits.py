@@ -1,4 +1,4 @@
-"""`headway.Lane`: a lane by itself, for code that has its own loop, its own client, or its own retries."""
+"""`headway.Lane`: a lane for code that has its own loop, its own client, or its own retries."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _UNNAMED: Final = "lane"
 class Lane:
     """One rate-limit scope. `async with lane.permit(tokens=1200) as permit:` waits until the call may start.
 
-    An exception that leaves the block teaches the lane: `headway.RateLimited`, and those of HTTP clients and SDKs. It is
-    raised all the same; retry with another permit. Limits that are left out are found, as in a batch. `provider` (an
+    The lane learns from an exception that leaves the block: `headway.RateLimited`, and those of HTTP clients and SDKs. It is
+    still raised; retry with another permit. Limits that are left out are found, as in a batch. `provider` (an
     address or a name such as "openai") says how tokens are counted and headers are read.
 
     All lanes of one `name` are the same lane, in every thread and on every event loop of the process; their limits must
@@ -56,7 +56,7 @@ class Lane:
         self.name = _UNNAMED if name is None else name
         self._profile = profile_for(provider)
         key: Hashable = object() if name is None else name
-        self._terms = LaneSettings(key, self.name, self._profile.counting, limits)
+        self._settings = LaneSettings(key, self.name, self._profile.counting, limits)
         self._user = LaneUser()
         self._closed = False
 
@@ -99,7 +99,7 @@ class Lane:
     def _enter(self, ticket: type[_Ticket], unit: dict[str, Any]) -> _Ticket:
         if self._closed:
             raise UsageError(f"the lane '{self.name}' was closed", hint="make another headway.Lane")
-        return ticket(self._user, self._user.lane(self._terms), unit)
+        return ticket(self._user, self._user.lane(self._settings), unit)
 
     def _hint(self, headers: Mapping[str, str] | None) -> Hint | None:
         if not headers:
@@ -161,7 +161,9 @@ class Permit:
 
     def _begin(self, kind: type[_Ticket]) -> _Ticket:
         if self._ticket is not None:
-            raise UsageError("this permit was used before", hint="ask the lane for one permit for each call")
+            raise UsageError(
+                "this permit was used before", hint="get a new permit from the lane for each call"
+            )
         ticket = self._lane._enter(kind, self._unit)
         self._ticket = ticket
         return ticket

@@ -78,7 +78,7 @@ class KnownEndpoint(Protocol):
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
-    """What is known of a request before it is sent."""
+    """What is known about a request before it is sent."""
 
     lane: str
     host: str

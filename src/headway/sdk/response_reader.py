@@ -137,7 +137,7 @@ class ResponseReader:
 
     @property
     def usage(self) -> Usage | None:
-        """The usage so far, where it can be believed."""
+        """The usage so far, if it is plausible."""
         return early_usage(self._reported)
 
     @property

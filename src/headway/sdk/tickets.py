@@ -23,7 +23,7 @@ CLOSED: Final = CallEnd(Status.CANCELLED, "interrupted", "its client or lane was
 
 
 class Ticket:
-    """`notify(True)`: an attempt may start now. `notify(False)`: there will be no other, and `end` says why."""
+    """`notify(True)`: an attempt may start now. `notify(False)`: no other attempt follows, and `end` has the reason."""
 
     __slots__ = ("_calls", "_flight", "_notify", "_outcome", "end")
 
@@ -102,7 +102,7 @@ class RemoteTicket:
 
     @property
     def end(self) -> CallEnd:
-        """Why there is no other attempt."""
+        """Why no other attempt follows."""
         return (self._ticket and self._ticket.end) or CLOSED
 
     def admitted(self, hint: Hint | None, usage: Usage | None) -> None:

@@ -141,12 +141,12 @@ class VirtualTime(ContextDecorator):
 
     def __enter__(self) -> Clock:
         clock = Clock(self._patience_s)
-        self._before.append(loops.instead)
-        loops.instead = clock.loop
+        self._before.append(loops.virtual_loop_factory)
+        loops.virtual_loop_factory = clock.loop
         return clock
 
     def __exit__(self, *_: object) -> None:
-        loops.instead = self._before.pop()
+        loops.virtual_loop_factory = self._before.pop()
 
     def __call__(self, test: Callable[..., Any]) -> Any:
         """The test in virtual time. An asynchronous test becomes an ordinary one and needs no plugin."""

@@ -18,7 +18,7 @@ from headway.api.progress_bar import length_of
 from headway.api.results import Result, T
 from headway.config.argument_checks import must_be_function, must_be_whole
 from headway.config.call_settings import Duration, Limits, Retry
-from headway.runtime.loops import Background, called_off, in_a_loop, run_here
+from headway.runtime.loops import Background, in_a_loop, is_cancellation, run_here
 
 #: An interruption is looked for so often; it is promised to be noticed within 250 ms.
 POLL_S: Final = 0.1
@@ -124,7 +124,7 @@ class _Pool:
                 answer = await _answered(answer)
             over = bool(answer)
         except BaseException as error:
-            if called_off(error):
+            if is_cancellation(error):
                 raise
             self._fault, over = to_raise(error, "is_interrupted"), True
         if over and not self._interrupted:

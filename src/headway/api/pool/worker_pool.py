@@ -52,7 +52,7 @@ from headway.providers.limits.exception_outcome import exit_codes_in, outcome_of
 from headway.providers.limits.hints import Facts
 from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_report, limit_in_result
 from headway.providers.scrubber import Scrubber
-from headway.runtime.loops import Background, called_off
+from headway.runtime.loops import Background, is_cancellation
 from headway.runtime.signals import wait_condition, wait_thread
 from headway.safe_text import visible
 
@@ -442,7 +442,7 @@ class WorkerPool:
             work.digest = digest_of(given)  # Now: a worker may write into it.
             self._run(work)
         except BaseException as error:  # A unit's payload may raise anything when it is written down.
-            if called_off(error):
+            if is_cancellation(error):
                 raise
             if self._failure is None:  # Otherwise nothing is under way any more.
                 self._fail(work, error)

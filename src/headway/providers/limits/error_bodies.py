@@ -229,7 +229,7 @@ def short_text(value: Any) -> str:
 
 
 def search_keys(text: str) -> ErrorInfo:
-    """Search for the same keys in text that is no JSON: cut off, inside a sentence, in Python's notation, or HTML."""
+    """Search for the same keys in text that is not JSON: cut off, inside a sentence, in Python's notation, or HTML."""
     error = ErrorInfo()
     for place, match in enumerate(_LOOSE.finditer(text)):
         if place >= _LOOSE_MOST:

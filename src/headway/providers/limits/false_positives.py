@@ -1,6 +1,6 @@
 """Text with the words of a rate limit that reports none: source code, statistics, settings, advice. Pure.
 
-Whole lines of that kind are removed. Of other lines only the clause is removed that denies a limit, counts none, or says what
+Whole lines of that kind are removed. In other lines only the clause is removed that denies a limit, counts none, or says what
 happens in case of one: the rest of the line may still be a refusal. `limit_text` reads the rest.
 """
 
@@ -157,7 +157,7 @@ def _pruned_line(line: str) -> str:
 
 
 def _is_not_a_service(line: str) -> bool:
-    """Whether the overloaded or full thing in the line is no service."""
+    """Whether the overloaded or full thing in the line is not a service."""
     if _BUSY.search(line) is None:
         return False
     if _CALLABLE.search(line) is not None:

@@ -175,7 +175,7 @@ def _reported(value: Any) -> Facts | None:
 
 
 def limit_in_report(error: object, output: object) -> Facts | None:
-    """The limit in a failure that is no exception: `error` is its text, `output` the output of its program."""
+    """The limit in a failure that is not an exception: `error` is its text, `output` the output of its program."""
     facts = limit_in_text(error) if isinstance(error, str) else None
     if facts is None and isinstance(output, str | bytes):
         return limit_in_output(as_bytes(output)[-LOG_TAIL:], b"", time.time(), local_zone())
@@ -220,7 +220,7 @@ def _limit_in_info(info: Any) -> Facts | None:
 
 
 def _is_open(info: Any, status: Any) -> bool:
-    """Whether it reports that no limit was met: a remainder is no refusal."""
+    """Whether it reports that no limit was met: a remainder is not a refusal."""
     remaining = _field(info, "remaining")
     left = isinstance(remaining, int | float) and not isinstance(remaining, bool) and remaining > 0
     denied = any(_field(info, name) is False for name in ("is_limited", "limited", "rate_limited"))

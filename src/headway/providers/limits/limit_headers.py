@@ -1,7 +1,7 @@
 """Rate-limit headers → reports. Reads only the headers that a profile names, in upper or lower case, of every response.
 
 This is the hot path: one pass over the headers of a response fills a row, in which each header of the profile has its
-place. A limit without its number is no report, since the remainder does not give the limit. A reset that cannot be the time
+place. A limit without its number is not a report, since the remainder does not give the limit. A reset that cannot be the time
 until the limit is full is dropped. Of two limits on the same thing, the tighter one counts.
 """
 
