@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.drive import entry_of, lane_spec, one_lane
 
+from headway.core.lanes.depth_ramp import BEYOND, GROWTH, PAUSE_S
 from headway.core.lanes.lane import CALM, CANARY_S, Lane
 from headway.core.lanes.meter import GUARD_S
-from headway.core.lanes.probing import PROBE_PAUSE_S
 from headway.core.lanes.queue import ALWAYS, NEVER, Entry
 from headway.core.lanes.rate_finder import FIRST_RATE, LEARNED
 from headway.core.lanes.refusals import ALARMED, CAUTION_GROWTH
@@ -480,62 +480,137 @@ def test_reopening_lifts_hold_pause_and_stop() -> None:
     assert (lane.stopped, lane.hold.reason) == (None, "")
 
 
-# -- probes and canaries ------------------------------------------------------------------------------
+# -- the ramp of the depth, canaries ------------------------------------------------------------------
 
 
-def test_while_the_depth_is_unknown_one_probe_goes_beyond_it() -> None:
-    lane = one_lane(LaneLimits(rpm=60.0))
-    sent(lane, 0.0)
-    waits_until = lane.when(entry_of(lane), NEVER)[0]
-    assert waits_until == pytest.approx(1.0)
-    at, probe = lane.sooner(entry_of(lane), waits_until)
-    assert at <= 0.0
-    assert probe == "depth"
-    sent(lane, 0.0, probe="depth")
-    assert lane.sooner(entry_of(lane), lane.when(entry_of(lane), NEVER)[0])[1] == ""
+def burst(lane: Lane, now: float, out: dict[int, Entry]) -> list[Entry]:
+    """Everything that the lane sends at one instant."""
+    begun: list[Entry] = []
+    while len(begun) < 10_000 and lane.when(entry_of(lane), now)[0] <= now:
+        begun.append(sent(lane, now))
+        out[begun[-1].unit.index] = begun[-1]
+    return begun
 
 
-def test_an_accepted_probe_proves_the_depth_that_it_used() -> None:
-    lane = one_lane(LaneLimits(rpm=60.0))
-    sent(lane, 0.0)
-    lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
-    assert lane.meters[0].depth_s == pytest.approx(2.0, abs=0.5)
+def ramping(limits: LaneLimits) -> tuple[Lane, dict[int, Entry]]:
+    """A lane whose attempts in flight it can see."""
+    out: dict[int, Entry] = {}
+    return Lane(one_lane(limits).spec, 0.0, out), out
 
 
-def test_each_accepted_probe_widens_what_may_be_probed_at_once() -> None:
-    lane = one_lane(LaneLimits(rpm=6000.0))
-    widths = []
-    for _ in range(4):
-        lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
-        widths.append(lane.probing.width)
-    assert widths[0] == 2
-    assert widths == sorted(widths)
-    assert lane.probing.out == 0
+def test_a_cold_lane_sends_a_second_of_refill_and_a_few_beyond() -> None:
+    lane, out = ramping(LaneLimits(rpm=600.0))
+    assert len(burst(lane, 0.0, out)) == 10 + int(BEYOND)
 
 
-def test_a_refused_probe_ends_the_probing_for_a_while_and_is_no_congestion() -> None:
-    lane = one_lane(LaneLimits(rpm=60.0))
-    sent(lane, 0.0)
-    refused(lane, sent(lane, 0.0, probe="depth"), 1.0)
+def test_each_round_trip_goes_further_in_proportion_to_what_was_accepted() -> None:
+    lane, out = ramping(LaneLimits(rpm=6000.0))
+    proven = 0
+    for trip in range(2):
+        proven = proven or len(burst(lane, 0.0, out))
+        for entry in list(out.values()):
+            lane.admitted(entry, None, 0.0)
+        further = len(burst(lane, 0.0, out))
+        assert proven + further == pytest.approx(min(GROWTH * proven, 1010), rel=0.02), trip
+        proven += further
+
+
+def test_a_ramp_stops_at_ten_seconds_until_a_few_beyond_are_accepted() -> None:
+    lane, out = ramping(LaneLimits(rpm=600.0))
+    lane.meters[0].begin_ramp(1.0, careful=False)
+    lane.depth_ramp.proven_s = 9.0
+    lane.meters[0].deepen(9.0)
+    assert len(burst(lane, 0.0, out)) == 100 + int(BEYOND)
+    for entry in list(out.values()):
+        lane.admitted(entry, None, 0.0)
+    assert len(burst(lane, 0.0, out)) > 200
+
+
+def test_headers_that_imply_a_minute_take_the_ramp_from_stop_to_stop() -> None:
+    lane, out = ramping(LaneLimits())
+    first = sent(lane, 0.0)
+    lane.admitted(first, Hint((LimitReport(REQUESTS, 600.0, 599.0, 0.1),)), 0.1)
+    sizes = []
+    for trip in range(3):
+        begun = burst(lane, 0.1, out)
+        sizes.append(len(begun))
+        total = 1 + sum(sizes)
+        lane.admitted(
+            begun[-1], Hint((LimitReport(REQUESTS, 600.0, 600.0 - total, total / 10.0),)), 0.1 + trip / 1e9
+        )
+    assert sizes[0] == pytest.approx(12, abs=1)
+    assert sum(sizes[:2]) == pytest.approx(102, abs=2)
+    assert sum(sizes) > 560
+
+
+def test_a_refusal_ends_the_ramp_at_what_was_accepted_and_is_no_congestion() -> None:
+    lane, out = ramping(LaneLimits(rpm=600.0))
+    begun = burst(lane, 0.0, out)
+    for entry in begun[-2:]:
+        del out[entry.unit.index]
+        refused(lane, entry, 0.1)
     assert lane.caution == CALM
-    assert lane.probe_at(entry_of(lane)) >= 1.0 + PROBE_PAUSE_S
+    assert lane.meters[0].depth_s == lane.meters[0].reach_s == pytest.approx((len(begun) - 2) / 10.0)
+    assert lane.depth_ramp.rest_until == pytest.approx(0.1 + PAUSE_S)
 
 
-def test_each_refused_probe_doubles_the_pause() -> None:
-    lane = one_lane(LaneLimits(rpm=60.0))
-    refused(lane, sent(lane, 0.0, probe="depth"), 1.0)
-    refused(lane, sent(lane, 5000.0, probe="depth"), 5001.0)
-    assert lane.probe_at(entry_of(lane)) == pytest.approx(5001.0 + 2.0 * PROBE_PAUSE_S)
+def test_refusals_of_one_burst_in_any_order_find_the_same_depth() -> None:
+    """A burst arrives in any order: the refused ones need not be those that were sent last."""
+    lane, out = ramping(LaneLimits(rpm=600.0))
+    begun = burst(lane, 0.0, out)
+    for entry in begun[2:4]:
+        del out[entry.unit.index]
+        refused(lane, entry, 0.1)
+    assert lane.meters[0].depth_s == pytest.approx((len(begun) - 2) / 10.0)
+    assert lane.caution == CALM
 
 
-def test_probes_go_together_and_again_when_half_of_them_are_answered() -> None:
-    lane = one_lane(LaneLimits(rpm=6000.0))
-    lane.probing.width = 4
-    probes = [sent(lane, 0.0, probe="depth") for _ in range(3)]
-    assert lane.probe_at(entry_of(lane), 0.0) < NEVER  # Still the same instant: there is room for a fourth.
-    assert lane.probe_at(entry_of(lane), 0.1) == NEVER
-    lane.drop_probe(probes.pop())
-    assert lane.probe_at(entry_of(lane), 0.1) < NEVER
+def test_after_the_pause_one_more_is_tried_and_a_refusal_doubles_the_pause() -> None:
+    lane, out = ramping(LaneLimits(rpm=600.0))
+    begun = burst(lane, 0.0, out)
+    refused(lane, out.pop(begun[-1].unit.index), 0.1)
+    proven_s = lane.meters[0].depth_s
+    later = 1.0 + PAUSE_S
+    lane.admitted(sent(lane, later), None, later)
+    assert lane.meters[0].reach_s == pytest.approx(proven_s + 0.1)
+    begun = burst(lane, later + 60.0, out)
+    refused(lane, out.pop(begun[-1].unit.index), later + 60.1)
+    assert lane.depth_ramp.rest_until == pytest.approx(later + 60.1 + 2.0 * PAUSE_S)
+
+
+def test_a_refusal_within_what_is_proven_is_congestion_and_rests_the_ramp() -> None:
+    lane, out = ramping(LaneLimits(rpm=600.0))
+    for entry in burst(lane, 0.0, out):
+        lane.admitted(entry, None, 0.1)
+    out.clear()
+    refused(lane, sent(lane, 100.0), 100.1)
+    assert lane.caution > CALM
+    assert lane.meters[0].reach_s == lane.meters[0].depth_s
+    assert lane.depth_ramp.rest_until < 100.0 + PAUSE_S
+
+
+def test_guessed_sizes_make_the_ramp_take_small_steps() -> None:
+    """Characters are no tokens: until answers have come the debt is a guess, and the ramp goes a few requests at a time."""
+    reaches = []
+    for chars in (0, 400):
+        lane, out = ramping(LaneLimits(tpm=600_000.0))
+        for index in range(130):
+            unit = Unit(index, lane.key, Estimate(input_tokens=100.0), chars=chars)
+            entry = entry_of(lane, unit)
+            lane.charge(entry, 0.0)
+            out[index] = entry
+        for entry in out.values():
+            lane.admitted(entry, None, 0.1)
+        reaches.append(lane.meters[0].reach_s - lane.meters[0].depth_s)
+    sure, guessed = reaches
+    assert guessed < 0.1 < sure
+
+
+def test_a_large_step_keeps_more_in_reserve_for_a_while() -> None:
+    lane, _ = ramping(LaneLimits(rpm=600.0))
+    lane.meters[0].deepen(60.0)
+    sent(lane, 0.0)
+    assert lane.caution > 2.0 * CALM
 
 
 def test_a_shallow_bucket_that_a_refusal_calls_empty_is_no_debt_of_a_minute() -> None:
@@ -544,15 +619,16 @@ def test_a_shallow_bucket_that_a_refusal_calls_empty_is_no_debt_of_a_minute() ->
     for _ in range(100):
         sent(lane, 0.0)
     told = Hint((LimitReport(Dimension.REQUESTS, 6000.0, 0.0, None),), dimension=Dimension.REQUESTS)
-    refused(lane, sent(lane, 0.0, probe="depth"), 0.1, hint=told)
+    refused(lane, sent(lane, 0.0), 0.1, hint=told)
     assert 0.0 < lane.when(entry_of(lane), NEVER)[0] < 1.0
 
 
-def test_a_configured_depth_is_never_probed() -> None:
-    lane = one_lane(DEEP)
-    for _ in range(59):
-        sent(lane, 0.0)
-    assert lane.probe_at(entry_of(lane)) == NEVER
+def test_a_configured_depth_is_never_exceeded() -> None:
+    lane, out = ramping(DEEP)
+    assert 55 < len(burst(lane, 0.0, out)) < 60
+    for entry in list(out.values()):
+        lane.admitted(entry, None, 0.1)
+    assert burst(lane, 0.1, out) == []
 
 
 def test_a_silent_lane_with_headers_sends_a_canary() -> None:
@@ -611,45 +687,6 @@ def test_mean_costs_are_those_of_what_was_started() -> None:
 def test_the_limits_in_force_can_be_told() -> None:
     limits = one_lane(LaneLimits(rpm=3000, tpm=200_000)).limits_in_force()
     assert limits == ((3000, "requests per minute"), (200_000, "tokens per minute"))
-
-
-def test_a_probe_that_was_accepted_and_failed_later_is_counted_once() -> None:
-    lane = one_lane(LaneLimits(rpm=60.0))
-    first, second = (sent(lane, 0.0, probe="depth") for _ in range(2))
-    lane.admitted(first, None, 0.1)
-    lane.release(first, Outcome(Kind.TRANSIENT), 1.0)
-    lane.drop_probe(first)
-    assert lane.probing.out == 1
-    lane.drop_probe(second)
-    assert lane.probing.out == 0
-
-
-@pytest.mark.parametrize(("proven_s", "widest"), [(1.0, 2), (5.0, 10), (30.0, 14)])
-def test_no_more_probes_at_once_than_a_twentieth_of_what_is_proven(proven_s: float, widest: int) -> None:
-    lane = one_lane(LaneLimits(rpm=60_000.0))
-    lane.meters[0].deepen(proven_s)
-    for tenth in range(1000):
-        for _ in range(4):
-            lane.admitted(sent(lane, tenth / 10.0, probe="depth"), None, tenth / 10.0)
-    assert lane.rate_at(100.0) == pytest.approx(40.0, rel=0.1)
-    assert widest - 1 <= lane.probing.width <= widest
-
-
-def test_a_slow_lane_probes_by_twos() -> None:
-    slow = one_lane(LaneLimits(rpm=60.0))
-    for second in range(20):
-        slow.admitted(sent(slow, float(second), probe="depth"), None, float(second))
-    assert slow.probing.width == 2
-
-
-def test_what_an_accepted_probe_proves_does_not_depend_on_the_caution_of_the_moment() -> None:
-    """A reserve that refusals have made larger goes again; a depth that was reckoned from it would be too deep."""
-    calm, alarmed = one_lane(LaneLimits(rpm=6000.0)), one_lane(LaneLimits(rpm=6000.0))
-    alarmed.caution = 3.0
-    for lane in (calm, alarmed):
-        lane.meters[0].reserve(80.0, 0.0)
-        lane.admitted(sent(lane, 0.0, probe="depth"), None, 0.1)
-    assert alarmed.meters[0].depth_s == calm.meters[0].depth_s == pytest.approx(1.11)
 
 
 def test_what_was_in_flight_when_a_limit_was_first_reported_reports_on_it_too() -> None:

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from headway.core.lanes.meter import FIRST_DEPTH_S, GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
+from headway.core.lanes.depth_ramp import FIRST_DEPTH_S
+from headway.core.lanes.meter import GUARD_S, GUARD_SHARE, TOKEN_SAFETY, Meter
 from headway.core.model import DAY_S, Dimension, LimitReport
 from headway.sim.virtual_bucket import VirtualBucket
 
@@ -434,90 +435,87 @@ def test_a_provider_that_changes_its_depth_is_believed() -> None:
     assert meter.ceiling_s == pytest.approx(10.0)
 
 
-def test_an_accepted_probe_widens_the_depth_by_as_much_as_it_went_beyond() -> None:
+def accepted(meter: Meter, debt_s: float, now: float = 0.0, *, careful: bool = False) -> None:
+    """A request of one second's refill was taken at this debt."""
+    meter.accepted(debt_s, meter.rate, now, careful=careful)
+
+
+def test_an_accepted_request_proves_the_debt_that_it_was_sent_at() -> None:
     meter = Meter(REQUESTS, 60.0)
-    mark = meter.reserve(5.0, 0.0)
-    meter.accepted(mark, 0.0, caution=0.0)
+    accepted(meter, 5.0)
     assert meter.depth_s == pytest.approx(5.0)
-
-
-def test_an_accepted_probe_proves_the_reserve_that_it_left_too() -> None:
-    meter = Meter(REQUESTS, 60.0)
-    meter.deepen(20.0)
-    mark = meter.reserve(25.0, 0.0)
-    meter.accepted(mark, 0.0, caution=1.0)
-    assert meter.depth_s == pytest.approx(25.0 + GUARD_S)
-    assert meter.ready_at(25.0, caution=1.0) == pytest.approx(25.0)
 
 
 def test_an_accepted_request_within_the_depth_proves_nothing_new() -> None:
     meter = Meter(REQUESTS, 600.0)
-    mark = meter.reserve(3.0, 0.0)
-    meter.accepted(mark, 0.0, caution=0.0)
+    accepted(meter, 0.3)
     assert meter.depth_s == pytest.approx(1.0)
 
 
-def test_no_probe_widens_a_bucket_beyond_its_ceiling() -> None:
+def test_nothing_proves_a_bucket_to_be_deeper_than_its_ceiling() -> None:
     meter = Meter(REQUESTS, 60.0, reported=True)
     meter.sync(left(9.0, 1.0), meter.reserve(1.0, 0.0), 0.0, seq=1)
-    mark = meter.reserve(30.0, 1.0)
-    meter.accepted(mark, 1.0, caution=0.0)
-    assert meter.depth_s == pytest.approx(10.0)
+    accepted(meter, 30.0)
+    assert meter.depth_s == meter.reach_s == pytest.approx(10.0)
     assert not meter.shallow
 
 
 def test_a_refusal_ends_the_depth_where_the_attempt_before_stood() -> None:
     meter = Meter(REQUESTS, 60.0)
-    meter.accepted(meter.reserve(20.0, 0.0), 0.0, caution=0.0)
-    assert meter.depth_s == pytest.approx(20.0)
-    mark = meter.reserve(2.0, 10.0)
-    meter.overreached(mark, 10.0, 2.0)
+    accepted(meter, 20.0)
+    meter.overreached(10.0)
     assert meter.depth_s == pytest.approx(10.0)
 
 
 def test_a_refusal_never_takes_a_bucket_below_its_first_depth() -> None:
     meter = Meter(REQUESTS, 60.0)
-    meter.accepted(meter.reserve(20.0, 0.0), 0.0, caution=0.0)
-    meter.overreached(meter.reserve(1.0, 100.0), 100.0, 1.0)
+    accepted(meter, 20.0)
+    meter.overreached(0.2)
     assert meter.depth_s == pytest.approx(FIRST_DEPTH_S)
 
 
 def test_a_configured_depth_is_not_in_doubt() -> None:
     meter = Meter(REQUESTS, 60.0, burst_s=5.0)
-    meter.accepted(meter.reserve(20.0, 0.0), 0.0, caution=0.0)
-    assert meter.depth_s == pytest.approx(5.0)
-    meter.overreached(meter.reserve(1.0, 50.0), 50.0, 1.0)
+    meter.begin_ramp(1.0, careful=False)
+    assert meter.reach_s == meter.depth_s == pytest.approx(5.0)
+    meter.overreached(1.0)
     assert meter.depth_s == pytest.approx(5.0)
     assert not meter.shallow
 
 
-def test_a_probe_may_go_as_far_as_the_bucket_can_be_deep() -> None:
-    meter = Meter(REQUESTS, 60.0)
-    meter.reserve(30.0, 0.0)
-    assert meter.ready_at(1.0) == pytest.approx(30.0)
-    assert meter.probe_at(1.0, caution=0.0) == pytest.approx(30.0 - 60.0 + 1.0)
+def test_the_reserve_is_kept_at_the_ceiling_and_not_while_a_depth_is_tested() -> None:
+    meter = Meter(REQUESTS, 6000.0)
+    meter.begin_ramp(1.0, careful=False)
+    assert meter.reach_s > meter.depth_s
+    assert meter.guard_s == 0.0
+    accepted(meter, 59.0)
+    assert meter.guard_s == GUARD_S
 
 
-def test_a_probe_of_tokens_must_fit_with_the_same_margin() -> None:
+def test_a_ramp_in_tokens_leaves_the_same_margin_for_estimates() -> None:
     meter = Meter(TOKENS, 6000.0)
     meter.reserve(6000.0, 0.0)
-    assert meter.probe_at(1000.0, caution=0.0) == pytest.approx(1000.0 * TOKEN_SAFETY / 100.0)
-
-
-def test_a_probe_leaves_the_same_reserve_in_the_deeper_bucket() -> None:
-    meter = Meter(REQUESTS, 60.0)
-    meter.reserve(60.0, 0.0)
-    assert meter.probe_at(1.0, caution=2.0) - meter.probe_at(1.0, caution=0.0) == pytest.approx(
-        2.0 * meter.guard_s
-    )
+    assert meter.ready_at(50.0) == pytest.approx(60.0 - meter.reach_s + 50.0 * TOKEN_SAFETY / 100.0)
 
 
 def test_a_ceiling_below_the_proven_depth_takes_the_depth_down_with_it() -> None:
     meter = Meter(REQUESTS, 60.0, reported=True)
-    meter.accepted(meter.reserve(30.0, 0.0), 0.0, caution=0.0)
+    accepted(meter, 30.0)
     assert meter.depth_s == pytest.approx(30.0)
     meter.sync(left(5.0, 5.0), meter.reserve(1.0, 1.0), 1.0, seq=1)
     assert meter.depth_s == meter.ceiling_s == pytest.approx(10.0)
+
+
+def test_the_debt_that_a_report_proves_is_the_one_it_tells() -> None:
+    meter = Meter(REQUESTS, 60.0, reported=True)
+    meter.sync(left(50.0, 10.0), meter.reserve(1.0, 0.0), 0.0, seq=1)
+    assert meter.reported_debt_s((left(40.0, 20.0),)) == pytest.approx(20.0)
+    assert meter.reported_debt_s((LimitReport(TOKENS, 60.0, 40.0, 20.0),)) == 0.0
+
+
+def test_a_level_without_a_reset_proves_nothing_before_the_bucket_was_seen() -> None:
+    meter = Meter(REQUESTS, 60.0, reported=True)
+    assert meter.reported_debt_s((left(1.0),)) == 0.0
 
 
 def test_a_report_on_what_was_sent_before_a_new_limit_is_understood_after_it() -> None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final, Literal
 
+from headway.core.lanes.depth_ramp import FIRST_DEPTH_S
 from headway.core.lanes.growth_cap import RAMP_CAP
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import LaneRecord
-from headway.core.lanes.meter import FIRST_DEPTH_S, MINIMUM_GAP, NEARLY, Meter
+from headway.core.lanes.meter import MINIMUM_GAP, NEARLY, Meter
 from headway.core.lanes.rate_finder import LEARNED
 from headway.core.lanes.window import OPEN
 from headway.core.model import DAY_S, Dimension

@@ -31,8 +31,6 @@ WHOLE: Final = 1.0
 OUR_PART: Final = " (our part)"
 #: However much others use, a job that has something to start gets this much.
 LEAST: Final = 0.02
-#: Probes of a bucket's depth may overdraw a part by this much: beyond it, what they took would be missing for long.
-BEYOND_S: Final = 1.0
 #: How long a place that weights leave over is one job's.
 TURN_S: Final = 10.0
 GOLDEN: Final = 0.6180339887498949
@@ -172,10 +170,11 @@ class Parts:
     def __init__(self) -> None:
         self._meters: dict[Meter, Meter] = {}
 
-    def of(self, meters: Iterable[Meter], part: float) -> tuple[Meter, ...]:
+    def of(self, meters: Iterable[Meter], part: float, *, leads: bool) -> tuple[Meter, ...]:
         """A meter beside each of these that is as full and as deep, and refills at a part of the rate.
 
-        A day's quota is there for whoever comes first.
+        A day's quota is there for whoever comes first. One job alone, which `leads`, finds out how deep a bucket is, and may
+        overdraw its part for that.
         """
         if part >= WHOLE:
             self._end()
@@ -185,8 +184,7 @@ class Parts:
             if meter.period_s < DAY_S:
                 mine = self._meters[meter] = before.get(meter) or _beside(meter)
                 mine.resize(meter.limit * part)
-                mine.ceiling_s = min(meter.ceiling_s, meter.depth_s + BEYOND_S)
-                mine.deepen(meter.depth_s)
+                mine.follow(meter, part if leads else WHOLE)
         return tuple(self._meters.values())
 
     def _end(self) -> None:

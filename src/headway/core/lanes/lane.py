@@ -6,7 +6,7 @@ commands and knows no other lane; `scheduler.py` does the rest. The policy, from
 - A margin instead of a cut. A refusal does not lower the rate, which is known; it raises the reserve that
   stays in the bucket (×1.5, once per congestion event), and that decays with success.
 - Headers first. Where the provider reports levels they move the meters, and usage does not move them again.
-- Probes. While a bucket may be deeper than is proven, single requests go beyond the proven depth (`probing`).
+- A ramp. While a bucket may be deeper than is proven, each round trip goes further into it (`depth_ramp`).
 - A canary. Headers come only with requests. A lane that has work, nothing in flight and has sent nothing for
   three seconds, longer than its own pace explains, sends one and looks.
 """
@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from math import exp
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from headway.core.budget import Budget, Shortage
 from headway.core.lanes import growth_cap, refusals, settling
 from headway.core.lanes.breaker import Breaker, InvalidRun
+from headway.core.lanes.depth_ramp import DepthRamp
 from headway.core.lanes.estimate import ENOUGH, Estimator
 from headway.core.lanes.evidence import Evidence
 from headway.core.lanes.hold import Hold
 from headway.core.lanes.job_share import WHOLE, Grant, Parts
 from headway.core.lanes.latency_gauge import LatencyGauge
-from headway.core.lanes.meter import CROSSING_S, MINIMUM_GAP, NEARLY, Meter, meters_of
+from headway.core.lanes.meter import CROSSING_S, MINIMUM_GAP, Meter, meters_of
 from headway.core.lanes.other_clients import OtherClients
-from headway.core.lanes.probing import Probing
 from headway.core.lanes.queue import ALWAYS, NEVER, Entry, Queue
 from headway.core.lanes.rate_finder import LEARNED, Finder
 from headway.core.lanes.stock import Stock
@@ -56,10 +56,19 @@ from headway.core.model import (
 from headway.core.reasons import StopReason
 from headway.core.retry import LONGEST_HINT_S, unpaid
 
+if TYPE_CHECKING:
+    from headway.core.lanes.lane_memory import MeterRecord
+
 #: The reserve is this many times a meter's guard to begin with; what one success leaves of what refusals added (half
 #: is gone after some 350).
 CALM: Final = 1.0
 CAUTION_DECAY: Final = 0.998
+#: What the estimates of many requests are wrong by in sum: with sizes that were given, and with sizes guessed from characters
+#: before any answer has said what a character is worth.
+ESTIMATE_ERROR: Final = 0.04
+GUESS_ERROR: Final = 0.2
+#: After so many answers most of what was guessed before has been put right.
+SETTLED: Final = 12 * ENOUGH
 #: Silence after which a canary goes (providers.md §4.5).
 CANARY_S: Final = 3.0
 #: The most tokens that a character can be: rare letters are up to four bytes, and a token has at least one.
@@ -72,11 +81,11 @@ class Lane:
     """State and policy of one lane."""
 
     __slots__ = (
-        "_configured", "_growth", "_out", "_parts", "_reported", "_watched", "basis", "breaker", "broke", "caution", "disbelieved", "estimator",
-        "evidence",
-        "failed", "finder", "first_start_at", "flight_s", "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets",
-        "last_start_at", "limits", "limits_announced", "meters", "order", "others", "parked", "part", "places", "probing", "queue",
-        "rate", "refused", "refused_at", "rendering", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
+        "_configured", "_growth", "_out", "_parts", "_reported", "_shared", "_watched", "basis", "breaker", "broke",
+        "caution", "depth_ramp", "disbelieved", "estimator", "evidence", "failed", "finder", "first_start_at", "flight_s",
+        "gauge", "hold", "in_flight", "invalid_run", "key", "lane_budgets", "last_start_at", "leads", "limits",
+        "limits_announced", "meters", "order", "others", "parked", "part", "places", "queue", "rate", "refused",
+        "refused_at", "rendering", "seq", "shortage", "spec", "started", "stock", "stopped", "succeeded", "tokens",
         "tokens_in", "tokens_out", "unanswered", "wake_at", "window", "work_time",
     )  # fmt: skip
 
@@ -100,7 +109,8 @@ class Lane:
         self.shortage = Shortage()
         self.breaker = Breaker()
         self.caution = CALM
-        self.probing = Probing()
+        #: How far beyond the proven depth its meters may go.
+        self.depth_ramp = DepthRamp()
         self.first_start_at = NEVER
         self.last_start_at = ALWAYS
         self.invalid_run = InvalidRun()
@@ -124,9 +134,13 @@ class Lane:
         self.limits_announced: tuple[tuple[int, str], ...] = ()
         #: How much of its limits is ours, beside other jobs that use it.
         self.part = WHOLE
+        #: Whether it is this job that finds out what the others want to know, too.
+        self.leads = True
         #: How many may be in flight, where that is given out among jobs.
         self.places: int | None = None
         self._parts = Parts()
+        #: Whether other jobs use it or did: what they took is known only roughly.
+        self._shared = False
         self._growth = None if spec.ramp is None else growth_cap.GrowthCap(spec.ramp, now)
         self.finder = None if spec.limits.known else Finder(now, _limited_first(spec.counting))
         #: The share of a limit that somebody else on this key uses, where reports show it.
@@ -209,7 +223,7 @@ class Lane:
     def share(self, grant: Grant, now: float) -> None:
         """Keep to a part of every limit from now on: other jobs use this lane, too; or have gone."""
         ratio = grant.part / self.part
-        self.part, self.places = grant.part, grant.places
+        self.part, self.places, self.leads = grant.part, grant.places, not grant.follows
         self.window.scale(self._allowed(), ratio)
         if self.finder is not None:
             self.finder.scale(ratio)
@@ -218,6 +232,7 @@ class Lane:
             else:
                 self.finder.lead(now)
         self.others, self._watched = 0.0, OtherClients(now)
+        self._shared = self._shared or self.part < WHOLE
         self.select()
 
     def _allowed(self) -> int | None:
@@ -241,8 +256,10 @@ class Lane:
         learned = () if self.finder is None else (self.finder.meter,)
         ramp = () if self._growth is None else (self._growth.meter,)
         told = (*configured, *self._reported.values())
-        self.meters = (*told, *self._parts.of(told, self.part), *learned, *ramp)
+        self.meters = (*told, *self._parts.of(told, self.part, leads=self.leads), *learned, *ramp)
         for meter in self.meters:
+            if meter.ramp is not None:
+                meter.ramp = self.depth_ramp
             if meter.since_s < 0.0:
                 meter.since_s = self.work_time.for_meter(meter)
         self.basis = self.meters
@@ -300,32 +317,25 @@ class Lane:
                 cost = entry.costs[meter.place]
                 meter.sync(report, mark, entry.started_at, entry.seq, cost, refused=refused)
         meter.debt_s = max(0.0, meter.full_at - entry.started_at - meter.used_s)
+        meter.begin_ramp(self.mean_costs()[meter.place], careful=self._unsure(entry, meter))
         self._reported[report.dimension, report.period_s] = meter
         self.finder = None
         self.window.throw_open()
         self.select()
 
-    def recall(
-        self,
-        dimension: Dimension,
-        period_s: float,
-        limit: float,
-        depth_s: float,
-        *,
-        reported: bool,
-        now: float,
-    ) -> None:
+    def recall(self, known: MeterRecord, now: float) -> None:
         """Go on with a limit that an earlier run was told or had proven; the first new report corrects it."""
-        if reported and (dimension, period_s) not in self._reported:
-            burst_s = self.limits.burst_s if period_s < DAY_S else None
-            meter = Meter(dimension, limit, period_s, now, burst_s=burst_s, reported=True)
-            self._reported[dimension, period_s] = meter
+        key = (known.dimension, known.period_s)
+        if known.reported and key not in self._reported:
+            burst_s = self.limits.burst_s if known.period_s < DAY_S else None
+            meter = Meter(known.dimension, known.limit, known.period_s, now, burst_s=burst_s, reported=True)
+            self._reported[key] = meter
             self.finder = None
             self.window.throw_open()
             self.select()
         for meter in (*self._configured, *self._reported.values()):
-            if meter.probed and (meter.dimension, meter.period_s) == (dimension, period_s):
-                meter.deepen(depth_s)
+            if (meter.dimension, meter.period_s) == key:
+                meter.recall(known.depth_s, now, bottom=known.bottom)
 
     def recall_found(
         self, rates: tuple[float, ...], dimension: Dimension, depth_s: float, evidence_s: float, now: float
@@ -360,7 +370,7 @@ class Lane:
         caution = self.caution
         costs = entry.costs
         for meter in self.meters:  # Meter.ready_at, written out: this is the hottest line there is.
-            slack = meter.depth_s - caution * meter.guard_s - meter.safety * costs[meter.place] / meter.rate
+            slack = meter.reach_s - caution * meter.guard_s - meter.safety * costs[meter.place] / meter.rate
             ready = meter.full_at - slack if slack > 0.0 else meter.full_at
             if ready > at:
                 at = ready
@@ -368,19 +378,7 @@ class Lane:
             return (NEVER if self.in_flight else max(at, self.permit_at(), self.breaker.probe_at)), "breaker"
         if self.in_flight >= self.window.size or (self.finder is not None and self.full):
             return max(at, self.permit_at()), "window"
-        return (at, "") if at <= now else self.sooner(entry, at, now)
-
-    def probe_at(self, entry: Entry, now: float = ALWAYS) -> float:
-        """The earliest instant for it as a probe of the buckets' depth; NEVER where there is nothing to find out."""
-        for meter in self.meters:
-            if meter.probed and meter.depth_s < NEARLY * meter.ceiling_s:
-                break
-        else:
-            return NEVER
-        if not self.probing.has_room(now):
-            return NEVER
-        ready = (meter.probe_at(entry.costs[meter.place], self.caution) for meter in self.meters)
-        return max(self.hold.open_at, self.probing.not_before, *ready)
+        return (at, "") if at <= now else self.sooner(entry, at)
 
     def canary_at(self, entry: Entry) -> float:
         """When a silent lane sends one just to see; NEVER where its silence needs no explanation."""
@@ -389,11 +387,8 @@ class Lane:
         gap_s = max(entry.costs[meter.place] / meter.rate for meter in self.meters)
         return max(self.hold.open_at, self.last_start_at + max(CANARY_S, 2.0 * gap_s))
 
-    def sooner(self, entry: Entry, at: float, now: float = ALWAYS) -> tuple[float, str]:
+    def sooner(self, entry: Entry, at: float) -> tuple[float, str]:
         """An earlier instant at which it may go all the same, and as what kind of probe."""
-        probe_at = self.probe_at(entry, now)
-        if probe_at < at:
-            return probe_at, "depth"
         if not self.in_flight and (canary_at := self.canary_at(entry)) < at:
             return canary_at, "canary"
         return at, ""
@@ -447,8 +442,6 @@ class Lane:
         entry.tries += 1
         entry.cancel_reason = ""
         entry.probe = probe
-        if probe == "depth":
-            self.probing.send(now)
         if self.finder is not None:
             self.finder.sent(entry.costs)
         costs = entry.charged = entry.costs
@@ -460,6 +453,7 @@ class Lane:
         self.tokens_out += tokens_out
         if now < self.first_start_at:
             self.first_start_at = now
+            self._begin_ramps(entry, now)
         gap_s = now - self.last_start_at
         if gap_s > 0.0:
             self.rate *= exp(-gap_s / RATE_TAU_S)
@@ -468,6 +462,25 @@ class Lane:
                 self.work_time.add(now - waited_since, self.part, self.window)
             self.last_start_at = now
         self.rate += 1.0 / RATE_TAU_S
+
+    def _begin_ramps(self, entry: Entry, now: float) -> None:
+        """The first attempt says how large a step of the depth's ramp is."""
+        for meter in self.meters:
+            meter.begin_ramp(entry.costs[meter.place], careful=self._unsure(entry, meter))
+            self._brace(meter, entry, now)
+
+    def _unsure(self, entry: Entry, meter: Meter) -> bool:
+        """Whether a meter's debt may be far from the provider's: other jobs use it or did, or few answers have said what a character costs."""
+        guessed = entry.unit.chars > 0 and self.estimator.reports < SETTLED
+        return self._shared or (guessed and meter.dimension is not Dimension.REQUESTS)
+
+    def _brace(self, meter: Meter, entry: Entry, now: float) -> None:
+        """Keep more in reserve where much is sent at once: its estimates are wrong in sum, and nothing corrects them yet."""
+        if meter.ramp is not None and meter.guard_s > 0.0:
+            error_s = (GUESS_ERROR if self._unsure(entry, meter) else ESTIMATE_ERROR) * (
+                meter.reach_s + now - meter.full_at
+            )
+            self.caution = max(self.caution, CALM + error_s / meter.guard_s)
 
     def admitted(self, entry: Entry, hint: Hint | None, now: float, usage: Usage | None = None) -> None:
         """The provider took the attempt, and perhaps said what is left or what the input came to."""
@@ -484,10 +497,12 @@ class Lane:
             self.went_ahead(entry)
         else:
             self.window.succeeded(self.in_flight, first_try=entry.tries == 1)
-        if entry.probe == "depth":
-            self._probe_accepted(entry)
-        elif entry.probe == "window":
+        if entry.probe == "window":
             self.window.doubt(now)
+        for meter in entry.meters:
+            if meter.ramp is not None and now >= meter.ramp.rest_until:
+                self._deepen(entry, () if hint is None else hint.reports, now)
+                break
         if usage is not None and self.spec.counting.cached_free:
             settling.credit_cached(self, entry, usage.cached_input_tokens, now)
         if self.finder is not None:
@@ -512,16 +527,21 @@ class Lane:
             if size is not None:
                 self.window.gauge(size)
 
-    def _probe_accepted(self, entry: Entry) -> None:
-        entry.probe = ""
-        proven_s = DAY_S
+    def _deepen(self, entry: Entry, reports: tuple[LimitReport, ...], now: float) -> None:
+        """An accepted attempt proves the debt that it was sent at."""
+        mean = self.mean_costs()
+        before_s = self.depth_ramp.proven_s
         for meter, mark in zip(entry.meters, entry.marks, strict=True):
             if meter.shallow:
-                meter.accepted(mark, entry.started_at, CALM)
-                proven_s = min(proven_s, meter.depth_s)
+                marked_s = mark + meter.shift - entry.started_at
+                debt_s = meter.reported_debt_s(reports) if meter.reported else marked_s
+                meter.accepted(debt_s, mean[meter.place], now, careful=self._unsure(entry, meter))
+        if self.depth_ramp.proven_s > before_s:
+            for meter in self.meters:
+                meter.deepen(meter.proven_s, now)
+                self._brace(meter, entry, now)
         if self.part < WHOLE:
             self.select()
-        self.probing.accept(self.rate_at(self.last_start_at), proven_s)
 
     def release(self, entry: Entry, outcome: Outcome, now: float) -> None:
         """Give the permit back and settle the meters, exactly once."""
@@ -578,6 +598,14 @@ class Lane:
         self.hold.extend(until, outcome.message or "the provider said so")
         return self.hold.until
 
+    def deepest_s(self, meter: Meter, entry: Entry) -> float:
+        """The largest debt of a meter that this attempt, or one that is in flight, was sent at."""
+        return max(
+            one.marks[one.meters.index(meter)] + meter.shift - one.started_at
+            for one in (entry, *self._out.values())
+            if one.lane is self and meter in one.meters
+        )
+
     def charged_after(self, entry: Entry) -> list[Costs]:
         """What is in flight here and was sent after this attempt."""
         return [other.charged for other in self._out.values() if other.lane is self and other.seq > entry.seq]
@@ -599,9 +627,7 @@ class Lane:
             self.select()
 
     def drop_probe(self, entry: Entry) -> None:
-        """An attempt ended without telling anything about the depth."""
-        if entry.probe == "depth":
-            self.probing.drop()
+        """Its attempt has ended."""
         entry.probe = ""
 
     @property

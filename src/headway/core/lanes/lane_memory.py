@@ -85,7 +85,7 @@ def export_lane(lane: Lane, now: float, utc: float) -> LaneRecord:
                 meter.reported,
                 utc + meter.full_at - now,
                 meter.ceiling_s,
-                meter.shallow and lane.probing.refused_before,
+                meter.shallow and meter.ramp is not None and meter.ramp.ended,
             )
             for meter in lane.meters
             if meter.name != LEARNED and (meter.probed or meter.reported)
@@ -127,9 +127,7 @@ def import_lane(lane: Lane, record: LaneRecord, now: float, utc: float) -> None:
             record.found.rates, record.found.dimension, record.found.depth_s, _trust(record, utc), now
         )
     for meter in record.meters:
-        lane.recall(
-            meter.dimension, meter.period_s, meter.limit, meter.depth_s, reported=meter.reported, now=now
-        )
+        lane.recall(meter, now)
     _restore_levels(lane, record, now - utc)
 
 

@@ -11,9 +11,8 @@ response says how much was left at that admission, the difference to the mark is
 and the present value moves by it; everything sent since stays charged. `shift` sums these corrections, so
 that marks taken before one stay comparable after it, and no log of sends is kept.
 
-Depth. What headers imply is only an upper bound: a limit may be enforced by the second while its headers
-speak of the minute. So `depth_s` starts at one second and widens to the debt that an accepted request
-really had, up to `ceiling_s`.
+Depth. `depth_s` is what is proven: the debt that an accepted request really had. `ceiling_s` is what headers imply, an
+upper bound. `reach_s` is how far the lane goes now; where the depth has to be found it is `depth_ramp` that says so.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from headway.core.lanes.depth_ramp import BOLD, FIRST_DEPTH_S, GROWTH, SLOW, DepthRamp
 from headway.core.model import DAY_S, DIMENSIONS, MINUTE_S, Dimension, LaneLimits, LimitReport
 
 #: Token costs are estimates: a start must fit with this factor to spare (providers.md §4.2).
@@ -34,16 +34,13 @@ GUARD_SHARE: Final = 0.3
 
 MINIMUM_GAP: Final = "minimum gap"
 
-#: A bucket proven to this share of what it can be is not worth a probe.
+#: A bucket proven to this share of what it can be is not worth a ramp.
 NEARLY: Final = 0.97
 
 #: Two requests, or a request and the news of a refund, may change places on the network within this time.
 CROSSING_S: Final = 0.15
 CREDITS_KEPT_S: Final = 2.0
 BURSTS_KEPT: Final = 64
-
-#: Where the depth is unknown it starts here (DESIGN §3).
-FIRST_DEPTH_S: Final = 1.0
 
 #: Reported levels are believed up to this much above a minute's worth; one published header set was not.
 SANE_RESET: Final = 1.25
@@ -56,9 +53,9 @@ class Meter:
     """A virtual-time bucket for one dimension and period of a lane."""
 
     __slots__ = (
-        "bursts", "ceiling_s", "credits", "debt_s", "depth_s", "dimension", "foreign_s", "full_at", "guard_s", "implied", "limit",
-        "name", "period_s", "place", "probed", "proven_s", "rate", "reported", "safety", "shift", "since_s", "synced", "synced_seq",
-        "top_s", "used_s", "whole",
+        "bursts", "careful", "ceiling_s", "credits", "debt_s", "depth_s", "dimension", "foreign_s", "full_at", "guard_s",
+        "implied", "limit", "name", "period_s", "place", "proven_s", "ramp", "rate", "reach_s", "reported", "safety",
+        "shift", "since_s", "synced", "synced_seq", "top_s", "unit_s", "used_s", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -84,7 +81,12 @@ class Meter:
         self.whole: Meter | None = None
         if burst_s is None and period_s >= DAY_S:
             burst_s = period_s  # A day's quota is there to be used, not to be spread over the day.
-        self.probed = burst_s is None
+        #: How its depth is found, where nothing says it.
+        self.ramp = DepthRamp() if burst_s is None else None
+        #: What a request of the lane takes, in seconds of refill.
+        self.unit_s = 0.0
+        #: Whether what is charged here may be far from what the provider counts: its ramp takes small steps.
+        self.careful = False
         #: What the provider's bucket can hold at the most. A reported level is counted from there, whatever depth
         #: of it somebody wants to be used.
         self.ceiling_s = period_s if burst_s is None or reported else burst_s
@@ -106,20 +108,41 @@ class Meter:
         self.used_s = 0.0
         self.debt_s = self.since_s = -1.0
 
-    def deepen(self, proven_s: float) -> None:
+    @property
+    def probed(self) -> bool:
+        """Whether its depth has to be found."""
+        return self.ramp is not None
+
+    def deepen(self, proven_s: float, now: float = float("-inf")) -> None:
         """Take the bucket to be this deep (or this shallow), as far as its ceiling goes."""
         self.proven_s = proven_s
         self.depth_s = proven_s if proven_s < self.ceiling_s else self.ceiling_s
-        self.guard_s = min(GUARD_S, GUARD_SHARE * self.depth_s)
+        reach_s = self.depth_s
+        ramp = self.ramp
+        if ramp is not None and self.shallow:
+            growth = BOLD if self.reported else SLOW if self.careful else GROWTH
+            reach_s = ramp.reach_s(proven_s, self.unit_s, now, growth)
+        self.reach_s = reach_s if reach_s < self.ceiling_s else self.ceiling_s
+        # What is tested is used to its end: a reserve would only hide where that is.
+        tests = self.depth_s < self.reach_s < NEARLY * self.ceiling_s
+        self.guard_s = 0.0 if tests else min(GUARD_S, GUARD_SHARE * self.reach_s)
+
+    def follow(self, whole: Meter, part: float) -> None:
+        """A part of a limit is as deep as the limit, in seconds. It is overdrawn where the limit's ramp needs all of the bucket."""
+        self.ceiling_s, self.proven_s = whole.ceiling_s / part, whole.proven_s
+        self.depth_s, self.guard_s = whole.depth_s, whole.guard_s
+        self.reach_s = whole.reach_s / part if whole.reach_s > whole.depth_s else whole.depth_s
+
+    def begin_ramp(self, cost: float, *, careful: bool) -> None:
+        """What a request of this lane costs is known: go as many of them beyond the first depth as the ramp allows."""
+        if self.ramp is not None:
+            self.careful = careful
+            self.unit_s = cost / self.rate
+            self.deepen(self.proven_s)
 
     def ready_at(self, cost: float, caution: float = 0.0) -> float:
         """The earliest instant at which `cost` may start, with `caution` times the guard kept in reserve."""
-        slack = self.depth_s - caution * self.guard_s - self.safety * cost / self.rate
-        return self.full_at - slack if slack > 0.0 else self.full_at
-
-    def probe_at(self, cost: float, caution: float) -> float:
-        """The same, if the bucket were as deep as it can be."""
-        slack = self.ceiling_s - caution * self.guard_s - self.safety * cost / self.rate
+        slack = self.reach_s - caution * self.guard_s - self.safety * cost / self.rate
         return self.full_at - slack if slack > 0.0 else self.full_at
 
     def reserve(self, cost: float, now: float) -> float:
@@ -160,10 +183,13 @@ class Meter:
         that we learned of just after the send may have been in the bucket when it arrived.
         """
         crossed = 0.0
+        found = False
         for at, base in reversed(self.bursts):
             if at <= sent_at:
-                crossed = max(0.0, mark - base)
-                break
+                # A burst lasts up to the time of a crossing, and its end may cross with the beginning of the next one.
+                if found and at <= sent_at - 2.0 * CROSSING_S:
+                    break
+                crossed, found = max(0.0, mark - base), True
         for at, moved in self.credits:
             if sent_at < at <= sent_at + CROSSING_S:
                 crossed += moved
@@ -232,7 +258,7 @@ class Meter:
         if report.remaining is None:
             return
         left_s = report.remaining / self.rate
-        if refused and report.reset_s is None:
+        if report.reset_s is None and (refused or (seq <= self.synced_seq and not self.top_s)):
             left_s += self.ceiling_s - self.depth_s
         if seq <= self.synced_seq:
             self._overtaken(sent_at, left_s)
@@ -299,7 +325,7 @@ class Meter:
         """
         if seen_s > self.top_s:
             self.top_s = seen_s
-            least_s = SHALLOWEST_S if self.probed else self.proven_s
+            least_s = SHALLOWEST_S if self.ramp is not None else self.proven_s
             moved = min(max(least_s, seen_s), self.period_s) - self.ceiling_s
             self.ceiling_s += moved
             self.full_at += moved  # What is left stays what it was thought to be.
@@ -308,29 +334,58 @@ class Meter:
 
     @property
     def shallow(self) -> bool:
-        """Whether the bucket may be deeper than is proven, and that is worth a probe."""
-        return self.probed and self.depth_s < NEARLY * self.ceiling_s
+        """Whether the bucket may be deeper than is proven, and that is worth finding out."""
+        return self.ramp is not None and self.depth_s < NEARLY * self.ceiling_s
 
     @property
     def levelled(self) -> bool:
         """Whether levels are reported; usage then has nothing to add."""
         return self.synced_seq >= 0
 
-    def accepted(self, mark: float, sent_at: float, caution: float) -> None:
-        """A probe was taken at the debt that `mark` stands for: the bucket is deeper by as much as it went beyond."""
-        beyond_s = mark + self.shift - sent_at - (self.depth_s - caution * self.guard_s)
-        if beyond_s > 0.0:
-            self.deepen(self.depth_s + beyond_s)
+    def accepted(self, debt_s: float, cost: float, now: float, *, careful: bool) -> None:
+        """A request was taken at this debt: the bucket is at least so deep, and the ramp goes on."""
+        self.careful = careful
+        self.unit_s = cost / self.rate
+        self.deepen(max(debt_s, self.proven_s), now)
 
-    def overreached(self, mark: float, sent_at: float, cost: float) -> None:
-        """An attempt at this debt was refused: the bucket ends where the one before it stood."""
-        deep_s = mark + self.shift - sent_at - cost / self.rate
-        if self.probed and deep_s < self.proven_s:
+    def reported_debt_s(self, reports: Iterable[LimitReport]) -> float:
+        """The debt at an admission, as its reports say it; 0 where they do not.
+
+        Marks are no proof of it: what may have arrived earlier or later is charged to both sides of a report.
+        """
+        for report in reports:
+            same = report.dimension is self.dimension and report.period_s == self.period_s
+            if same and report.remaining is not None and (report.reset_s is not None or self.top_s):
+                return self.ceiling_s - (report.remaining + report.remaining_precision) / self.rate
+        return 0.0
+
+    def end_ramp(self, debt_s: float, seq: int, now: float) -> None:
+        """A request of the ramp was refused, and its charge is given back: what is owed for the others is the depth."""
+        assert self.ramp is not None
+        self.ramp.end(now, seq)
+        self.deepen(max(debt_s, min(self.proven_s, FIRST_DEPTH_S)), now)
+
+    def rest_ramp(self, until: float, seq: int) -> None:
+        """Go no further than is proven until then."""
+        if self.ramp is not None:
+            self.ramp.rest(until, -1 if self.ramp.ended else seq)
+            self.deepen(self.proven_s, until - 1e-9)
+
+    def overreached(self, deep_s: float) -> None:
+        """An attempt beyond this debt was refused: the bucket ends there."""
+        if self.ramp is not None and deep_s < self.proven_s:
             self.deepen(max(deep_s, min(self.proven_s, FIRST_DEPTH_S)))
+
+    def recall(self, depth_s: float, now: float, *, bottom: bool) -> None:
+        """An earlier run has proven this depth; `bottom`: and was refused beyond it."""
+        if self.ramp is not None:
+            if bottom:
+                self.ramp.end(now, -1)
+            self.deepen(depth_s, now)
 
     def redeepen(self, wanted: Meter) -> None:
         """Take over another meter's settings of the depth."""
-        self.probed = wanted.probed
+        self.ramp = wanted.ramp
         if not self.reported:
             self.ceiling_s = wanted.ceiling_s
         self.deepen(wanted.proven_s)

@@ -39,7 +39,7 @@ class Entry:
     #: How many of the lane were in flight when it was sent, itself included.
     flight: int
     accepted: bool
-    #: What else the attempt is for: "depth", "canary", "breaker" or nothing.
+    #: What else the attempt is for: "window", "canary", "breaker" or nothing.
     probe: str
     #: Why we stopped the attempt, while it is out: "unwanted", "deadline", "aborted" or nothing.
     cancel_reason: str

@@ -74,6 +74,9 @@ DEPTH_BLUR_S: Final = 0.5
 DOUBTFUL: Final = 0.03**2
 CLEARER: Final = 0.5
 
+#: In a bucket this deep what is given back finds room.
+DEEP_S: Final = 5.0
+
 LEARNED: Final = "learned pace"
 
 _PLACES: Final = range(len(DIMENSIONS))
@@ -110,6 +113,8 @@ class Finder:
         self._accepted = 0
         self._empty_seq = 0
         self._count = 0
+        #: Whether the bucket was deep, and empty for the first time.
+        self._drained = False
         self._sums = [0.0, 0.0, 0.0, 0.0]
         self._ramp: tuple[float, list[float]] = (0.0, self._sums)
         self._measured: list[list[float]] = []
@@ -225,6 +230,16 @@ class Finder:
             for place in _PLACES:
                 self._sums[place] += more[place]
 
+    def credited(self, given_back: Costs, seq: int) -> None:
+        """The provider gives this back for send number `seq`: it flows into the bucket like any refill.
+
+        What was sent before the bucket was empty counts only where a deep one was drained at once: then much of it is still in
+        flight. At a steady pace as much comes back late at the end of a measurement as at its beginning.
+        """
+        if seq > self._empty_seq or self._drained:
+            for place in _PLACES:
+                self._sums[place] -= given_back[place]
+
     def turned_back(self, costs: Costs, seq: int) -> None:
         """Send number `seq` was not accepted after all."""
         if seq > self._empty_seq:
@@ -241,6 +256,7 @@ class Finder:
             if self.mode == "ramp":
                 self.meter.set_limit(max(self.meter.limit * HOLD_DROP, MINUTE_S / SLOWEST_S), now)
             return
+        drains = self._unproven and self.depth_s > DEEP_S
         self._empty_seq = seq if self.mode == "ramp" or not self.too_soon(sent_at) else self._empty_seq
         if self.mode == "ramp":
             self._end_ramp(mean, sent_at)
@@ -263,6 +279,7 @@ class Finder:
             floor = mean[self.place] / (SLOWEST_S * self.rates[self.place])
             self.slowest = self.factor <= floor
             self.factor = max(self.factor, floor)
+        self._drained = drains or (self._drained and self.empty_at != sent_at)
         self._paced_at = now
         self._set_pace(now)
 
@@ -320,7 +337,7 @@ class Finder:
         place = self.place
         if found[place] <= 0.0:
             return
-        same = self.mode == "hold" and abs(log(found[place] / self.rates[place])) < SAME
+        same = self.evidence_s > 0.0 and abs(log(found[place] / self.rates[place])) < SAME
         if same:
             weight = elapsed_s / (elapsed_s + self.evidence_s)
             self.rates = [old + weight * (new - old) for old, new in zip(self.rates, found, strict=True)]

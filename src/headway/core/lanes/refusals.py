@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headway.core.lanes.job_share import WHOLE
 from headway.core.lanes.meter import MINIMUM_GAP, Meter
-from headway.core.lanes.queue import NEVER, Entry
+from headway.core.lanes.queue import Entry
 from headway.core.model import DAY_S, Dimension, Hint
 from headway.core.retry import LONGEST_HINT_S
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 #: The reserve is at most this many times a meter's guard, and grows by this for each congestion event.
 ALARMED: Final = 8.0
 CAUTION_GROWTH: Final = 1.5
-#: After a refusal that was no probe's and found the bucket shallower than it was taken to be, probes pause so long.
+#: After a refusal that was not the ramp's and found the bucket shallower than it was taken to be, the ramp rests so long.
 BOTTOM_PAUSE_S: Final = 10.0
 #: A refusal further below the suspected number in flight than this share of it (or two) is about something else.
 NEAR: Final = 0.02
@@ -40,11 +41,9 @@ def of_rate(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
     if hint.growing:
         lane.slow_down(entry, now)
         return
-    if entry.probe == "depth":
-        _overreached(lane, entry, now)
     if lane.finder is not None:
         _of_unknown(lane, lane.finder, entry, now)
-    elif entry.probe != "depth":
+    elif not _ended_ramp(lane, entry, hint, now):
         _of_known(lane, entry, hint, now)
 
 
@@ -58,7 +57,7 @@ def _of_known(lane: Lane, entry: Entry, hint: Hint, now: float) -> None:
     told = {report.dimension: report.remaining for report in hint.reports}
     for meter in _suspects(lane, entry, hint.dimension):
         if _found_bottom(entry, meter, told.get(meter.dimension), now):
-            lane.probing.wait(now + BOTTOM_PAUSE_S)
+            meter.rest_ramp(now + BOTTOM_PAUSE_S, lane.seq)
 
 
 def _paces(meter: Meter) -> bool:
@@ -82,19 +81,43 @@ def _found_bottom(entry: Entry, meter: Meter, left: float | None, now: float) ->
     if left is not None and left <= cost:
         return False  # As reported: the level has been put right, and the depth is not in doubt.
     before_s = meter.proven_s
-    if meter in entry.meters:
-        meter.overreached(entry.marks[entry.meters.index(meter)], entry.started_at, cost)
+    # Beside other jobs it is our part that says how far we went.
+    measured = next((part for part in entry.meters if part.whole is meter), meter)
+    if measured in entry.meters:
+        mark = entry.marks[entry.meters.index(measured)]
+        meter.overreached(mark + measured.shift - entry.started_at - cost / measured.rate)
     if left is None:
         meter.empty(now)
     return meter.proven_s < before_s
 
 
-def _overreached(lane: Lane, entry: Entry, now: float) -> None:
-    """A probe found the bottom. That is no congestion; it only ends the probing for a while."""
+def _ended_ramp(lane: Lane, entry: Entry, hint: Hint, now: float) -> bool:
+    """End the ramp of a bucket's depth. Returns whether it has met the bottom, which is no congestion."""
+    told = {report.dimension: report.remaining for report in hint.reports}
+    bottom = False
     for meter in entry.meters:
-        if meter.shallow:
-            _found_bottom(entry, meter, NEVER if meter.reported else None, now)
-    lane.probing.refuse(now)
+        named = hint.dimension is None or meter.dimension is hint.dimension
+        left = told.get(meter.dimension)
+        as_reported = left is not None and left <= entry.costs[meter.place]
+        if named and not as_reported and _ramps(lane, meter, entry, now):
+            meter.end_ramp(meter.full_at - entry.started_at, lane.seq, now)
+            bottom = True
+    if not bottom and not lane.depth_ramp.ended:
+        lane.depth_ramp.rest(now + BOTTOM_PAUSE_S, -1)
+        for meter in lane.meters:
+            meter.deepen(meter.proven_s, now)
+    if lane.part < WHOLE:
+        lane.select()
+    return bottom
+
+
+def _ramps(lane: Lane, meter: Meter, entry: Entry, now: float) -> bool:
+    """Whether this attempt was sent while the ramp went beyond what is proven of a meter."""
+    ramp = meter.ramp
+    if ramp is None or entry.seq <= ramp.last_seq:
+        return ramp is not None
+    resting = ramp.ended and now < ramp.rest_until
+    return meter.shallow and not resting and lane.deepest_s(meter, entry) >= meter.proven_s - meter.unit_s
 
 
 def _of_unknown(lane: Lane, finder: Finder, entry: Entry, now: float) -> None:

@@ -41,7 +41,9 @@ def correct_input(lane: Lane, entry: Entry, usage: Usage) -> None:
     A level that was reported since then has it right already.
     """
     more = usage.input_tokens - entry.estimate.input_tokens
-    _recharge(lane, entry, more)
+    _recharge(entry, more)
+    if lane.finder is not None:
+        lane.finder.settled((0.0, more, more, 0.0), entry.seq)
     for meter in entry.meters:
         if meter.place in _INPUT_PLACES and meter.synced_seq < entry.seq:
             meter.adjust(more)
@@ -49,7 +51,9 @@ def correct_input(lane: Lane, entry: Entry, usage: Usage) -> None:
 
 def credit_cached(lane: Lane, entry: Entry, cached: float, now: float) -> None:
     """The provider gives back what it found in its cache, now and not later."""
-    _recharge(lane, entry, -cached)
+    _recharge(entry, -cached)
+    if lane.finder is not None:
+        lane.finder.credited((0.0, cached, cached, 0.0), entry.seq)
     for meter in entry.meters:
         if meter.place in _INPUT_PLACES:
             meter.credit(cached, now)
@@ -68,9 +72,7 @@ def refund(lane: Lane, entry: Entry) -> None:
         lane.finder.turned_back(entry.charged, entry.seq)
 
 
-def _recharge(lane: Lane, entry: Entry, more: float) -> None:
+def _recharge(entry: Entry, more: float) -> None:
     """Note that the meters hold `more` input for this attempt than they did."""
     requests, tokens, tokens_in, tokens_out = entry.charged
     entry.charged = (requests, tokens + more, tokens_in + more, tokens_out)
-    if lane.finder is not None:
-        lane.finder.settled((0.0, more, more, 0.0), entry.seq)
