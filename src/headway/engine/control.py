@@ -1,0 +1,89 @@
+"""Commands from other terminals: `headway pause`, `resume`, `cancel`, `lanes --set` and `lanes --reopen`.
+
+The engine reads them from the store. A command stays open there until the batch with its effect is committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from headway.core import events
+from headway.core.model import LaneLimits
+from headway.core.scheduler import Scheduler
+from headway.engine.recorder import Recorder
+from headway.stores.records import ControlRequest
+
+
+class RunControl:
+    """Carries out the commands for one run, each once.
+
+    `apply` gives an event to the scheduler at once; `pause` releases what is about to start; `say` reports to observers.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        scheduler: Scheduler,
+        *,
+        apply: Callable[[events.Event], None],
+        pause: Callable[[], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._recorder, self._scheduler = recorder, scheduler
+        self._apply, self._pause, self._say = apply, pause, say
+        self._done: set[int] = set()
+        #: Whether a command has cancelled the job.
+        self.cancelled = False
+
+    def carry_out(self, requests: list[ControlRequest]) -> None:
+        """Carry out those of the open commands that are new."""
+        for request in requests:
+            if request.id not in self._done:
+                self._done.add(request.id)
+                self._say(self._result_of(request))
+                self._recorder.batch.done_commands.append((request.id, time.time()))
+
+    def _result_of(self, request: ControlRequest) -> str:
+        """Carry out one command; one that cannot be understood changes nothing. Returns what to report."""
+        try:
+            return self._carry_out(request)
+        except (KeyError, TypeError, msgspec.ValidationError) as error:
+            return f"'{request.what}' was not understood: {error}"
+
+    def _carry_out(self, request: ControlRequest) -> str:
+        if request.what == "pause":
+            self._apply(events.Pause())
+            self._pause()
+            self._recorder.batch.state = ("paused", None)
+        elif request.what == "resume":
+            self._apply(events.Resume())
+            self._recorder.batch.state = ("running", None)
+        elif request.what == "cancel":
+            self.cancelled = True
+            self._apply(events.Abort("cancel"))
+        elif request.what == "limits":
+            return self._set_limits(request.args)
+        elif request.what == "reopen":
+            return self._reopen(request.args)
+        return request.what
+
+    def _set_limits(self, args: dict[str, Any]) -> str:
+        keys = self._keys_of(args["lane"])
+        for key in keys:
+            limits = msgspec.structs.asdict(self._scheduler.lanes[key].limits)
+            self._apply(events.SetLimits(key, msgspec.convert({**limits, **args["limits"]}, LaneLimits)))
+        new = ", ".join(f"{name} {value:,.10g}" for name, value in args["limits"].items())
+        return f"{args['lane']}: {new}" if keys else f"there is no lane '{args['lane']}'"
+
+    def _reopen(self, args: dict[str, Any]) -> str:
+        keys = self._keys_of(args["lane"])
+        for key in keys:
+            self._apply(events.ReopenLane(key))
+        return f"{args['lane']} reopened" if keys else f"there is no lane '{args['lane']}'"
+
+    def _keys_of(self, name: str) -> list[str]:
+        return [lane.key for lane in self._recorder.lanes.values() if name in (lane.name, lane.key)]

@@ -1,0 +1,60 @@
+"""What a run takes over from the runs before it: what lanes have learned, and units that may have been sent.
+
+Everything here happens before the first request, on the thread of the loop.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.core.model import Settings
+from headway.core.scheduler import Scheduler
+from headway.engine.lane_records import oldest_start_utc, restore_levels
+from headway.engine.recorder import Recorder
+from headway.engine.run_spec import RunSpec
+from headway.engine.source import at_the_most, family_name, route_of
+from headway.stores.batch import Batch
+from headway.stores.records import Unknown
+
+
+def settings_of(spec: RunSpec, now: float) -> Settings:
+    """The scheduler's settings for a run that begins now."""
+    return Settings(
+        concurrency=spec.concurrency,
+        max_cost_usd=spec.max_cost_usd,
+        deadline_at=now + spec.max_duration_s if spec.max_duration_s else None,
+        max_hold_s=spec.max_hold_s,
+        delay_s=spec.delay_s,
+    )
+
+
+def restore_lanes(
+    spec: RunSpec, recorder: Recorder, scheduler: Scheduler, unknown: list[Unknown], utc: float
+) -> None:
+    """Restore what lanes learned in earlier runs, and the levels of their meters from the recorded starts."""
+    lanes, restored = scheduler.lanes, {}
+    for key, lane in spec.lanes.items():
+        handle = recorder.add_lane(key, lane.name, recorder.store.lane(key, lane.name))
+        restored[handle.id] = recorder.restore(handle, lanes[key])
+    starts = recorder.store.starts_since(oldest_start_utc(lanes.values(), utc))
+    restore_levels(restored, starts, unknown)
+    for family, outputs in spec.outputs.items():
+        lanes[spec.routes[route_of(family)].lane].estimator.saw(family, outputs)
+    for family, lengths in spec.lengths.items():
+        for size, took_s in lengths:
+            lanes[spec.routes[route_of(family)].lane].order.recall(family, size, took_s)
+
+
+def count_unknown(spec: RunSpec, scheduler: Scheduler, unknown: list[Unknown], batch: Batch) -> list[Unknown]:
+    """Add what units of unknown outcome may have cost to budgets and records; returns the units with that cost."""
+    counted = []
+    for unit in unknown:
+        route = spec.routes[unit.route]
+        lane = scheduler.lanes[route.lane]
+        open_output = lane.estimator.reserve(family_name(unit.route, unit.family))
+        most_usd = None if route.price is None else at_the_most(route.price, unit, open_output)
+        batch.use(unit.route).untold(most_usd)
+        for budget in (scheduler.budget, *lane.lane_budgets):
+            budget.spent_usd += most_usd or 0.0
+        counted.append(msgspec.structs.replace(unit, most_usd=most_usd))
+    return counted
