@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from contextlib import closing
@@ -264,6 +265,37 @@ def test_the_commands_show_it_and_leave_going_on_to_its_program(
     assert '"body":2' in capsys.readouterr().out
     assert main(["resume", "n"]) == 2
     assert "run that program again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_store_is_not_read_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """While calls run, the reader's thread looks up keys and lanes."""
+    options: Any = {
+        "db": tmp_path / "h.db",
+        "key": str,
+        "name": "n",
+        "lane": lambda number: f"lane-{number % 3}",
+    }
+    if again:
+        headway.map(double, range(10), **options)
+    threads: dict[str, set[str]] = {}
+
+    def watched(name: str) -> Any:
+        plain = getattr(Store, name)
+
+        def call(store: Store, *arguments: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.current_thread().name)
+            return plain(store, *arguments)
+
+        return call
+
+    for name in ("found", "lane", "add_route", "starts_since"):
+        monkeypatch.setattr(Store, name, watched(name))
+    assert headway.map(double, range(20), **options) == [2 * number for number in range(20)]
+    wanted = {"lane", "add_route", "starts_since"} | ({"found"} if again else set())
+    assert threads == {name: {"headway-reader"} for name in wanted}
 
 
 async def test_calls_that_take_long_have_no_intents_ahead_of_them(tmp_path: Path) -> None:

@@ -824,7 +824,7 @@ def test_while_the_lane_is_held_as_many_are_taken_as_there_are_workers() -> None
 
 
 def test_no_more_than_a_thousand_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.api.pool.worker_pool.MOST_WAITING", 3)
+    monkeypatch.setattr("headway.api.pool.pool_state.MOST_WAITING", 3)
     worker = Limited(lambda: ConnectionResetError("gone"), waiting=3)
     units = [WorkUnit(str(n), status="new") for n in range(4)]
     with WorkerPool(worker, max_workers=1, retry=Retry(max_attempts=2, base="1s", jitter=0)) as pool:
