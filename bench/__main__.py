@@ -18,7 +18,21 @@ from typing import Final
 import msgspec
 
 import headway
-from bench import calls, deaths, lanes, overhead, plans, real, results, sdk, short, speed, templates, workers
+from bench import (
+    calls,
+    deaths,
+    lanes,
+    order,
+    overhead,
+    plans,
+    real,
+    results,
+    sdk,
+    short,
+    speed,
+    templates,
+    workers,
+)
 from headway.sim.runner import HEADWAY, POLICIES, LaneResult, SimulationReport
 
 RESULTS: Final = Path(__file__).parent / "RESULTS.md"
@@ -447,6 +461,7 @@ SECTIONS: Final[dict[str, Callable[[list[str]], Iterator[str]]]] = {
     "short": short.section,
     "speed": _speed,
     "real": _real,
+    "order": order.section,
     "sdk": _sdk,
     "overhead": _overhead,
     "plan": _plans,

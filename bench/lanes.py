@@ -32,6 +32,7 @@ class Bar(msgspec.Struct, frozen=True):
 BARS: Final = (
     *(Bar(f"headers-{depth}s", "input", 1.03, 1.0) for depth in (60, 10, 1)),
     *(Bar(f"headers-{depth}s", "longest", 1.01, 1.0) for depth in (60, 10, 1)),
+    Bar("headers-10s", "auto", 1.01, 1.0),
     *(Bar(f"known-{depth}s", "input", 1.03, 1.0) for depth in (60, 10)),
     *(Bar(f"known-{depth}s", "longest", 1.01, 1.0) for depth in (60, 10)),
     Bar("known-1s", "input", 1.03, 1.0, {"B": (1.11, 25.0)}),
@@ -69,7 +70,7 @@ BESIDE_HELD: Final = 1.02
 
 
 def scenario(name: str, order: str = "input", seeds: tuple[int, ...] | None = None) -> Scenario:
-    """A shipped scenario in one of the two orders."""
+    """A shipped scenario in one of the orders."""
     loaded = load(SCENARIOS / f"{name}.yaml")
     return msgspec.structs.replace(loaded, order=order, seeds=seeds or loaded.seeds)
 

@@ -29,7 +29,6 @@ from headway.stores.records import (
     StoredRoute,
     UnitChange,
     UnitResult,
-    UnitSize,
     Unknown,
     UsageSample,
     UsageTotals,
@@ -723,8 +722,8 @@ def test_the_sizes_of_waiting_units_are_told_by_route_and_by_family(store: Store
 
     assert store.last_index(job) == 8
     assert store.last_index(99) == -1
-    assert store.sizes_of_route(job, a, 0, 0, 2) == [UnitSize(2, 2, 20, 2), UnitSize(4, 4, 40, 0)]
-    assert [each.index for each in store.sizes_of_route(job, b, 0, 3, 99)] == [5, 7]
+    assert store.sizes_of_route(job, a, 0, 0, 2) == [(2, 2, 20, 2), (4, 4, 40, 0)]
+    assert [each[0] for each in store.sizes_of_route(job, b, 0, 3, 99)] == [5, 7]
     assert [each.index for each in store.waiting_units(job, [6, 8, 1])] == [1, 6]
     assert sorted(store.largest_sizes(job, -1, 8)) == [
         (a, 0, 4, 40, 1),

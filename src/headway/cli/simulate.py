@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", "seeds", multiple=True, type=int, help="Instead of the scenario's own seeds (repeatable)."
 )
-@click.option("--order", type=click.Choice(["input", "longest"]), help="Instead of the scenario's own order.")
+@click.option(
+    "--order", type=click.Choice(["auto", "input", "longest"]), help="Instead of the scenario's own order."
+)
 @click.option(
     "--plot",
     "plot_to",

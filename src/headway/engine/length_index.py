@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from itertools import groupby, islice
 from typing import Final
@@ -24,6 +24,8 @@ from headway.stores.store import Store
 
 #: Rows that are looked through for the largest sizes with one fetch: some 50 ms.
 SURVEYED: Final = 50_000
+#: Rows that are in memory at once while all that are left are read.
+PAGE: Final = 10_000
 
 
 class _Group(msgspec.Struct):
@@ -51,13 +53,18 @@ class LengthIndex:
     def __init__(self) -> None:
         self._groups: dict[tuple[int, str, Size], _Group] = {}
 
-    def add(self, priority: int, family: str, size: Size, index: int) -> None:
-        """Add a unit. Those of one family are added by index."""
-        key = (priority, family, size)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = _Group(*key, array("I"))
-        group.indexes.append(index)
+    def add(self, priority: int, name_of: Callable[[int], str], units: Iterable[UnitSize]) -> None:
+        """Add units of one priority, by index. `name_of` gives the name of the family with a number."""
+        lists: dict[tuple[int, Size], array[int]] = {}
+        for index, chars, max_tokens, family in units:  # A million times: 1.5 µs each.
+            key = (family, size_of(chars, max_tokens))
+            indexes = lists.get(key)
+            if indexes is None:
+                indexes = lists[key] = array("I")
+            indexes.append(index)
+        for (number, size), indexes in lists.items():
+            family_name = name_of(number)
+            self._groups[priority, family_name, size] = _Group(priority, family_name, size, indexes)
 
     def take(self, n: int, lengths: LengthTable) -> list[int]:
         """The next `n` units, taken: by priority, then the longest first, then by index."""
@@ -125,6 +132,6 @@ def unit_of_size(lane: str, family: str, size: Size) -> Unit:
 
 def sizes_after(store: Store | Cache, job: int, route: int, priority: int, after: int) -> Iterator[UnitSize]:
     """The waiting units of a route and priority with an index above `after`, read in pages."""
-    while page := store.sizes_of_route(job, route, priority, after, SURVEYED):
+    while page := store.sizes_of_route(job, route, priority, after, PAGE):
         yield from page
-        after = page[-1].index
+        after = page[-1][0]

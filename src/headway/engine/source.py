@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from heapq import merge
 from itertools import islice
 from typing import Final
@@ -20,13 +20,17 @@ from headway.core.commands import AnyFetch, Fetch, FetchSerial
 from headway.core.events import Event, RestUnits, SerialUnits, Units
 from headway.core.lanes.estimate import FIRST_RATIO
 from headway.core.lanes.lane import MOST_TOKENS
-from headway.core.lanes.unit_lengths import LengthTable, Size, size_of
+from headway.core.lanes.unit_lengths import LengthTable
 from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
 from headway.engine.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
 from headway.engine.run_spec import RenderedRequest, UnitRoute
 from headway.stores.cache import Cache
+<<<<<<< HEAD
 from headway.stores.records import NewUnit, Pending, Unknown
+=======
+from headway.stores.records import Pending, UnitSize, Unknown
+>>>>>>> 4f2e660e (Bench: the order of units on real runs, and what it costs)
 from headway.stores.store import Store
 
 #: A token has at least so many characters in most texts.
@@ -57,12 +61,11 @@ class _Cursor:
     def _read(self, store: Store | Cache, n: int) -> list[Pending]:
         return store.next_of_route(self._job, self.route, self.priority, self._after, n)
 
-    def sizes(self, store: Store | Cache) -> Iterator[tuple[int, Size, int]]:
-        """Family, size and index of everything that is left, taken."""
+    def sizes(self, store: Store | Cache) -> Iterator[UnitSize]:
+        """The sizes of all units that are left, taken."""
         for row in self._page:
-            yield row.family, size_of(row.chars, row.max_tokens), row.index
-        for one in sizes_after(store, self._job, self.route, self.priority, self._after):
-            yield one.family, size_of(one.chars, one.max_tokens), one.index
+            yield row.index, row.chars, row.max_tokens, row.family
+        yield from sizes_after(store, self._job, self.route, self.priority, self._after)
         self._page.clear()
         self._dry = True
 
@@ -281,9 +284,10 @@ class StoreSource:
         if index is None:
             index = self._longest[lane] = LengthIndex()
             for cursor in self._cursors[lane]:
-                for family, size, number in cursor.sizes(store):
-                    if self._only is None or number in self._only:
-                        index.add(cursor.priority, family_name(cursor.route, family), size, number)
+                sizes = cursor.sizes(store)
+                if (only := self._only) is not None:
+                    sizes = (size for size in sizes if size[0] in only)
+                index.add(cursor.priority, partial(family_name, cursor.route), sizes)
         units: list[Unit] = []
         while len(units) < n and (taken := index.take(n - len(units), lengths)):
             self._left[lane] -= len(taken)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import yaml
 
-from headway.core.model import Counting, LaneLimits
+from headway.core.model import Counting, LaneLimits, OrderName
 from headway.errors import UsageError
 
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -162,7 +162,7 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     lanes: dict[str, SimLane]
     about: str = ""
     seeds: tuple[int, ...] = (1,)
-    order: Literal["input", "longest"] = "input"
+    order: OrderName = "input"
     concurrency: Annotated[int, msgspec.Meta(ge=0)] = 0
     #: Whether Headway starts with what it learned in an earlier run of the same scenario.
     warm_start: bool = False
@@ -263,6 +263,7 @@ def _explain(text: str, lane: str) -> str:
 
 def _known_values() -> list[str]:
     return [
+        "auto",
         "input",
         "longest",
         "reserved",

@@ -170,8 +170,7 @@ class Cache:
 
     def sizes_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[UnitSize]:
         """The sizes of the same units."""
-        wanted = (route, priority, uid(job, after), limit)
-        return [UnitSize(*row) for row in self._db.execute("leading_sizes_of_route", wanted)]
+        return self._db.execute("leading_sizes_of_route", (route, priority, uid(job, after), limit))
 
     def waiting_units(self, job: int, indexes: Iterable[int]) -> list[Pending]:
         """Those of the units that wait, by index."""

@@ -192,13 +192,8 @@ class StoredEdge(msgspec.Struct, frozen=True, gc=False):
     status: str
 
 
-class UnitSize(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a waiting unit's length."""
-
-    index: int
-    chars: int
-    max_tokens: int
-    family: int
+#: What is known of a waiting unit's length: its index, its characters, `max_tokens`, the number of its family.
+UnitSize = tuple[int, int, int, int]
 
 
 class Unknown(msgspec.Struct, frozen=True):

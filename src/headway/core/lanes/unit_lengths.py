@@ -26,6 +26,7 @@ from headway.core.model import Unit
 MOST_SIZES: Final = 1000
 #: How much one unit moves the mean of its size, once there have been a few.
 SMOOTHING: Final = 0.1
+FEW: Final = 10
 #: What a power of two more of input, or of `max_tokens`, adds to the power of two that a unit takes.
 INPUT_POWER: Final = 0.5
 OUTPUT_POWER: Final = 1.0
@@ -46,7 +47,8 @@ def size_of(chars: int, max_tokens: float) -> Size:
 def unit_size(unit: Unit) -> Size:
     """The same of a unit."""
     estimate = unit.estimate
-    return size_of(unit.chars or int(FIRST_RATIO * estimate.input_tokens), estimate.max_output_tokens)
+    chars = unit.chars or int(FIRST_RATIO * estimate.input_tokens)
+    return chars.bit_length(), int(estimate.max_output_tokens).bit_length() or OPEN_OUTPUT
 
 
 class LengthTable(msgspec.Struct, frozen=True):
@@ -85,7 +87,8 @@ class UnitLengths:
     def __init__(self) -> None:
         #: Units that have been learned from.
         self.count = 0
-        self._means: dict[tuple[str, Size], tuple[int, float]] = {}
+        #: How many units of a family and size have ended, and the mean of what they took.
+        self._means: dict[tuple[str, Size], list[float]] = {}
 
     @property
     def known(self) -> bool:
@@ -95,20 +98,19 @@ class UnitLengths:
     def learn(self, family: str, size: Size, took_s: float) -> None:
         """A unit of this family and size took so long."""
         self.count += 1
-        key = (family, size)
-        seen = self._means.get(key)
+        seen = self._means.get((family, size))
         if seen is None:
             if len(self._means) < MOST_SIZES:
-                self._means[key] = (1, took_s)
+                self._means[family, size] = [1, took_s]
             return
+        seen[0] += 1
         count, mean_s = seen
-        count += 1
-        self._means[key] = (count, mean_s + max(SMOOTHING, 1.0 / count) * (took_s - mean_s))
+        seen[1] = mean_s + (took_s - mean_s) * (SMOOTHING if count > FEW else 1.0 / count)
 
     def table(self) -> LengthTable:
         """What is known now."""
         families: dict[str, dict[Size, float]] = {}
-        ended, total_s, chars, tokens = 0, 0.0, 0, 0
+        ended, total_s, chars, tokens = 0.0, 0.0, 0.0, 0.0
         for (family, size), (count, mean_s) in self._means.items():
             families.setdefault(family, {})[size] = mean_s
             ended += count

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from headway.core.lanes.estimate import ENOUGH
 from headway.core.lanes.unit_lengths import NOTHING_KNOWN, Size, UnitLengths, unit_size
 from headway.core.model import OrderName, Unit
 
@@ -23,14 +24,22 @@ from headway.core.model import OrderName, Unit
 AHEAD: Final = 4.0
 #: The longest unit takes at least so many times the mean, or the order does not matter.
 DIFFERS: Final = 1.5
-#: Ended units after which the units in memory are put in order anew: often at first, while each says much.
-MILESTONES: Final = frozenset({1, *(8 * 2**power for power in range(20))})
 
 
 class UnitOrder:
     """The order of one lane: the one in force, and what is known of the units that are not in memory."""
 
-    __slots__ = ("_largest", "choosing", "due", "left", "lengths", "longest_first", "longest_s", "table")
+    __slots__ = (
+        "_largest",
+        "_look_at",
+        "choosing",
+        "due",
+        "left",
+        "lengths",
+        "longest_first",
+        "longest_s",
+        "table",
+    )
 
     def __init__(self, chosen: OrderName) -> None:
         #: None: the lane keeps the order of the input, whatever units take.
@@ -40,8 +49,10 @@ class UnitOrder:
         self.choosing = False
         #: The units in memory are ordered by this.
         self.table = NOTHING_KNOWN
-        #: Whether what is known has changed so much that the units in memory are to be put in order anew.
+        #: Whether what is known has changed so much that the units in memory are to be put in order anew. That is the case whenever
+        #: twice as many units have ended: each says much at first, and little later.
         self.due = False
+        self._look_at = ENOUGH
         #: How many units the source has, and which of them may be the longest; what that one is expected to take.
         self.left = 0
         self._largest: Sequence[Unit] = ()
@@ -49,9 +60,12 @@ class UnitOrder:
 
     def learn(self, unit: Unit, took_s: float) -> None:
         """A unit has succeeded after so long."""
-        if self.lengths is not None:
-            self.lengths.learn(unit.family, unit_size(unit), took_s)
-            self.due = self.due or self.lengths.count in MILESTONES
+        lengths = self.lengths
+        if lengths is not None:
+            lengths.learn(unit.family, unit_size(unit), took_s)
+            if lengths.count >= self._look_at:
+                self._look_at = 2 * lengths.count
+                self.due = True
 
     def recall(self, family: str, size: Size, took_s: float) -> None:
         """A unit of an earlier run took so long."""
