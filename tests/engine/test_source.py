@@ -104,6 +104,17 @@ def test_only_the_wanted_units_are_ordered(store: Store) -> None:
     assert indexes(fetched(source, store, 9, NOTHING_KNOWN)) == [8, 9, 0]
 
 
+def test_units_that_are_added_later_are_ordered_too(store: Store) -> None:
+    source = source_of(store, mixed(3, n=4))
+    assert indexes(fetched(source, store, 2, NOTHING_KNOWN)) == [3, 0]
+    [route] = store.routes(1)
+    new = NewUnit("late", route.id, "/v1", b"{}", chars=100, max_tokens=LONG, family=1)
+    store.add_units(1, 4, [new])
+    source.add([(4, new)])
+    rest = fetched(source, store, 9, NOTHING_KNOWN)
+    assert (indexes(rest), rest.left) == ([4, 1, 2], 0)
+
+
 def test_a_deadline_gets_what_is_left_by_index(store: Store) -> None:
     source = source_of(store, mixed(3, 8, 9))
     fetched(source, store, 2, NOTHING_KNOWN)

@@ -26,11 +26,7 @@ from headway.core.unit_states import GOOD
 from headway.engine.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
 from headway.engine.run_spec import RenderedRequest, UnitRoute
 from headway.stores.cache import Cache
-<<<<<<< HEAD
-from headway.stores.records import NewUnit, Pending, Unknown
-=======
-from headway.stores.records import Pending, UnitSize, Unknown
->>>>>>> 4f2e660e (Bench: the order of units on real runs, and what it costs)
+from headway.stores.records import NewUnit, Pending, UnitSize, Unknown
 from headway.stores.store import Store
 
 #: A token has at least so many characters in most texts.
@@ -65,8 +61,11 @@ class _Cursor:
         """The sizes of all units that are left, taken."""
         for row in self._page:
             yield row.index, row.chars, row.max_tokens, row.family
-        yield from sizes_after(store, self._job, self.route, self.priority, self._after)
         self._page.clear()
+        if not self._dry:
+            for size in sizes_after(store, self._job, self.route, self.priority, self._after):
+                self._after = size[0]
+                yield size
         self._dry = True
 
     def go_on(self) -> None:
@@ -266,9 +265,9 @@ class StoreSource:
         return Units(lane, units, full, left, self._largest_of(store, lane))
 
     def _largest_of(self, store: Store, lane: str) -> Sequence[Unit]:
-        """The largest units of a lane's families, of all units that have been looked through. None where units wait for others:
-        how long one takes says little there."""
-        if self._has_edges:
+        """The largest units of a lane's families, of all units that have been looked through. None where units wait for others, or
+        may be added: how long one takes says little there."""
+        if self._has_edges or self._grows:
             return ()
         if self._sizes.look_on(store):
             self._largest = {}
@@ -280,14 +279,12 @@ class StoreSource:
 
     def _take_longest(self, store: Store | Cache, lane: str, n: int, lengths: LengthTable) -> list[Unit]:
         """The longest of all units of a lane that are left. The first time, all of them are looked through."""
-        index = self._longest.get(lane)
-        if index is None:
-            index = self._longest[lane] = LengthIndex()
-            for cursor in self._cursors[lane]:
-                sizes = cursor.sizes(store)
-                if (only := self._only) is not None:
-                    sizes = (size for size in sizes if size[0] in only)
-                index.add(cursor.priority, partial(family_name, cursor.route), sizes)
+        index = self._longest.setdefault(lane, LengthIndex())
+        for cursor in self._cursors[lane]:
+            sizes = cursor.sizes(store)
+            if (only := self._only) is not None:
+                sizes = (size for size in sizes if size[0] in only)
+            index.add(cursor.priority, partial(family_name, cursor.route), sizes)
         units: list[Unit] = []
         while len(units) < n and (taken := index.take(n - len(units), lengths)):
             self._left[lane] -= len(taken)
@@ -330,7 +327,7 @@ class StoreSource:
         if serial := self._take_serial(store, n):
             return serial
         for lane, index in self._longest.items():
-            self._cursors[lane] = [_RestCursor(self._job, index.all())]
+            self._cursors[lane].append(_RestCursor(self._job, index.all()))
         self._longest.clear()
         cursors = [] if self._serial else [cursor for lane in self._cursors.values() for cursor in lane]
         while rows := _merged(store, cursors, n):
