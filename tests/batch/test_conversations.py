@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from headway.batch.conversations import filled, request_of
-from headway.batch.source import open_batch
+from headway.batch.input_source import open_batch
 from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.errors import InputError
 from headway.jobs.base import IngestOptions

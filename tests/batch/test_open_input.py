@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headway.batch.family import Families, kin_of
-from headway.batch.open_input import has_open_input
+from headway.batch.input_size import has_open_input
+from headway.batch.prompt_families import Families, traits_of
 
 
 def said(*parts: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ FILE = {"type": "file", "file": {"file_id": "file-1"}}
 def test_files_images_searches_and_what_lies_at_the_provider(body: dict[str, Any]) -> None:
     assert has_open_input(body)
     families = Families()
-    families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+    families.number(1, traits_of("/p", body, (), 0.0, templated=False))
     assert families.found()[0].open_input
 
 
@@ -72,7 +72,7 @@ def test_texts_and_calls_of_tools_are_all_there_is(body: dict[str, Any]) -> None
 def test_rows_with_a_file_are_a_family_of_their_own() -> None:
     families = Families()
     numbers = [
-        families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+        families.number(1, traits_of("/p", body, (), 0.0, templated=False))
         for body in (said(TEXT), said(TEXT, FILE), said(TEXT))
     ]
     assert numbers == [1, 2, 1]

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.batch.configs import ALPHA, config
 
-from headway.batch.arrow import packed, plain_values, restored, unpacked
-from headway.batch.cells import text_of
-from headway.batch.recipe import Recipe
+from headway.batch.input_source import open_batch
+from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row
-from headway.batch.source import open_batch
+from headway.batch.tables.arrow_types import packed, plain_values, restored, unpacked
+from headway.batch.tables.cell_text import text_of
 from headway.config.routing import Router
 from headway.errors import HeadwayError
 
@@ -136,8 +136,8 @@ def test_values_in_a_template(name: str, text: str) -> None:
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def rows(path: Path, recipe: Recipe) -> list[Row | BadRow]:
-    with open_batch(str(path), recipe=recipe) as source:
+def rows(path: Path, request_options: RequestOptions) -> list[Row | BadRow]:
+    with open_batch(str(path), request_options=request_options) as source:
         return [row for _, row in source.numbered(ROUTER)]
 
 
@@ -148,7 +148,7 @@ def write(path: Path, **columns: Any) -> Path:
 
 def test_one_record_one_row(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", id=[7, None, 9], text=["a", "b", None], n=[1.5, None, 3.0])
-    first, second, third = rows(path, Recipe(prompt="say {{text}} {{n}}", max_tokens=5))
+    first, second, third = rows(path, RequestOptions(prompt="say {{text}} {{n}}", max_tokens=5))
     assert isinstance(first, Row)
     assert (first.custom_id, first.metadata) == ("7", b'{"text":"a","n":1.5}')
     body = msgspec.json.decode(first.body)
@@ -161,7 +161,7 @@ def test_one_record_one_row(tmp_path: Path) -> None:
 
 def test_columns_that_headway_reads_itself(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=["a", "b"], model=["gpt-y", None], priority=[3, None])
-    first, second = rows(path, Recipe(prompt="{{text}}", model="gpt-z"))
+    first, second = rows(path, RequestOptions(prompt="{{text}}", model="gpt-z"))
     assert isinstance(first, Row)
     assert isinstance(second, Row)
     assert [(row.model, row.priority) for row in (first, second)] == [("gpt-y", 3), ("gpt-z", 0)]
@@ -169,60 +169,65 @@ def test_columns_that_headway_reads_itself(tmp_path: Path) -> None:
 
 def test_a_bad_row_is_known_by_its_number(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=["a", None, "c"])
-    assert rows(path, Recipe(prompt="{{text}}"))[1] == BadRow(2, '"prompt" must be a text, and not empty')
+    assert rows(path, RequestOptions(prompt="{{text}}"))[1] == BadRow(
+        2, '"prompt" must be a text, and not empty'
+    )
 
 
 def test_only_so_much_is_read_as_is_wanted(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=[str(n) for n in range(5_000)])
-    assert len(rows(path, Recipe(prompt="{{text}}", limit=1_500))) == 1_500
+    assert len(rows(path, RequestOptions(prompt="{{text}}", limit=1_500))) == 1_500
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------------------
 
 
-def refused(path: Path, recipe: Recipe) -> str:
+def refused(path: Path, request_options: RequestOptions) -> str:
     with pytest.raises(HeadwayError) as error:
-        rows(path, recipe)
+        rows(path, request_options)
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=["a"])
-    said = refused(path, Recipe(prompt="{{txet}}"))
+    said = refused(path, RequestOptions(prompt="{{txet}}"))
     assert said == "t.parquet has no column 'txet', which --prompt names — did you mean 'text'?"
 
 
 def test_two_columns_of_one_name(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["x", "x"]), path)
-    assert "two columns are called 'x'" in refused(path, Recipe(prompt="{{x}}"))
+    assert "two columns are called 'x'" in refused(path, RequestOptions(prompt="{{x}}"))
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"id,text\n1,a\n", b"x" * 5_000])
 def test_what_is_no_parquet_file(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "t.parquet"
     path.write_bytes(data)
-    assert refused(path, Recipe(prompt="{{x}}")) == "t.parquet is not a Parquet file — check what wrote it"
+    assert (
+        refused(path, RequestOptions(prompt="{{x}}"))
+        == "t.parquet is not a Parquet file — check what wrote it"
+    )
 
 
 def test_one_that_was_cut_or_damaged(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", text=[str(n) * 9 for n in range(3_000)])
     data = bytearray(path.read_bytes())
     path.write_bytes(data[: len(data) // 2])
-    assert "is not a Parquet file" in refused(path, Recipe(prompt="{{text}}"))
+    assert "is not a Parquet file" in refused(path, RequestOptions(prompt="{{text}}"))
     data[4:2_000] = b"\0" * 1_996
     path.write_bytes(data)
-    assert "t.parquet: cannot be read" in refused(path, Recipe(prompt="{{text}}"))
+    assert "t.parquet: cannot be read" in refused(path, RequestOptions(prompt="{{text}}"))
 
 
 def test_without_pyarrow_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.parquet", text=["a"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    said = refused(path, Recipe(prompt="{{text}}"))
+    said = refused(path, RequestOptions(prompt="{{text}}"))
     assert said == "'t.parquet' needs pyarrow: pip install 'headway[parquet]'"
 
 
 def test_parquet_is_not_compressed_once_more(tmp_path: Path) -> None:
     (tmp_path / "t.parquet.gz").touch()
-    assert "gunzip" in refused(tmp_path / "t.parquet.gz", Recipe(prompt="{{text}}"))
+    assert "gunzip" in refused(tmp_path / "t.parquet.gz", RequestOptions(prompt="{{text}}"))

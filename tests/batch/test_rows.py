@@ -16,8 +16,8 @@ from tests.batch.configs import ALPHA, BETA, BOTH, config
 
 from headway.batch import BadRow, Reader, Row, parse, read, rows_of
 from headway.batch import reader as reading
-from headway.batch.family import NO_KIN
-from headway.batch.fields import MOST_TOKENS
+from headway.batch.field_checks import MOST_TOKENS
+from headway.batch.prompt_families import NO_TRAITS
 from headway.config import Config
 from headway.config.routing import Router
 
@@ -53,7 +53,7 @@ def batch(body: object = None, **others: Any) -> dict[str, Any]:
 
 def test_a_prompt_is_one_user_message() -> None:
     row = good({"id": "a1", "prompt": "Hi", "model": "alpha/gpt-x", "max_tokens": 50, "temperature": 0})
-    assert msgspec.structs.replace(row, kin=NO_KIN) == Row(
+    assert msgspec.structs.replace(row, traits=NO_TRAITS) == Row(
         custom_id="a1",
         provider="alpha",
         model="gpt-x",
@@ -149,7 +149,7 @@ def test_a_batch_row_is_sent_as_it_is_but_for_the_models_name() -> None:
         b'"messages": [{"content": "H\\u00efi", "role": "user"}], "model": "alpha/gpt-x", "metadata": {"k": "v"}, '
         b'"max_tokens": 5, "seed": 12345678901234567890123}, "metadata": [1, 2], "priority": 4, "serial": true}'
     )
-    assert msgspec.structs.replace(row, kin=NO_KIN) == Row(
+    assert msgspec.structs.replace(row, traits=NO_TRAITS) == Row(
         custom_id="b1",
         provider="alpha",
         model="gpt-x",

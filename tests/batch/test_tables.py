@@ -15,32 +15,37 @@ from hypothesis import strategies as st
 from tests.batch.configs import ALPHA, BETA, BOTH, config
 
 from headway.batch import reader as reading
-from headway.batch import table
-from headway.batch.answer import answer_of
+from headway.batch.answer_text import answer_of
+from headway.batch.file_types import delimiter_of
+from headway.batch.input_source import open_batch
 from headway.batch.reader import Reader
-from headway.batch.recipe import Recipe, delimiter_of
+from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, parse
-from headway.batch.source import open_batch
-from headway.batch.template import Template
+from headway.batch.tables import csv_input
+from headway.batch.tables.prompt_template import Template
 from headway.config import Config
 from headway.config.routing import Router
 from headway.errors import ConfigError, HeadwayError, InputError, UsageError
 from headway.forecast.survey import survey
 from headway.jobs.base import IngestOptions
 
-ASK = Recipe(prompt="Say {{text}}")
+ASK = RequestOptions(prompt="Say {{text}}")
 
 
 def records(
-    tmp_path: Path, data: str | bytes, recipe: Recipe = ASK, name: str = "t.csv", settings: Config = BOTH
+    tmp_path: Path,
+    data: str | bytes,
+    request_options: RequestOptions = ASK,
+    name: str = "t.csv",
+    settings: Config = BOTH,
 ) -> list[tuple[int, Row | BadRow]]:
     path = tmp_path / name
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return list(table.numbered(Reader(path), Router(settings), recipe))
+    return list(csv_input.numbered(Reader(path), Router(settings), request_options))
 
 
-def one(tmp_path: Path, data: str, recipe: Recipe = ASK, settings: Config = BOTH) -> Row:
-    [(_, row)] = records(tmp_path, data, recipe, settings=settings)
+def one(tmp_path: Path, data: str, request_options: RequestOptions = ASK, settings: Config = BOTH) -> Row:
+    [(_, row)] = records(tmp_path, data, request_options, settings=settings)
     assert isinstance(row, Row), row
     return row
 
@@ -115,7 +120,7 @@ def test_any_text_is_a_template_or_refused(text: str) -> None:
 )
 def test_a_column_that_is_not_there(tmp_path: Path, name: str, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        records(tmp_path, "text,number\na,1\n", Recipe(prompt=f"Say {{{{{name}}}}}"))
+        records(tmp_path, "text,number\na,1\n", RequestOptions(prompt=f"Say {{{{{name}}}}}"))
     assert f"has no column '{name}', which --prompt names — {hint}" in str(refused.value)
 
 
@@ -131,7 +136,7 @@ def test_a_record_is_a_request(tmp_path: Path) -> None:
     row = one(
         tmp_path,
         "id,text,model,priority,note\na1,hello,beta/claude-x,7,mine\n",
-        Recipe(prompt="Say {{text}}", system="Be {{note}}.", max_tokens=9, model="gpt-x"),
+        RequestOptions(prompt="Say {{text}}", system="Be {{note}}.", max_tokens=9, model="gpt-x"),
     )
     assert (row.custom_id, row.provider, row.model, row.priority) == ("a1", "beta", "claude-x", 7)
     assert json.loads(row.body) == {
@@ -149,15 +154,19 @@ def test_a_record_is_a_request(tmp_path: Path) -> None:
 
 
 def test_empty_cells_are_as_good_as_none(tmp_path: Path) -> None:
-    row = one(tmp_path, "id,text,model,priority\n,hello,,\n", Recipe(prompt="{{text}}", model="gpt-y"))
+    row = one(
+        tmp_path, "id,text,model,priority\n,hello,,\n", RequestOptions(prompt="{{text}}", model="gpt-y")
+    )
     assert (row.custom_id, row.model, row.priority, row.raw_model) == ("row-2", "gpt-y", 0, "gpt-y")
     assert one(tmp_path, "text,model\nhello,\n").model == "gpt-d", "the provider's own"
-    body = json.loads(one(tmp_path, "text,how\nhi,\n", Recipe(prompt="{{text}}", system="{{how}}")).body)
+    body = json.loads(
+        one(tmp_path, "text,how\nhi,\n", RequestOptions(prompt="{{text}}", system="{{how}}")).body
+    )
     assert [message["role"] for message in body["messages"]] == ["user"]
 
 
 def test_without_other_columns_there_is_no_metadata(tmp_path: Path) -> None:
-    assert one(tmp_path, "id\na\n", Recipe(prompt="{{id}}")).metadata is None
+    assert one(tmp_path, "id\na\n", RequestOptions(prompt="{{id}}")).metadata is None
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -169,12 +178,12 @@ def test_quotes_and_line_ends(tmp_path: Path, pack: Any, mark: bytes, end: bytes
     )
     name = "t.csv" if pack is bytes else "t.csv.gz"
     broken = end.decode()
-    found = records(tmp_path, pack(data), Recipe(prompt="{{text}}"), name)
+    found = records(tmp_path, pack(data), RequestOptions(prompt="{{text}}"), name)
     assert prompts(found) == [(2, "one, two"), (4, f'first{broken}second "line"'), (7, "größer")]
 
 
 def test_tabs(tmp_path: Path) -> None:
-    found = records(tmp_path, "text\tn\na, b\t1\n", Recipe(prompt="{{text}}{{n}}"), "t.tsv")
+    found = records(tmp_path, "text\tn\na, b\t1\n", RequestOptions(prompt="{{text}}{{n}}"), "t.tsv")
     assert prompts(found) == [(2, "a, b1")]
 
 
@@ -191,7 +200,9 @@ def test_what_csv_writes_is_read(tmp_path_factory: pytest.TempPathFactory, cells
     writer.writerows([["text", "n"], *cells])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "CHUNK", chunk)
-        found = records(tmp_path_factory.mktemp("t"), buffer.getvalue(), Recipe(prompt="<{{text}}|{{n}}>"))
+        found = records(
+            tmp_path_factory.mktemp("t"), buffer.getvalue(), RequestOptions(prompt="<{{text}}|{{n}}>")
+        )
     assert wrong(found) == []
     assert [text for _, text in prompts(found)] == [f"<{text}|{n}>" for text, n in cells]
 
@@ -207,7 +218,7 @@ def test_ragged_records_are_bad_rows_with_their_lines(tmp_path: Path) -> None:
 
 def test_one_bad_record_spoils_no_other(tmp_path: Path) -> None:
     data = b'text,priority\nok,1\n\xff\xfe,2\n"a"b,3\nx\ry,4\nlow,much\n,5\nlast,6\n'
-    found = records(tmp_path, data, Recipe(prompt="{{text}}"))
+    found = records(tmp_path, data, RequestOptions(prompt="{{text}}"))
     assert [line for line, _ in wrong(found)] == [3, 4, 5, 6, 7]
     says = dict(wrong(found))
     assert says[3] == "not valid UTF-8"
@@ -236,7 +247,7 @@ def test_a_file_that_is_no_table(tmp_path: Path, data: str | bytes, says: str) -
 
 
 def test_a_record_without_end_is_not_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(csv_input, "LONGEST_LINE", 1000)
     with pytest.raises(ConfigError, match="is a quote opened"):
         records(tmp_path, 'text,n\n"a,1\n' + "b,2\n" * 500)
 
@@ -254,26 +265,28 @@ def test_what_is_asked_is_part_of_the_job(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text\na\n")
     recipes = [
-        Recipe(prompt="{{text}}"),
-        Recipe(prompt="Say {{text}}"),
-        Recipe(prompt="{{text}}", system="x"),
-        Recipe(prompt="{{text}}", max_tokens=5),
-        Recipe(prompt="{{text}}", model="m"),
-        Recipe(prompt="{{text}}", limit=1),
+        RequestOptions(prompt="{{text}}"),
+        RequestOptions(prompt="Say {{text}}"),
+        RequestOptions(prompt="{{text}}", system="x"),
+        RequestOptions(prompt="{{text}}", max_tokens=5),
+        RequestOptions(prompt="{{text}}", model="m"),
+        RequestOptions(prompt="{{text}}", limit=1),
     ]
-    digests = [open_batch(str(path), recipe=recipe).digest for recipe in recipes]
+    digests = [open_batch(str(path), request_options=request_options).digest for request_options in recipes]
     assert len(set(digests)) == len(recipes)
-    assert digests == [open_batch(str(path), recipe=recipe).digest for recipe in recipes]
+    assert digests == [
+        open_batch(str(path), request_options=request_options).digest for request_options in recipes
+    ]
     packed = tmp_path / "t.csv.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert open_batch(str(packed), recipe=recipes[0]).digest == digests[0]
+    assert open_batch(str(packed), request_options=recipes[0]).digest == digests[0]
 
 
 def test_rows_without_flags_are_their_content(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("{}\n")
     assert open_batch(str(path)).digest == reading.digest_of(path)
-    assert open_batch(str(path), recipe=Recipe(model="m")).digest != reading.digest_of(path)
+    assert open_batch(str(path), request_options=RequestOptions(model="m")).digest != reading.digest_of(path)
 
 
 def test_a_prompt_and_a_table_belong_together(tmp_path: Path) -> None:
@@ -281,7 +294,7 @@ def test_a_prompt_and_a_table_belong_together(tmp_path: Path) -> None:
     for path in (rows, table):
         path.touch()
     with pytest.raises(UsageError, match="--prompt is for tables"):
-        open_batch(str(rows), recipe=ASK)
+        open_batch(str(rows), request_options=ASK)
     with pytest.raises(UsageError, match="is a table"):
         open_batch(str(table))
 
@@ -304,7 +317,7 @@ def test_a_table_is_known_by_its_name(name: str, delimiter: str | None) -> None:
 # -- flags for .jsonl -----------------------------------------------------------------------------------------------------
 
 
-FLAGS = Recipe(system="Be brief.", max_tokens=5, model="gpt-f")
+FLAGS = RequestOptions(system="Be brief.", max_tokens=5, model="gpt-f")
 
 
 def filled(**row: Any) -> dict[str, Any]:
@@ -371,8 +384,10 @@ def test_an_answer_without_text_is_itself(body: Any) -> None:
 # -- a survey ---------------------------------------------------------------------------------------------------------------
 
 
-def surveyed(path: Path, recipe: Recipe | None = None, *, skip_bad: bool = False, **more: Any) -> Any:
-    with open_batch(str(path), recipe=recipe) as source:
+def surveyed(
+    path: Path, request_options: RequestOptions | None = None, *, skip_bad: bool = False, **more: Any
+) -> Any:
+    with open_batch(str(path), request_options=request_options) as source:
         return survey(
             config(ALPHA, BETA, run="alpha"), source, options=IngestOptions(skip_bad=skip_bad), check=lambda p, m: None, **more
         )  # fmt: skip
@@ -381,14 +396,14 @@ def surveyed(path: Path, recipe: Recipe | None = None, *, skip_bad: bool = False
 def test_a_survey_counts_what_each_lane_would_get(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text,model\n" + "abcd,\n" * 3 + "abcdefgh,beta/claude-x\n")
-    found = surveyed(path, Recipe(prompt="{{text}}"))
+    found = surveyed(path, RequestOptions(prompt="{{text}}"))
     assert found.rows == 4
     alpha, beta = found.loads
     assert (alpha.provider, alpha.model, beta.provider, beta.model) == ("alpha", "gpt-d", "beta", "claude-x")
     assert (alpha.requests, alpha.chars, alpha.max_output_tokens, alpha.open_ended) == (3, 12, 0, 3)
     assert (beta.requests, beta.chars, beta.max_output_tokens, beta.open_ended) == (1, 8, 4096, 0)
     assert [row.index for row in (*alpha.sample, *beta.sample)] == [0, 1, 2, 3]
-    assert surveyed(path, Recipe(prompt="{{text}}", limit=2)).rows == 2
+    assert surveyed(path, RequestOptions(prompt="{{text}}", limit=2)).rows == 2
 
 
 def test_a_survey_refuses_what_a_run_refuses(tmp_path: Path) -> None:

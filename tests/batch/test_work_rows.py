@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.batch.recipe import Recipe
+from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, from_fields, parse
 from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.config.routing import Router
@@ -19,8 +19,8 @@ ALONE = Router(Config(None, Path(), "h.db", {"work": WORK}))
 BOTH = Router(Config(None, Path(), "h.db", {"work": WORK, "alpha": ALPHA}))
 
 
-def row(given: dict[str, Any], router: Router = ALONE, recipe: Recipe | None = None) -> Row:
-    read = parse(1, json.dumps(given).encode(), router, recipe)
+def row(given: dict[str, Any], router: Router = ALONE, request_options: RequestOptions | None = None) -> Row:
+    read = parse(1, json.dumps(given).encode(), router, request_options)
     assert isinstance(read, Row), read
     return read
 
@@ -61,7 +61,7 @@ def test_rows_for_servers_are_what_they_were() -> None:
 
 
 def test_a_flag_names_the_model_of_rows_that_name_none() -> None:
-    assert row({"text": "x"}, BOTH, Recipe(model="work/large")).model == "large"
+    assert row({"text": "x"}, BOTH, RequestOptions(model="work/large")).model == "large"
 
 
 def test_records_of_a_table_are_rows_too() -> None:

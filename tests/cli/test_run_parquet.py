@@ -36,7 +36,7 @@ def reviews(stage: Stage) -> Path:
 def test_parquet_in_and_out_keeps_the_types(
     stage: Stage, headway: Headway, reviews: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.batch.parquet_sheet.GROUP", 2)
+    monkeypatch.setattr("headway.batch.tables.parquet_output.GROUP", 2)
     done = headway("run", "reviews.parquet", *PROMPT, "--out", "out.parquet")
     assert done.code == 0, done.err
     before, after = pq.read_table(reviews), pq.read_table(stage.root / "out.parquet")

@@ -15,7 +15,7 @@ from tests.cli.test_run_secrets import places_of
 from tests.cli.vendors import VENDORS, Vendor
 from tests.crash.stage import Stage
 
-from headway.batch.answer import answer_of
+from headway.batch.answer_text import answer_of
 from headway.config.known_vendors import BY_NAME
 from headway.fake.process import FakeProcess, fake_process
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.engine.test_engine import job_of
 
-from headway.batch.output import OutputFile
+from headway.batch.output_file import OutputFile
 from headway.jobs.base import Order
 from headway.stores.batch import Batch
 from headway.stores.records import Job, UnitChange

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.contract.records import end
 
-from headway.batch.family import Families, kin_of
+from headway.batch.prompt_families import Families, traits_of
 from headway.config import Config, ProviderConfig
 from headway.core.lanes.unit_lengths import size_of
 from headway.stores.records import Family, Job, NewJob, NewUnit, StoredRoute
@@ -27,7 +27,7 @@ def family(*templates: str, rows: int = 40) -> Family:
             " ".join(f"{number:b}".replace("0", "river ").split("1"))
         )
         body = {"messages": [{"role": "user", "content": text}]}
-        families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+        families.number(1, traits_of("/p", body, (), 0.0, templated=False))
     return families.found()[0]
 
 

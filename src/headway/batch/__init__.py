@@ -1,34 +1,34 @@
-"""A batch: a file of requests in, a file of results out. docs/reference/batch.md is the contract.
+"""A batch: a file of requests in, a file of results out. docs/reference/batch.md specifies both files.
 
-reader      a file → numbered lines, and the digest of all of it
-rows        one line → one row, or what is wrong with it
-recipe      what the flags say about the requests
-template    a prompt with columns in it
-table       one record of a .csv → one row
-parquet     one record of a .parquet → one row
-arrow       its columns → JSON values and back
-cells       a value as text
-schema      what answers must fit, read and checked
-judge       whether they do, and what to ask next
-answer      what an answer says
-fields      the cheap checks of single fields
-chars       how long an input is, for estimates
-jobs        which job an input is, and how it is taken in
-result      one unit's end → one output line
-output      the file of these lines
-sheet       the same as a table, as .csv or
-parquet_sheet  as .parquet
-spread      an answer's fields as columns
+job_kind         the kind of job that all of this makes
+input_source     an input, its digest and its rows
+reader           a file → numbered lines, and the digest of its content
+rows             one line → one row, or what is wrong with it
+field_checks     the checks of single fields
+request_options  the flags that say what to ask
+request_bodies   short rows → the bodies that Gemini and Bedrock expect
+chat_formats     the turns of a request, in every chat API
+conversations    rows that use the answers of earlier rows
+input_size       how long an input is, for estimates
+prompt_families  which requests are alike, so that their answers are
+intake           rows → the store
+answer_text      the text of an answer
+answer_schema    a JSON Schema: read, checked, answers checked against it
+schema_adapter   answers that do not fit are requested once more
+result_rows      one finished unit → one line of the output
+output_file      the file of these lines
+file_types       what kind of file a name stands for
+tables/          .csv, .tsv and .parquet as input and output
 """
 
 from headway.batch.reader import Reader, digest_of
-from headway.batch.result import Result, owner_of, result_line
+from headway.batch.result_rows import ResultRow, owner_of, result_line
 from headway.batch.rows import BadRow, Row, parse, read, rows_of
 
 __all__ = [
     "BadRow",
     "Reader",
-    "Result",
+    "ResultRow",
     "Row",
     "digest_of",
     "owner_of",

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.batch import chars
+from headway.batch import input_size
 from headway.errors import UsageError
 
 Body = dict[str, Any]
@@ -105,13 +105,13 @@ _FORMATS: Final = {
         _join_chat,
         _message,
         lambda text: [{"role": "system", "content": text}],
-        chars.of_chat,
+        input_size.of_chat,
     ),
     "/responses": ChatFormat(
-        "responses", _split_responses, _join_responses, _message, lambda text: text, chars.of_response
+        "responses", _split_responses, _join_responses, _message, lambda text: text, input_size.of_response
     ),
     "/messages": ChatFormat(
-        "messages", _split_messages, _join_messages, _message, lambda text: text, chars.of_chat
+        "messages", _split_messages, _join_messages, _message, lambda text: text, input_size.of_chat
     ),
     ":generateContent": ChatFormat(
         "generateContent",
@@ -119,10 +119,15 @@ _FORMATS: Final = {
         _join_contents,
         _content,
         lambda text: {"parts": [{"text": text}]},
-        chars.of_contents,
+        input_size.of_contents,
     ),
     "/converse": ChatFormat(
-        "Converse", _split_messages, _join_messages, _blocks, lambda text: [{"text": text}], chars.of_chat
+        "Converse",
+        _split_messages,
+        _join_messages,
+        _blocks,
+        lambda text: [{"text": text}],
+        input_size.of_chat,
     ),
 }
 

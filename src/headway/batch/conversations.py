@@ -1,6 +1,6 @@
 """Rows that build on the answers of earlier rows: turns of a conversation, and texts with `{{name}}` in them.
 
-`Dependencies` finds while the input is read which rows those are, and what each waits for: one edge a row for its conversation,
+`RowDependencies` finds while the input is read which rows those are, and what each waits for: one edge a row for its conversation,
 and one for each name. `request_of` makes the request of such a row when its turn comes, from its own request, the request
 of the turn before as it was sent, and the answers.
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from headway.batch.answer import decoded, refusal_of, text_of
+from headway.batch.answer_text import decoded, refusal_of, text_of
 from headway.batch.chat_formats import (
     NO_TEXT,
     Body,
@@ -29,7 +29,7 @@ from headway.batch.chat_formats import (
     is_plain,
     texts_of,
 )
-from headway.batch.open_input import has_open_input
+from headway.batch.input_size import has_open_input
 from headway.batch.rows import Row
 from headway.core.gates import Gates
 from headway.core.lanes.estimate import FIRST_OUTPUT, FIRST_RATIO, FIRST_SHARE
@@ -63,7 +63,7 @@ class _Turn(msgspec.Struct, gc=False):
     chars: int
 
 
-class Dependencies:
+class RowDependencies:
     """Finds the edges of rows. Fed every row once, in index order."""
 
     def __init__(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from headway.batch.conversations import Dependencies
-from headway.batch.family import Families
-from headway.batch.recipe import is_parquet
+from headway.batch.conversations import RowDependencies
+from headway.batch.file_types import is_parquet
+from headway.batch.prompt_families import Families
 from headway.batch.rows import BadRow, Row
 from headway.config import Config, identity_of
 from headway.config.routing import Router
@@ -17,7 +17,7 @@ from headway.stores.records import Edge, NewUnit, StoredRoute
 from headway.stores.store import chunks
 
 if TYPE_CHECKING:
-    from headway.batch.source import BatchSource
+    from headway.batch.input_source import BatchSource
 
 #: Rows in one transaction: about a tenth of a second's worth, so that other jobs' commits are not kept waiting.
 CHUNK: Final = 10_000
@@ -50,8 +50,8 @@ class RowIntake:
         self._identities = {name: identity_of(provider) for name, provider in config.providers.items()}
         self._routes: dict[tuple[str, str], int] = {}
         self._models: dict[str, tuple[str, str, str]] = {}
-        self._families = Families(source.recipe.template)
-        self._dependencies = Dependencies()
+        self._families = Families(source.request_options.template)
+        self._dependencies = RowDependencies()
         self._count = 0
         #: What is wrong → (the first line that is, how many are).
         self._bad: dict[str, tuple[int, int]] = {}
@@ -115,7 +115,7 @@ class RowIntake:
         most = -1 if row.path.endswith(_EMBEDDED) else int(row.max_tokens)
         return NewUnit(
             row.custom_id, route, row.path, row.body, length, most, row.priority, row.serial, row.metadata,
-            self._families.number(route, row.kin), after,
+            self._families.number(route, row.traits), after,
         )  # fmt: skip
 
     def _bad_rows(self) -> InputError:

@@ -33,10 +33,10 @@ class BatchKind(FileJobKind):
 
     def open(self, path: str, stdin: BinaryIO | None, flags: Mapping[str, Any]) -> JobSource:
         """Read the whole input once, for its digest."""
-        from headway.batch.recipe_flags import recipe_of
-        from headway.batch.source import open_batch
+        from headway.batch.input_source import open_batch
+        from headway.batch.request_options import request_options_of
 
-        return open_batch(path, stdin, recipe_of(flags))
+        return open_batch(path, stdin, request_options_of(flags))
 
     def default_output(self, path: str, flags: Mapping[str, Any]) -> Path:
         """Beside the input: requests.jsonl → requests.results.jsonl. A sample has a file of its own."""
@@ -60,13 +60,13 @@ class BatchKind(FileJobKind):
         schema = job.form.get("schema")
         if schema is None:
             return None
-        from headway.batch.judge import Judged
-        from headway.batch.schema import Validator
+        from headway.batch.answer_schema import Validator
+        from headway.batch.schema_adapter import SchemaAdapter
 
         validator = Validator(schema)
 
         def judged(adapter: Adapter, provider_kind: str) -> Adapter:
-            return Judged(adapter, provider_kind, validator)
+            return SchemaAdapter(adapter, provider_kind, validator)
 
         return judged
 
@@ -82,7 +82,7 @@ class BatchKind(FileJobKind):
 
     def check_output(self, options: OutputOptions) -> None:
         """A table has one order, and only a spreadsheet has formulas."""
-        from headway.batch.recipe import is_table, must_be_spreadsheet
+        from headway.batch.file_types import is_table, must_be_spreadsheet
 
         if options.order != "input" and is_table(options.path):
             raise UsageError(
@@ -97,8 +97,8 @@ class BatchKind(FileJobKind):
         """Rows name the job that wrote them. For a table the store is needed; without it, a table is claimed when it is
         written, since one that is the same already needs no owner.
         """
-        from headway.batch.output import claim
-        from headway.batch.recipe import is_table
+        from headway.batch.file_types import is_table
+        from headway.batch.output_file import claim
 
         if store is None and is_table(options.path):
             return
@@ -106,7 +106,7 @@ class BatchKind(FileJobKind):
 
     def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
         """Rows while the job runs, a table at its end."""
-        from headway.batch.sheet import output_for
+        from headway.batch.tables.table_output import output_for
 
         return output_for(
             open_store, job, options.path, options.order, force=options.force, safe=options.safe_cells
@@ -114,26 +114,26 @@ class BatchKind(FileJobKind):
 
     def rows(self, store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
         """OpenAI Batch result rows."""
-        from headway.batch.output import lines_of
+        from headway.batch.output_file import lines_of
 
         return lines_of(store, job, first, last)
 
     def check_export(self, path: Path) -> None:
         """Parquet needs an extra."""
-        from headway.batch.output import must_be_writable_table
-        from headway.batch.recipe import is_table
+        from headway.batch.file_types import is_table
+        from headway.batch.output_file import must_be_writable_table
 
         if is_table(path):
             must_be_writable_table(path)
 
     def export(self, file: BinaryIO, name: str, store: Store, job: Job, *, safe_cells: bool) -> None:
         """Rows, or a table where the name asks for one."""
-        from headway.batch.recipe import is_table
+        from headway.batch.file_types import is_table
 
         if is_table(name):
-            from headway.batch.sheet import write_sheet
+            from headway.batch.tables.table_output import write_table
 
-            write_sheet(file, name, store, job, safe=safe_cells)
+            write_table(file, name, store, job, safe=safe_cells)
         else:
             file.writelines(self.rows(store, job, 0, job.total - 1))
 
@@ -149,7 +149,7 @@ class BatchKind(FileJobKind):
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
         """What was sent, answers that did not fit, and what came back."""
-        from headway.batch.answer import answer_of
+        from headway.batch.answer_text import answer_of
 
         result = msgspec.json.decode(unit.result)
         answer = result["response"]["body"] if result["response"] else result["error"]

@@ -16,10 +16,10 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from headway.batch import chars, fields
-from headway.batch.family import NO_KIN, Kin, kin_of
+from headway.batch import field_checks, input_size
+from headway.batch.prompt_families import NO_TRAITS, FamilyTraits, traits_of
 from headway.batch.reader import LONGEST_LINE, Reader
-from headway.batch.recipe import Recipe
+from headway.batch.request_options import RequestOptions
 from headway.config import KINDS, Config
 from headway.config.routing import Router, Target
 from headway.errors import UsageError
@@ -60,7 +60,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     serial: bool
     metadata: bytes | None
     raw_model: str
-    kin: Kin = NO_KIN
+    traits: FamilyTraits = NO_TRAITS
     #: The conversation that it is a turn of, and the name that its answer is stored under; "": none.
     conversation: str = ""
     store_as: str = ""
@@ -111,9 +111,9 @@ def _of_openai(where: str = "") -> tuple[Endpoint, ...]:
     below = [f"{where}{url.removeprefix('/v1')}" if where else "" for url in (CHAT, EMBEDDINGS)]
     limits = ("max_completion_tokens", "max_tokens")
     return (
-        Endpoint(CHAT, fields.messages, "messages", chars.of_chat, limits, below[0]),
-        Endpoint(RESPONSES, fields.texts, "input", chars.of_response, ("max_output_tokens",)),
-        Endpoint(EMBEDDINGS, fields.texts, "input", chars.of_embedding, path=below[1]),
+        Endpoint(CHAT, field_checks.messages, "messages", input_size.of_chat, limits, below[0]),
+        Endpoint(RESPONSES, field_checks.texts, "input", input_size.of_response, ("max_output_tokens",)),
+        Endpoint(EMBEDDINGS, field_checks.texts, "input", input_size.of_embedding, path=below[1]),
     )
 
 
@@ -121,13 +121,15 @@ def _of_openai(where: str = "") -> tuple[Endpoint, ...]:
 _ENDPOINTS: Final[dict[str, tuple[Endpoint, ...]]] = {
     "openai": _of_openai(),
     "azure": _of_openai("/deployments/{model}"),
-    "anthropic": (Endpoint(MESSAGES, fields.messages, "messages", chars.of_chat, ("max_tokens",)),),
+    "anthropic": (
+        Endpoint(MESSAGES, field_checks.messages, "messages", input_size.of_chat, ("max_tokens",)),
+    ),
     "gemini": (
         Endpoint(
             GENERATE,
-            fields.contents,
+            field_checks.contents,
             "contents",
-            chars.of_contents,
+            input_size.of_contents,
             ("maxOutputTokens",),
             within="generationConfig",
             answers="candidateCount",
@@ -135,9 +137,14 @@ _ENDPOINTS: Final[dict[str, tuple[Endpoint, ...]]] = {
     ),
     "bedrock": (
         Endpoint(
-            CONVERSE, fields.messages, "messages", chars.of_chat, ("maxTokens",), within="inferenceConfig"
+            CONVERSE,
+            field_checks.messages,
+            "messages",
+            input_size.of_chat,
+            ("maxTokens",),
+            within="inferenceConfig",
         ),
-        Endpoint(INVOKE, fields.anything, "", chars.of_json, ("max_tokens", "max_gen_len")),
+        Endpoint(INVOKE, field_checks.anything, "", input_size.of_json, ("max_tokens", "max_gen_len")),
     ),
 }
 #: Each may be written without its version.
@@ -161,24 +168,26 @@ def rows_of(reader: Reader, router: Router) -> Iterator[Row | BadRow]:
 
 
 def numbered(
-    reader: Reader, router: Router, recipe: Recipe | None = None
+    reader: Reader, router: Router, request_options: RequestOptions | None = None
 ) -> Iterator[tuple[int, Row | BadRow]]:
-    """Every row with its line. A recipe gives short rows what they lack, and its schema to all."""
-    asking = None if recipe is None else recipe.asking()
+    """Every row with its line. A request_options gives short rows what they lack, and its schema to all."""
+    asking = None if request_options is None else request_options.schema_requests()
     for number, line in reader:
         if line is None:
             yield number, BadRow(number, f"longer than {LONGEST_LINE / 1e6:g} MB")
         else:
-            yield number, parse(number, line, router, recipe, asking)
+            yield number, parse(number, line, router, request_options, asking)
 
 
-def _worker(row: dict[str, Any], router: Router, recipe: Recipe | None = None) -> Target | None:
+def _worker(
+    row: dict[str, Any], router: Router, request_options: RequestOptions | None = None
+) -> Target | None:
     """The function that a row is for, if it is for one. A request of OpenAI's Batch API never is."""
     if "body" in row and "url" in row:
         return None
-    if recipe is not None and recipe.model is not None and row.get("model") is None:
-        row["model"] = recipe.model
-    target = router.route(fields.model(row.get("model"), ""))
+    if request_options is not None and request_options.model is not None and row.get("model") is None:
+        row["model"] = request_options.model
+    target = router.route(field_checks.model(row.get("model"), ""))
     return target if KINDS[target.kind].takes_any_row else None
 
 
@@ -190,7 +199,7 @@ def _work_row(number: int, row: dict[str, Any], target: Target, asking: SchemaRe
     given = row.get("conversation")
     # Its own keys are any JSON: only a text can be the name of a conversation.
     conversation = given if type(given) is str else ""
-    store_as = fields.store_as(row.get("store_as"))
+    store_as = field_checks.store_as(row.get("store_as"))
     own = _own(number, row, raw_model)
     if "payload" in row:
         row.pop("conversation", None)
@@ -224,18 +233,18 @@ def parse(
     number: int,
     line: bytes,
     router: Router,
-    recipe: Recipe | None = None,
+    request_options: RequestOptions | None = None,
     asking: SchemaRequests | None = None,
 ) -> Row | BadRow:
     """One line."""
     try:
         row = _decode(line)
-        if router.takes_any_row and (target := _worker(row, router, recipe)) is not None:
+        if router.takes_any_row and (target := _worker(row, router, request_options)) is not None:
             return _work_row(number, row, target, asking)
         if "body" in row or "url" in row:
             return _batch_row(number, row, router, asking)
-        if recipe is not None:
-            recipe.fill(row)
+        if request_options is not None:
+            request_options.fill(row)
         return _short_row(number, row, router, asking)
     except UsageError as error:
         return BadRow(number, str(error))
@@ -282,11 +291,11 @@ def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
     if short is not None and custom is not None:
         raise UsageError('expected one of "id" and "custom_id", not both')
     return _Own(
-        fields.custom_id(short, number, "id")
+        field_checks.custom_id(short, number, "id")
         if custom is None
-        else fields.custom_id(custom, number, "custom_id"),
-        fields.priority(row.pop("priority", None)),
-        fields.serial(row.pop("serial", None)),
+        else field_checks.custom_id(custom, number, "custom_id"),
+        field_checks.priority(row.pop("priority", None)),
+        field_checks.serial(row.pop("serial", None)),
         _encode(metadata) if metadata is not None else None,
         raw_model,
     )
@@ -294,8 +303,8 @@ def _own(number: int, row: dict[str, Any], raw_model: str | None) -> _Own:
 
 def _with_links(own: _Own, row: dict[str, Any]) -> _Own:
     """The same with what links a row to others. A function's row keeps these keys: they are part of what it gets."""
-    own.conversation = fields.conversation(row.pop("conversation", None))
-    own.store_as = fields.store_as(row.pop("store_as", None))
+    own.conversation = field_checks.conversation(row.pop("conversation", None))
+    own.store_as = field_checks.store_as(row.pop("store_as", None))
     return own
 
 
@@ -310,7 +319,7 @@ def _batch_row(number: int, row: dict[str, Any], router: Router, asking: SchemaR
     if row.get("method") not in (None, "POST"):
         raise UsageError('"method" must be "POST"')
     url, in_url = _without_model(row.get("url"))
-    raw_model = fields.model(body.get("model"), "body.") or in_url
+    raw_model = field_checks.model(body.get("model"), "body.") or in_url
     target = router.route(raw_model)
     if in_url is not None and in_url != target.model:
         raise UsageError(f'"url" names the model \'{_cut(in_url)}\', and "body.model" another one')
@@ -363,7 +372,7 @@ def _short_row(
     prompt, messages, texts = row.pop("prompt", None), row.pop("messages", None), row.pop("input", None)
     if (prompt is not None) + (messages is not None) + (texts is not None) != 1:
         raise UsageError('expected one of "prompt", "messages" and "input"' + _given(prompt, messages, texts))
-    own = _with_links(_own(number, row, fields.model(row.pop("model", None), "")), row)
+    own = _with_links(_own(number, row, field_checks.model(row.pop("model", None), "")), row)
     own.templated = templated
     target = router.route(own.raw_model)
     if texts is not None:
@@ -373,7 +382,7 @@ def _short_row(
             raise UsageError('"prompt" must be a text, and not empty')
         messages = [{"role": "user", "content": prompt}]
     else:
-        fields.messages(messages, "")
+        field_checks.messages(messages, "")
     return _row(own, target, _ENDPOINTS[target.kind][0], _asked(target, messages, row), "", asking)
 
 
@@ -383,9 +392,11 @@ def _asked(target: Target, messages: list[Any], row: dict[str, Any]) -> dict[str
         case "anthropic":
             return _for_messages(target, messages, row)
         case "gemini" | "bedrock":
-            from headway.batch import shapes
+            from headway.batch import request_bodies
 
-            return (shapes.for_gemini if target.kind == "gemini" else shapes.for_converse)(messages, row)
+            return (request_bodies.for_gemini if target.kind == "gemini" else request_bodies.for_converse)(
+                messages, row
+            )
     return {"model": target.model, "messages": _with_system(row, messages), **row}
 
 
@@ -427,7 +438,7 @@ def _embedding_row(
         raise UsageError('"input" is for embeddings, and needs a "model" in its row')
     if row.pop("system", None) is not None:
         raise UsageError('"system" does not go with "input"')
-    fields.texts(texts, "")
+    field_checks.texts(texts, "")
     return _row(own, target, endpoint, {"model": target.model, "input": texts, **row}, "", asking)
 
 
@@ -444,8 +455,8 @@ def _row(
         _check_links(own, endpoint)
     if asking is not None:
         _ask(asking, target, endpoint, body, at)
-    settings, at = fields.within(body, endpoint.within, at)
-    most = fields.most_output(settings, endpoint.limits, at, endpoint.answers)
+    settings, at = field_checks.within(body, endpoint.within, at)
+    most = field_checks.most_output(settings, endpoint.limits, at, endpoint.answers)
     path = endpoint.path_for(target.model)
     return Row(
         own.custom_id,
@@ -459,7 +470,7 @@ def _row(
         own.serial,
         own.metadata,
         own.raw_model or "",
-        kin_of(path, body, endpoint.limits, most, templated=own.templated),
+        traits_of(path, body, endpoint.limits, most, templated=own.templated),
         own.conversation,
         own.store_as,
     )
@@ -483,7 +494,7 @@ def _ask(asking: SchemaRequests, target: Target, endpoint: Endpoint, body: dict[
         if endpoint.url == INVOKE:
             raise UsageError(f"--schema goes with {CONVERSE}, and not with a model's own words at {INVOKE}")
         raise UsageError(f"--schema is for answers with a text, and {endpoint.url} gives none")
-    settings, where = fields.within(body, endpoint.within, at)
+    settings, where = field_checks.within(body, endpoint.within, at)
     if settings.get(endpoint.answers) not in (None, 1):
         raise UsageError(f'"{where}{endpoint.answers}" does not go with --schema: every row has one answer')
     asking.put(dialect, body)

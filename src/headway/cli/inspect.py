@@ -141,7 +141,7 @@ def export(
     """Write one row for each unit of JOB (the latest where none is named) as it stands, in input order: JSON lines,
     whether --json is given or not, or a table where --out names one (.csv, .tsv, .parquet).
     """
-    from headway.batch.recipe import must_be_spreadsheet
+    from headway.batch.file_types import must_be_spreadsheet
     from headway.cli.shared import printing, workspace
     from headway.errors import UsageError
     from headway.jobs.kinds import kind_of

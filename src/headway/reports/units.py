@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.batch.output import lines_of
+from headway.batch.output_file import lines_of
 from headway.errors import UsageError
 from headway.jobs.unit import UnitRepair, UnitReport, UnitRequest
 from headway.stores.records import Job

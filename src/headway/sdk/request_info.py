@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from headway.batch import chars
+from headway.batch import input_size
 from headway.core.model import NO_ESTIMATE, Estimate
 from headway.providers.dialects.anthropic import AnthropicDialect
 from headway.providers.dialects.openai import OpenAIDialect
@@ -157,7 +157,7 @@ def _model(fields: Mapping[str, Any], path: str) -> str:
 
 def _prompt(fields: Mapping[str, Any]) -> int:
     """Characters in the prompt of the older completions API: a text, several, or tokens."""
-    return chars.of_embedding({"input": fields["prompt"]})
+    return input_size.of_embedding({"input": fields["prompt"]})
 
 
 class _KnownRoute(msgspec.Struct, frozen=True):
@@ -173,11 +173,11 @@ class _KnownRoute(msgspec.Struct, frozen=True):
 def _routes() -> tuple[_KnownRoute, ...]:
     openai, anthropic = OpenAIDialect(), AnthropicDialect()
     rows = (
-        (openai, "/chat/completions", "messages", chars.of_chat),
+        (openai, "/chat/completions", "messages", input_size.of_chat),
         (openai, "/completions", "prompt", _prompt),
-        (openai, "/responses", "input", chars.of_response),
-        (openai, "/embeddings", "input", chars.of_embedding),
-        (anthropic, "/messages", "messages", chars.of_chat),
+        (openai, "/responses", "input", input_size.of_response),
+        (openai, "/embeddings", "input", input_size.of_embedding),
+        (anthropic, "/messages", "messages", input_size.of_chat),
     )
     return tuple(
         _KnownRoute(end, key, dialect.kind, dialect.endpoint(end), count) for dialect, end, key, count in rows

@@ -51,7 +51,7 @@ class StoredRoute(msgspec.Struct, frozen=True):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """Units of a route that ask the same thing with other contents (`batch.family`); `number` is theirs within the route.
+    """Units of a route that ask the same thing with other contents (`batch.prompt_families`); `number` is theirs within the route.
 
     `firm`: the shape alone tells them. `rows` is how many there are. `open_input`: more goes in than their own text.
     """

@@ -1,6 +1,6 @@
 """The usage of earlier units with the same prompt template, schema and parameters. Reads the records.
 
-`batch.family` defines which requests are of one family. This file finds similar families in the records and reads the usage of
+`batch.prompt_families` defines which requests are of one family. This file finds similar families in the records and reads the usage of
 their units.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from headway.batch.family import alike, has_template
+from headway.batch.prompt_families import alike, has_template
 from headway.core.lanes.unit_lengths import Size, size_of
 from headway.engine.source import family_name
 from headway.stores.records import Family, Job, UsageSample

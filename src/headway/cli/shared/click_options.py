@@ -43,7 +43,7 @@ def _log_file(_ctx: click.Context, _param: click.Parameter, path: Path | None) -
 def output_name(_ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
     """The callback of every --out: a name that nothing can be written as is told before anything is read."""
     if path is not None:
-        from headway.batch.recipe import must_be_an_output
+        from headway.batch.file_types import must_be_an_output
 
         must_be_an_output(path)
     return path

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from headway.batch import fields
+from headway.batch import field_checks
 from headway.errors import UsageError
 
 #: A short row's settings and what they are called in Gemini's `generationConfig`.
@@ -142,7 +142,7 @@ def _settings(row: Row, names: Mapping[str, str], within: str) -> Row:
     config: Row = {}
     for name, theirs in names.items():
         if name in ("max_tokens", "max_completion_tokens", "n"):
-            fields.whole(row, name, "")
+            field_checks.whole(row, name, "")
         value = row.pop(name, None)
         if value is not None:
             config[theirs] = [value] if name == "stop" and type(value) is str else value

@@ -15,12 +15,12 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from headway.batch.answer import answer_of
-from headway.batch.cells import text_of, without_formula
-from headway.batch.output import OutputFile, claim, note_written, results_of, unwritable
-from headway.batch.recipe import delimiter_of, is_parquet, is_table
-from headway.batch.result import Result
-from headway.batch.spread import Field, fields_of
+from headway.batch.answer_text import answer_of
+from headway.batch.file_types import delimiter_of, is_parquet, is_table
+from headway.batch.output_file import OutputFile, claim, note_written, results_of, unwritable
+from headway.batch.result_rows import ResultRow
+from headway.batch.tables.answer_columns import Field, fields_of
+from headway.batch.tables.cell_text import text_of, without_formula
 from headway.errors import UsageError
 from headway.jobs.base import JobOutput, Order
 from headway.stores.files import Replacement
@@ -53,20 +53,20 @@ class Layout(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True):
     """One unit: its cells by column, its answer (None where it failed), the answer's fields, how it ended."""
 
-    result: Result
+    result: ResultRow
     cells: dict[str, Any]
     answer: str | None
     fields: list[Any]
     error: str
 
 
-def write_sheet(file: BinaryIO, name: str, store: Store, job: Job, *, safe: bool = False) -> None:
+def write_table(file: BinaryIO, name: str, store: Store, job: Job, *, safe: bool = False) -> None:
     """Write the whole table to an open file, in the format that the name of the result asks for.
 
     `safe`: a spreadsheet takes no cell of a .csv for a formula.
     """
     if is_parquet(name):
-        from headway.batch.parquet_sheet import write_parquet  # It brings pyarrow.
+        from headway.batch.tables.parquet_output import write_parquet  # It brings pyarrow.
 
         write_parquet(file, name, store, job)
         return
@@ -144,11 +144,11 @@ def _values(answer: str | None, fields: list[Field]) -> list[Any]:
     return [value.get(field.name) if isinstance(value, dict) else None for field in fields]
 
 
-def _error(result: Result) -> str:
+def _error(result: ResultRow) -> str:
     return f"{result.error_code}: {result.error_message}" if result.error_message else result.error_code or ""
 
 
-class SheetFile:
+class TableFile:
     """One job's table, fed like an `OutputFile` and written when it is finished."""
 
     def __init__(
@@ -182,7 +182,7 @@ class SheetFile:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with Replacement(self.path) as fresh:
-                write_sheet(fresh.file, self.path.name, self._store, self._job, safe=self._safe)
+                write_table(fresh.file, self.path.name, self._store, self._job, safe=self._safe)
                 fresh.file.flush()
                 if self._replaces(fresh.path):
                     note_written(self._store, self._job, self.path)
@@ -215,4 +215,4 @@ def output_for(
     """What a file's name asks for: a table (which has one order only, and may have safe cells), or rows."""
     if not is_table(path):
         return OutputFile(open_store, job, path, order)
-    return SheetFile(open_store, job, path, force=force, safe=safe)
+    return TableFile(open_store, job, path, force=force, safe=safe)

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.batch import Result, owner_of, result_line
-from headway.batch.result import instant
+from headway.batch import ResultRow, owner_of, result_line
+from headway.batch.result_rows import instant
 from headway.core.model import Usage
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "batch.md"
 LANE = "alpha/gpt-x"
 STARTED = datetime(2026, 1, 31, 8, 15, 0, 250_000, UTC).timestamp()
 
-SUCCEEDED = Result(
+SUCCEEDED = ResultRow(
     job="JOB",
     index=0,
     custom_id="a1",
@@ -35,7 +35,7 @@ SUCCEEDED = Result(
     finished_utc=STARTED + 0.85,
     metadata=b'{"sheet":4}',
 )
-FAILED = Result(
+FAILED = ResultRow(
     job="JOB",
     index=1,
     custom_id="a2",
@@ -75,7 +75,7 @@ def test_keys_come_in_designs_order() -> None:
 
 
 def test_what_is_not_known_is_null() -> None:
-    row = json.loads(result_line(Result("J", 3, "c", "skipped", LANE, 0, error_code="interrupted")))
+    row = json.loads(result_line(ResultRow("J", 3, "c", "skipped", LANE, 0, error_code="interrupted")))
     assert row == {
         "id": "J-3",
         "custom_id": "c",
@@ -95,7 +95,7 @@ def test_what_is_not_known_is_null() -> None:
 
 
 def test_an_answer_without_a_body_has_a_null() -> None:
-    row = json.loads(result_line(Result("J", 3, "c", "succeeded", LANE, 1, status_code=204)))
+    row = json.loads(result_line(ResultRow("J", 3, "c", "succeeded", LANE, 1, status_code=204)))
     assert row["response"] == {"status_code": 204, "request_id": "", "body": None}
 
 

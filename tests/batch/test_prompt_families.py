@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.batch.family import FEW, MOST, Families, alike, kin_of
+from headway.batch.prompt_families import FEW, MOST, Families, alike, traits_of
 from headway.stores.records import Family
 
 WORDS = (
@@ -40,7 +40,7 @@ def family(template: str, rows: int = 100, seed: int = 1, **settings: Any) -> Fa
         }
         body |= {name: value for name, value in settings.items() if name != "before"}
         most = settings.get("max_tokens", 0)
-        families.number(1, kin_of("/v1/chat/completions", body, ("max_tokens",), most, templated=False))
+        families.number(1, traits_of("/v1/chat/completions", body, ("max_tokens",), most, templated=False))
     [found] = families.found()
     return found
 
@@ -170,7 +170,7 @@ def test_what_many_contents_have_in_common_is_no_part_of_the_template() -> None:
         for _ in range(200):
             words = [f"the {word}" for word in WORDS if chance.random() < 0.82]
             body = {"messages": [{"role": "user", "content": f"Grade this: {' '.join(words)} End."}]}
-            families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+            families.number(1, traits_of("/p", body, (), 0.0, templated=False))
         return families.found()[0]
 
     first = essay(0)
@@ -183,7 +183,7 @@ def mixed(shares: dict[str, int], seed: int = 1) -> Family:
     chance.shuffle(templates)
     for template in templates:
         body = {"messages": [{"role": "user", "content": template.format(topic=topic(chance))}]}
-        families.number(1, kin_of("/p", body, (), 0.0, templated=False))
+        families.number(1, traits_of("/p", body, (), 0.0, templated=False))
     return families.found()[0]
 
 
@@ -206,7 +206,7 @@ def test_a_template_that_is_known_needs_no_words() -> None:
     def of_table(template: str, text: str) -> Family:
         families = Families(template)
         body = {"messages": [{"role": "system", "content": text}, {"role": "user", "content": text}]}
-        families.number(1, kin_of("/p", body, (), 0.0, templated=True))
+        families.number(1, traits_of("/p", body, (), 0.0, templated=True))
         return families.found()[0]
 
     assert alike(of_table("{{a}}", "one"), of_table("{{a}}", "two words"))
@@ -216,7 +216,7 @@ def test_a_template_that_is_known_needs_no_words() -> None:
 def test_a_file_with_a_shape_a_row_has_no_families_beyond_a_number() -> None:
     families = Families()
     numbers = [
-        families.number(1, kin_of("/p", {"temperature": n / 100}, (), 0.0, templated=False))
+        families.number(1, traits_of("/p", {"temperature": n / 100}, (), 0.0, templated=False))
         for n in range(MOST + 9)
     ]
     assert numbers == [*range(1, MOST + 1), *[0] * 9]
@@ -233,6 +233,6 @@ def test_a_file_with_a_shape_a_row_has_no_families_beyond_a_number() -> None:
     ],
 )  # fmt: skip
 def test_every_form_of_request_has_a_family(body: dict[str, Any]) -> None:
-    kin = kin_of("/p", body, ("maxOutputTokens",), 300, templated=False)
-    assert kin.shape
-    assert kin.text in ("Say it: one", "")
+    traits = traits_of("/p", body, ("maxOutputTokens",), 300, templated=False)
+    assert traits.shape
+    assert traits.text in ("Say it: one", "")

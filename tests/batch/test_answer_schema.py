@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headway.batch.judge import Judged, words_for
-from headway.batch.schema import MOST_TOLD, Validator, read_schema
-from headway.batch.spread import fields_of
+from headway.batch.answer_schema import MOST_TOLD, Validator, read_schema
+from headway.batch.schema_adapter import SchemaAdapter, words_for
+from headway.batch.tables.answer_columns import fields_of
 from headway.core.model import Kind, Outcome
 from headway.errors import HeadwayError
 from headway.providers.adapter import Admitted, Answer, Request
@@ -87,7 +87,7 @@ def test_without_the_validator_one_line_says_how_to_get_it(
 
 
 def test_who_uses_neither_pays_for_neither() -> None:
-    script = "import sys, headway.cli.run, headway.wiring.run_execution, headway.batch.source, headway.batch.sheet;"
+    script = "import sys, headway.cli.run, headway.wiring.run_execution, headway.batch.input_source, headway.batch.tables.table_output;"
     script += "print(sorted({'jsonschema_rs', 'pyarrow', 'numpy'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -158,7 +158,7 @@ def chat(content: str | None, **more: Any) -> bytes:
 
 
 async def judged(body: bytes, request: Request = CHAT, kind: str = "openai") -> Answer:
-    adapter = Judged(Fixed(Answer(status=200, body=body)), kind, Validator(PERSON))
+    adapter = SchemaAdapter(Fixed(Answer(status=200, body=body)), kind, Validator(PERSON))
     return await adapter.send(request, 1.0, lambda hint, usage: None)
 
 
@@ -247,7 +247,7 @@ async def test_what_a_response_refuses_is_told() -> None:
 
 async def test_what_failed_is_not_judged() -> None:
     failed = Answer(Outcome(Kind.RATE), 429)
-    adapter = Judged(Fixed(failed), "openai", Validator(PERSON))
+    adapter = SchemaAdapter(Fixed(failed), "openai", Validator(PERSON))
     assert await adapter.send(CHAT, 1.0, lambda hint, usage: None) is failed
 
 

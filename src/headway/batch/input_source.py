@@ -12,11 +12,13 @@ from typing import Any, BinaryIO, Final, Self
 
 import msgspec
 
-from headway.batch import rows, table
+from headway.batch import rows
+from headway.batch.file_types import is_parquet, is_table
 from headway.batch.intake import RowIntake
 from headway.batch.reader import Reader, digest_of, must_exist
-from headway.batch.recipe import Recipe, is_parquet, is_table
+from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row
+from headway.batch.tables import csv_input
 from headway.config import Config
 from headway.config.routing import Router
 from headway.jobs.base import IngestOptions, RouteCheck, Sink
@@ -34,7 +36,7 @@ class BatchSource(msgspec.Struct, frozen=True):
     path: str
     digest: str
     spool: BinaryIO | None = None
-    recipe: Recipe = Recipe()
+    request_options: RequestOptions = RequestOptions()
     #: The digest of its bytes alone, whatever is asked about them.
     content: str = ""
 
@@ -68,34 +70,36 @@ class BatchSource(msgspec.Struct, frozen=True):
 
     def is_sibling(self, job: Job) -> bool:
         """Whether a job is of the same rows, asked the same, with another `--limit`."""
-        recipe = msgspec.structs.replace(self.recipe, limit=job.form.get("limit"))
-        return job.digest == recipe.digest(self.content, self.path)
+        request_options = msgspec.structs.replace(self.request_options, limit=job.form.get("limit"))
+        return job.digest == request_options.digest(self.content, self.path)
 
     def form(self) -> dict[str, Any]:
         """What later runs need: the number of rows, the schema of answers, the columns of a Parquet file."""
         form: dict[str, Any] = {}
-        if self.recipe.limit is not None:
-            form["limit"] = self.recipe.limit
-        if self.recipe.schema is not None:
-            form["schema"] = msgspec.json.decode(self.recipe.schema)
+        if self.request_options.limit is not None:
+            form["limit"] = self.request_options.limit
+        if self.request_options.schema is not None:
+            form["schema"] = msgspec.json.decode(self.request_options.schema)
         if is_parquet(self.path):
-            from headway.batch import parquet
+            from headway.batch.tables import parquet_input
 
-            form["columns"] = parquet.columns_of(self.path, self.name)
+            form["columns"] = parquet_input.columns_of(self.path, self.name)
         return form
 
     def numbered(self, router: Router) -> Iterator[tuple[int, Row | BadRow]]:
         """The rows that there are to be, each with the line it begins at."""
-        recipe = self.recipe
+        request_options = self.request_options
         if is_parquet(self.path):
-            from headway.batch import parquet  # It brings pyarrow.
+            from headway.batch.tables import parquet_input  # It brings pyarrow.
 
-            numbered = parquet.numbered(self.path, self.name, router, recipe)
+            numbered = parquet_input.numbered(self.path, self.name, router, request_options)
         elif self.is_table:
-            numbered = table.numbered(self.reader(), router, recipe)
+            numbered = csv_input.numbered(self.reader(), router, request_options)
         else:
-            numbered = rows.numbered(self.reader(), router, recipe if recipe.fills else None)
-        return islice(numbered, recipe.limit)
+            numbered = rows.numbered(
+                self.reader(), router, request_options if request_options.fills else None
+            )
+        return islice(numbered, request_options.limit)
 
     def ids(self, config: Config) -> Iterator[str]:
         """The id of every row that is not bad, in order."""
@@ -115,16 +119,22 @@ class BatchSource(msgspec.Struct, frozen=True):
         return RowIntake(sink, config, self, job, options, check).run(ready)
 
 
-def open_batch(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None = None) -> BatchSource:
+def open_batch(
+    path: str, stdin: BinaryIO | None = None, request_options: RequestOptions | None = None
+) -> BatchSource:
     """Look at the whole input once."""
-    recipe = recipe or Recipe()
+    request_options = request_options or RequestOptions()
     must_exist(path)
-    recipe.check(path)
+    request_options.check(path)
     if path != "-":
         content = digest_of(path)
-        digest = recipe.digest(content, path)
+        digest = request_options.digest(content, path)
         return BatchSource(
-            Path(path).name, str(Path(path).absolute()), digest, recipe=recipe, content=content
+            Path(path).name,
+            str(Path(path).absolute()),
+            digest,
+            request_options=request_options,
+            content=content,
         )
     assert stdin is not None
     with ExitStack() as until_it_is_read:
@@ -136,4 +146,6 @@ def open_batch(path: str, stdin: BinaryIO | None = None, recipe: Recipe | None =
         for _ in reader:
             pass
         until_it_is_read.pop_all()  # From here on it lives as long as the command.
-    return BatchSource("stdin", path, recipe.digest(reader.digest, path), spool, recipe, reader.digest)
+    return BatchSource(
+        "stdin", path, request_options.digest(reader.digest, path), spool, request_options, reader.digest
+    )

@@ -27,7 +27,7 @@ from zlib import crc32
 
 import msgspec
 
-from headway.batch.open_input import has_open_input
+from headway.batch.input_size import has_open_input
 from headway.stores.records import Family
 
 #: Texts of a family that are looked at, and how much of each: its beginning and its end.
@@ -68,7 +68,7 @@ _NUMBER: Final = re.compile(r"\d+")
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Kin(msgspec.Struct, frozen=True, gc=False):
+class FamilyTraits(msgspec.Struct, frozen=True, gc=False):
     """What of a request tells its family: its shape, whether that alone tells it, and the text that may tell the rest."""
 
     shape: int = 0
@@ -78,11 +78,13 @@ class Kin(msgspec.Struct, frozen=True, gc=False):
 
 
 #: Of what is no request to a model: a function's payload.
-NO_KIN: Final = Kin()
+NO_TRAITS: Final = FamilyTraits()
 _shapes: dict[bytes, int] = {}
 
 
-def kin_of(path: str, body: Mapping[str, Any], limits: Sequence[str], most: float, *, templated: bool) -> Kin:
+def traits_of(
+    path: str, body: Mapping[str, Any], limits: Sequence[str], most: float, *, templated: bool
+) -> FamilyTraits:
     """What tells the family of a request. `limits` are the names of its limit on the answer, and `most` is that limit.
 
     `templated`: a template that is known made its texts, so they do not count.
@@ -104,7 +106,7 @@ def kin_of(path: str, body: Mapping[str, Any], limits: Sequence[str], most: floa
     if len(told) >= TELLING:
         text = f"{told}\n{text}"
     firm = templated or _has_schema(settings) or _forces_tool(settings)
-    return Kin(shape, firm, text, open_input)
+    return FamilyTraits(shape, firm, text, open_input)
 
 
 def _has_schema(settings: Mapping[str, Any]) -> bool:
@@ -199,17 +201,17 @@ class Families:
         self._made: dict[tuple[int, int], _Sample] = {}
         self._count: Counter[int] = Counter()
 
-    def number(self, route: int, kin: Kin) -> int:
+    def number(self, route: int, traits: FamilyTraits) -> int:
         """The number of a request's family within its route, from 1 on; 0: there are too many."""
-        shape = kin.shape ^ self._template
+        shape = traits.shape ^ self._template
         number = self._numbers.get((route, shape))
         if number is None:
             if self._count[route] >= MOST:
                 return 0
             self._count[route] += 1
             number = self._numbers[route, shape] = self._count[route]
-            self._made[route, number] = _Sample(shape, kin)
-        self._made[route, number].add(kin.text)
+            self._made[route, number] = _Sample(shape, traits)
+        self._made[route, number].add(traits.text)
         return number
 
     def found(self) -> list[Family]:
@@ -222,7 +224,7 @@ class _Sample:
 
     __slots__ = ("_chance", "_firm", "_open_input", "_rows", "_shape", "_texts")
 
-    def __init__(self, shape: int, first: Kin) -> None:
+    def __init__(self, shape: int, first: FamilyTraits) -> None:
         self._shape, self._firm, self._open_input = shape, first.firm, first.open_input
         self._rows = 0
         self._texts: list[str] = []

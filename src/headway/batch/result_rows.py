@@ -19,7 +19,7 @@ from headway.core.model import Usage
 COST_DIGITS: Final = 10
 
 
-class Result(msgspec.Struct, frozen=True, gc=False):
+class ResultRow(msgspec.Struct, frozen=True, gc=False):
     """How a unit ended. With an `error_code` it failed, and there is no response whatever else is set.
 
     `body` is the answer's JSON, `metadata` the row's own; `started_utc` and `finished_utc` are seconds since 1970.
@@ -100,7 +100,7 @@ _RETURN: Final = ord("\r")
 _THOUSANDTHS: Final = tuple(f".{thousandths:03d}Z" for thousandths in range(1000))
 
 
-def result_line(result: Result) -> bytes:
+def result_line(result: ResultRow) -> bytes:
     """The line of one unit, with its end."""
     index, usage, cost, metadata = result.index, result.usage, result.cost_usd, result.metadata
     response = error = None

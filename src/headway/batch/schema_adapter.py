@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import structs
 
-from headway.batch.answer import cut_short, decoded, refusal_of, text_of
-from headway.batch.schema import MOST_TOLD, Mismatch, Validator
+from headway.batch.answer_schema import MOST_TOLD, Mismatch, Validator
+from headway.batch.answer_text import cut_short, decoded, refusal_of, text_of
 from headway.providers.adapter import Adapter, Admitted, Answer, Complaint, Request
 from headway.providers.dialects.structured_output import follow_up, schema_dialect
 from headway.providers.error_messages import short_message
@@ -25,7 +25,7 @@ MOST_QUOTED: Final = 8_000
 MOST_SAID: Final = 300
 
 
-class Judged:
+class SchemaAdapter:
     """One provider's adapter, and the schema that a job's answers must fit."""
 
     def __init__(self, adapter: Adapter, kind: str, validator: Validator) -> None:

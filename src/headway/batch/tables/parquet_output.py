@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
-from headway.batch.arrow import pyarrow, restored, unpacked
-from headway.batch.sheet import Layout, Record, layout_of, records
+from headway.batch.tables.arrow_types import pyarrow, restored, unpacked
+from headway.batch.tables.table_output import Layout, Record, layout_of, records
 from headway.stores.records import Job
 from headway.stores.store import Store
 

@@ -64,17 +64,17 @@ class Template:
                 hint=f"a column is named with two braces: '{{{{{slip}}}}}'",
             )
 
-    def bind(self, columns: Sequence[str], table: str) -> Bound:
+    def bind(self, columns: Sequence[str], table: str) -> BoundTemplate:
         """The template for a table with these columns; a name that is none of them is an error that says so."""
         for name in self.names:
             if name not in columns:
                 raise ConfigError(
                     f"{table} has no column '{name}', which {self._flag} names", hint=_nearest(name, columns)
                 )
-        return Bound(self._texts, [columns.index(name) for name in self.names])
+        return BoundTemplate(self._texts, [columns.index(name) for name in self.names])
 
 
-class Bound:
+class BoundTemplate:
     """A template whose names are places in a record."""
 
     def __init__(self, texts: list[str], places: list[int]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.batch import chars
-from headway.batch.chars import IMAGE_CHARS, TOKEN_CHARS
+from headway.batch import input_size
+from headway.batch.input_size import IMAGE_CHARS, TOKEN_CHARS
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ from headway.batch.chars import IMAGE_CHARS, TOKEN_CHARS
     ],
 )  # fmt: skip
 def test_the_length_of_a_content(content: object, length: int) -> None:
-    assert chars.of_content(content) == length
-    assert chars.of_chat({"messages": [{"role": "user", "content": content}]}) == length
-    assert chars.of_response({"input": content}) == length
+    assert input_size.of_content(content) == length
+    assert input_size.of_chat({"messages": [{"role": "user", "content": content}]}) == length
+    assert input_size.of_response({"input": content}) == length
 
 
 def test_everything_of_a_chat_that_costs_tokens_counts() -> None:
@@ -51,8 +51,10 @@ def test_everything_of_a_chat_that_costs_tokens_counts() -> None:
         "response_format": {"b": 2},
         "stop": "never counted",
     }
-    assert chars.of_chat(body) == len('abcde[{"id":1}][{"a":1}]{"b":2}')
-    assert chars.of_response({"input": "a", "instructions": "bc", "tools": [], "text": {}}) == len("abc[]{}")
+    assert input_size.of_chat(body) == len('abcde[{"id":1}][{"a":1}]{"b":2}')
+    assert input_size.of_response({"input": "a", "instructions": "bc", "tools": [], "text": {}}) == len(
+        "abc[]{}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_everything_of_a_chat_that_costs_tokens_counts() -> None:
     ],
 )
 def test_embedded_texts_and_tokens(value: object, length: int) -> None:
-    assert chars.of_embedding({"input": value}) == length
+    assert input_size.of_embedding({"input": value}) == length
 
 
 @given(
@@ -79,4 +81,4 @@ def test_embedded_texts_and_tokens(value: object, length: int) -> None:
     )
 )
 def test_nothing_is_refused(content: object) -> None:
-    assert chars.of_content(content) >= 0
+    assert input_size.of_content(content) >= 0

@@ -17,8 +17,8 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from headway.batch.recipe import is_parquet, is_table
-from headway.batch.result import Result, owner_of, result_line
+from headway.batch.file_types import is_parquet, is_table
+from headway.batch.result_rows import ResultRow, owner_of, result_line
 from headway.core.model import Usage
 from headway.core.unit_states import GOOD, Status
 from headway.errors import HeadwayError, UsageError
@@ -129,7 +129,7 @@ class OutputFile:
                 rows = self._store.results(self._job.id, index - 1, 1)
                 self._write(_result(self._job.name, row) for row in rows)
 
-    def _write(self, results: Iterable[Result]) -> None:
+    def _write(self, results: Iterable[ResultRow]) -> None:
         data = b"".join(result_line(result) for result in results)
         if data:
             assert self._file is not None
@@ -213,7 +213,7 @@ def claim(
 def must_be_writable_table(path: Path) -> None:
     """Whether a table of this name can be written on this machine."""
     if is_parquet(path):
-        from headway.batch.arrow import pyarrow
+        from headway.batch.tables.arrow_types import pyarrow
 
         pyarrow(path.name)
 
@@ -268,7 +268,7 @@ def lines_of(store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:
     return map(result_line, results_of(store, job, first, last))
 
 
-def results_of(store: Store, job: Job, first: int, last: int) -> Iterator[Result]:
+def results_of(store: Store, job: Job, first: int, last: int) -> Iterator[ResultRow]:
     """The same before they are lines."""
     why = reasons(store, job)
     while first <= last and (rows := store.results(job.id, first - 1, min(PAGE, last + 1 - first))):
@@ -297,14 +297,14 @@ def _until_open(rows: Iterable[records.UnitResult]) -> Iterator[records.UnitResu
         yield row
 
 
-def _result(job: str, row: records.UnitResult, why: Reasons | None = None) -> Result:
+def _result(job: str, row: records.UnitResult, why: Reasons | None = None) -> ResultRow:
     code, message = row.code, row.message
     if row.status in _OPEN:
         code, message = (why or {}).get((row.provider, row.model), _LEFT)
     usage = None
     if row.input_tokens is not None:
         usage = Usage(row.input_tokens, row.output_tokens or 0, row.cached_tokens or 0)
-    return Result(
+    return ResultRow(
         job, row.index, row.custom_id, row.status, row.lane or f"{row.provider}/{row.model}".removesuffix("/"), row.attempts, row.status_code,
         row.request_id or "", row.body or b"", None if row.status in GOOD else code or row.status, message or "", usage,
         0.0 if row.status == Status.CACHED and not row.cost_usd else row.cost_usd, row.started_utc, row.finished_utc, row.metadata,

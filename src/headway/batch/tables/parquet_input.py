@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from headway.batch.arrow import packed, plain_values, pyarrow, readable
-from headway.batch.cells import text_of
-from headway.batch.recipe import Recipe
+from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, from_fields
-from headway.batch.table import Requests
-from headway.batch.template import Template
+from headway.batch.tables.arrow_types import packed, plain_values, pyarrow, readable
+from headway.batch.tables.cell_text import text_of
+from headway.batch.tables.csv_input import Requests
+from headway.batch.tables.prompt_template import Template
 from headway.config.routing import Router
 from headway.errors import ConfigError
 
@@ -23,14 +23,19 @@ from headway.errors import ConfigError
 BATCH: Final = 1_000
 
 
-def numbered(path: str, name: str, router: Router, recipe: Recipe) -> Iterator[tuple[int, Row | BadRow]]:
+def numbered(
+    path: str, name: str, router: Router, request_options: RequestOptions
+) -> Iterator[tuple[int, Row | BadRow]]:
     """Every record with its number, in order, the bad ones among them."""
-    prompt, system = Template(recipe.prompt or "", "--prompt"), Template(recipe.system or "", "--system")
-    asking = recipe.asking()
+    prompt, system = (
+        Template(request_options.prompt or "", "--prompt"),
+        Template(request_options.system or "", "--system"),
+    )
+    asking = request_options.schema_requests()
     with _opened(path, name) as file:
         columns = _columns(file, name)
         prompt.must_name_one_of(columns)
-        requests = Requests(columns, prompt.bind(columns, name), system.bind(columns, name), recipe)
+        requests = Requests(columns, prompt.bind(columns, name), system.bind(columns, name), request_options)
         for number, values in enumerate(_records(file, name), 1):
             row = requests.of([text_of(value) for value in values], values)
             yield number, from_fields(number, row, router, asking)

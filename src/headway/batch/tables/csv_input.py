@@ -10,10 +10,11 @@ import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from headway.batch.file_types import delimiter_of
 from headway.batch.reader import LONGEST_LINE, Reader
-from headway.batch.recipe import Recipe, delimiter_of
+from headway.batch.request_options import RequestOptions
 from headway.batch.rows import BadRow, Row, from_fields
-from headway.batch.template import Bound, Template
+from headway.batch.tables.prompt_template import BoundTemplate, Template
 from headway.config.routing import Router
 from headway.errors import ConfigError
 
@@ -25,14 +26,21 @@ _UNCLOSED: Final = "unexpected end of data"
 _RETURN: Final = "new-line character seen in unquoted field"
 
 
-def numbered(reader: Reader, router: Router, recipe: Recipe) -> Iterator[tuple[int, Row | BadRow]]:
+def numbered(
+    reader: Reader, router: Router, request_options: RequestOptions
+) -> Iterator[tuple[int, Row | BadRow]]:
     """Every record with the line it begins at, in order, the bad ones among them."""
-    prompt, system = Template(recipe.prompt or "", "--prompt"), Template(recipe.system or "", "--system")
+    prompt, system = (
+        Template(request_options.prompt or "", "--prompt"),
+        Template(request_options.system or "", "--system"),
+    )
     records = _Records(reader)
     columns = records.header()
-    asking = recipe.asking()
+    asking = request_options.schema_requests()
     prompt.must_name_one_of(columns)
-    requests = Requests(columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), recipe)
+    requests = Requests(
+        columns, prompt.bind(columns, reader.name), system.bind(columns, reader.name), request_options
+    )
     for line, record in records:
         if isinstance(record, str):
             yield line, BadRow(line, record)
@@ -51,8 +59,14 @@ def _cells(n: int) -> str:
 class Requests:
     """Turns the records of one table into short rows."""
 
-    def __init__(self, columns: Sequence[str], prompt: Bound, system: Bound, recipe: Recipe) -> None:
-        self._prompt, self._system, self._recipe = prompt, system, recipe
+    def __init__(
+        self,
+        columns: Sequence[str],
+        prompt: BoundTemplate,
+        system: BoundTemplate,
+        request_options: RequestOptions,
+    ) -> None:
+        self._prompt, self._system, self._recipe = prompt, system, request_options
         self._places = {name: place for place, name in enumerate(columns)}
         self._own = [(name, place) for name, place in self._places.items() if name != ID]
 

@@ -1,0 +1,43 @@
+"""What kind of file a name stands for: rows (.jsonl), a table with text cells (.csv, .tsv), a table with types (.parquet)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from headway.errors import UsageError
+
+_DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}
+ROWS: Final = (".jsonl", ".ndjson")
+TABLES: Final = (*_DELIMITERS, ".parquet")
+
+
+def delimiter_of(path: str | Path) -> str | None:
+    """The character between two columns; None: the file is not a table of texts."""
+    return _DELIMITERS.get(Path(str(path).removesuffix(".gz")).suffix.lower())
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Whether a file is a Parquet file."""
+    return Path(str(path).removesuffix(".gz")).suffix.lower() == ".parquet"
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a file is a table of any kind."""
+    return delimiter_of(path) is not None or is_parquet(path)
+
+
+def must_be_an_output(path: Path) -> None:
+    """Raise unless results can be written under this name. A name without a suffix means rows."""
+    if path.suffix.lower() == ".gz":
+        what = "a table is" if is_table(path) else "results are"
+        raise UsageError(f"--out {path}: {what} not written compressed", hint="take .gz off its name")
+    if path.suffix and path.suffix.lower() not in (*ROWS, *TABLES):
+        known = f"{ROWS[0]} (rows), {', '.join(TABLES)} (tables)"
+        raise UsageError(f"--out {path}: nothing is written as {path.suffix}", hint=f"these work: {known}")
+
+
+def must_be_spreadsheet(path: Path | None) -> None:
+    """Raise unless --safe-cells has a meaning for this file: only .csv and .tsv have cells that look like formulas."""
+    if path is None or delimiter_of(path.name) is None:
+        raise UsageError("--safe-cells is for spreadsheets", hint="name a .csv or .tsv file with --out")

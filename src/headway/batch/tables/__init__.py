@@ -1,0 +1,1 @@
+"""Tables as the input and the output of a batch: .csv, .tsv and .parquet."""
