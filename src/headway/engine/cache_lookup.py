@@ -54,12 +54,12 @@ class CacheLookup:
         """Everything; a run that is to stop gets no further than the present page."""
         with open_store() as store:
             cache = store.cache
-            self._make_keys(cache)
+            self._make_keys(cache, linked=store.has_edges(self._job))
             hits = self._serve(cache)
             if not self._stopping():
                 self._say(CacheHits(hits, cache.group(self._job, self._only)).told())
 
-    def _make_keys(self, cache: Cache) -> None:
+    def _make_keys(self, cache: Cache, *, linked: bool) -> None:
         basis = self._use.basis()
         known = cache.keyed(self._job)
         if known.basis != basis:
@@ -70,11 +70,15 @@ class CacheLookup:
             made = ((each.index, self._use.key(each.route, each.path, each.body)) for each in page)
             cache.add_keys(self._job, [(index, key) for index, key in made if key is not None], after)
         if self._use.mode != "all" and not self._stopping():
-            self._tell_of_keys(cache.keyed(self._job).able)
+            self._tell_of_keys(cache.keyed(self._job).able, linked=linked)
 
-    def _tell_of_keys(self, able: int) -> None:
+    def _tell_of_keys(self, able: int, *, linked: bool) -> None:
         text = f"{able:,} of {self._total:,} requests may be cached"
-        if able < self._total:
+        if able < self._total and linked:
+            text += (
+                "; the others have neither temperature 0 nor a seed, or are made from answers of other rows"
+            )
+        elif able < self._total:
             text += "; the others have neither temperature 0 nor a seed (--cache-all takes them too)"
         self._say(text)
 

@@ -15,7 +15,7 @@ import msgspec
 from headway.config import Config
 from headway.errors import DuplicateId
 from headway.jobs.base import IngestOptions, JobSource, RouteCheck
-from headway.stores.records import Family, NewUnit, StoredRoute
+from headway.stores.records import Edge, Family, NewUnit, StoredRoute
 
 #: Rows that are kept of a route: what of a longer file is looked at closely (docs/decisions/0014).
 KEPT: Final = 20_000
@@ -56,6 +56,9 @@ class Survey(msgspec.Struct, frozen=True):
     rows: int
     bad_rows: int
     loads: list[Load]
+    #: Rows that wait for the answers of others, and the most rows that wait for one another in a row.
+    waiting: int = 0
+    longest_chain: int = 0
 
 
 def survey(
@@ -74,7 +77,8 @@ def survey(
     bad = source.ingest(tally, config, 0, options=options, check=check)
     for load in tally.loads:
         load.sample.sort(key=lambda row: row.index)
-    return Survey(tally.total, bad, [load for load in tally.loads if load.requests])
+    chain = max(tally.depths.values(), default=0)
+    return Survey(tally.total, bad, [load for load in tally.loads if load.requests], len(tally.depths), chain)
 
 
 class _Tally:
@@ -90,6 +94,8 @@ class _Tally:
         self._skip: list[int] = []
         self._ids = [array("q") for _ in range(_HEAPS)]
         self._random = Random(0).random
+        #: By row, for those that wait for others: how many answers there must be one after the other until it has its own.
+        self.depths: dict[int, int] = {}
 
     def add_route(self, job: int, route: StoredRoute) -> int:
         self._routes.append(route)
@@ -114,6 +120,8 @@ class _Tally:
         for index, unit in enumerate(units, first):
             known = hash(unit.custom_id)
             heaps[known % _HEAPS].append(known)
+            if unit.after:
+                self.depths[index] = 1 + max(self.depths.get(_index_of(edge), 1) for edge in unit.after)
             if self._skip[unit.route]:
                 self._skip[unit.route] -= 1
                 continue
@@ -139,6 +147,11 @@ class _Tally:
                 if custom_id in seen:
                     raise DuplicateId(custom_id)
                 seen.add(custom_id)
+
+
+def _index_of(edge: Edge) -> int:
+    assert isinstance(edge.before, int)  # An input names the rows before by their index.
+    return edge.before
 
 
 def _repeated(heap: array[int]) -> Iterator[int]:

@@ -89,7 +89,20 @@ def forecast_job(
     same = [] if begun is None else [begun.id]
     lanes = _Lanes(changed(config, what_if or {}), store, keys, what_if or {})
     forecast = _with_caps(config, lanes.forecast(surveyed.loads, way, same))
-    return JobForecast(surveyed, _with_sibling(forecast, surveyed, sibling), job)
+    forecast = _with_chains(_with_sibling(forecast, surveyed, sibling), surveyed)
+    return JobForecast(surveyed, forecast, job)
+
+
+def _with_chains(forecast: Forecast, surveyed: Survey) -> Forecast:
+    """The forecast with a note about rows that wait for others: in the simulation they do not."""
+    if not surveyed.waiting:
+        return forecast
+    rows = "1 row waits" if surveyed.waiting == 1 else f"{surveyed.waiting:,} rows wait"
+    note = (
+        f"{rows} for answers of other rows, up to {surveyed.longest_chain:,} answers one after the other: "
+        "the time is without these waits, and their input is estimated"
+    )
+    return msgspec.structs.replace(forecast, notes=[note, *forecast.notes])
 
 
 def _with_sibling(forecast: Forecast, surveyed: Survey, sibling: Job | None) -> Forecast:

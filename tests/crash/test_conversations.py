@@ -1,0 +1,72 @@
+"""SIGKILL in the middle of conversations: what was answered stays, and the rest equals a serial run that nothing disturbed."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.crash.stage import Stage, Witness, plain
+from tests.crash.test_random_kills import kill_until_done
+
+from headway.fake.process import FakeProcess
+
+ROWS = 60
+
+
+def rows(stage: Stage) -> list[dict[str, Any]]:
+    """Five conversations, two names, and rows that do without."""
+    found = []
+    for index in range(ROWS):
+        row = stage.row(index)
+        if index % 6 < 5:
+            row["conversation"] = f"c{index % 6}"
+        if index % 7 == 3:
+            row["store_as"] = f"r{index % 2}"
+        if index % 4 == 2:
+            row["prompt"] += ", {{r0}} and {{ r1 }}"
+        found.append(row)
+    return found
+
+
+def staged(root: Path, fake: FakeProcess, tag: str) -> Stage:
+    root.mkdir(exist_ok=True)
+    stage = Stage(root, fake, f"{tag}-{os.getpid()}-{root.parent.name}", ROWS)
+    stage.configure("max_concurrency = 4")
+    stage.write_input(rows(stage))
+    return stage
+
+
+@pytest.fixture
+def serial(tmp_path: Path, quick_fake: FakeProcess) -> list[dict[str, Any]]:
+    """The rows of a serial run of the same file."""
+    stage = staged(tmp_path / "serial", quick_fake, "serial")
+    done = stage.run("run", "in.jsonl", "-q", "--serial")
+    assert done.returncode == 0, done.stderr
+    return plain(stage.rows())
+
+
+@pytest.mark.parametrize("at", ["set_rendered", "add_answer", "intend", "COMMIT"])
+def test_at_every_statement_that_a_turn_needs(
+    tmp_path: Path, quick_fake: FakeProcess, serial: list[dict[str, Any]], at: str
+) -> None:
+    stage = staged(tmp_path / "killed", quick_fake, f"at-{at}")
+    witness = Witness(stage)
+    first = 9 if at == "COMMIT" else 1
+    for n, when in ((first, "before"), (first, "after"), (first + 2, "before"), (first + 2, "after")):
+        stage.ends_by_kill("run", "in.jsonl", faults={"kill": {"at": at, "when": when, "n": n}})
+        unknown = witness.saw_crash()
+    done = stage.run("run", "in.jsonl", "--progress", "json")
+    assert done.returncode == 0, done.stderr
+    witness.told(done.stderr, unknown)
+    witness.judge(serial)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_at_random_moments(
+    tmp_path: Path, quick_fake: FakeProcess, serial: list[dict[str, Any]], seed: int
+) -> None:
+    stage = staged(tmp_path / "killed", quick_fake, f"random-{seed}")
+    kill_until_done(random.Random(seed), stage, 3, serial, "input")
