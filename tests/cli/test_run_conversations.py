@@ -53,7 +53,7 @@ def sent(stage: Stage) -> list[tuple[str, str]]:
 
 def texts(stage: Stage) -> list[str]:
     """What was answered, by id."""
-    from headway.batch.answer import answer_of
+    from headway.batch.answer_text import answer_of
 
     return [answer_of(json.dumps(row["response"]["body"]).encode()) for row in stage.rows()]
 
@@ -227,6 +227,20 @@ def test_a_cap_holds_for_what_is_really_sent(stage: Stage, headway: Headway, ser
     assert 4.5 < job["cost_usd"] + job["unsure_usd"] <= 9.0
     assert headway("resume", "-q", "--max-cost", "100").code == 0
     assert stage.job()["cost_usd"] > 18.0
+
+
+def test_a_cap_holds_where_an_answer_was_longer_than_anybody_could_know(
+    stage: Stage, headway: Headway
+) -> None:
+    """A reader's own row is short; what it sends is four times an answer of 5,000 tokens, and costs $20."""
+    configure(stage, "[providers.alpha.prices]\ninput = 1000\noutput = 1000\n")
+    readers = [{"prompt": f"{n} {{{{x}}}} {{{{x}}}} {{{{x}}}} {{{{x}}}}", "max_tokens": 10} for n in range(6)]
+    stage.write_input([{"prompt": "word " * 4000, "store_as": "x", "max_tokens": 6000}, *readers])
+    assert headway("run", "in.jsonl", "-q", "--max-cost", "45").code == 3
+    job = stage.job()
+    assert job["cost_usd"] + job["unsure_usd"] <= 45.0
+    assert headway("resume", "-q", "--max-cost", "1000").code == 0
+    assert 120.0 < stage.job()["cost_usd"] < 140.0
 
 
 # -- before a run --------------------------------------------------------------------------------------------------
