@@ -357,7 +357,7 @@ async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
 
 
 def test_nobody_listens_in_the_end() -> None:
-    assert not interrupts._ears._listeners
+    assert not interrupts._sigint._listeners
 
 
 # -- a pool that is fed by hand -------------------------------------------------------------------------------------------
@@ -435,13 +435,13 @@ def test_a_pools_second_ctrl_c_cancels_and_its_units_are_there_to_be_done(
 
 #: Calls that give the loop no chance: a signal's handler runs in their midst, in the main thread.
 BUSY = """
-from headway.api.interrupts import _ears
+from headway.api.interrupts import _sigint
 
 async def busy(n):
     say(f"began {n}")
     heard = 0
     while True:
-        counts = [one.count for one in _ears._listeners]
+        counts = [one.count for one in _sigint._listeners]
         if counts and counts[0] > heard:
             heard = counts[0]
             say(f"heard {heard}")

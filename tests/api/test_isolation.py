@@ -73,7 +73,7 @@ def _nested() -> Any:
     ("call", "why"),
     [
         (lambda item: item, "a lambda has no name that a worker could import"),
-        (_nested(), "inner is defined inside of _nested, where a worker cannot import it from"),
+        (_nested(), "inner is defined inside of _nested, from where a worker cannot import it"),
         (functools.partial(_nested()), "inner is defined inside of _nested"),
         (functools.partial(print, threading.Lock()), "TypeError: cannot pickle '_thread.lock' object"),
     ],
@@ -103,7 +103,7 @@ for call in (double, functools.partial(double), Doubler(), Doubler().double, fun
 print(done.error)
 """
 NOWHERE = (
-    "is defined in {}, where a worker cannot import it from — "
+    "is defined in {}, from where a worker cannot import it — "
     'define it at the top of a module file and import it from there, or use isolation="thread"'
 )
 

@@ -853,7 +853,7 @@ def costly(number: int) -> int:
 
 @pytest.mark.parametrize(
     ("call", "code", "limit"),
-    [(slowly, "deadline", {"max_duration": 0.3}), (costly, "budget", {"max_cost": 3.0})],
+    [(slowly, "deadline", {"max_duration": 1.0}), (costly, "budget", {"max_cost": 3.0})],
 )
 def test_an_iterator_without_an_end_is_not_read_after_the_runs_own(call: Any, code: str, limit: Any) -> None:
     def numbers() -> Iterator[int]:

@@ -100,10 +100,10 @@ async def test_by_weight_and_all_of_it_for_who_is_left(tmp_path: Path) -> None:
         ours.let(30)
         await one
     assert told_first.told == [
-        "job second works here, too: 75% of its limits is this job's",
-        "no other job works here any more: all of its limits are this job's again",
+        "job second works here, too: this job has 75% of its limits",
+        "no other job works here any more: this job has all of its limits again",
     ]
-    assert told_second.told[0] == "job first works here, too: 25% of its limits is this job's"
+    assert told_second.told[0] == "job first works here, too: this job has 25% of its limits"
 
 
 @pytest.mark.parametrize("age_s", [0.0, 2 * STALE_S])

@@ -1,8 +1,8 @@
 """What a callable raised, in a form that results can hold; and Headway's own errors, with hints for Python callers.
 
-Results, `CallsFailed` and futures hold `Exception`s. Whatever else a callable raises (`SystemExit`, a `KeyboardInterrupt` of its
-own, the panic of an extension module) is wrapped in a `RuntimeError` whose `__cause__` it is. An exception that a signal handler
-raised while the callable ran is not the callable's: it goes on to the program.
+Results, `CallsFailed` and futures hold `Exception`s. Anything else that a callable raises (`SystemExit`, a `KeyboardInterrupt` of its
+own, the panic of an extension module) becomes the `__cause__` of a `RuntimeError`. An exception that a signal handler raised while
+the callable ran is not the callable's: it goes to the program.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from headway.errors import HeadwayError
 from headway.providers.error_messages import describe_exception
 from headway.runtime.signals import from_signal
 
-#: They steer generators, coroutines and tasks: raised again from one of those they would be taken for that.
+#: Generators, coroutines and tasks use these themselves, so raising them again from one of those would be misunderstood.
 _CONTROL_FLOW: Final = (GeneratorExit, asyncio.CancelledError)
 #: How our notes begin.
 _NOTE: Final = "headway: "
 
 
 def as_exception(error: BaseException) -> Exception:
-    """The exception itself, or one that stands for it. Raises it again where a signal handler raised it."""
+    """The exception itself, or a `RuntimeError` in its place. Raises it again if a signal handler raised it."""
     if isinstance(error, Exception):
         return error
     if from_signal(error):
@@ -32,19 +32,19 @@ def as_exception(error: BaseException) -> Exception:
 
 
 def wrapped(error: BaseException, who: str) -> RuntimeError:
-    """An exception that stands for another."""
+    """A `RuntimeError` in the place of another exception."""
     made = RuntimeError(f"{who} raised {describe_exception(error)}")
     made.__cause__ = error
     return made
 
 
 def to_raise(error: BaseException, who: str) -> BaseException:
-    """What is raised to the caller for an exception of his own code: that one, unless it would steer our coroutines."""
+    """What to raise for an exception of the caller's code: that one, unless it would steer our coroutines."""
     return wrapped(error, who) if isinstance(error, _CONTROL_FLOW) else error
 
 
 def note(error: BaseException, text: str) -> None:
-    """Add a note for tracebacks, once. An exception that takes none stays as it is."""
+    """Add a note for tracebacks, once. An exception that refuses notes stays as it is."""
     with suppress(Exception):
         if not any(str(each).startswith(_NOTE) for each in getattr(error, "__notes__", ())):
             error.add_note(_NOTE + text)

@@ -1,7 +1,7 @@
-"""Items that were changed under a key whose answer is on record: that answer is given, and it is said once.
+"""Warns of items that changed since their answer was recorded under the same key. They still get the recorded answer.
 
-What is compared is a digest of the item, which is kept with its answer. An item that JSON cannot say has none, and neither
-has an answer of an earlier version: of those nothing is known, and nothing is said.
+A digest of the item is stored with its answer and compared. An item that has no JSON form has no digest, and neither have
+answers of earlier versions: those are not compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from headway.api.lane_names import caller
 
-#: In the place of a request's id, which an answer of a function has not.
+#: The digest is stored in the place of a request's id, which the answer of a function does not have.
 MARK: Final = "item:"
 _BYTES: Final = 8
 
@@ -22,15 +22,15 @@ _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
 def digest_of(item: Any) -> str | None:
-    """The same for the same item in every process; None where that cannot be had."""
+    """The digest of an item, the same in every process; None if it has no JSON form."""
     try:
         return MARK + blake2b(_encode(item), digest_size=_BYTES).hexdigest()
-    except (TypeError, ValueError, OverflowError, RecursionError):  # JSON cannot say it.
+    except (TypeError, ValueError, OverflowError, RecursionError):  # It has no JSON form.
         return None
 
 
 class ItemWords(msgspec.Struct, frozen=True):
-    """How whoever brings the items calls them, and what names them."""
+    """The words for items and keys in a warning: those of `map` or of a pool."""
 
     item: str = "item"
     key: str = "key"
@@ -42,7 +42,7 @@ UNITS: Final = ItemWords("unit", "id", "to run it again, give another id or anot
 
 
 class ChangedItems:
-    """The items of one run that are not what they were."""
+    """The changed items of one run."""
 
     def __init__(self, words: ItemWords = ITEMS) -> None:
         self._keys: list[str] = []
@@ -50,12 +50,12 @@ class ChangedItems:
         self._where = caller()
 
     def compare(self, key: str, item: Any, kept: str | None) -> None:
-        """An item whose answer is taken from the records."""
+        """Compare an item whose answer comes from the records; `kept` is the recorded digest."""
         if kept is not None and kept.startswith(MARK) and digest_of(item) not in (None, kept):
             self._keys.append(key)
 
-    def tell(self) -> None:
-        """Once, if there are any."""
+    def warn(self) -> None:
+        """Warn once, if there are any."""
         keys, self._keys = self._keys, []
         if not keys:
             return

@@ -1,9 +1,8 @@
-"""Ctrl-C in three stages: nothing new starts; what is in flight is cancelled; now.
+"""Ctrl-C in three stages: nothing new starts; what is in flight is cancelled; the program ends at once.
 
-One handler serves every run that listens: several `amap`s of one loop stop together, and the handler that was there before
-comes back with the last of them. Only Python's own handler and that of `asyncio.run` are taken over; a program's own stays,
-and so does whatever it does to the run (most of them cancel it). Everything here happens in the main thread, where Python
-runs handlers.
+One handler serves all active runs: several `amap`s of one loop stop together, and the last of them restores the handler from
+before. Only the default handlers of Python and of `asyncio.run` are replaced. A program's own handler stays, with its effect on
+the run (most of them cancel it). Everything here happens in the main thread, where Python runs signal handlers.
 """
 
 from __future__ import annotations
@@ -22,42 +21,42 @@ from headway.engine.calls import SubmittedCall
 from headway.providers.call_reports import current_attempt
 from headway.runtime.signals import handler_of, in_main_thread, remember
 
-#: How often a run that is over looks whether the others beside it are.
+#: How often a run that is over checks whether the others on its loop are.
 LOOK_S: Final = 0.02
 
 
 class Interruptible(Protocol):
-    """A run, as far as Ctrl-C must know it."""
+    """What Ctrl-C needs of a run."""
 
     loop: asyncio.AbstractEventLoop
 
     @property
     def in_flight(self) -> int:
-        """Calls that run now."""
+        """How many calls run now."""
 
     @property
     def busy(self) -> bool:
-        """Whether an end of one of its calls is still to come."""
+        """Whether a call has not ended yet."""
 
     def interrupt(self, *, cancel: bool = False) -> None:
         """Start nothing more; what is in flight finishes, or is cancelled."""
 
 
 class Interrupts:
-    """While it is entered, Ctrl-C stops a run. On leaving, KeyboardInterrupt says that it came.
+    """A context in which Ctrl-C stops a run. If Ctrl-C came, leaving the context raises KeyboardInterrupt.
 
-    `outside`: the code between two results is somebody else's, and the second Ctrl-C is for that, too.
+    `outside`: the caller's code runs between two results, and the second Ctrl-C is also for that.
     """
 
     def __init__(self, run: Interruptible, *, outside: bool = False) -> None:
         self.run, self.outside = run, outside
         self.count = 0
-        #: What had finished, for whoever catches the KeyboardInterrupt.
+        #: The finished results, for the KeyboardInterrupt.
         self.results: Sequence[Result[Any, Any]] = ()
 
     def __enter__(self) -> Self:
         if ours():
-            _ears.join(self)
+            _sigint.join(self)
         return self
 
     def tell(self) -> None:
@@ -71,35 +70,35 @@ class Interrupts:
         self.run.interrupt(cancel=cancel)
 
     async def others(self) -> None:
-        """Until the calls of runs on the same loop have ended as well: KeyboardInterrupt would cut those short."""
-        while self.count and _ears.still_hear_of(self):  # noqa: ASYNC110 - they end in any order
+        """Wait until the stopped runs on the same loop have ended, too: KeyboardInterrupt would cut their calls short."""
+        while self.count and _sigint.others_are_busy(self):  # noqa: ASYNC110 - they end in any order
             await asyncio.sleep(LOOK_S)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        heard = _ears.leave(self)
-        if heard and (error is None or isinstance(error, Exception | asyncio.CancelledError)):
-            _ears.close()
+        came = _sigint.leave(self)
+        if came and (error is None or isinstance(error, Exception | asyncio.CancelledError)):
+            _sigint.close()
             raise stopped(self.results) from (error if isinstance(error, Exception) else None)
 
 
 class _SigintHandler:
-    """The handler, while anybody listens."""
+    """The handler of SIGINT while runs are active."""
 
     def __init__(self) -> None:
         self._listeners: list[Interrupts] = []
         self._before: Any = None
-        self.handler = self._came  # One object, to be known again.
+        self.handler = self._came  # One object, so that it can be compared.
 
     def join(self, one: Interrupts) -> None:
-        """One more listens."""
+        """Add a run; the first one installs the handler."""
         if not self._listeners:
             self._before = signal.signal(signal.SIGINT, self.handler)
         self._listeners.append(one)
 
     def leave(self, one: Interrupts) -> bool:
-        """One less; whether Ctrl-C came, and it is for this one to say so."""
+        """Remove a run; returns whether Ctrl-C came while it was active."""
         if one not in self._listeners:
             return False
         self._listeners.remove(one)
@@ -108,16 +107,16 @@ class _SigintHandler:
         return one.count > 0
 
     def close(self) -> None:
-        """Nobody listens any more. A handler that was set meanwhile is somebody's own."""
+        """Restore the handler from before, unless the program has set another one meanwhile."""
         self._listeners.clear()
-        # A generator may end in any thread: then the next signal puts things right.
+        # A generator may end in any thread. Then the next signal restores the handler.
         if in_main_thread():
             if handler_of(signal.SIGINT) is self.handler:
                 signal.signal(signal.SIGINT, self._before)
-            self._before = None  # That of `asyncio.run` knows its task, and that all results.
+            self._before = None  # The handler of `asyncio.run` refers to its task, and so to all results.
 
-    def still_hear_of(self, one: Interrupts) -> bool:
-        """Whether another one of its loop was stopped and has calls in flight."""
+    def others_are_busy(self, one: Interrupts) -> bool:
+        """Whether another stopped run on the same loop has calls in flight."""
         return any(each.count and each.run.busy and each.run.loop is one.run.loop for each in self._listeners)
 
     def _came(self, number: int, frame: FrameType | None) -> None:
@@ -136,32 +135,32 @@ class _SigintHandler:
             before(number, frame)
 
 
-_ears: Final = _SigintHandler()
-remember(_ears.handler)
+_sigint: Final = _SigintHandler()
+remember(_sigint.handler)
 
 
 def ours() -> bool:
-    """Whether Ctrl-C may be taken over here: only the main thread hears it, and a program's own handler stays.
+    """Whether Headway may handle Ctrl-C here: only in the main thread, and only if the program has no handler of its own.
 
-    A run inside of another one's call is what is in flight there: it finishes, or is cancelled with it.
+    A run inside a call of another run is in flight there: it finishes, or is cancelled with that call.
     """
     if not in_main_thread() or isinstance(current_attempt.get(), SubmittedCall):
         return False
     handler = handler_of(signal.SIGINT)
-    return handler is signal.default_int_handler or handler is _ears.handler or _is_a_runners(handler)
+    return handler is signal.default_int_handler or handler is _sigint.handler or _is_a_runners(handler)
 
 
 def _is_a_runners(handler: Any) -> bool:
-    """Whether it is what `asyncio.run` sets: it would cancel the main task."""
+    """Whether a handler is the one of `asyncio.run`, which would cancel the main task."""
     method = getattr(asyncio.Runner, "_on_sigint", None)
     return method is not None and getattr(getattr(handler, "func", None), "__func__", None) is method
 
 
 def stopped(results: Sequence[Result[Any, Any]] = ()) -> KeyboardInterrupt:
-    """What is raised in the end, with what had finished.
+    """The exception at the end of a stopped run, with the results that had finished.
 
-    It is KeyboardInterrupt itself and not a class of its own: only that makes Python end as a program does that Ctrl-C
-    has ended, and a shell's loop around it end too.
+    It is KeyboardInterrupt itself and not a subclass: only then does Python exit as after a Ctrl-C, so that a loop in a shell
+    script stops, too.
     """
     error = KeyboardInterrupt(f"{len(results):,} calls had finished" if results else "")
     error.results = results  # type: ignore[attr-defined]
@@ -176,10 +175,10 @@ def unfinished(result: Result[Any, Any]) -> bool:
 
 
 def say(in_flight: int, what: str = "call") -> None:
-    """What the first Ctrl-C does. On stderr, as a bar is."""
+    """Print what the first Ctrl-C does, on stderr like the bar."""
     finish = (
         f"{in_flight:,} in flight will finish; Ctrl-C again cancels" if in_flight else "none is in flight"
     )
-    with suppress(Exception):  # There is none, or it is closed.
+    with suppress(Exception):  # stderr may be None or closed.
         sys.stderr.write(f"headway: stopping, no new {what} starts, {finish}\n")
         sys.stderr.flush()

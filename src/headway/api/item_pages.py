@@ -1,4 +1,4 @@
-"""Items out of whatever holds them, in pages, without holding up the event loop."""
+"""Reads items in pages, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from headway.api.threads import Threads
 
 T = TypeVar("T")
 
-#: A page is full with so many items, or after so long: a slow generator's items are not kept back.
+#: A page ends with so many items, or after so long: items of a slow generator are not held back.
 PAGE: Final = 100
 PAGE_S: Final = 0.02
 
 
-#: Says how many items may be read now, once any may; 0: none ever again.
+#: Waits until items may be read, and returns how many; 0: reading is over.
 Space = Callable[[], Awaitable[int]]
 
 
 async def pages_of(
     items: Iterable[T] | AsyncIterable[T], threads: Threads, space: Space | None = None
 ) -> AsyncIterator[list[T]]:
-    """Page by page, as far as there is space. What may block to give its next item (a generator, a file) is read in a thread."""
+    """Items page by page, while there is space. What may block (a generator, a file) is read in a thread."""
     if isinstance(items, AsyncIterable):
         async for item in items if space is None else _within(items, space):
             yield [item]
@@ -46,7 +46,7 @@ async def pages_of(
         try:
             await asyncio.wait([reading], timeout=2 * PAGE_S)
             if got and not reading.done():
-                # The next one takes its time: those before it do not wait for it. Whatever comes now is given at once.
+                # The next item is slow: yield those before it now.
                 yield _taken(got)
             more, fault = await reading
         finally:
@@ -62,7 +62,7 @@ async def _most(space: Space | None) -> int:
 
 
 async def _within(items: AsyncIterable[T], space: Space) -> AsyncIterator[T]:
-    """Items one by one: the next is asked for when there is space for it."""
+    """Items one by one: the next is requested when there is space for it."""
     iterator, left = aiter(items), 0
     while left := left or await space():
         left -= 1
@@ -74,14 +74,14 @@ async def _within(items: AsyncIterable[T], space: Space) -> AsyncIterator[T]:
 
 
 def _taken(page: deque[T]) -> list[T]:
-    """What is there; more may be added at the other end meanwhile."""
+    """Remove the items that are there. Another thread may append more meanwhile."""
     return [page.popleft() for _ in range(len(page))]
 
 
 def _read(
     iterator: Iterator[Any], page: deque[Any], most: int, until: float
 ) -> tuple[bool, BaseException | None]:
-    """Fill a page; whether there may be more, and what the iterator raised."""
+    """Fill a page; returns whether there may be more, and what the iterator raised."""
     try:
         for number, item in enumerate(iterator, 1):
             page.append(item)

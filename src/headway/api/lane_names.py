@@ -1,8 +1,8 @@
-"""Limits by the names of lanes, and what happens where a name in one place is not in the other.
+"""Limits by the names of lanes, and warnings if names of lanes and limits do not match.
 
-A lane without limits may be meant: it has 64 calls at once. So may limits without a lane: a table for all accounts, of which
-today's items need one. Both at once is most likely a name that was mistyped, and calls that nothing holds back: that is
-told, at once where the names are alike, otherwise at the end.
+A lane without limits may be intended: it has 64 calls at once. Limits without a lane may be, too: a table for all accounts, of
+which today's items use one. Both at once is most likely a typing error, and calls that nothing limits. That gets a warning: at
+once if two names are alike, otherwise at the end.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import Final
 
 from headway.config.call_settings import Limits
 
-#: From here on two names are one that was mistyped: "opanai" for "openai" is, "gpt-4o-mini" for "gpt-4o" is not.
+#: Two names this similar are one with a typing error: "opanai" and "openai" are, "gpt-4o-mini" and "gpt-4o" are not.
 ALIKE: Final = 0.8
 
 
 class LaneNames:
-    """One run's limits, and the lanes that were met."""
+    """The limits of one run, and the lanes that it has used."""
 
     def __init__(self, limits: Mapping[str, Limits]) -> None:
         self._limits = limits
         self._met: set[str] = set()
+        #: Lanes without limits, and names of limits that were suggested for one.
         self._bare: list[str] = []
-        self._told: set[str] = set()
+        self._suggested: set[str] = set()
         self._where = caller()
 
     def met(self, lane: str) -> None:
@@ -37,13 +38,13 @@ class LaneNames:
         self._bare.append(lane)
         meant = alike(lane, self._limits)
         if meant is not None and meant not in self._met:
-            self._told.add(meant)
+            self._suggested.add(meant)
             self._warn(f"the lane {lane!r} has no limits; did you mean {meant!r}, which has?")
 
     def end(self) -> None:
-        """Every lane has been met."""
-        unused = [name for name in self._limits if name not in self._met and name not in self._told]
-        if unused and self._bare and len(self._told) < len(self._bare):
+        """Every item has been read: warn of limits without a lane."""
+        unused = [name for name in self._limits if name not in self._met and name not in self._suggested]
+        if unused and self._bare and len(self._suggested) < len(self._bare):
             self._warn(
                 f"limits has {_listed(unused)}, and no item was in such a lane; "
                 f"{_listed(self._bare)} had no limits"
@@ -54,10 +55,10 @@ class LaneNames:
 
 
 def alike(name: str, names: Mapping[str, object]) -> str | None:
-    """The one of the names that may have been meant."""
+    """The name that may have been meant, if any is similar."""
     folded = {each.casefold(): each for each in names}
-    found = get_close_matches(name.casefold(), folded, 1, ALIKE)
-    return folded[found[0]] if found else None
+    matches = get_close_matches(name.casefold(), folded, 1, ALIKE)
+    return folded[matches[0]] if matches else None
 
 
 def _listed(names: list[str]) -> str:
@@ -65,7 +66,7 @@ def _listed(names: list[str]) -> str:
 
 
 def caller() -> tuple[str, int]:
-    """The line of the program that called Headway: warnings come later, and from elsewhere."""
+    """The line of the program that called Headway, for warnings that come later and from elsewhere."""
     frame = sys._getframe()
     while frame.f_globals.get("__name__", "").startswith("headway.") and frame.f_back is not None:
         frame = frame.f_back

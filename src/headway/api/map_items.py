@@ -32,11 +32,11 @@ from headway.providers.limits.limit_detection import LIMIT_KINDS, limit_in_resul
 if TYPE_CHECKING:
     from headway.api.map_options import Isolation
     from headway.api.map_run import MapRun
-    from headway.api.process_calls import Isolated
+    from headway.api.process_calls import ProcessCalls
 
 
 class MapItem:
-    """An item on its way, and what it takes to call for it."""
+    """An item from its submission to its end."""
 
     __slots__ = ("index", "item", "run", "started")
 
@@ -59,8 +59,8 @@ class MapItem:
         limit = AttemptTimeout(run.timeout_s)
         try:
             flight.value = await run.invoke(self.item)
-        except asyncio.CancelledError as called_off:
-            limit.check_cancelled(called_off)
+        except asyncio.CancelledError as cancelled:
+            limit.check_cancelled(cancelled)
             flight.error = TimeoutError(f"no result within {run.timeout_s:g} s")
             return Outcome(Kind.TIMEOUT, flight.usage, message=str(flight.error))
         except BaseException as error:
@@ -74,7 +74,7 @@ class MapItem:
         return success_outcome(flight)
 
     async def call_and_look(self, flight: SubmittedCall) -> Outcome:
-        """One attempt; where it failed, the logs that it left are searched for a limit."""
+        """One attempt. If it failed, the logs that it left are searched for a rate limit."""
         detector = self.run.options.detector
         marks = await detector.begin()
         began_utc = time()
@@ -85,12 +85,12 @@ class MapItem:
         outcome, flight.rate_limit = await asyncio.to_thread(detector.judge, outcome, evidence)
         return outcome
 
-    async def _call_isolated(self, isolated: Isolated, flight: SubmittedCall) -> Outcome:
+    async def _call_isolated(self, isolated: ProcessCalls, flight: SubmittedCall) -> Outcome:
         try:
             return await isolated.attempt(self.item, flight, self.run.timeout_s)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # Pickling runs code of the item's and of the exception's.
+        except BaseException as error:  # Pickling runs code of the item's class and of the exception's.
             return self._raised(error, flight)
 
     def _raised(self, error: BaseException, flight: SubmittedCall) -> Outcome:
@@ -98,7 +98,7 @@ class MapItem:
         return outcome_of(flight.error, flight.usage, self.run.options.retry.on)
 
     def ended(self, flight: SubmittedCall, end: CallEnd) -> None:
-        """Its end, as the scheduler sees it."""
+        """The scheduler has ended the item: make its result."""
         run = self.run
         if not self.started:
             run.began()
@@ -114,11 +114,11 @@ class MapItem:
 
 
 def _error_of(flight: SubmittedCall, end: CallEnd) -> BaseException:
-    """What the last attempt raised, with a note where the end has another reason than that."""
+    """What the last attempt raised, with a note if the item ended for another reason."""
     error = flight.error
     if error is None:
         return UnitError(end.code or str(end.status), end.message)
-    if not isinstance(error, Exception):  # asyncio takes a GeneratorExit past everybody who would catch it.
+    if not isinstance(error, Exception):  # asyncio passes a GeneratorExit by all handlers.
         error = wrapped(error, "the callable")
     why = reason_of(flight, end)
     if why:
@@ -127,14 +127,14 @@ def _error_of(flight: SubmittedCall, end: CallEnd) -> BaseException:
 
 
 class NotStarted(Exception):
-    """The gate of the run was closed when the call was to start."""
+    """The gate of the run was closed just before the call started."""
 
     def __str__(self) -> str:
         return "the run was interrupted just before it started"
 
 
 class RecordedItem(MapItem):
-    """One whose end is on record before anybody hears of it."""
+    """An item whose end is recorded before it is reported."""
 
     __slots__ = ("digest", "encoded", "recorded", "records")
 
@@ -144,7 +144,7 @@ class RecordedItem(MapItem):
         super().__init__(run, index, item)
         self.records, self.recorded = records, recorded
         self.encoded: bytes | None = None
-        self.digest = digest_of(item)  # Now: a call may write into it.
+        self.digest = digest_of(item)  # Now: the call may change the item.
 
     async def call(self, flight: SubmittedCall) -> Outcome:
         intent = self.records.intend(self.recorded.index, flight.lane)
@@ -156,21 +156,21 @@ class RecordedItem(MapItem):
         if outcome.kind is not None:
             return outcome
         value = flight.value
-        outcome = self._keep(flight, outcome)
+        outcome = self._encode(flight, outcome)
         if outcome.kind is not None:
-            await self._keep_text(flight, value)
+            await self._record_text(flight, value)
         return outcome
 
-    async def _keep_text(self, flight: SubmittedCall, value: Any) -> None:
-        """Of a value that cannot be kept the text is, with the attempt: it was paid."""
+    async def _record_text(self, flight: SubmittedCall, value: Any) -> None:
+        """Record the text of a value that cannot be stored, with the attempt: it was paid for."""
         details = (
             msgspec.json.decode(flight.details, type=AttemptDetails) if flight.details else AttemptDetails()
         )
         details = msgspec.structs.replace(details, output=value)
         flight.details = await encode_details(details, self.run.scrub)
 
-    def _keep(self, flight: SubmittedCall, outcome: Outcome) -> Outcome:
-        """The value as a run that finds it on record would see it; a failure where it cannot be kept."""
+    def _encode(self, flight: SubmittedCall, outcome: Outcome) -> Outcome:
+        """Encode the value, and replace it by what a later run reads. The outcome is a failure if it cannot be stored."""
         kind = type(flight.value).__name__
         try:
             self.encoded, flight.value, _ = self.run.codec.encode(flight.value)
@@ -197,7 +197,7 @@ class RecordedItem(MapItem):
 
 
 def plain_text(error: Exception) -> str:
-    """What an encoder says by itself; the type's name in front of anything else."""
+    """The text of an encoder's error; other errors with the name of their type."""
     return (
         exception_text(error)
         if isinstance(error, TypeError | ValueError | RecursionError)
@@ -208,7 +208,7 @@ def plain_text(error: Exception) -> str:
 def invoker(
     call: Callable[[T], Any], threads: Threads, isolation: Isolation | None = None
 ) -> Callable[[T], Awaitable[Any]]:
-    """How the callable is called: on the loop if it is asynchronous, otherwise in a thread."""
+    """A function that calls the callable: on the loop if it is asynchronous, otherwise in a thread."""
     asynchronous = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
     if asynchronous and isolation != "thread":
         return call

@@ -1,4 +1,4 @@
-"""What a caller may choose, checked once."""
+"""The arguments of `map`, `amap` and `stream`, checked. Pools use some of the checks."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ T = TypeVar("T")
 
 Isolation = Literal["process", "thread", "inline"]
 
-#: The lane of items that no function sorts.
+#: The lane of all items if `lane` is not given.
 LANE: Final = "calls"
-#: From here on an argument is taken for one that was mistyped.
+#: Similarity from which an unknown argument counts as a typing error.
 _ALIKE: Final = 0.7
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -51,9 +51,9 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 class MapArguments(TypedDict, Generic[T], total=False):
     """The keyword arguments that `map`, `amap` and `stream` share.
 
-    lane: the name of the lane, or a function of the item that gives it (default: one lane for all).
+    lane: the name of the lane, or a function of the item that returns it (default: one lane for all).
     limits: of every lane, or by the lane's name. None: 64 calls at once, until refusals teach the lane better.
-    tokens: input tokens of an item, or a function that gives them; the length of a text otherwise.
+    tokens: input tokens of an item, or a function that returns them; the length of a text otherwise.
     concurrency: the most calls at once over all lanes; 0 is no cap beyond the lanes' own.
     retry: how often, and with what waits.
     timeout: of one attempt (default ten minutes; 0 is none).
@@ -70,13 +70,13 @@ class MapArguments(TypedDict, Generic[T], total=False):
     failure_logs: a pattern of log files below the working directory (".failed/*/agent/result.json"). Where a call fails,
         what was written to them since the attempt began is searched for a rate limit. Only with isolation="process".
     limit_exit_codes: exit codes that say "a rate limit was met". Only with isolation="process".
-    db: a file that keeps every result, so that a run which was killed goes on where it stopped.
+    db: a file that keeps every result, so that a run that was killed continues where it stopped.
     key: the item's name in that file, a text that no other item has. `db` and `key` go together.
     name: of the job in that file (default: the callable's).
     renamed_from: what the callable was called ("module.name") when it made that job. Otherwise a job that another callable
         made is an error.
     returns: the type to read kept values as; plain JSON otherwise.
-    progress: a bar on stderr or in the notebook. None: where there is somebody to see it and it takes over a second;
+    progress: a bar on stderr or in the notebook. None: a bar on a terminal or in a notebook, if the run takes over a second;
         elsewhere a line for every wait of more than ten seconds. False: nothing.
     """
 
@@ -105,7 +105,7 @@ class MapArguments(TypedDict, Generic[T], total=False):
 
 
 def check_work(call: Any, items: Any, *, call_name: str = "call", usage: str = "call, items") -> None:
-    """That there is something to call, and something to call it for; otherwise a line that says what is wrong."""
+    """Check that there is a callable and an iterable; the error says what is wrong."""
     if not callable(call):
         if callable(items) and _iterable(call):
             hint = f"the function and the items changed places: ({usage})"
@@ -130,34 +130,34 @@ def check_work(call: Any, items: Any, *, call_name: str = "call", usage: str = "
 
 
 def _iterable(items: Any) -> bool:
-    """By its looks: to begin with it may be work, and only once."""
+    """By its type: iterating may cost work, and may be possible only once."""
     return isinstance(items, Iterable | AsyncIterable) or hasattr(type(items), "__getitem__")
 
 
-#: Arguments of some and not of all, and whose they are.
+#: Arguments of only some of the functions, and which ones.
 _ONLY: Final = {"on_error": "map and amap", "ordered": "stream"}
-#: What other libraries call it.
+#: Names that other libraries use.
 _ELSEWHERE: Final = {"max_workers": "concurrency", "max_concurrency": "concurrency", "processes": "workers"}
 
 
 def _unknown(name: str) -> str:
-    """What to say of an argument that there is not."""
-    said = f"there is no argument '{name}'"
+    """The error for an unknown argument. It suggests the nearest one."""
+    text = f"there is no argument '{name}'"
     if name in _ONLY:
-        return f"{said} here: it belongs to headway.{_ONLY[name]}"
+        return f"{text} here: it belongs to headway.{_ONLY[name]}"
     for kind, argument in ((Limits, "limits"), (Retry, "retry")):
         if name in kind.__slots__ and name not in _ELSEWHERE:
-            return f"{said}; did you mean {argument}=headway.{kind.__name__}({name}=…)?"
+            return f"{text}; did you mean {argument}=headway.{kind.__name__}({name}=…)?"
     names = [*sorted(MapArguments.__annotations__), *_ONLY]
     meant = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, names, 1, _ALIKE)), None)
     if meant is not None:
-        return f"{said}; did you mean '{meant}'?"
+        return f"{text}; did you mean '{meant}'?"
     some = ", ".join(f"{each} ({whose})" for each, whose in _ONLY.items())
-    return f"{said}: {', '.join(sorted(MapArguments.__annotations__))}, {some}"
+    return f"{text}: {', '.join(sorted(MapArguments.__annotations__))}, {some}"
 
 
 def _check_limits(limits: object) -> None:
-    """One for all lanes, or a mapping of them."""
+    """Check that limits are one `Limits`, or a mapping of lanes to such."""
     if isinstance(limits, Mapping):
         for lane, each in limits.items():
             if not isinstance(lane, str):
@@ -173,13 +173,13 @@ def _check_limits(limits: object) -> None:
 
 
 def _check_type(returns: Any) -> None:
-    """Something that values can be read as."""
+    """Check that stored values can be read as this type."""
     if returns is Any:
         return
     try:
         msgspec.json.Decoder(returns)
         _check_classes(msgspec.inspect.type_info(returns))
-    except Exception as error:  # Whatever reading the hints of somebody's class may raise.
+    except Exception as error:  # Reading the type hints of a class may raise anything.
         hint = "it is a type: int, list[str], a dataclass"
         if isinstance(returns, type):
             hint = f"values cannot be read as it: {error}"
@@ -187,7 +187,7 @@ def _check_type(returns: Any) -> None:
 
 
 def _check_classes(info: msgspec.inspect.Type) -> None:
-    """That no class in it is one that nothing can be read as: every value would be lost once its call was paid."""
+    """Check every class in a type: if JSON could not be read as it, every value would be lost after its call was paid."""
     if isinstance(info, msgspec.inspect.CustomType) and not is_model_type(info.cls):
         raise TypeError(f"JSON has no {info.cls.__name__}")
     for name in ("item_type", "key_type", "value_type"):
@@ -197,21 +197,21 @@ def _check_classes(info: msgspec.inspect.Type) -> None:
         _check_classes(part)
 
 
-def _asked(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same function, whose exceptions say what it was asked of."""
+def _with_note(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same function; its exceptions get a note that names the argument and the item."""
 
-    def asked(item: Any) -> Any:
+    def noted(item: Any) -> Any:
         try:
             return function(item)
         except BaseException as error:
             note(error, f"{name}= raised this for the item {brief(item)}")
             raise
 
-    return asked
+    return noted
 
 
 def detector_of(failure_logs: object, limit_exit_codes: object) -> LimitDetector:
-    """Where rate limits are looked for, besides results and exceptions."""
+    """Where rate limits are searched for, besides results and exceptions."""
     made = tuple(limit_exit_codes) if isinstance(limit_exit_codes, Iterable) else (None,)
     if not all(type(code) is int and 0 < code < 256 for code in made):
         raise UsageError(
@@ -236,7 +236,7 @@ def record_path(value: str | PathLike[str] | None, name: str) -> str | None:
 
 
 def _variables(env: object) -> tuple[str, ...]:
-    """Names of environment variables."""
+    """Check the names of environment variables."""
     names = (
         tuple(env) if isinstance(env, Iterable) and not isinstance(env, str | bytes | Mapping) else (None,)
     )
@@ -246,7 +246,7 @@ def _variables(env: object) -> tuple[str, ...]:
 
 
 class MapOptions:
-    """The same in the scheduler's words, checked."""
+    """The checked arguments of one run."""
 
     def __init__(self, choices: MapArguments[Any]) -> None:
         for name in sorted(set(choices) - MapArguments.__annotations__.keys()):
@@ -259,7 +259,7 @@ class MapOptions:
         self._limits = choices.get("limits")
         _check_limits(self._limits)
         tokens = choices.get("tokens")
-        self._tokens = _asked("tokens", tokens) if callable(tokens) else tokens
+        self._tokens = _with_note("tokens", tokens) if callable(tokens) else tokens
         self.retry = retry_of(choices.get("retry"), Retry())
         self.timeout_s = seconds(choices.get("timeout", "10m"), "timeout") or LONGEST_S
         self.max_duration_s = seconds(choices.get("max_duration", 0), "max_duration")
@@ -268,7 +268,7 @@ class MapOptions:
         self.progress = choices.get("progress")
         if self.progress not in (None, True, False):
             raise UsageError(f"progress is {brief(self.progress)}", hint="it is True, False or None")
-        self.lane_of: Callable[[Any], Any] = _asked("lane", lane) if callable(lane) else lambda _: lane
+        self.lane_of: Callable[[Any], Any] = _with_note("lane", lane) if callable(lane) else lambda _: lane
         self.lane_names = LaneNames(self._limits) if isinstance(self._limits, Mapping) else None
         if self._limits and isinstance(self._limits, Mapping) and "lane" not in choices:
             self._must_have_lane(LANE, self._limits)
@@ -300,14 +300,14 @@ class MapOptions:
                 f"key is {self.key!r}", hint="it is a function of the item: key=lambda item: item.id"
             )
         if self.key is not None:
-            self.key = _asked("key", self.key)
+            self.key = _with_note("key", self.key)
         must_be_number(self.max_cost, "max_cost", "it is a number of USD; 0 is no cap")
         must_be_whole(self.concurrency, "concurrency", 0, "it is a whole number; 0 is no cap")
         self._isolate(choices)
 
     @staticmethod
     def _must_have_lane(lane: str, limits: Mapping[str, Limits]) -> None:
-        """Without `lane` every item is in the same: limits of others can never count."""
+        """Without `lane` all items are in one lane, so limits of other lanes would never apply."""
         if lane not in limits:
             raise UsageError(
                 f"limits is by lane ({', '.join(map(repr, limits))}), and lane is not given",
@@ -338,13 +338,13 @@ class MapOptions:
             self.concurrency = min(self.concurrency or self.workers, self.workers)
 
     def limits_of(self, lane: str) -> model.LaneLimits:
-        """The limits of one lane, which is met for the first time."""
+        """The limits of a lane that is used for the first time."""
         if self.lane_names is not None:
             self.lane_names.met(lane)
         return limits_of(self._limits, lane)
 
     def estimate(self, item: Any) -> dict[str, Any]:
-        """What is known of a unit's size."""
+        """The known size of an item, as fields of its `Unit`."""
         if self._tokens is None:
             return {"chars": len(item)} if isinstance(item, str) else {}
         tokens: object = self._tokens(item) if callable(self._tokens) else self._tokens

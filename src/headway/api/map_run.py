@@ -1,8 +1,8 @@
-"""`map` and `stream`: any callable over any iterable, through lanes.
+"""One run of `map` or `stream`: items in, results out.
 
-A `Run` lives on one event loop: it reads items at most a thousand ahead, submits a call for each, and hands results
-out as they end. Ahead of what: a `map` keeps its results, so of the calls that have started; a `stream` hands them to somebody
-who may be slow, so of the results that were taken. Who asks from a plain script gets a loop for it; who asks from inside one uses `amap` or `async for`.
+A `MapRun` lives on one event loop. It reads at most a thousand items ahead, submits a call for each, and hands results out as
+they end. A `map` keeps its results, so it reads ahead of the calls that have started. The consumer of a `stream` may be slow,
+so a stream reads ahead of the results that were taken.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from headway.runtime.loops import is_cancellation, run_despite_cancellation
 from headway.stores.records import State
 
 if TYPE_CHECKING:
-    from headway.api.process_calls import Isolated
+    from headway.api.process_calls import ProcessCalls
 
 #: Items that are read before their calls start; of a stream, before the results of earlier ones are taken.
 AHEAD: Final = 1_000
-#: How an item ends for the whole run's sake.
-_RUNS_OWN: Final = frozenset({"deadline", "budget"})
-#: Once it was full a stream reads on when there is room for so many: item by item would cost a change of threads for each.
+#: Codes of items that ended because the run's time or money is up.
+_RUN_OVER: Final = frozenset({"deadline", "budget"})
+#: A stream that was full reads on when there is room for so many items: reading them one by one would switch threads for each.
 LEAST_ROOM: Final = 50
 
 
 class MapRun(Generic[T, R]):
-    """One `map` or `stream` on the running loop. `handed`: results go to somebody who says what he took (`took`)."""
+    """One `map` or `stream` on the running loop. `handed`: the consumer reports which results it took (`took`)."""
 
     def __init__(
         self, call: Callable[[T], Any], items: Any, options: MapOptions, *, handed: bool = False
@@ -57,9 +57,9 @@ class MapRun(Generic[T, R]):
         self.scrub = scrub = Scrubber.of_environment()
         self.isolated = _isolated(call, options, self._give_up, scrub)
         self.invoke = invoker(call, self._threads, options.isolation)
-        #: Whether logs and exit codes are looked at here: worker processes have that done already.
+        #: Whether logs and exit codes are searched for limits here. With worker processes, their pool does that.
         self._looks = options.detector.looks and self.isolated is None
-        #: Asked before each start whether the call may still start.
+        #: Says before each start whether the call may start.
         self.gate: Callable[[], Awaitable[bool]] | None = None
         self._lane_of = options.lane_of
         self.calls = Calls(self._spec, self._settings(), scrub)
@@ -71,8 +71,8 @@ class MapRun(Generic[T, R]):
         self._under_way = 0
         self._next = 0
         self._read_all = self._mid_page = False
-        #: Whether the run's time or money is up, and no item is read any more. What has a length is read to its end:
-        #: each of its items gets a result.
+        #: Whether the run's time or money is up, so that no more items are read. Items that have a length are still read to
+        #: their end: each of them gets a result.
         self._over = False
         self._sized = isinstance(items, Collection)
         #: Whether it was interrupted: nothing new starts.
@@ -96,7 +96,7 @@ class MapRun(Generic[T, R]):
             max_cost_usd=options.max_cost,
             costs_told_late=options.max_cost > 0,
             deadline_at=deadline_at,
-            max_identical_invalid=0,  # An exception of the callable's own says nothing of its lane.
+            max_identical_invalid=0,  # The callable's own exceptions say nothing about its lane.
         )
 
     def _spec(self, lane: str) -> LaneSpec:
@@ -136,12 +136,12 @@ class MapRun(Generic[T, R]):
             self._news.set()
 
     def _fail(self, error: BaseException) -> None:
-        """Raise this once what is under way has ended."""
+        """Raise an exception once what is under way has ended."""
         if self._failure is None:
             self._failure = error
 
     def _end_reading(self) -> None:
-        """The run's time or money is up: an iterator may go on for ever, and nothing that it gives would be called."""
+        """The run's time or money is up: stop reading. An iterator may be endless, and none of its items would be called."""
         if not self._sized:
             self._over = True
             self._room.set()
@@ -190,21 +190,21 @@ class MapRun(Generic[T, R]):
             records.expect(unit.index, lane)
             one = RecordedItem(self, index, item, records, unit)
         self.calls.submit(lane, one.call_and_look if self._looks else one.call, one.ended, **size)
-        self._unstarted += 1  # Only now: a lane that cannot be made has nothing under way.
+        self._unstarted += 1  # Only now: if the lane cannot be made, nothing is under way.
         self._under_way += 1
 
     def _recalled(self, index: int, item: T, lane: str, value: bytes) -> None:
-        """An earlier run has its result."""
+        """The result of an item that an earlier run has finished."""
         try:
-            found = Result(index, item, self.codec.decode(value), None, "succeeded", "", 0, lane)
-        except Exception as error:  # Also whatever the class that `returns` names raises when one is made.
+            result = Result(index, item, self.codec.decode(value), None, "succeeded", "", 0, lane)
+        except Exception as error:  # The class in `returns` may raise anything when an instance is made.
             mismatch = UsageError(
                 f"the kept value of item {index} is no {self.options.returns}: {plain_text(error)}",
                 hint="a changed function wants another name=…",
             )
-            found = Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane)
+            result = Result(index, item, None, mismatch, "failed", str(Kind.INVALID), 0, lane)
         self._under_way += 1
-        self.ended(found)
+        self.ended(result)
 
     def _begin_records(self, records: CallRecords) -> None:
         with python_hints("db"):
@@ -216,36 +216,36 @@ class MapRun(Generic[T, R]):
         one.requeued(flight, command.not_before - self.loop.time(), command.reason)
 
     def _give_up(self, error: Exception) -> None:
-        """Nothing more is called; what is under way ends, and then this is raised."""
+        """Start nothing more, cancel what is under way, and then raise this."""
         self._fail(error)
         self.interrupt(cancel=True)
 
     def _lost_records(self, error: Exception) -> None:
-        """Nothing can be kept any more: nothing more is called, and nobody hears of an end."""
+        """Nothing can be recorded any more: no call starts, and no end is reported."""
         rewrite_hint(error, "db")
         self._give_up(error)
         self._under_way = 0
         self._news.set()
 
     def began(self) -> None:
-        """A call has started, or will not."""
+        """A call has started, or will never start."""
         self._unstarted -= 1
         if self._unstarted < AHEAD and not self._handed:
             self._room.set()
 
     def took(self, results: int) -> None:
-        """Whoever they are handed to has done with so many more."""
+        """The consumer has taken so many more results."""
         self._taken += results
         if self._left_to_read() >= LEAST_ROOM:
             self._room.set()
 
     def _left_to_read(self) -> int:
-        """How many more items may be read: as many as there may be at once are no reading ahead."""
+        """How many more items may be read. As many as may run at once do not count as reading ahead."""
         at_once = min(self._at_once, self.options.concurrency or self._at_once)
         return max(AHEAD, at_once) - (self._read - self._taken)
 
     async def _space(self) -> int:
-        """How many items may be read now; 0: no more at all."""
+        """Wait until items may be read, and return how many; 0: reading is over."""
         while self._left_to_read() < LEAST_ROOM and not (self.stopped or self._over):
             self._room.clear()
             await self._room.wait()
@@ -253,7 +253,7 @@ class MapRun(Generic[T, R]):
 
     @property
     def ends(self) -> int:
-        """How many items have come to their own end: what an interruption left has not."""
+        """How many items have ended, without those that an interruption left."""
         return self._next - self._under_way - self._left
 
     @property
@@ -268,7 +268,7 @@ class MapRun(Generic[T, R]):
 
     @property
     def busy(self) -> bool:
-        """Whether an item that was read has not come to its end."""
+        """Whether an item that was read has not ended."""
         return self._under_way > 0
 
     def _has_room(self) -> bool:
@@ -277,19 +277,19 @@ class MapRun(Generic[T, R]):
     # -- results out ----------------------------------------------------------------------------------------------
 
     def ended(self, result: Result[T, R]) -> None:
-        """An item has come to its end."""
+        """An item has ended."""
         self._under_way -= 1
         if self.stopped and unfinished(result):
             self._left += 1
         else:
             self._failed += result.error is not None
-        if result.code in _RUNS_OWN:
+        if result.code in _RUN_OVER:
             self._end_reading()
         self._results.append(result)
         self._news.set()
 
     async def pages(self) -> AsyncGenerator[list[Result[T, R]], None]:
-        """Results as they end, all that are there at once."""
+        """Results as items end, in pages of all that are ready."""
         records, whole = self._records, False
         if records is not None:
             self._begin_records(records)
@@ -310,7 +310,7 @@ class MapRun(Generic[T, R]):
                     await self._news.wait()
             if self._failure is not None:
                 raise self._failure
-            self._changes.tell()
+            self._changes.warn()
             if whole and self.options.lane_names is not None:
                 self.options.lane_names.end()
         finally:
@@ -319,7 +319,7 @@ class MapRun(Generic[T, R]):
             if watch is not None:
                 watch.close()
             try:
-                await self._call_off(feeder)
+                await self._cancel_rest(feeder)
             finally:
                 if records is not None:
                     state: State = "interrupted" if not whole else "failed" if self._failed else "complete"
@@ -330,12 +330,12 @@ class MapRun(Generic[T, R]):
         return self._read_all or self.stopped or (self._over and not self._mid_page)
 
     def _deadline(self) -> asyncio.TimerHandle | None:
-        """What ends the reading also where no call is under way that the deadline could end."""
+        """A timer that ends the reading, even if no call is under way that the deadline could end."""
         seconds = self.options.max_duration_s
         return self.loop.call_later(seconds, self._end_reading) if seconds else None
 
-    async def _call_off(self, feeder: asyncio.Task[None]) -> None:
-        """End whatever is left."""
+    async def _cancel_rest(self, feeder: asyncio.Task[None]) -> None:
+        """Cancel what is left."""
         feeder.cancel()
         try:
             await asyncio.wait([feeder])
@@ -354,13 +354,13 @@ class MapRun(Generic[T, R]):
 
 def _isolated(
     call: Callable[[T], Any], options: MapOptions, give_up: Callable[[Exception], None], scrub: Scrubber
-) -> Isolated | None:
-    """Worker processes for it, where they are asked for."""
+) -> ProcessCalls | None:
+    """Worker processes for the callable, if the options ask for them."""
     if options.isolation != "process":
         return None
-    from headway.api.process_calls import Isolated
+    from headway.api.process_calls import ProcessCalls
 
-    return Isolated(
+    return ProcessCalls(
         call,
         options.workers,
         options.retry.on,

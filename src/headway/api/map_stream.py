@@ -68,11 +68,11 @@ def map(
     on_error: OnError = "raise",
     **choices: Unpack[MapArguments[Any]],
 ) -> list[Any]:
-    """Call for every item, at the pace that its lane allows; the results in the order of the items.
+    """Call a function for every item, at the pace that its lane allows. Returns the results in the order of the items.
 
-    A synchronous callable runs in threads, an asynchronous one on an event loop. What meets a rate limit waits and is
-    tried again. With `on_error="return"` exceptions stand in the place of results; otherwise `CallsFailed` is raised at
-    the end, with all results in it.
+    A synchronous callable runs in threads, an asynchronous one on an event loop. A call that meets a rate limit waits and is
+    tried again. With `on_error="return"` exceptions take the place of results; otherwise `CallsFailed` is raised at the end,
+    with all results in it.
 
     >>> import headway
     >>> headway.map(str.upper, ["north", "south"])
@@ -90,7 +90,7 @@ def map(
                 results = background.wait(_collected(run, interrupts), interrupts)
     else:
         results = run_here(lambda: _ended(call, items, options))
-    return _given(results, on_error)
+    return _values(results, on_error)
 
 
 @overload
@@ -142,7 +142,7 @@ async def amap(
     """
     check_work(call, items)
     _check(on_error)
-    return _given(await _ended(call, items, MapOptions(choices)), on_error)
+    return _values(await _ended(call, items, MapOptions(choices)), on_error)
 
 
 def _check(on_error: str) -> None:
@@ -160,21 +160,21 @@ async def _ended(
 
 
 async def _collected(run: MapRun[Any, Any], interrupts: Interrupts) -> list[Result[Any, Any]]:
-    found: dict[int, Result[Any, Any]] = {}
+    results: dict[int, Result[Any, Any]] = {}
     try:
         async for page in run.pages():
             for result in page:
-                found[result.index] = result
+                results[result.index] = result
     finally:
         if interrupts.count:
-            in_order = (found[index] for index in sorted(found))
+            in_order = (results[index] for index in sorted(results))
             interrupts.results = [result for result in in_order if not unfinished(result)]
     await interrupts.others()
-    return [found[index] for index in range(len(found))]
+    return [results[index] for index in range(len(results))]
 
 
-def _given(results: list[Result[Any, Any]], on_error: OnError) -> list[Any]:
-    """What a `map` gives for them."""
+def _values(results: list[Result[Any, Any]], on_error: OnError) -> list[Any]:
+    """What `map` returns or raises for these results."""
     errors = [result.error for result in results if result.error is not None]
     if errors and on_error == "raise":
         raise CallsFailed(_summary(results), [as_exception(each) for each in errors], results)
@@ -197,7 +197,7 @@ _R = TypeVar("_R")
 
 
 class Stream(Generic[_T, _R]):
-    """Results one by one: `for` in a script, `async for` on an event loop. Once only."""
+    """Results one by one: `for` in a script, `async for` on an event loop. It can be read once."""
 
     def __init__(
         self, call: Callable[[_T], Any], items: Items[_T], options: MapOptions, *, ordered: bool
@@ -226,7 +226,7 @@ class Stream(Generic[_T, _R]):
     async def _results(
         self, run: MapRun[_T, _R], *, counted: bool = True
     ) -> AsyncGenerator[Result[_T, _R], None]:
-        """`counted`: here; otherwise they go on to another thread, and whoever takes them there counts."""
+        """`counted`: taken results are counted here; otherwise in the thread that they go to."""
         pages = PageTask(run.pages())
         order: _Order[_T, _R] | None = _Order() if self._ordered else None
         away = False
@@ -235,7 +235,7 @@ class Stream(Generic[_T, _R]):
                 while (page := await pages.next()) is not None:
                     away = True
                     for result in page if order is None else order.sorted(page):
-                        # What Ctrl-C left without an end is no result: KeyboardInterrupt tells of it.
+                        # An item that Ctrl-C left unfinished has no result: KeyboardInterrupt follows.
                         if not (run.stopped and unfinished(result)):
                             yield result
                         if counted:
@@ -259,7 +259,7 @@ class _Order(Generic[_T, _R]):
         self._due = 0
 
     def sorted(self, page: list[Result[_T, _R]]) -> Iterator[Result[_T, _R]]:
-        """Those whose turn it is now."""
+        """The results that are next in order."""
         for result in page:
             self._early[result.index] = result
             while self._due in self._early:
@@ -286,10 +286,10 @@ def stream(
     ordered: bool = False,
     **choices: Unpack[MapArguments[Any]],
 ) -> Stream[Any, Any]:
-    """The results of `map` as they come: `Result`s with the item, its value or error, its lane and its attempts.
+    """The results of `map` as they end: `Result`s with the item, its value or error, its lane and its attempts.
 
-    A consumer that is slow holds the run back: items are read at most a thousand ahead of the results that were taken.
-    Leaving the loop calls off what is in flight.
+    A slow consumer slows the run down: items are read at most a thousand ahead of the results that were taken. Leaving the
+    loop cancels what is in flight.
 
     >>> import headway
     >>> for done in headway.stream(len, ["a", "bb"], ordered=True):

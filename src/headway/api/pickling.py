@@ -1,7 +1,8 @@
-"""What goes to a worker process, pickled; and a plain word where that cannot be.
+"""Pickles what goes to a worker process, and explains what cannot be pickled.
 
-A worker imports what it calls. What was defined where no other process can import it from (`python -c`, standard input, a
-notebook, a function's inside) pickles here, by its name, and is missed there: it is told here, before a worker is started.
+A worker imports what it calls. A function or class that is defined where no other process can import it (`python -c`, standard
+input, a notebook, inside a function) may pickle here, by its name, and fail there. That is reported here, before a worker
+starts.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from headway.errors import UsageError
 from headway.executors.entry_point import main_script
 from headway.providers.error_messages import describe_exception
 
-#: What to do about a place, and about a thing that has none (a lock, an open file).
+#: Hints: for a definition in the wrong place, and for an object that cannot be pickled (a lock, an open file).
 MOVE: Final = 'define it at the top of a module file and import it from there, or use isolation="thread"'
 LEAVE: Final = 'make that inside of the call, or use isolation="thread"'
 
 
-class _Unfound(Exception):
-    """Something that a worker would look for in vain."""
+class _NotImportable(Exception):
+    """A function or class that a worker could not import."""
 
 
-class _Finder(pickle.Pickler):
-    """Looks at every function and class on the way for one that cannot be imported."""
+class _CheckingPickler(pickle.Pickler):
+    """Checks that a worker can import every function and class that it pickles."""
 
     def __init__(self, into: io.BytesIO, *, no_main: bool) -> None:
         super().__init__(into, pickle.HIGHEST_PROTOCOL)
         self._no_main = no_main
 
     def reducer_override(self, thing: Any) -> Any:
-        """As always."""
+        """Check, and pickle as usual."""
         if isinstance(thing, type | FunctionType):
             why = self._why(thing)
             if why:
-                raise _Unfound(why)
+                raise _NotImportable(why)
         return NotImplemented
 
     def _why(self, thing: Any) -> str:
@@ -47,9 +48,9 @@ class _Finder(pickle.Pickler):
             return "a lambda has no name that a worker could import"
         if "<locals>" in name:
             outer, _, inner = name.rpartition(".<locals>.")
-            return f"{inner} is defined inside of {outer}, where a worker cannot import it from"
+            return f"{inner} is defined inside of {outer}, from where a worker cannot import it"
         if self._no_main and thing.__module__ == "__main__":
-            return f"{name} is defined in {_main()}, where a worker cannot import it from"
+            return f"{name} is defined in {_main()}, from where a worker cannot import it"
         return ""
 
 
@@ -60,7 +61,7 @@ class Packer:
         self._no_main = main_script() is None
 
     def pack(self, thing: Any, what: str = "item") -> bytes:
-        """As bytes. Where the script can be imported a worker finds whatever lives in it."""
+        """The pickled bytes. If the main script can be imported, a worker finds what is defined in it."""
         why, hint = "", MOVE
         try:
             packed = pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
@@ -77,16 +78,16 @@ class Packer:
 
     def _unfound(self, thing: Any) -> str:
         try:
-            _Finder(io.BytesIO(), no_main=self._no_main).dump(thing)
-        except _Unfound as found:
-            return str(found)
+            _CheckingPickler(io.BytesIO(), no_main=self._no_main).dump(thing)
+        except _NotImportable as error:
+            return str(error)
         except Exception:
-            return ""  # Whatever it is, it is nothing of the kind.
+            return ""  # The fault is another one.
         return ""
 
 
 def _main() -> str:
-    """What the program is that has no file of its own."""
+    """What kind of program has no script file."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if in_a_notebook():

@@ -1,4 +1,4 @@
-"""`isolation="process"`: calls in worker processes. Whatever a callable does to its process costs one attempt of one item."""
+"""`isolation="process"`: calls in worker processes. A callable that kills its process fails one attempt of one item."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import Scrubber
 
 
-class Isolated:
-    """A callable in processes of its own. `scrub`: what calls print goes on record, without secrets."""
+class ProcessCalls:
+    """Runs a callable in worker processes. With `scrub`, the output of calls is recorded, without secrets."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Isolated:
         )
 
     async def attempt(self, item: Any, flight: SubmittedCall, timeout_s: float) -> Outcome:
-        """One attempt; what it gave is in the flight."""
+        """Make one attempt; the flight gets its value or error."""
         try:
             payload = self._packer.pack(item)
         except UsageError as error:
@@ -92,16 +92,16 @@ class Isolated:
 
 
 def _hint(why: str) -> str | None:
-    """What to do about workers that cannot start."""
+    """A hint for workers that cannot start."""
     if GUARD in why:
-        return None  # That is all there is to do.
+        return None  # The message says what to do.
     if "AttributeError" in why and "'__mp_main__'" in why:
         return 'a worker imports the script without what is below if __name__ == "__main__": define it above that'
-    return 'mend what its module imports, or use isolation="thread"'
+    return 'fix what its module imports, or use isolation="thread"'
 
 
 def _error(ran: WorkResult) -> BaseException | None:
-    """The exception as it was raised, with the traceback it had there; a death has none."""
+    """The exception from the worker, with its traceback there; None if the worker died."""
     if ran.end == "timeout":
         return TimeoutError(ran.outcome.message)
     if not ran.error:
@@ -113,6 +113,6 @@ def _error(ran: WorkResult) -> BaseException | None:
     if not isinstance(error, BaseException):
         return None
     error = as_exception(error)
-    with suppress(Exception):  # A class of the caller's may refuse notes.
+    with suppress(Exception):  # The exception's class may refuse notes.
         error.add_note(f"In a worker process:\n{ran.trace}")
     return error

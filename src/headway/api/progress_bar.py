@@ -1,6 +1,6 @@
-"""Whether a run is watched, and how often it is looked at. What is drawn is `display.bar`'s, loaded with its first frame.
+"""Whether a run has a progress bar, and when the bar is redrawn. `display.bar` draws; it is loaded with the first frame.
 
-A run that nobody watches pays for one question at its start.
+A run without a bar costs one check at its start.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from headway.display.bar import Bar, Frame
     from headway.engine.calls import Calls
 
-#: A run that is over sooner needs no bar.
+#: A shorter run has no bar.
 PATIENCE_S: Final = 1.0
-#: Between two frames.
+#: Seconds between two frames.
 TICK_S: Final = 0.25
 #: The rate is that of the last so many frames: ten seconds.
 _FRAMES: Final = 40
 
 
 class Watched(Protocol):
-    """A run, as far as a bar must know it."""
+    """What a bar needs of a run."""
 
     calls: Calls
 
     @property
     def ends(self) -> int:
-        """How many items have come to their end."""
+        """How many items have ended."""
 
     @property
     def failures(self) -> int:
@@ -45,32 +45,32 @@ class Watched(Protocol):
 
 
 def watching(run: Watched, items: Any, choice: bool | None) -> ExitStack | None:
-    """Watch a run on the running loop: with a bar if that is asked for or there is somebody to see it.
+    """Show a run's progress: a bar if `choice` is True, or by default on a terminal or in a notebook.
 
-    Where nobody does, only long waits are told, a line each.
+    Elsewhere only long waits are reported, a line each.
     """
     if choice is False:
         return None
-    watch, seen = ExitStack(), _somebody_looks()
-    if not seen and loops.virtual_loop_factory is None:
+    watch, visible = ExitStack(), _is_visible()
+    if not visible and loops.virtual_loop_factory is None:
         watch.callback(WaitMessages(run.calls).close)
-    if seen or choice:
+    if visible or choice:
         total = length_of(items)
         watch.callback(ProgressWatch(run, total, 0.0 if choice else PATIENCE_S).close)
     return watch
 
 
 def length_of(items: Any) -> int | None:
-    """How many items there are; None where they do not say so, or raise when they are asked."""
+    """How many items there are; None if they have no length, or raise when it is read."""
     try:
         return len(items) if isinstance(items, Sized) else None
     except BaseException as error:
-        as_exception(error)  # A signal's is for the program.
+        as_exception(error)  # Raises it again if a signal handler raised it.
         return None
 
 
-def _somebody_looks() -> bool:
-    if loops.virtual_loop_factory is not None:  # In virtual time there is no watching.
+def _is_visible() -> bool:
+    if loops.virtual_loop_factory is not None:  # No bar in virtual time.
         return False
     try:
         return in_a_notebook() or (sys.stderr is not None and sys.stderr.isatty())
@@ -84,7 +84,7 @@ def in_a_notebook() -> bool:
 
 
 class ProgressWatch:
-    """Looks at a run now and then, until it is closed. A fault of the screen ends the watching, never the run."""
+    """Draws the bar of a run until it is closed. An error of the terminal ends the bar, never the run."""
 
     def __init__(self, run: Watched, total: int | None, patience_s: float) -> None:
         self._run, self._total = run, total
@@ -129,7 +129,7 @@ class ProgressWatch:
         )
 
     def close(self) -> None:
-        """Leave the screen in order, with the last count on it."""
+        """Draw the last frame, and restore the screen."""
         self._timer.cancel()
         if self._bar is None:
             return
@@ -140,7 +140,7 @@ class ProgressWatch:
 
 
 def _waits(view: Snapshot) -> tuple[tuple[str, str, float | None], ...]:
-    """What lanes with something left wait for: the lane, the reason, and how long where that is known."""
+    """What lanes with work left wait for: the lane, the reason, and how long if that is known."""
     return tuple(
         (lane.key, wait_text(lane.wait), None if lane.wait.until is None else lane.wait.until - view.at)
         for lane in view.lanes

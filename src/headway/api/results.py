@@ -1,4 +1,4 @@
-"""What comes back for an item, and what is raised when some did not succeed."""
+"""The result of an item, and the exception for calls that failed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ R = TypeVar("R")
 
 
 class Result(msgspec.Struct, Generic[T, R], frozen=True):
-    """One item's end.
+    """How one item ended.
 
-    `error` is the exception of its last attempt, or a `UnitError` where there was none; `code` is its kind.
+    `error` is the exception of its last attempt, or a `UnitError` if there was none; `code` is its kind.
     """
 
     index: int
@@ -59,5 +59,5 @@ class CallsFailed(ExceptionGroup[Exception]):
         super().__init__(message, errors)
 
     def derive(self, errors: Sequence[Exception]) -> CallsFailed:  # type: ignore[override]
-        """The same for some of the exceptions."""
+        """The same group with some of the exceptions."""
         return CallsFailed(self.message, errors, self.results)

@@ -1,6 +1,6 @@
-"""Threads for callables that block. One that is past its timeout is left alone: its late result goes nowhere.
+"""Threads for callables that block. A thread that is past its timeout is abandoned: its late result is dropped.
 
-They are daemons, and not `ThreadPoolExecutor`'s: a program that ends waits for none of them.
+They are daemon threads, unlike those of `ThreadPoolExecutor`: a program that ends does not wait for them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from headway.api.call_errors import wrapped
 
-#: A thread that nobody has used for so long ends.
+#: A thread ends after so long without work.
 IDLE_S: Final = 10.0
 
 _Job = tuple[Context, Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 
 class Threads:
-    """As many as are needed at once: whoever calls decides how many that may be."""
+    """As many threads as there are calls at once. The caller limits that number."""
 
     def __init__(self, name: str = "headway-call") -> None:
         self._name = name
@@ -31,11 +31,11 @@ class Threads:
         self._made = 0
 
     async def run(self, call: Callable[[], Any]) -> Any:
-        """Call in a thread, with the caller's context. A cancellation abandons the thread, not the caller."""
+        """Call in a thread, with the caller's context. A cancellation abandons the thread."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         hold_for = getattr(loop, "hold_for", None)
-        if hold_for is not None:  # A loop in virtual time: its clock must not jump while a thread is at work.
+        if hold_for is not None:  # A loop in virtual time: its clock must not jump while a thread works.
             hold_for(future)
         with self._waiting:
             self._jobs.append((copy_context(), call, loop, future))
@@ -47,8 +47,8 @@ class Threads:
         try:
             return await future
         finally:
-            # The traceback of what was raised has this frame: what an exception holds (an answer's socket, say) would be
-            # held until somebody looks for cycles.
+            # The traceback of an exception refers to this frame. Without this, what the exception holds (a socket, say)
+            # would live until the garbage collector runs.
             del future
 
     def _work(self) -> None:
@@ -61,7 +61,7 @@ class Threads:
             try:
                 loop.call_soon_threadsafe(_settle, future, value, error)
             except RuntimeError:
-                return  # The loop is closed: nobody waits any more.
+                return  # The loop is closed, and nothing waits for the result.
             del job, context, call, future, value, error
 
     def _next(self) -> _Job | None:
@@ -78,7 +78,7 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
     if error is None:
         future.set_result(value)
     elif isinstance(error, StopIteration) or not isinstance(error, Exception):
-        # A future refuses the first; the others (SystemExit, a cancellation) would end the loop, not the call.
+        # A future refuses StopIteration; SystemExit or a cancellation would end the loop, not the call.
         future.set_exception(wrapped(error, "the callable"))
     else:
         future.set_exception(error)

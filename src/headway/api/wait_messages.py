@@ -1,6 +1,6 @@
-"""A word on stderr where nobody sees a bar: a lane that has to wait for long says for what, and until when.
+"""Lines on stderr for runs without a bar: what a lane waits for, and until when, if the wait is long.
 
-Once for each wait. A lane whose own pace is that slow says so once in a run: every gap of it is a wait.
+Each wait is reported once. A lane whose own pace is that slow is reported once in a run, because every gap is a wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headway.core.snapshot import LaneView
     from headway.engine.calls import Calls
 
-#: A wait that is longer is told; lanes are looked at so often.
+#: Longer waits are reported; how often lanes are checked.
 LONG_S: Final = 10.0
 LOOK_S: Final = 1.0
 #: Waits with a cause outside of the lane: each is reported. All others are the lane's own pace.
@@ -30,13 +30,13 @@ _NEWS: Final = frozenset(
 
 
 class WaitMessages:
-    """Looks at the lanes of a run until it is closed."""
+    """Checks the lanes of a run until it is closed."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
-        #: By lane: until when what was told of it lasts.
-        self._told: dict[str, float] = {}
+        #: By lane: until when the reported wait lasts.
+        self._reported: dict[str, float] = {}
         self._timer = self._loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
@@ -46,13 +46,13 @@ class WaitMessages:
                 if lane.wait is not None and (lane.remaining or lane.in_flight):
                     self._judge(lane, lane.wait, view.at)
         except (OSError, ValueError, AttributeError):
-            return  # There is no stderr, or it is closed: the run goes on without a word.
+            return  # stderr is None or closed: the run goes on without messages.
         self._timer = self._loop.call_later(LOOK_S, self._look)
 
     def _judge(self, lane: LaneView, wait: Wait, now: float) -> None:
-        if wait.until is None or wait.until - now <= LONG_S or self._told.get(lane.key, 0.0) > now:
+        if wait.until is None or wait.until - now <= LONG_S or self._reported.get(lane.key, 0.0) > now:
             return
-        self._told[lane.key] = wait.until if wait.code in _NEWS else float("inf")
+        self._reported[lane.key] = wait.until if wait.code in _NEWS else float("inf")
         from headway.display.formatting import clock, duration
 
         left_s = wait.until - now
@@ -63,5 +63,5 @@ class WaitMessages:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._timer.cancel()

@@ -1,4 +1,4 @@
-"""Which requests are the same, and which would be answered the same again. Pure.
+"""The cache's key of a request, and which requests may be cached. Pure.
 
 A key is a hash over who is asked (the kind of API, the server's address, the model), where (the path) and what: the whole
 body with its keys in order. Whether it is streamed is left out, because the answer is the same; the account is no part
@@ -13,25 +13,25 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-#: Changes with what a key is made of, so that no older answer is taken for a newer question.
+#: Changes with what a key is made of, so that no older answer is used for a newer request.
 VERSION: Final = 1
-#: 128 bits: among a billion requests two are mistaken for each other once in 10^20 times.
+#: 128 bits: among a billion requests, two share a key with a probability of 10^-20.
 KEY_BYTES: Final = 16
-#: How an answer is carried, not what it says.
-_CARRIAGE: Final = ("stream", "stream_options")
+#: Fields that change how an answer is delivered, not what it says.
+_DELIVERY: Final = ("stream", "stream_options")
 _EMBEDDINGS: Final = "/embeddings"
-#: How the paths end whose settings stand in an object, and what it is called (Gemini takes both ways of writing it).
+#: Endings of paths whose settings are in an object of the body, and its name (Gemini accepts both spellings).
 _NESTED: Final = {
     ":generateContent": ("generationConfig", "generation_config"),
     "/converse": ("inferenceConfig",),
 }
 
-#: Which requests the cache takes: those that would be answered the same again, or every one.
+#: Which requests are cached: those that would get the same answer again, or all.
 Mode = Literal["deterministic", "all"]
 
 
 class ModelAddress(msgspec.Struct, frozen=True):
-    """Who is asked: the kind of API, the server's address and the model."""
+    """Where a request goes: the kind of API, the server's address and the model."""
 
     kind: str
     root: str
@@ -45,26 +45,26 @@ class CacheUse(msgspec.Struct, frozen=True):
     places: dict[int, ModelAddress]
 
     def basis(self) -> str:
-        """What a job's keys depend on beside its requests."""
+        """What a job's keys depend on besides its requests."""
         places = sorted((number, *msgspec.structs.astuple(place)) for number, place in self.places.items())
-        said = msgspec.json.encode([VERSION, self.mode, places])
-        return blake2b(said, digest_size=KEY_BYTES).hexdigest()
+        basis = msgspec.json.encode([VERSION, self.mode, places])
+        return blake2b(basis, digest_size=KEY_BYTES).hexdigest()
 
     def key(self, route: int, path: str, body: bytes) -> bytes | None:
-        """A request's key; None where the cache is not to have it, or nobody knows what answers it."""
+        """A request's key; None if it is not cached, or its route has no address."""
         if route not in self.places:
             return None
         fields = _decode(body)
         if self.mode == "deterministic" and not deterministic(path, fields):
             return None
-        for name in _CARRIAGE:
+        for name in _DELIVERY:
             fields.pop(name, None)
-        asked = (VERSION, *msgspec.structs.astuple(self.places[route]), path, fields)
-        return blake2b(_encode(asked), digest_size=KEY_BYTES).digest()
+        identity = (VERSION, *msgspec.structs.astuple(self.places[route]), path, fields)
+        return blake2b(_encode(identity), digest_size=KEY_BYTES).digest()
 
 
 def deterministic(path: str, body: Mapping[str, Any]) -> bool:
-    """Whether a request asks for the same answer every time: temperature 0, a seed, or nothing that is made up."""
+    """Whether a request gets the same answer every time: temperature 0, a seed, or an embedding."""
     if path.endswith(_EMBEDDINGS):
         return True
     settings = _settings(path, body)
@@ -73,11 +73,11 @@ def deterministic(path: str, body: Mapping[str, Any]) -> bool:
 
 
 def _settings(path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where a body has its settings: at its top, or in an object of their own."""
+    """The part of a body that has the settings: the body itself, or an object in it."""
     for end, names in _NESTED.items():
         if path.endswith(end):
-            found: Any = next((body[name] for name in names if body.get(name) is not None), {})
-            return found if isinstance(found, dict) else {}
+            settings: Any = next((body[name] for name in names if body.get(name) is not None), {})
+            return settings if isinstance(settings, dict) else {}
     return body
 
 

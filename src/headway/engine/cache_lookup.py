@@ -1,4 +1,4 @@
-"""What a run does with the cache before it sends anything: keys, answers that are there already, who follows whom.
+"""What a run does with the cache before it sends anything: it makes keys, serves cached answers, and groups equal requests.
 
 All of it is done in pages, each a transaction, and can be done again: a process that dies in the middle loses nothing,
 and the next one goes on where the keys end. From then on the store does the rest, with every batch that is committed.
@@ -21,20 +21,20 @@ PAGE: Final = 2_000
 
 
 class CacheHits(msgspec.Struct, frozen=True):
-    """What the cache was good for."""
+    """How many units the cache spared."""
 
     hits: int
     followers: int
 
-    def told(self) -> str:
-        """For people."""
+    def text(self) -> str:
+        """A line for people."""
         asked = "1 more asks" if self.followers == 1 else f"{self.followers:,} more ask"
         same = f"; {asked} the same as another and will have its answer" if self.followers else ""
         return f"{self.hits:,} answered without a call{same}"
 
 
 class CacheLookup:
-    """Runs in a thread of its own. `served` hears of units that have their answer, `say` what people should know."""
+    """Runs in a thread of its own. `served` is called with units that got their answer, `say` with lines for people."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class CacheLookup:
         self._stopping, self._served, self._say = stopping, served, say
 
     def run(self, open_store: Callable[[], Store]) -> None:
-        """Everything; a run that is to stop gets no further than the present page."""
+        """Make keys, serve answers, group equal requests. If the run is stopping, only the present page is finished."""
         with open_store() as store:
             cache = store.cache
             self._make_keys(cache, linked=store.has_edges(self._job))
             hits = self._serve(cache)
             if not self._stopping():
-                self._say(CacheHits(hits, cache.group(self._job, self._only)).told())
+                self._say(CacheHits(hits, cache.group(self._job, self._only)).text())
 
     def _make_keys(self, cache: Cache, *, linked: bool) -> None:
         basis = self._use.basis()

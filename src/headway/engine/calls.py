@@ -1,7 +1,7 @@
-"""Runs calls through lanes with nothing on record: what `headway.map`, the HTTP transports and `Lane` stand on.
+"""Runs calls through lanes, without records. `headway.map`, worker pools, the HTTP transports and `headway.Lane` use it.
 
-Whoever has work submits it at any time; a call starts when its lane lets it, is tried again as the scheduler says, and
-its end is told once. Everything happens on one event loop.
+Calls may be submitted at any time. A call starts when its lane lets it, is tried again as the scheduler decides, and its end
+is reported once. Everything happens on one event loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headway.providers.error_messages import describe_exception
 from headway.providers.scrubber import NO_SECRETS, Scrubber
 from headway.reason_text import unit_error
 
-#: Makes a lane the first time that its name is met.
+#: Describes a lane when its first call is submitted.
 SpecOf = Callable[[str], LaneSpec]
 
 
@@ -42,7 +42,7 @@ class CallEnd(msgspec.Struct, frozen=True, gc=False):
 
 
 DONE: Final = CallEnd(Status.SUCCEEDED)
-#: What an interruption makes of a unit: one that never ran, one that ran, and one that waited for another try.
+#: How an interruption ends a unit that never ran, one that runs, and one that waits for another attempt.
 _UNSTARTED: Final = CallEnd(Status.SKIPPED, "interrupted", "the run was interrupted before it could start")
 _CUT_SHORT: Final = CallEnd(Status.CANCELLED, "interrupted", "it was cancelled while it ran")
 _UNTRIED: Final = CallEnd(
@@ -51,14 +51,14 @@ _UNTRIED: Final = CallEnd(
 
 
 class _Stop(msgspec.Struct, frozen=True, gc=False):
-    """Why a lane takes nothing, and until when where it is parked on a hold."""
+    """Why a lane is stopped; `until` when, if it is parked on a hold."""
 
     reason: StopReason
     until: float | None = None
 
 
 _STOPPED: Final = _Stop(StopRequested("its lane was stopped"))
-#: The advice of an exhausted unit without the flag: a program has no command line.
+#: The advice for an exhausted unit, for programs: they have no command-line flags.
 GIVE_UP_HERE: Final = GIVE_UP.replace("--", "")
 
 
@@ -67,7 +67,7 @@ class SubmittedCall(Flight):
     outcome.
     """
 
-    __slots__ = ("call", "called_off", "ended", "error", "final", "recorded", "value")
+    __slots__ = ("call", "cancelled_by_us", "ended", "error", "final", "recorded", "value")
 
     def __init__(
         self, index: int, lane: str, call: Callable[[SubmittedCall], Awaitable[Outcome]], ended: Ended
@@ -81,7 +81,7 @@ class SubmittedCall(Flight):
         #: The number of the last attempt that is on record, so that none is recorded twice.
         self.recorded = 0
         #: Whether we cancelled the attempt that is under way.
-        self.called_off = False
+        self.cancelled_by_us = False
         #: Whether the attempt that is under way is the last one, however it ends: only its lane learns from it.
         self.final = False
 
@@ -92,7 +92,7 @@ Ended = Callable[[SubmittedCall, CallEnd], None]
 class Calls(SchedulerDriver):
     """Lanes for calls. Use it on one running event loop, and close it.
 
-    `scrub` blots secrets out of the message of every attempt that failed, before a lane or a record gets it.
+    `scrub` removes secrets from the message of every failed attempt, before a lane or a record gets it.
     """
 
     def __init__(
@@ -111,17 +111,17 @@ class Calls(SchedulerDriver):
         self._fed: set[str] = set()
         self._stopped: dict[str, _Stop] = {}
         self._next = 0
-        #: How whatever comes now ends, once nothing more will start.
+        #: How every further call ends, once nothing more will start.
         self._last: CallEnd | None = None
         self._closed = False
-        #: Told what a person wants to know of lanes.
+        #: Called with notices about lanes.
         self.noted: Callable[[commands.Notice], None] | None = None
         #: Called for every attempt after which the unit waits for another.
         self.requeued: Callable[[SubmittedCall, commands.Requeue], None] | None = None
 
     @property
     def lanes(self) -> Snapshot:
-        """What every lane does and waits for."""
+        """The present state of every lane."""
         return snapshot(self._scheduler, self._loop.time(), self._source.remaining)
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class Calls(SchedulerDriver):
         ended: Ended,
         **unit: Any,
     ) -> SubmittedCall:
-        """Add a call; `unit` has what else the scheduler may know of it (an estimate, a priority, its length)."""
+        """Add a call. `unit` has more fields of its `Unit`: an estimate, a priority, its length."""
         if self._closed:
             raise RuntimeError("closed")
         if self._last is None and lane not in self._scheduler.lanes:
@@ -173,21 +173,21 @@ class Calls(SchedulerDriver):
         return self._scheduler.lanes[name]
 
     def admitted(self, flight: SubmittedCall, hint: Hint | None, usage: Usage | None) -> None:
-        """The provider took the attempt: its first headers are here, the answer is not yet."""
+        """The provider accepted the attempt: its headers have arrived, the answer has not."""
         self.tell(events.RequestAccepted(flight.index, hint, usage))
 
     def reopen(self, lane: str, *, force: bool = False) -> None:
-        """Let a lane that was stopped try again; one that is parked on a hold only after it, or if forced."""
+        """Let a stopped lane try again. A lane that is parked on a hold is reopened only after the hold, or with `force`."""
         stop = self._stopped.get(lane)
         if stop is not None and (force or stop.until is None or stop.until <= self._loop.time()):
             del self._stopped[lane]
-            # Those that ended with the lane are not to be started now.
+            # Units that ended when the lane stopped must not start now.
             waiting = (entry.unit.index for entry in self._scheduler.lanes[lane].queue.entries())
             stale = [events.CancelUnit(index) for index in waiting if index not in self._flights]
             self.tell(*stale, events.ReopenLane(lane))
 
     def cancel(self, flight: SubmittedCall) -> None:
-        """Nobody wants it any more; its end is told like any other."""
+        """Cancel a call; its end is reported like any other."""
         if flight.index in self._flights:
             self.tell(events.CancelUnit(flight.index))
 
@@ -198,21 +198,21 @@ class Calls(SchedulerDriver):
             self._end(flight, _left(flight))
 
     async def close(self) -> None:
-        """Call off whatever is left, and wait until it is gone."""
+        """Cancel what is left, and wait for it."""
         self._closed = True
         flying = [flight for flight in self._flights.values() if flight.task is not None]
-        tasks = [task for flight in flying if (task := _call_off(flight)) is not None]
+        tasks = [task for flight in flying if (task := _cancel_attempt(flight)) is not None]
         if self._wake is not None:
             self._wake.cancel()
-        called_off = CallEnd(Status.CANCELLED, "interrupted", "cancelled")
+        cancelled = CallEnd(Status.CANCELLED, "interrupted", "cancelled")
         try:
             if tasks:
                 await asyncio.wait(tasks)
-        finally:  # Whoever closes may be called off himself.
+        finally:  # The caller may be cancelled, too.
             for flight in list(self._flights.values()):
-                # One may have its value, and only the scheduler has not heard of it: that is not thrown away.
+                # A call may have its value already, and the scheduler not yet the event: the value is kept.
                 good = flight.outcome is not None and flight.outcome.kind is None
-                self._end(flight, DONE if good else called_off)
+                self._end(flight, DONE if good else cancelled)
 
     # -- acting -----------------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class Calls(SchedulerDriver):
         super()._turn()
 
     def _new_units(self) -> list[events.Event]:
-        """What was submitted since the last turn, for lanes that have fetched all there was; the others will fetch it."""
+        """The units submitted since the last turn, for lanes that had fetched everything. The other lanes will fetch them."""
         fed, self._fed = self._fed, set()
         dry = [lane for lane in map(self._scheduler.lanes.__getitem__, fed) if lane.stock.exhausted]
         return [answer(self._source, commands.Fetch(lane.key, lane.stock.batch)) for lane in dry]
@@ -238,12 +238,12 @@ class Calls(SchedulerDriver):
             self.tell(events.InputClosed())
 
     def _out_of_money(self) -> bool:
-        """Whether only more money could start anything: whatever comes later, that is the end."""
+        """Whether every waiting lane waits for the budget: then nothing will ever start."""
         waits = [lane.wait for lane in self.lanes.lanes if lane.remaining]
         return bool(waits) and all(wait is not None and wait.code is WaitCode.BUDGET for wait in waits)
 
     def _broke(self, error: BaseException) -> None:
-        """Nothing more can be done (the scheduler has a bug, the program ends): everybody who waits must hear of it."""
+        """Nothing more can be done (the scheduler has a bug, or the program ends): end every call with this error."""
         self._closed = True
         for flight in list(self._flights.values()):
             flight.error = error
@@ -251,7 +251,7 @@ class Calls(SchedulerDriver):
 
     def _start(self, command: commands.Start) -> None:
         flight = self._flights.get(command.unit.index)
-        if flight is None:  # It ended with its lane, which is open again.
+        if flight is None:  # It ended when its lane stopped, and the lane is open again.
             self.tell(events.CancelUnit(command.unit.index), events.Cancelled(command.unit.index))
             return
         flight.attempts, flight.alone = command.attempt, command.alone
@@ -259,14 +259,14 @@ class Calls(SchedulerDriver):
         flight.charged = self._scheduler.out[flight.index].charged
         flight.error = flight.usage = flight.outcome = flight.rate_limit = None
         flight.details = b""
-        flight.called_off = False
+        flight.cancelled_by_us = False
         flight.task = self._loop.create_task(self._attempt(flight))
 
     async def _attempt(self, flight: SubmittedCall) -> None:
         try:
             flight.outcome = await flight.call(flight)
         except asyncio.CancelledError:
-            if flight.called_off:
+            if flight.cancelled_by_us:
                 flight.task = None
                 self.tell(events.Cancelled(flight.index))
                 return
@@ -274,29 +274,29 @@ class Calls(SchedulerDriver):
         except (KeyboardInterrupt, SystemExit) as error:
             self._abandon(flight, error)
             raise
-        except BaseException as error:  # A call says how it went; one that raises has a bug.
+        except BaseException as error:  # A call returns an outcome. One that raises has a bug.
             flight.error = error
             flight.outcome = Outcome(Kind.CRASH, message=describe_exception(error))
         if flight.outcome.kind is not None:
             flight.outcome = self._scrub.outcome(flight.outcome)
             flight.rate_limit = self._scrub.rate_limit(flight.rate_limit)
-        # It stays in flight until the scheduler has heard of it: an interruption meanwhile must not take its value away.
+        # It stays in flight until the scheduler has the event: an interruption meanwhile must not lose its value.
         self.tell(events.Finished(flight.index, flight.outcome))
 
     def _abandon(self, flight: SubmittedCall, error: BaseException) -> None:
         """A call raises KeyboardInterrupt or SystemExit only for a signal, which ends the program.
 
-        Nothing runs any further while the loop tidies up: also not what uvloop has yet to do in this round.
+        Nothing may run while the loop cleans up, including what uvloop still has to do in this round.
         """
         if flight.task is not None:
-            flight.task.add_done_callback(_heard)
+            flight.task.add_done_callback(_mark_retrieved)
         for other in self._flights.values():
             if other is not flight:
-                _call_off(other)
+                _cancel_attempt(other)
         self._broke(error)
 
     def _requeue(self, command: commands.Requeue) -> None:
-        """It waits, and holds nothing."""
+        """A unit waits for another attempt, and holds no permit."""
         flight = self._flights.get(command.unit.index)
         if flight is None:
             return
@@ -318,17 +318,17 @@ class Calls(SchedulerDriver):
     def _end(self, flight: SubmittedCall, end: CallEnd) -> None:
         del self._flights[flight.index]
         flight.task = (
-            None  # Its context knows the flight: a ring that only the garbage collector could break.
+            None  # Its context refers to the flight: a cycle that only the garbage collector could free.
         )
         flight.ended(flight, end)
 
     def _cancel(self, command: commands.CancelAttempt) -> None:
         flight = self._flights.get(command.unit.index)
-        if flight is not None and (task := _call_off(flight)) is not None:
+        if flight is not None and (task := _cancel_attempt(flight)) is not None:
             task.add_done_callback(partial(self._never_began, flight))
 
     def _never_began(self, flight: SubmittedCall, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step runs nothing that could tell the scheduler."""
+        """A task that is cancelled before its first step runs none of its own code: this callback tells the scheduler."""
         if task.cancelled():
             flight.task = None
             self.tell(events.Cancelled(flight.index, sent=False))
@@ -345,14 +345,14 @@ class Calls(SchedulerDriver):
             self.noted(command)
 
     def _end_stopped(self, flight: SubmittedCall) -> None:
-        """Its lane takes nothing any more: the reason is the lane's."""
+        """End a call whose lane is stopped, with the lane's reason."""
         if flight.index not in self._flights:
             return
         code, message = unit_error(self._stopped.get(flight.lane, _STOPPED).reason)
         self._end(flight, CallEnd(Status.SKIPPED, code, message))
 
     def _done_all(self, command: commands.Done) -> None:
-        """Only after an interruption, a deadline or a spent budget: whoever is left has not started."""
+        """After an interruption, a deadline or a spent budget: the calls that are left have not started."""
         codes = {"deadline": "the deadline passed", "budget": "the budget is used up"}
         code = command.reason
         self._last = CallEnd(Status.SKIPPED, code, codes[code]) if code in codes else _UNSTARTED
@@ -365,31 +365,31 @@ class Calls(SchedulerDriver):
 
 
 def reason_of(flight: SubmittedCall, end: CallEnd) -> str:
-    """Why a unit that did not succeed ended, where its last attempt does not say so itself; empty otherwise."""
-    said_by_attempt = "" if flight.outcome is None else flight.outcome.message
-    return "" if end.message == said_by_attempt else end.message
+    """Why a unit failed, if its last attempt does not say so itself; empty otherwise."""
+    attempt_message = "" if flight.outcome is None else flight.outcome.message
+    return "" if end.message == attempt_message else end.message
 
 
 def _failed(command: commands.Finish) -> CallEnd:
     return CallEnd(command.status, str(command.code), command.message.replace(GIVE_UP, GIVE_UP_HERE))
 
 
-def _heard(task: asyncio.Task[None]) -> None:
-    """The loop raises the exception of this task: nothing else may report it."""
+def _mark_retrieved(task: asyncio.Task[None]) -> None:
+    """The loop raises the exception of this task, so asyncio must not report it as never retrieved."""
     if not task.cancelled():
         task.exception()
 
 
-def _call_off(flight: SubmittedCall) -> asyncio.Task[None] | None:
-    """Cancel the attempt that is under way; its task."""
+def _cancel_attempt(flight: SubmittedCall) -> asyncio.Task[None] | None:
+    """Cancel the attempt that is under way; returns its task."""
     if flight.task is not None:
-        flight.called_off = True
+        flight.cancelled_by_us = True
         flight.task.cancel()
     return flight.task
 
 
 def _left(flight: SubmittedCall) -> CallEnd:
-    """How a unit that an interruption leaves ends."""
+    """How an interruption ends a call that is left."""
     if not flight.attempts:
         return _UNSTARTED
     return _CUT_SHORT if flight.outcome is None else _UNTRIED

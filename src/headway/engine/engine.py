@@ -278,7 +278,7 @@ class Engine(SchedulerDriver):
         self._sender.ended(command.unit, command.status, change)
 
     def _notice(self, command: commands.Notice) -> None:
-        self._stops.heard(command)
+        self._stops.note(command)
         event, released = self._recorder.note(command)
         self._sender.drop(released)
         self._inform(lambda observer: observer.noted(event))

@@ -1,8 +1,8 @@
-"""Other jobs of the store that work on the same lanes now: what this one wants is written down, what they want is read.
+"""Other jobs of the same store that use the same lanes now: each job records its claims and reads those of the others.
 
-Every job reckons its part by itself (`core.portion`), so nobody has to be there for the others to go on. A claim is renewed while its
-lane has something to start or in flight. One that is not renewed is nobody's: who was killed leaves its part to the others
-within seconds. A job that ends takes its claims back with that.
+Every job computes its own share (`core.lanes.job_share`), so no job depends on another one to go on. A claim is renewed while
+its lane has something to start or in flight. A claim that is not renewed no longer counts: the share of a killed job goes to
+the others within seconds. A job that ends removes its claims.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from headway.stores.store import Store
 #: How often a claim that has not changed is renewed, and how long it counts without that.
 RENEW_S: Final = 1.0
 STALE_S: Final = 4.0
-#: Who uses less, and wants no more, is not worth a word.
-WORTH_SAYING: Final = 0.05
+#: A job that uses less of a lane, and wants no more, is not reported.
+REPORTED_USE: Final = 0.05
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Claim).decode
@@ -42,18 +42,18 @@ class LaneSharing:
         self._company: dict[str, tuple[str, ...]] = dict.fromkeys(lanes, ())
 
     def claims(self, store: Store, utc: float) -> list[StoredClaim]:
-        """What other jobs want of lanes now. May be called from another thread."""
+        """The claims of other jobs. May be called from another thread."""
         return store.claims(self._job, utc - STALE_S, utc + STALE_S)
 
     def look(
         self, claims_of_others: list[StoredClaim], batch: Batch, scheduler: Scheduler, now: float, utc: float
     ) -> tuple[list[Share], list[JobEvent]]:
-        """Renew what is claimed here, and see what the others leave: what is new of that, and of who they are."""
+        """Renew our claims and compute our shares; returns the shares that changed, and events for changed company."""
         theirs: dict[int, list[StoredClaim]] = {}
         for claimed in claims_of_others:
             theirs.setdefault(claimed.lane, []).append(claimed)
-        news: list[Share] = []
-        told: list[JobEvent] = []
+        shares: list[Share] = []
+        notes: list[JobEvent] = []
         for key, handle in self._handles.items():
             lane = scheduler.lanes[key]
             mine = claim_of(scheduler, lane, self._job, self._weight, now)
@@ -63,21 +63,21 @@ class LaneSharing:
             self._claim(batch, handle, promised(mine, lane, grant), utc)
             if grant.differs(self._granted[key]):
                 self._granted[key] = grant
-                news.append(Share(key, grant))
-            here = tuple(name for name, claim in others if claim.hungry or claim.use >= WORTH_SAYING)
+                shares.append(Share(key, grant))
+            here = tuple(name for name, claim in others if claim.hungry or claim.use >= REPORTED_USE)
             if here != self._company[key]:
                 self._company[key] = here
-                told.append(JobEvent(utc, handle.name, "shared", _told(here, grant)))
-        return news, told
+                notes.append(JobEvent(utc, handle.name, "shared", _company_text(here, grant)))
+        return shares, notes
 
     def announce(self, batch: Batch, scheduler: Scheduler, now: float, utc: float) -> None:
-        """Say what this job will take before it looks at the others: of two that begin at once, one sees the other."""
+        """Record our claims before the first look at others: of two jobs that begin at once, at least one sees the other."""
         for key, handle in self._handles.items():
             mine = claim_of(scheduler, scheduler.lanes[key], self._job, self._weight, now)
             self._claim(batch, handle, mine, utc)
 
     def _claim(self, batch: Batch, handle: LaneHandle, mine: Claim, utc: float) -> None:
-        """Write down what is wanted: when that changes, and now and then as long as it is anything."""
+        """Record a claim when it changes, and renew it while the lane is used."""
         before, at_utc = self._claimed.get(handle.key, (None, 0.0))
         if before is None:
             changed = True
@@ -90,9 +90,9 @@ class LaneSharing:
             batch.claims[handle.id] = (_encode(mine), utc)
 
 
-def _told(here: tuple[str, ...], grant: Grant) -> str:
+def _company_text(here: tuple[str, ...], grant: Grant) -> str:
     if not here:
-        return "no other job works here any more: all of its limits are this job's again"
+        return "no other job works here any more: this job has all of its limits again"
     others = f"job {here[0]} works" if len(here) == 1 else f"{len(here)} other jobs work"
     part = "all" if grant.part == WHOLE else f"{grant.part:.0%}"
-    return f"{others} here, too: {part} of its limits is this job's"
+    return f"{others} here, too: this job has {part} of its limits"

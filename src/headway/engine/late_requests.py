@@ -24,7 +24,7 @@ from headway.stores.store import Store
 
 
 class LateRequests:
-    """Those of one run. All methods are for the engine's thread."""
+    """The late requests of one run. All methods are for the engine's thread."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LateRequests:
         self._recorder.hurry()
 
     def ended(self, index: int) -> None:
-        """The unit sends nothing more."""
+        """The unit has ended, and needs its request no more."""
         self.requests.pop(index, None)
 
     def _read(self, unit: Unit) -> None:

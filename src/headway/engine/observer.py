@@ -1,4 +1,4 @@
-"""Who may watch a run: told what a person would want to know, asked nothing, able to disturb nothing."""
+"""The contract of observers, which show or record how a run goes. They cannot change or disturb it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.stores.records import Job, JobEvent, Unknown
 
 
 class View(msgspec.Struct, frozen=True):
-    """A run at an instant. `counts` are ends that are committed, this run's and earlier ones'."""
+    """A run at an instant. `counts` are committed ends, of this run and earlier ones."""
 
     job: str
     total: int
@@ -34,31 +34,31 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> int:
-        """Units that have come to an end."""
+        """Units that have ended."""
         return sum(self.counts.values())
 
 
 class Observer(Protocol):
-    """The contract of a listener. Everything is called on the engine's loop: be quick."""
+    """The contract of a listener. Every method is called on the engine's loop and must return quickly."""
 
     def began(self, job: Job, unknown: list[Unknown]) -> None:
         """The run begins; `unknown` units may have been sent by a process that died."""
 
     def noted(self, event: JobEvent) -> None:
-        """Something about a lane or the job."""
+        """An event of a lane or of the job."""
 
     def ended(self, indexes: list[int]) -> None:
-        """These units have come to an end, and that is committed."""
+        """These units have ended, and that is committed."""
 
     def moved(self, view: View) -> None:
-        """Twice a second, and once at the end."""
+        """The present view: twice a second, and once at the end."""
 
 
 class Display(Observer, Protocol):
     """An observer that people or programs read."""
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Show one line of text."""
 
     def close(self) -> None:
-        """The run is over: leave the terminal as it was."""
+        """The run is over: restore the terminal."""

@@ -1,8 +1,7 @@
-"""Units whose answer came well and did not fit: what they send instead of their own request, until they end.
+"""Units whose answer arrived and did not fit: the request that they send next instead of their own.
 
-Whether an answer fits is for whoever made the adapter to say (`providers.adapter.Complaint`). Here is only what follows
-from it for a run: the next request goes into the batch that has the attempt's record, so that a crash between the two
-loses neither, and the unit that goes on is as much longer as what it sends.
+The adapter decides whether an answer fits (`providers.adapter.Complaint`). The next request goes into the same batch as the
+record of the attempt, so that a crash loses neither or both. The unit's size grows with its request.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from headway.stores.store import Store
 
 
 class Repairs:
-    """The open ones of a run, by unit."""
+    """The open repairs of a run, by unit."""
 
     def __init__(self) -> None:
         self.requests: dict[int, Request] = {}
 
     def restore(self, store: Store, job: int, source: StoreSource) -> None:
-        """Units of earlier runs go on in their conversations."""
+        """Restore the open repairs of earlier runs: their units continue their conversations."""
         for repair in store.open_repairs(job):
             assert repair.request is not None
             path, _ = store.request(job, repair.index)
@@ -35,7 +34,7 @@ class Repairs:
             source.longer[repair.index] = repair.more_chars
 
     def keep(self, batch: Batch, index: int, number: int, answer: Answer, *, goes_on: bool) -> None:
-        """Record an answer that does not fit and, where the unit goes on, what it asks next."""
+        """Record an answer that does not fit and, if the unit goes on, its next request."""
         complaint = answer.complaint
         assert complaint is not None
         again = complaint.again if goes_on else None
@@ -45,13 +44,13 @@ class Repairs:
             self.requests[index] = again
 
     def ended(self, batch: Batch, index: int, status: Status) -> None:
-        """A unit that ended without an answer starts over if it ever runs again."""
+        """Forget the repair of a unit that has ended. If it failed, a later run starts over with its own request."""
         if self.requests.pop(index, None) is not None and status not in GOOD:
             batch.repairs.append(Repair(index, 0))
 
 
 def unfit(unit: Unit, answer: Answer, complaint: Complaint, price: Price | None) -> events.AnswerRejected:
-    """What the scheduler is told, with the unit as it goes on: longer, and perhaps dearer."""
+    """The event for the scheduler, with the unit as it goes on: larger, and perhaps more expensive."""
     again = None
     if complaint.again is not None:
         longer = max(0.0, len(complaint.again.body) - unit.input_most)

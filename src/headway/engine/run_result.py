@@ -1,6 +1,6 @@
-"""How a run ends: what its job is called from then on, and what is said of the units that could not finish.
+"""How a run ended: the state of its job, and the reasons for units that could not finish.
 
-The scheduler gives one reason for the end of a run; lanes that stopped before have their own. Nothing here ends anything.
+The scheduler gives one reason for the end of a run. Lanes that stopped before have their own.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class RunResult(msgspec.Struct, frozen=True):
 
 
 def state_after(reason: str, job: Job, *, cancelled: bool, lanes_alone: bool) -> State:
-    """What a job is after a run that ended for a reason. `cancelled`: somebody wanted that. `lanes_alone`: if money was
-    the reason, it was the lanes' own and not the run's.
+    """The state of a job after a run. `cancelled`: by a command. `lanes_alone`: a budget that is spent is a lane's, not the
+    run's.
     """
     if cancelled and reason == "aborted":
         return "cancelled"
     state = _STATES[reason]
     if state == "complete" and job.good < job.total:
         return "failed"
-    # Failed units are what there is to say: a lane that is out of money says less.
+    # Failed units say more than a lane that is out of money.
     if state == "budget" and lanes_alone and job.ended > job.good:
         return "failed"
     return state
@@ -56,8 +56,8 @@ class LaneStops:
     def __init__(self) -> None:
         self._reasons: dict[str, StopReason] = {}
 
-    def heard(self, notice: commands.Notice) -> None:
-        """Something about a lane, perhaps that it stopped or goes on."""
+    def note(self, notice: commands.Notice) -> None:
+        """A notice about a lane: it may have stopped, or may go on."""
         if isinstance(notice.reason, StopReason):
             self._reasons[notice.lane] = notice.reason
         elif notice.what == "reopened":

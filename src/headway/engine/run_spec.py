@@ -1,4 +1,4 @@
-"""What an engine is told before it starts: the job, its lanes, and what holds for this run."""
+"""What an engine is given for a run: the job, its lanes and routes, and the settings of this run."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from headway.stores.store import Store
 
 
 class RunLane(msgspec.Struct, frozen=True):
-    """A lane as this run uses it: what the scheduler knows of it, its name for people, and who sends for it."""
+    """A lane of this run: its description for the scheduler, its name for people, and the adapter that sends."""
 
     spec: LaneSpec
     name: str
     adapter: Adapter
 
 
-#: Prices by a route's number, where they are known, and what to say of the others. May take its time.
+#: Looks up prices, by a route's number, and returns a remark for the user on those that are not known.
 PriceList = Callable[[], Awaitable[tuple[dict[int, Price], str]]]
 
 
 class UnitRoute(msgspec.Struct, frozen=True):
-    """Where a unit goes in this run: its lane's key, and what its tokens cost, where that is known. Of its families, the numbers
-    of those whose input is more than their text."""
+    """A route in this run: the key of its lane and the price of its tokens, if that is known. `open_inputs` has the numbers of
+    families whose input is more than their text.
+    """
 
     lane: str
     price: Price | None = None
@@ -66,19 +67,19 @@ class RunSpec(msgspec.Struct, frozen=True):
     max_duration_s: float = 0.0
     max_cost_usd: float = 0.0
     max_hold_s: float | None = None
-    #: Against other jobs that work on the same lanes at the same time.
+    #: The weight of this job against others that use the same lanes at the same time.
     weight: float = 1.0
     delay_s: float = 0.0
-    #: One by one in index order, whatever the lane.
+    #: All units one by one, in index order.
     serial: bool = False
     only_failed: bool = False
-    #: When this process took the job: what other terminals asked of it before was for an earlier run. 0: when it begins.
+    #: When this process took the job: earlier commands of other terminals were for an earlier run. 0: when it begins.
     taken_utc: float = 0.0
     #: How the cache is used; None: not at all.
     cache: CacheUse | None = None
-    #: Lines to be said when it begins.
+    #: Remarks for observers when it begins.
     remarks: tuple[str, ...] = ()
-    #: What is asked first: each raises a HeadwayError where the run cannot do anything as it is.
+    #: Checks before the run: each raises a HeadwayError if the run cannot work.
     checks: tuple[Callable[[], Awaitable[None]], ...] = ()
     #: How long answers of a family were in earlier jobs, the oldest first (`source.family_name`).
     outputs: dict[str, list[float]] = {}

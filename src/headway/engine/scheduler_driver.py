@@ -1,7 +1,7 @@
-"""The heart of everything that runs work: what happened goes to the scheduler, what it decides is acted on.
+"""Drives a scheduler on an event loop: events go in, and its commands are acted on.
 
-All that happens in one round of the event loop is one turn. Time is the loop's monotonic clock, so that a wall clock
-that jumps moves nothing. What acting means is for whoever builds on this: `Engine` keeps records, `Calls` does not.
+All events of one round of the loop are one turn. Time is the loop's monotonic clock, so changes of the wall clock move
+nothing. Subclasses act on the commands: `Engine` for a job, `Calls` for a Python program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headway.core import commands
 from headway.core.events import Event
 from headway.core.scheduler import Scheduler
 
-#: A wake-up comes no sooner than this: what is due meanwhile starts together.
+#: The shortest wait for a wake-up: what becomes due meanwhile starts together.
 LEAST_WAIT_S: Final = 0.001
 
 
@@ -27,9 +27,9 @@ class SchedulerDriver(ABC):
 
     def __init__(self) -> None:
         self._events: list[Event] = []
-        #: What was decided outside a turn, and is acted on in the next one.
+        #: Commands from outside a turn, acted on in the next one.
         self._decided: list[commands.Command] = []
-        #: Answers that are there at once: they belong to the same turn.
+        #: Events that answer a command at once: they belong to the same turn.
         self._answers: list[Event] = []
         self._turn_due = False
         self._wake: asyncio.TimerHandle | None = None
@@ -46,9 +46,9 @@ class SchedulerDriver(ABC):
             commands.Done: self._done_all,
         }
 
-    def tell(self, *happened: Event) -> None:
-        """Let the scheduler know, together with whatever else happens in this round of the loop."""
-        self._events += happened
+    def tell(self, *new_events: Event) -> None:
+        """Give events to the scheduler, together with the others of this round of the loop."""
+        self._events += new_events
         if not self._turn_due:
             self._turn_due = True
             self._loop.call_soon(self._turn)
@@ -58,63 +58,63 @@ class SchedulerDriver(ABC):
         self._turn_due = False
         if self._over():
             return
-        happened, self._events = self._events, []
+        new_events, self._events = self._events, []
         try:
-            self._handle(happened)
+            self._handle(new_events)
             while self._answers:
-                happened, self._answers = self._answers, []
-                self._handle(happened)
+                new_events, self._answers = self._answers, []
+                self._handle(new_events)
             self._after_turn()
         except Exception as error:
             self._broke(error)
 
-    def _handle(self, happened: Sequence[Event]) -> None:
+    def _handle(self, new_events: Sequence[Event]) -> None:
         act = self._act
         decided, self._decided = self._decided, []
-        for command in (*decided, *self._scheduler.handle(happened, self._loop.time())):
+        for command in (*decided, *self._scheduler.handle(new_events, self._loop.time())):
             act[type(command)](command)
 
     def _set_wake(self, command: commands.Wake) -> None:
         if self._wake is not None:
             self._wake.cancel()
-        # uvloop counts in whole milliseconds: an instant before the next one would ring at once, and nothing had changed.
+        # uvloop counts in whole milliseconds: a timer for a fraction of one would fire at once, before anything is due.
         self._wake = self._loop.call_at(max(command.at, self._loop.time() + LEAST_WAIT_S), self._turn)
 
     @abstractmethod
     def _after_turn(self) -> None:
-        """What every turn ends with."""
+        """Called at the end of every turn."""
 
     @abstractmethod
     def _over(self) -> bool:
-        """Whether nothing is to be done any more."""
+        """Whether the run is over."""
 
     @abstractmethod
     def _broke(self, error: Exception) -> None:
-        """Something that must not fail has failed."""
+        """The scheduler or a command raised an exception."""
 
     @abstractmethod
     def _start(self, command: commands.Start) -> None:
-        """Send."""
+        """Start an attempt."""
 
     @abstractmethod
     def _requeue(self, command: commands.Requeue) -> None:
-        """An attempt did not do it; the unit waits."""
+        """An attempt failed, and its unit waits for another."""
 
     @abstractmethod
     def _finish(self, command: commands.Finish) -> None:
-        """A unit has come to its end."""
+        """A unit has ended."""
 
     @abstractmethod
     def _cancel(self, command: commands.CancelAttempt) -> None:
-        """Stop an attempt."""
+        """Cancel an attempt."""
 
     @abstractmethod
     def _notice(self, command: commands.Notice) -> None:
-        """Something about a lane that a person wants to know."""
+        """A notice about a lane, for people."""
 
     @abstractmethod
     def _fetch(self, command: commands.AnyFetch) -> None:
-        """Bring units."""
+        """Fetch units."""
 
     @abstractmethod
     def _done_all(self, command: commands.Done) -> None:

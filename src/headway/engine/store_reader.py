@@ -1,4 +1,4 @@
-"""One thread that reads the store for the engine, so that no query runs on the event loop.
+"""One thread that queries the store during a run, so that no query runs on the event loop.
 
 Reads are done in the order in which they were requested, and each result is handed to the loop. The thread has a store
 of its own; it sees what is committed, and nothing of a batch that is still open. A read that fails stops the reader for

@@ -1,7 +1,7 @@
-"""Calls of a pool's methods from inside of it: by its callbacks, and by the `execute` of its worker.
+"""Calls of a pool's methods from inside: by its callbacks, and by the `execute` of its worker.
 
-Those would wait for themselves. So each callback and each attempt is a `Place`, known by its context, and a pool that has
-nothing under way but places which wait has nothing to wait for.
+Such a call would wait for itself. So each callback and each attempt has a `CallerPlace`, found through its context. If
+everything that is under way waits inside the pool, there is nothing left to wait for.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final
 
 
 class CallerPlace:
-    """A callback or an attempt that runs. `outer` is the one of another pool that it runs in."""
+    """A callback or an attempt that runs. `outer` is that of another pool in which it runs."""
 
-    __slots__ = ("insiders", "outer", "waits")
+    __slots__ = ("callers", "outer", "waits")
 
-    def __init__(self, insiders: PoolCallers, outer: CallerPlace | None) -> None:
-        self.insiders, self.outer = insiders, outer
+    def __init__(self, callers: PoolCallers, outer: CallerPlace | None) -> None:
+        self.callers, self.outer = callers, outer
         self.waits = 0
 
 
@@ -26,26 +26,26 @@ _place: Final[ContextVar[CallerPlace | None]] = ContextVar("headway_place", defa
 
 
 class PoolCallers:
-    """What runs inside of one pool. All that counts is done under the pool's lock."""
+    """What runs inside one pool. Counts change only under the pool's lock."""
 
     def __init__(self) -> None:
         #: Places that wait in a method of the pool.
         self.waiting = 0
 
     def enter(self) -> None:
-        """What runs in this context from now on is inside."""
+        """Whatever runs in this context from now on is inside the pool."""
         _place.set(CallerPlace(self, _place.get()))
 
     def here(self) -> CallerPlace | None:
-        """The caller's place inside of the pool; None where he is outside."""
+        """The caller's place inside the pool; None if the caller is outside."""
         place = _place.get()
-        while place is not None and place.insiders is not self:
+        while place is not None and place.callers is not self:
             place = place.outer
         return place
 
     @contextmanager
     def wait(self, place: CallerPlace) -> Iterator[None]:
-        """While it is entered, the place waits. Threads of one place count once."""
+        """A context in which the place counts as waiting. Threads of one place count once."""
         place.waits += 1
         self.waiting += place.waits == 1
         try:

@@ -176,7 +176,7 @@ class PoolLoop:
         )
 
     async def _try(self, work: PoolUnit, flight: SubmittedCall) -> Outcome:
-        """One attempt, and what it leaves for the records."""
+        """Make one attempt, with its details for the records."""
         self._state.place(work, placed=True)
         outcome = await self._attempt_and_look(work, flight)
         if work.recorded is not None:
@@ -184,7 +184,7 @@ class PoolLoop:
         return outcome
 
     async def _attempt_and_look(self, work: PoolUnit, flight: SubmittedCall) -> Outcome:
-        """One attempt; where it failed, its logs and output files are searched for a rate limit."""
+        """Make one attempt. If it failed, its logs and output files are searched for a rate limit."""
         marks = await self._settings.detector.begin()
         began_utc = time.time()
         outcome = await self._attempt(work, flight)
@@ -213,12 +213,12 @@ class PoolLoop:
         abandoned = False
         limit = AttemptTimeout(self._settings.timeout_s or float("inf")) if self._settings.timeout_s else None
         try:
-            return self._judged(work, flight, await self._execute(work))
-        except asyncio.CancelledError as called_off:
+            return self._outcome_of(work, flight, await self._execute(work))
+        except asyncio.CancelledError as cancelled:
             abandoned = True
             if limit is None:
                 raise
-            limit.check_cancelled(called_off)
+            limit.check_cancelled(cancelled)
             work.result = WorkerResult(
                 False, error=f"no result within {self._settings.timeout_s:g} s; its thread was abandoned"
             )
@@ -242,13 +242,13 @@ class PoolLoop:
         value = await self._threads.run(lambda: execute(prompt, payload, self._settings.timeout_s))
         return await value if inspect.isawaitable(value) else value
 
-    def _judged(self, work: PoolUnit, flight: SubmittedCall, result: Any) -> Outcome:
-        """What a worker's own words mean: a failure that it reports is the unit's, and final, unless it is a rate limit."""
+    def _outcome_of(self, work: PoolUnit, flight: SubmittedCall, result: Any) -> Outcome:
+        """The outcome of a returned result. A failure that the worker reports is final, unless it is a rate limit."""
         refused = _refusal_in(result)
         if refused is not None:
-            words = short_message(refused.message)
-            work.result = result if isinstance(result, WorkerResult) else WorkerResult(False, error=words)
-            return Outcome(refused.kind, flight.usage, refused.hint, words)
+            text = short_message(refused.message)
+            work.result = result if isinstance(result, WorkerResult) else WorkerResult(False, error=text)
+            return Outcome(refused.kind, flight.usage, refused.hint, text)
         if not isinstance(result, WorkerResult):
             kind = type(result).__name__
             work.result = WorkerResult(False, error=f"execute returned a {kind}, not a WorkerResult")
@@ -263,7 +263,7 @@ class PoolLoop:
         return SUCCESS if flight.usage is None else Outcome(usage=flight.usage)
 
     def _give_back(self, slot: int, *, abandoned: bool) -> None:
-        """A worker is free; one whose thread was abandoned is gone, and another takes its place."""
+        """A worker is free. One whose thread was abandoned is replaced by a new worker."""
         if self._records is not None:
             self._records.set_worker(slot, "failed" if abandoned else "idle")
         self._slots.append(self._new_slot() if abandoned else slot)
@@ -295,7 +295,7 @@ class PoolLoop:
         )  # fmt: skip
 
     def _over(self, work: PoolUnit, status: Status, result: WorkerResult) -> None:
-        """Everything about the unit is known, and on record: its worker is free, its callback is called."""
+        """A unit has ended, and that is recorded: free its worker, and call its callback."""
         if work.over:
             return
         work.over = True
@@ -307,7 +307,7 @@ class PoolLoop:
             self._keep(asyncio.get_running_loop().create_task(self._call_back(callback, work, result)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
-        """A loop itself keeps no task alive."""
+        """Keep a task alive until it is done: a loop has only weak references to tasks."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -344,12 +344,12 @@ def log_fault(what: str, error: BaseException) -> None:
     """Log an exception that nothing else reports."""
     try:
         _log.error("%s: %s", what, describe_exception(error), exc_info=error)
-    except BaseException:  # An exception whose own words raise has no traceback either.
+    except BaseException:  # An exception that cannot be formatted has no traceback, either.
         _log.error("%s: %s", what, describe_exception(error))
 
 
 def _fill_in(view: WorkUnit, status: str, result: WorkerResult | None = None) -> None:
-    """What has become of a unit. One of a class that takes no such thing stays as it is."""
+    """Set the status and result of the caller's unit. A class that refuses attributes stays as it is."""
     with suppress(BaseException):
         view.status = status
         if result is not None:

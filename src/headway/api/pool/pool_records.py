@@ -14,15 +14,15 @@ from headway.safe_text import visible
 
 
 def codec_of(scrub: Scrubber) -> ValueCodec:
-    """Results on record; of what JSON cannot say, its text."""
+    """The codec for results. What has no JSON form is stored as its text."""
     return ValueCodec(WorkerResult, text_of, scrub)
 
 
 def details_of(prompt: str, result: WorkerResult | None) -> AttemptDetails:
-    """The prompt as it was sent, the conversation, the session; of a failure also what it returned nonetheless.
+    """The prompt as it was sent, the conversation and the session; for a failure also the output, if there is one.
 
-    `prompt` is what was submitted: the worker may have rendered another from it. Its result is data from outside, so each
-    field may be of any type.
+    `prompt` is the submitted one: the worker may have rendered another from it. The result comes from outside, so its fields
+    may have any type.
     """
     if result is None:
         return AttemptDetails(prompt=_text(prompt))
@@ -38,7 +38,7 @@ def details_of(prompt: str, result: WorkerResult | None) -> AttemptDetails:
 def _text(value: Any) -> str:
     try:
         return value if isinstance(value, str) else "" if value is None else str(value)
-    except BaseException:  # Its own text cannot be made.
+    except BaseException:  # Its class may raise anything.
         return f"a {type(value).__name__}"
 
 
@@ -49,20 +49,20 @@ def _list(value: Any) -> list[Any]:
 
 
 def encoded(result: WorkerResult, codec: ValueCodec) -> tuple[bytes, WorkerResult]:
-    """A result for the records, and the one to hand out: the same, or as it is kept where a secret was blotted out.
+    """A result for the records, and the one for the callback: the same, or the recorded one if a secret was removed from it.
 
-    Where JSON cannot say it at all, its texts are kept.
+    A result that cannot be encoded at all is recorded as texts.
     """
     try:
-        said, seen, blotted = codec.encode(as_declared(result))
+        body, value, was_scrubbed = codec.encode(as_declared(result))
     except BaseException:  # Its values may raise anything when they are encoded or compared.
         plain = WorkerResult(result.success is True, text_of(result.output), text_of(result.error))
-        said, seen, blotted = codec.encode(plain)
-    return said, seen if blotted else result
+        body, value, was_scrubbed = codec.encode(plain)
+    return body, value if was_scrubbed else result
 
 
 def as_declared(result: WorkerResult) -> WorkerResult:
-    """The result with every field of its declared type: `error=None` is no error, and no reason to lose the output."""
+    """The result with every field of its declared type: `error=None` is no error, and must not lose the output."""
     return WorkerResult(
         bool(result.success),
         result.output,
@@ -77,18 +77,18 @@ def as_declared(result: WorkerResult) -> WorkerResult:
 
 
 def cost_of(result: WorkerResult) -> float | None:
-    """What it says that it cost; None where that is no amount: not a number, negative, infinite."""
+    """The reported cost; None if it is no amount: not a number, negative, infinite."""
     return _number(result.cost_usd)
 
 
 def _number(value: Any) -> float | None:
     try:
         number = float(value)
-    except BaseException:  # Also of a class of its own.
+    except BaseException:  # The value may be of any class.
         return None
     return number if 0.0 <= number < inf else None
 
 
 def as_json(value: Any) -> bytes:
-    """As JSON; what JSON cannot say as its text."""
+    """JSON, with texts for values that have no JSON form."""
     return encode_json(value, text_of)

@@ -1,4 +1,4 @@
-"""`headway.run_pool`: the classic pool, items and a handler, as a thin front on the same lanes."""
+"""`headway.run_pool`: items and a handler, at most so many at once, on the same lanes as `map`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headway.config.argument_checks import must_be_function, must_be_whole
 from headway.config.call_settings import Duration, Limits, Retry
 from headway.runtime.loops import Background, in_a_loop, is_cancellation, run_here
 
-#: An interruption is looked for so often; it is promised to be noticed within 250 ms.
+#: How often `is_interrupted` is called. DESIGN promises that an interruption is noticed within 250 ms.
 POLL_S: Final = 0.1
-#: An asynchronous `is_interrupted` has so long to answer. A flag on a server takes milliseconds; its timeout may take seconds.
+#: How long an asynchronous `is_interrupted` may take. A flag on a server takes milliseconds; a timeout there, seconds.
 ANSWER_S: Final = 10.0
-#: What is reviewed or done by an agent is worth longer waits than a request is.
+#: Reviews and agents are worth longer waits than single requests.
 RETRY: Final = Retry(base="5s", cap="120s")
 
-#: Whether to stop; what it gives is awaited where it can be.
+#: Returns whether to stop. An awaitable is awaited.
 IsInterrupted = Callable[[], bool | Awaitable[bool]]
 
 
@@ -55,13 +55,12 @@ def run_pool(
     failure_logs: str | PathLike[str] | None = None,
     limit_exit_codes: Iterable[int] = (),
 ) -> PoolResult:
-    """Handle every item, at most `concurrency` at once. A handler that raises counts, and stops nobody else.
+    """Call the handler for every item, at most `concurrency` at once. A handler that raises is counted; the others go on.
 
-    Once `is_interrupted` says so nothing new starts, what is in flight finishes, and the rest is skipped (of an iterator:
-    what had been read of it). It is asked before every start and ten times a second, also while everything waits, and awaited
-    where it is asynchronous. A rate limit is waited for, and holds no place in the pool. Where a handler fails, what
-    was written since it began to log files that match `failure_logs` is searched for a limit, and `limit_exit_codes` are
-    exit codes of programs that mean one.
+    Once `is_interrupted` returns True, nothing new starts, what is in flight finishes, and the rest is skipped (of an iterator:
+    the items that had been read). It is called before every start and ten times a second, and may be asynchronous. An item
+    that meets a rate limit waits outside the pool and is tried again. If a handler fails, what was written since it began to
+    log files that match `failure_logs` is searched for a limit; `limit_exit_codes` are exit codes of programs that mean one.
 
     >>> import headway
     >>> headway.run_pool(["1", "2", "x"], 4, int)
@@ -115,7 +114,7 @@ class _Pool:
         return not await self._look()
 
     async def _look(self) -> bool:
-        """Whether it is over. A question that raises, or is not answered, ends the run with that error."""
+        """Whether the run was interrupted. If `is_interrupted` raises or times out, the run ends with that error."""
         if self._interrupted or self._is_interrupted is None:
             return self._interrupted
         try:
@@ -133,7 +132,7 @@ class _Pool:
         return self._interrupted
 
     async def _poll(self) -> None:
-        while not await self._look():  # noqa: ASYNC110 - a function is all that there is to ask
+        while not await self._look():  # noqa: ASYNC110 - there is only a function to call
             await asyncio.sleep(POLL_S)
 
     async def counted(self) -> PoolResult:
@@ -156,15 +155,15 @@ class _Pool:
 
 
 async def _answered(answer: Awaitable[object]) -> object:
-    """The answer of an asynchronous question. One that never comes is given up: nothing starts while it is waited for."""
-    asked = asyncio.ensure_future(answer)
+    """The result of an asynchronous `is_interrupted`. Nothing starts while it is awaited, so it has a timeout."""
+    pending = asyncio.ensure_future(answer)
     try:
-        done, _ = await asyncio.wait([asked], timeout=ANSWER_S)
+        done, _ = await asyncio.wait([pending], timeout=ANSWER_S)
     finally:
-        asked.cancel()
+        pending.cancel()
     if not done:
         raise TimeoutError(f"is_interrupted gave no answer within {ANSWER_S:g} s")
-    return asked.result()
+    return pending.result()
 
 
 def _ended(result: Result[Any, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a worker pool is given and what its workers bring back: units, results, and the contract of a worker."""
+"""The units and results of a worker pool, and the contract of a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.errors import UsageError
 
 @dataclass(slots=True)
 class WorkerResult:
-    """What a worker brings back."""
+    """What a worker returns."""
 
     success: bool
     output: Any = None
@@ -36,28 +36,28 @@ class WorkUnit:
 
 
 class Worker(Protocol):
-    """Whatever does the work: `execute` runs in a thread, or on a loop where it is asynchronous."""
+    """Does the work. `execute` runs in a thread, or on an event loop if it is asynchronous."""
 
     def execute(self, prompt: str, payload: Any, timeout: float) -> Any:
         """Do one unit; returns a `WorkerResult`."""
 
 
 def view_of(unit: Any) -> WorkUnit:
-    """The unit as the pool sees it; a `WorkUnit` is filled in, everything else is left alone."""
+    """The unit as a `WorkUnit`. A `WorkUnit` of the caller is filled in later; other objects stay unchanged."""
     if isinstance(unit, WorkUnit | str):
         view = WorkUnit(unit) if isinstance(unit, str) else unit
         given: object = view.id
         if not isinstance(given, str) or not given:
             raise UsageError(f"the id of the unit is {brief(given)}", hint="it is a text that is not empty")
         return view
-    found = (
+    fields = (
         unit
         if isinstance(unit, Mapping)
         else {"id": getattr(unit, "id", None), "payload": getattr(unit, "payload", None)}
     )
-    if found.get("id") in (None, ""):
+    if fields.get("id") in (None, ""):
         raise UsageError(
             f"unit is {named(unit)} and has no id",
             hint="give it one: WorkUnit('…'), {'id': …} or an object with .id",
         )
-    return WorkUnit(str(found["id"]), found.get("payload"))
+    return WorkUnit(str(fields["id"]), fields.get("payload"))

@@ -1,8 +1,7 @@
-"""A pool of workers for units that somebody else hands out, with a record of each step.
+"""`headway.WorkerPool`: a pool of workers for units that the program submits, with a record of each step.
 
-The shape is the seed's: `submit_work_unit` says no when every worker is busy, callbacks hear of ends, `stop` lets what
-runs finish. Inside it is the same lanes and the same records as everything else: a worker that meets a rate limit holds
-the pool's lane, and its unit is tried again.
+The interface is the seed's: `submit_work_unit` returns False if every worker is busy, callbacks get the ends, `stop` lets what
+runs finish. Its methods may be called from any thread. `pool_loop` does the work, with the lanes and records of everything else.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from headway.runtime.signals import wait_thread
 
 
 class WorkerPool:
-    """`max_workers` at once. With a `store` (a file) every step is on record and finished units stay finished.
+    """Runs `max_workers` units at once. With a `store` (a file) every step is recorded and finished units stay finished.
 
     `on_unit_complete(unit, result)` and `on_unit_failed(unit, result)` are called once for every unit that is submitted and
-    ends. That includes units that an earlier run has finished: `on_unit_complete` is called again with the kept result.
+    ends. That includes units that an earlier run has finished: `on_unit_complete` is called again with the recorded result.
 
     A rate limit is found in what a worker raises or reports, in its output files, in log files that match `failure_logs`,
     and by `limit_exit_codes` of the programs that it ran. It holds the pool, and its unit is tried again.
@@ -114,7 +113,7 @@ class WorkerPool:
         self.stop()
 
     def start(self) -> None:
-        """Get ready. The same job in the same store goes on where it stopped."""
+        """Start the pool. The same job in the same store continues where it stopped."""
         if self._state.running:
             return
         if self._ender is not None:
@@ -131,10 +130,10 @@ class WorkerPool:
         self._state.running = True
 
     def submit_work_unit(self, unit: Any, prompt: str) -> bool:
-        """Hand over a unit; False when every worker is busy. A unit that waits for another try keeps no worker busy.
+        """Submit a unit; False if every worker is busy. A unit that waits for another attempt keeps no worker busy.
 
-        A unit is a `WorkUnit`, a mapping or an object with an `id` (and a `payload`), or just its id. One that is on
-        record as succeeded is not run again: its callback hears of the kept result.
+        A unit is a `WorkUnit`, a mapping or an object with an `id` (and a `payload`), or just its id. A unit that is on record
+        as succeeded does not run again: its callback gets the recorded result.
         """
         view = view_of(unit)
         if self._settings.store is not None:
@@ -147,18 +146,18 @@ class WorkerPool:
         return True
 
     def wait_for_available_slot(self, timeout: float | None = None) -> bool:
-        """Wait until a unit can be submitted; False when that took too long.
+        """Wait until a unit can be submitted; False if that took too long.
 
-        The next unit is accepted then, even where one that waited for another try gets the worker first. Called by
-        `execute` or a callback it is False, too, when all that is under way waits as this call does.
+        After True, the next unit is accepted, even if a unit that waited for another attempt gets the worker first. Called by
+        `execute` or a callback, it is also False if everything that is under way waits as this call does.
         """
         free = self._wait("wait_for_available_slot", self._state.has_slot, timeout)
         return self._state.offer(free=free)
 
     def wait_for_completion(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is under way and every callback has returned; False when that took too long.
+        """Wait until nothing is under way and every callback has returned; False if that took too long.
 
-        Called by `execute` or a callback it waits for everything but those that wait as this call does.
+        Called by `execute` or a callback, it does not wait for callers that wait as this call does.
         """
         idle = self._wait("wait_for_completion", self._state.is_idle, timeout)
         if self._state.failure is not None:
@@ -166,9 +165,9 @@ class WorkerPool:
         return idle
 
     def stop(self) -> None:
-        """Take nothing more, let what runs finish, and go. A Ctrl-C says so; the next one cancels what runs.
+        """Accept nothing more, let what runs finish, and end. A first Ctrl-C prints that; the second cancels what runs.
 
-        Called by `execute` or a callback it returns at once, and the pool ends when the last of them has returned; a
+        Called by `execute` or a callback, it returns at once, and the pool ends when the last of them has returned; a
         `stop()` from outside waits for that.
         """
         inside = self._is_inside()
@@ -195,7 +194,7 @@ class WorkerPool:
             self._background.result(self._loop.close(interrupted=self._interrupted))
         finally:
             self._background.__exit__(None, None, None)
-        self._changes.tell()
+        self._changes.warn()
 
     def _end_later(self) -> None:
         try:
@@ -228,12 +227,12 @@ class WorkerPool:
         return self._state.wait(ready, timeout_s)
 
     def _wait_out(self) -> bool:
-        """Until nothing is under way; whether a first Ctrl-C came meanwhile. One that leads here is on its way already."""
+        """Wait until nothing is under way; returns whether a Ctrl-C came meanwhile. A KeyboardInterrupt that led here does not count."""
         outside = isinstance(sys.exception(), KeyboardInterrupt)
         times, acted = int(outside), 0
         while True:
             try:
-                while acted < times:  # In here: the next one may come before the last was answered.
+                while acted < times:  # Inside the try: the next Ctrl-C may come before this one is handled.
                     acted += 1
                     self._interrupt(cancel=acted == 2)
                 self._state.wait_until_idle()
@@ -257,8 +256,8 @@ class WorkerPool:
 
 
 def _wait_s(timeout: float | None) -> float | None:
-    """How long to wait, as a lock takes it."""
+    """A timeout in seconds, within what a lock accepts."""
     if timeout is None:
         return None
-    must_be_number(timeout, "timeout", "it is seconds, 0 or more; None waits until it is so")
+    must_be_number(timeout, "timeout", "it is seconds, 0 or more; None waits without limit")
     return min(timeout, threading.TIMEOUT_MAX)
