@@ -72,6 +72,8 @@ def unit_error(reason: EndReason) -> tuple[str, str]:
             return "deadline", "the run's deadline passed"
         case reasons.RunInterrupted():
             return "interrupted", "the run was interrupted; go on with 'headway resume'"
+        case reasons.UpstreamUnfinished():
+            return "upstream_failed", "a unit that it builds on could not finish"
     assert_never(reason)
 
 

@@ -144,6 +144,26 @@ def test_a_failed_turn_leaves_other_conversations_alone(stage: Stage, headway: H
     assert [row["headway"]["status"] for row in stage.rows()] == statuses
 
 
+def test_a_turn_that_waits_for_a_lane_that_stopped_says_so_and_goes_on_later(
+    stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.write_input(
+        [{"prompt": "a", "conversation": "c"}, {"prompt": "b", "conversation": "c", "model": "beta/x"}]
+    )
+    config = (stage.root / "headway.toml").read_text()
+    (stage.root / "headway.toml").write_text(
+        config.replace("ALPHA_KEY", "BETA_KEY").replace("BETA_KEY", "ALPHA_KEY", 1)
+    )
+    monkeypatch.setenv("BETA_KEY", "sk-beta-account-1234")
+    monkeypatch.setenv("ALPHA_KEY", "sk-revoked-account")
+    assert headway("run", "in.jsonl", "-q").code == 1
+    assert [row["error"]["code"] for row in stage.rows()] == ["auth", "upstream_failed"]
+    assert [row["headway"]["status"] for row in stage.rows()] == ["pending", "pending"]
+    monkeypatch.setenv("ALPHA_KEY", "sk-another-account")
+    assert headway("resume", "-q").code == 0
+    assert texts(stage) == ["echo: a", "echo: b"]
+
+
 def test_a_sample_is_taken_over_with_what_it_rests_on(stage: Stage, headway: Headway) -> None:
     stage.write_input(mixed(stage))
     half = len(mixed(stage)) // 2

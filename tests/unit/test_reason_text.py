@@ -29,6 +29,7 @@ from headway.core.reasons import (
     StopReason,
     StopRequested,
     TakesLess,
+    UpstreamUnfinished,
     Wait,
     WaitCode,
 )
@@ -158,6 +159,12 @@ def test_every_code_of_a_wait_has_its_words() -> None:
 
 @pytest.mark.parametrize("reason", [reason for reason, *_ in ENDS])
 def test_a_stored_reason_comes_back_as_it_was(reason: EndReason) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(reason), type=EndReason) == reason
+
+
+def test_a_unit_that_waits_for_a_lane_that_stopped_says_so() -> None:
+    reason: EndReason = UpstreamUnfinished()
+    assert unit_error(reason) == ("upstream_failed", "a unit that it builds on could not finish")
     assert msgspec.json.decode(msgspec.json.encode(reason), type=EndReason) == reason
 
 

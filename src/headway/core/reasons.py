@@ -98,7 +98,11 @@ class RunInterrupted(Reason, frozen=True, tag="run_interrupted"):
     """The run was interrupted or cancelled."""
 
 
-EndReason = StopReason | RunBudgetSpent | DeadlinePassed | RunInterrupted
+class UpstreamUnfinished(Reason, frozen=True, tag="upstream_unfinished"):
+    """Units of other lanes that the unit waits for could not finish."""
+
+
+EndReason = StopReason | RunBudgetSpent | DeadlinePassed | RunInterrupted | UpstreamUnfinished
 
 
 # -- what a notice is about -------------------------------------------------------------------------------------------

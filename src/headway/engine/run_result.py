@@ -11,7 +11,14 @@ from typing import Final
 import msgspec
 
 from headway.core import commands
-from headway.core.reasons import DeadlinePassed, EndReason, RunBudgetSpent, RunInterrupted, StopReason
+from headway.core.reasons import (
+    DeadlinePassed,
+    EndReason,
+    RunBudgetSpent,
+    RunInterrupted,
+    StopReason,
+    UpstreamUnfinished,
+)
 from headway.engine.observer import View
 from headway.engine.run_spec import UnitRoute
 from headway.stores.records import Job, State
@@ -24,7 +31,13 @@ _STATES: Final[dict[str, State]] = {
     "budget": "budget",
     "aborted": "interrupted",
 }
-_GENERAL: Final[dict[str, EndReason]] = {"budget": RunBudgetSpent(), "deadline": DeadlinePassed()}
+#: For units of lanes that did not stop themselves. Where only lanes stopped, such a lane has units left only if these wait for others.
+_GENERAL: Final[dict[str, EndReason]] = {
+    "budget": RunBudgetSpent(),
+    "deadline": DeadlinePassed(),
+    "stopped": UpstreamUnfinished(),
+    "parked": UpstreamUnfinished(),
+}
 _INTERRUPTED: Final = RunInterrupted()
 
 
