@@ -26,9 +26,9 @@ from headway.api.value_codec import ValueCodec
 from headway.cli import main
 from headway.engine.recorder import Recorder
 from headway.errors import JobBusy
-from headway.stores.batch import Batch
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 ITEMS = 400
 SCRIPT = f"""
@@ -291,10 +291,10 @@ def test_the_store_is_not_read_on_the_event_loop(
 
         return call
 
-    for name in ("found", "lane", "add_route", "starts_since"):
+    for name in ("results_by_id", "lane", "add_route", "starts_since"):
         monkeypatch.setattr(Store, name, watched(name))
     assert headway.map(double, range(20), **options) == [2 * number for number in range(20)]
-    wanted = {"lane", "add_route", "starts_since"} | ({"found"} if again else set())
+    wanted = {"lane", "add_route", "starts_since"} | ({"results_by_id"} if again else set())
     assert threads == {name: {"headway-reader"} for name in wanted}
 
 
@@ -327,7 +327,7 @@ async def test_a_lane_that_is_held_gives_up_the_intents_ahead(
     empty = asyncio.Event()
     committed = Recorder._committed
 
-    def look(recorder: Recorder, batch: Batch) -> None:
+    def look(recorder: Recorder, batch: WriteBatch) -> None:
         nonlocal most
         committed(recorder, batch)
         found = rows(db, "SELECT count(*) FROM units WHERE status IN ('assigned', 'running')")[0][0]

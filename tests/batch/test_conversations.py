@@ -15,10 +15,10 @@ from headway.batch.input_source import open_batch
 from headway.config import Config, ProviderConfig, WorkersConfig
 from headway.errors import InputError
 from headway.jobs.base import IngestOptions
-from headway.stores.batch import Batch
 from headway.stores.records import NewJob, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 from .configs import ALPHA, BETA, config
 
@@ -44,7 +44,7 @@ class Input:
         return [(edge.role, edge.before) for edge in self.store.edges(self.job, [index])]
 
     def answer(self, index: int, body: Any) -> None:
-        batch = Batch(self.job)
+        batch = WriteBatch(self.job)
         batch.change(index, UnitChange("succeeded", finished_utc=3.0))
         batch.answers.append((index, 200, None, msgspec.json.encode(body)))
         self.store.commit(batch)
@@ -52,7 +52,7 @@ class Input:
     def sent(self, index: int) -> dict[str, Any]:
         """Make the request of a unit, and keep it as the engine does."""
         made = request_of(self.job, self.store, index)
-        batch = Batch(self.job)
+        batch = WriteBatch(self.job)
         batch.rendered.append((index, made.body, made.chars))
         self.store.commit(batch)
         body: dict[str, Any] = msgspec.json.decode(made.body)

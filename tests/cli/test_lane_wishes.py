@@ -67,8 +67,10 @@ def test_a_wish_that_makes_no_sense_disturbs_nothing(stage: Stage) -> None:
         wait_for("the first in flight", lambda: in_flight(stage) == 1)
         with Store(SqliteFile(stage.db)) as store:
             [job] = store.jobs()
-            store.ask(job.id, "limits", {"lane": "alpha/gpt-x", "limits": {"rpm": "many"}}, time.time())
-            store.ask(job.id, "limits", {}, time.time())
+            store.add_command(
+                job.id, "limits", {"lane": "alpha/gpt-x", "limits": {"rpm": "many"}}, time.time()
+            )
+            store.add_command(job.id, "limits", {}, time.time())
         assert process.wait(30) == 0
     texts = [text for (text,) in stage.query("SELECT text FROM events WHERE what = 'command'")]
     assert len(texts) == 2

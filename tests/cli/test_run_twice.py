@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.crash.stage import PATIENCE_S, Stage, started, wait_for
 
-from headway.jobs import finding
+from headway.jobs import find_or_add
 from headway.stores import store as stores
 from headway.wiring import submission
 
@@ -69,7 +69,7 @@ def test_another_process_comes_between_adding_the_job_and_its_lock(
     stage: Stage, headway: Headway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes the job without a lock for one that a dead process left; the first then finds the other's."""
-    really, others = finding.find_or_add, []
+    really, others = find_or_add.find_or_add, []
 
     def add_then_wait(*args: Any, **more: Any) -> Any:
         monkeypatch.setattr(submission, "find_or_add", really)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.stores.batch import Batch
 from headway.stores.records import Attempt, Job, NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 MODELS = {"m": ("alpha", "openai", "m")}
 
@@ -45,20 +45,20 @@ def statuses(store: Store, job: int) -> list[str]:
 
 
 def intend(store: Store, job: int, lane: int, *indices: int) -> None:
-    batch = Batch(job)
+    batch = WriteBatch(job)
     for index in indices:
         batch.intend(index, lane)
     store.commit(batch)
 
 
 def note_running(store: Store, job: int, at_utc: float, *indices: int) -> None:
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.running.update(dict.fromkeys(indices, at_utc))
     store.commit(batch)
 
 
 def end(store: Store, job: int, index: int, status: str, **more: Any) -> None:
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(index, UnitChange(status, finished_utc=300.0, **more))
     store.commit(batch)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from headway.errors import DuplicateId, StoreError
-from headway.stores.batch import Batch, Grow
 from headway.stores.records import Edge, NewUnit, StoredEdge, StoredRoute, UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
+from headway.stores.write_batch import Grow, WriteBatch
 
 from .records import MODELS, end, new_job, new_unit, statuses, the_job
-from .test_caches import answer, keyed_job
+from .test_answer_cache import answer, keyed_job
 
 PATH = "/v1/chat/completions"
 
@@ -44,7 +44,7 @@ def test_edges_are_read_with_the_status_of_the_unit_before(store: Store) -> None
         StoredEdge(3, "c", 1, "pending"),
         StoredEdge(3, "r:x", 0, "succeeded"),
     ]
-    assert store.leading(job, [0, 1, 2, 3, 4]) == {0, 1}
+    assert store.depended_on(job, [0, 1, 2, 3, 4]) == {0, 1}
 
 
 def test_a_job_without_edges_has_none(store: Store) -> None:
@@ -52,7 +52,7 @@ def test_a_job_without_edges_has_none(store: Store) -> None:
     job = job_with_edges(store)
     assert not store.has_edges(job)
     assert store.edges(job, [0, 1, 2]) == []
-    assert store.leading(job, [0, 1, 2]) == set()
+    assert store.depended_on(job, [0, 1, 2]) == set()
 
 
 def test_an_edge_may_name_the_id_of_a_unit_that_is_added_with_it(store: Store) -> None:
@@ -85,7 +85,7 @@ def test_a_forgotten_job_leaves_no_edges_behind(tmp_path: Path) -> None:
 
 
 def render(store: Store, job: int, index: int, body: bytes, chars: int = 7) -> None:
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.rendered.append((index, body, chars))
     store.commit(batch)
 
@@ -103,10 +103,10 @@ def test_a_request_is_shown_as_it_was_sent_and_its_row_is_kept(store: Store) -> 
 def test_what_a_lost_attempt_may_cost_is_judged_by_what_was_sent(store: Store) -> None:
     job = job_with_edges(store, (1, "c", 0))
     render(store, job, 1, b"x" * 500, 480)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.intend(1, store.lane("key-a", "alpha/m").id)
     store.commit(batch)
-    [unknown] = store.unknown(job)
+    [unknown] = store.unknown_outcomes(job)
     assert (unknown.index, unknown.size, unknown.chars) == (1, 500, 480)
 
 
@@ -215,7 +215,7 @@ def test_a_repeated_id_is_refused_with_edges_too(store: Store) -> None:
 def test_units_of_a_running_job_may_have_edges(store: Store) -> None:
     job = job_with_edges(store, n=2)
     [route] = store.routes(job)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(0, UnitChange("succeeded", finished_utc=300.0))
     batch.added.append((2, NewUnit("u2", route.id, PATH, b"{}", after=(Edge("c", 0),))))
     store.commit(batch)
@@ -248,7 +248,7 @@ def children(route: int, wanted: int = 2) -> Grow:
 def test_a_units_end_and_the_units_that_it_adds_are_one_transaction(store: Store) -> None:
     job = job_with_edges(store)
     [route] = store.routes(job)
-    batch = Batch(job, grow=children(route.id))
+    batch = WriteBatch(job, grow=children(route.id))
     batch.change(1, UnitChange("succeeded", finished_utc=300.0))
     batch.change(2, UnitChange("pending"))
     store.commit(batch)
@@ -262,7 +262,7 @@ def test_a_unit_is_added_once(store: Store) -> None:
     job = job_with_edges(store)
     [route] = store.routes(job)
     for _ in range(2):
-        batch = Batch(job, grow=children(route.id))
+        batch = WriteBatch(job, grow=children(route.id))
         batch.change(1, UnitChange("succeeded", finished_utc=300.0))
         batch.counts.clear()
         store.commit(batch)
@@ -288,7 +288,7 @@ def test_growth_that_fails_records_nothing(store: Store) -> None:
     def serial(store: Store, ended: Sequence[int]) -> list[NewUnit]:
         return [new_unit("s", route.id, serial=True)]
 
-    batch = Batch(job, grow=serial)
+    batch = WriteBatch(job, grow=serial)
     batch.change(1, UnitChange("succeeded", finished_utc=300.0))
     with pytest.raises(StoreError, match="cannot be serial"):
         store.commit(batch)

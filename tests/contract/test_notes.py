@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headway.stores.batch import Batch
 from headway.stores.records import UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 from .records import begun
 
 
 def test_notes_are_known_by_their_attempt(store: Store) -> None:
     job, _, _ = begun(store)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(1, UnitChange("pending", tries=1))
     batch.notes += [(1, 2, b'{"stdout":"later"}'), (1, 1, b'{"files":["a"]}')]
     store.commit(batch)
@@ -26,7 +26,7 @@ def test_notes_are_known_by_their_attempt(store: Store) -> None:
 def test_notes_go_with_their_job(tmp_path: Path) -> None:
     with Store(SqliteFile(tmp_path / "h.db")) as store:
         job, _, _ = begun(store)
-        batch = Batch(job)
+        batch = WriteBatch(job)
         batch.change(0, UnitChange("pending", tries=1))
         batch.notes.append((0, 1, b"{}"))
         store.commit(batch)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import msgspec
 
-from headway.stores.batch import Batch
 from headway.stores.records import Repair, UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.schema import migrations
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 from .records import begun, end, new_job, the_job
 
 
 def keep(store: Store, job: int, *repairs: Repair) -> None:
-    batch = Batch(job)
+    batch = WriteBatch(job)
     for repair in repairs:
         batch.change(repair.index, UnitChange("pending", tries=1))
     batch.repairs += repairs
@@ -102,7 +102,7 @@ def test_the_conversation_has_the_turn_in_which_it_was_asked_again(tmp_path: Pat
         job, _, _ = begun(store)
         asked = b'{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}'
         keep(store, job, Repair(1, 1, b"{}", asked, 2))
-        batch = Batch(job)
+        batch = WriteBatch(job)
         batch.change(1, UnitChange("succeeded", finished_utc=300.0))
         batch.answers.append((1, 200, None, b'{"choices":[{"message":{"content":"d"}}]}'))
         store.commit(batch)

@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused, EndReason
-from headway.stores.batch import Batch
 from headway.stores.records import Attempt, JobEvent, State, StoredRoute, UnitChange, UsageTotals
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 from .records import MODELS, new_job, new_unit, statuses, the_job
 
@@ -102,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         self.lanes = [self.store.lane(f"key-{model}", f"alpha/{model}").id for model in "mn"]
         self.worker = 0
-        self.batch = Batch(self.job)
+        self.batch = WriteBatch(self.job)
         self.now = Books([])
         self.committed = Books([])
         self.utc = 1_000.0
@@ -132,7 +132,7 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self, only_failed: bool) -> None:
         self.moves = 0
         self.worker = self.store.begin(self.job, {}, "o", self.tick(), only_failed=only_failed)
-        self.batch = Batch(self.job, self.worker)
+        self.batch = WriteBatch(self.job, self.worker)
         self.committed.begin(only_failed)
         self.now = copy.deepcopy(self.committed)
 
@@ -251,7 +251,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(what=st.sampled_from(("pause", "limit")), value=st.integers(0, 9))
     def ask(self, what: str, value: int) -> None:
         """Another process: on record at once."""
-        self.store.ask(self.job, what, {"value": value}, self.tick())
+        self.store.add_command(self.job, what, {"value": value}, self.tick())
         self.now.commands.append((what, value))
         self.committed.commands.append((what, value))
 
@@ -259,7 +259,7 @@ class StoreMachine(RuleBasedStateMachine):
     def carry_out(self, pick: int) -> None:
         """The command is not in the books from here on, even if it stands in the records until the commit."""
         self.commit()
-        if asked := self.store.asked(self.job):
+        if asked := self.store.open_commands(self.job):
             self.batch.done_commands.append((asked[pick % len(asked)].id, self.utc))
             del self.now.commands[pick % len(asked)]
 
@@ -268,7 +268,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def commit(self) -> None:
         self.store.commit(self.batch)
-        self.batch = Batch(self.job, self.worker)
+        self.batch = WriteBatch(self.job, self.worker)
         self.committed = copy.deepcopy(self.now)
         self.compare()
 
@@ -292,7 +292,7 @@ class StoreMachine(RuleBasedStateMachine):
             unit.status = "pending" if unit.status in OPEN else unit.status
         self.compare()
         assert the_job(self.store, JOB).unfinished == unfinished
-        assert self.store.unknown(self.job) == []
+        assert self.store.unknown_outcomes(self.job) == []
         self.crash(only_failed)
 
     @precondition(lambda self: self.utc > 1_010)
@@ -331,7 +331,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert [event.text for event in store.events(self.job)] == books.events
         kept = {self.lanes.index(lane.id): lane.record for lane in store.lanes() if lane.record}
         assert kept == books.lane_records
-        assert [(one.what, one.args["value"]) for one in store.asked(self.job)] == books.commands
+        assert [(one.what, one.args["value"]) for one in store.open_commands(self.job)] == books.commands
         assert statuses(store, the_job(store, BYSTANDER).id) == ["pending"] * 3
         self.compare_cursors()
 
@@ -356,7 +356,7 @@ class StoreMachine(RuleBasedStateMachine):
         unended = [n for n, unit in enumerate(units) if unit.status in OPEN]
         assert store.first_unended(self.job) == (unended[0] if unended else None)
         lost = [n for n, unit in enumerate(units) if unit.status in ("assigned", "running")]
-        assert [each.index for each in store.unknown(self.job)] == lost
+        assert [each.index for each in store.unknown_outcomes(self.job)] == lost
 
 
 def add_use(use: UsageTotals, index: int, code: str | None, cost: float, *, used: bool) -> None:
@@ -364,9 +364,9 @@ def add_use(use: UsageTotals, index: int, code: str | None, cost: float, *, used
     if code == "rate":
         use.refused += 1
     elif code is None or cost:
-        use.told(index, 2, cost or None, used=used)
+        use.add_reported(index, 2, cost or None, used=used)
     else:
-        use.untold(None if index % 2 else 0.5)
+        use.add_unreported(None if index % 2 else 0.5)
 
 
 def test_a_store_shows_what_was_committed_after_any_run() -> None:

@@ -13,7 +13,6 @@ import pytest
 from headway.core.model import Kind
 from headway.core.reasons import AccountRefused
 from headway.errors import DuplicateId, StoreError
-from headway.stores.batch import Batch
 from headway.stores.records import (
     Attempt,
     AttemptView,
@@ -23,17 +22,18 @@ from headway.stores.records import (
     JobEvent,
     NewJob,
     NewUnit,
-    Pending,
+    PendingUnit,
     RecordedStart,
     StoredClaim,
     StoredRoute,
     UnitChange,
     UnitResult,
-    Unknown,
+    UnknownOutcome,
     UsageSample,
     UsageTotals,
 )
 from headway.stores.store import Store, chunks
+from headway.stores.write_batch import WriteBatch
 
 from .records import (
     MODELS,
@@ -132,7 +132,7 @@ def test_no_thread_sees_half_a_batch(open_store: Callable[[], Store]) -> None:
     with ThreadPoolExecutor(1) as threads, open_store() as store:
         looking = threads.submit(look)
         for first in range(0, size * rounds, size):
-            batch = Batch(job, worker)
+            batch = WriteBatch(job, worker)
             for index in range(first, first + size):
                 batch.change(index, UnitChange("succeeded", finished_utc=300.0))
             store.commit(batch)
@@ -195,7 +195,7 @@ def test_a_unit_keeps_everything_it_came_with(store: Store) -> None:
     assert store.request(job, 0) == ("/v1/chat/completions", b'{"id":"a"}')
     assert store.index_of(job, "naïve/日本 '\"") == 1
     assert store.index_of(job, "b") is None
-    assert store.next_of_route(job, route, 3, -1, 9) == [Pending(1, 7, -1, 3, route, size=len(unit.body))]
+    assert store.next_of_route(job, route, 3, -1, 9) == [PendingUnit(1, 7, -1, 3, route, size=len(unit.body))]
     [_, result] = store.results(job, -1, 9)
     assert (result.custom_id, result.metadata) == ("naïve/日本 '\"", b'{"k":1}')
     store.add_units(job, 2, [NewUnit("c", route, "/v1/embeddings", body)])
@@ -260,14 +260,14 @@ def test_seal_finds_the_priorities_of_each_route_and_the_serial_units(store: Sto
 def test_a_forgotten_job_leaves_nothing_and_others_stay(store: Store) -> None:
     kept, _ = ready_job(store, 2, "kept")
     job, worker, lane = begun(store, 3, "gone")
-    batch = Batch(job, worker)
+    batch = WriteBatch(job, worker)
     batch.attempts.append(started(0, 210.0, lane))
     batch.answers.append((0, 200, "r", b"{}"))
     batch.change(0, UnitChange("succeeded", 1, finished_utc=211.0))
     batch.events.append(JobEvent(210.0, None, "note", "text"))
     batch.claims[lane] = (b"{}", 210.0)
     store.commit(batch)
-    store.ask(job, "pause", {}, 211.0)
+    store.add_command(job, "pause", {}, 211.0)
 
     store.forget(job)
 
@@ -279,7 +279,7 @@ def test_a_forgotten_job_leaves_nothing_and_others_stay(store: Store) -> None:
 
 def test_a_new_job_inherits_nothing_from_a_forgotten_one(store: Store) -> None:
     job, _, _ = begun(store, 2)
-    store.ask(job, "cancel", {}, 211.0)
+    store.add_command(job, "cancel", {}, 211.0)
     store.forget(job)
 
     assert_empty(store, store.add_job(new_job()))
@@ -290,7 +290,7 @@ def assert_empty(store: Store, job: int) -> None:
     assert store.routes(job) == []
     assert store.events(job) == []
     assert store.workers(job) == []
-    assert store.asked(job) == []
+    assert store.open_commands(job) == []
     assert store.claims(job + 1, 0.0, 1e9) == []
     assert store.pending(job) == {}
     assert store.first_unended(job) is None
@@ -304,7 +304,7 @@ def assert_empty(store: Store, job: int) -> None:
 
 def test_what_other_jobs_want_of_a_lane_counts_while_it_is_fresh(store: Store) -> None:
     (job, _, lane), (other, worker, _) = begun(store, 1), begun(store, 1, "other")
-    batch = Batch(other, worker)
+    batch = WriteBatch(other, worker)
     batch.claims[lane] = (b'{"weight":3}', 300.0)
     store.commit(batch)
 
@@ -313,7 +313,7 @@ def test_what_other_jobs_want_of_a_lane_counts_while_it_is_fresh(store: Store) -
     assert store.claims(job, 300.5, 301.0) == []
     assert store.claims(job, 200.0, 299.5) == [], "a clock that was put back"
 
-    batch = Batch(other, worker)
+    batch = WriteBatch(other, worker)
     batch.claims[lane] = (b'{"weight":1}', 310.0)
     store.commit(batch)
     assert store.claims(job, 309.0, 311.0) == [StoredClaim(lane, "other", b'{"weight":1}')]
@@ -343,7 +343,7 @@ def test_a_result_has_every_column(store: Store) -> None:
     store.seal(job, 3, MODELS, "d")
     worker = store.begin(job, {}, "o", 200.0)
     lane = store.lane("key-a", "alpha/m").id
-    batch = Batch(job, worker)
+    batch = WriteBatch(job, worker)
     good = UnitChange("succeeded", 2, lane, None, None, None, 210.0, 215.0, 11, 22, 3, 0.25)
     batch.change(0, good)
     batch.answers.append((0, 200, "req-1", b'{"ok":true}'))
@@ -376,12 +376,12 @@ def test_a_unit_that_ended_without_a_try_has_no_cost(store: Store) -> None:
 
 def test_a_cost_that_nobody_knows_is_none_and_not_nothing(store: Store) -> None:
     job, _, lane = begun(store, 3)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(0, UnitChange("succeeded", 1, lane, cost_usd=None))
     batch.change(1, UnitChange("succeeded", 1, lane, cost_usd=0.0))
     batch.change(2, UnitChange("pending", 1, lane, cost_usd=0.5))
     store.commit(batch)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(2, UnitChange("succeeded", 1, lane, cost_usd=None))
     store.commit(batch)
 
@@ -393,13 +393,13 @@ def test_what_attempts_came_to_adds_up_by_route_and_for_the_job(store: Store) ->
     other = store.add_route(job, StoredRoute("beta", "openai", "n"))
     lane = store.lane("key-a", "alpha/m").id
     for _ in range(2):
-        batch = Batch(job)
+        batch = WriteBatch(job)
         use = batch.use(route)
         use.attempts, use.refused, use.lane = 4, 1, lane
-        use.told(10, 5, 0.25, used=True)
-        use.told(10, 0, 0.5, used=False)
-        use.untold(2.0)
-        batch.use(other).told(1, 1, None, used=True)
+        use.add_reported(10, 5, 0.25, used=True)
+        use.add_reported(10, 0, 0.5, used=False)
+        use.add_unreported(2.0)
+        batch.use(other).add_reported(1, 1, None, used=True)
         store.commit(batch)
 
     by_route = store.use_by_route(job)
@@ -419,7 +419,7 @@ def test_what_attempts_came_to_adds_up_by_route_and_for_the_job(store: Store) ->
 def test_costs_add_up_over_the_tries_and_the_latest_usage_stands(store: Store) -> None:
     job, _, lane = begun(store, 1)
     for status, tokens, cost in (("pending", 5, 0.5), ("succeeded", 7, 0.25)):
-        batch = Batch(job)
+        batch = WriteBatch(job)
         batch.change(0, UnitChange(status, 1, lane, input_tokens=tokens, cost_usd=cost))
         store.commit(batch)
 
@@ -440,7 +440,7 @@ def test_what_a_change_does_not_say_of_lane_and_start_stays(store: Store) -> Non
 def test_a_later_answer_replaces_an_earlier_one(store: Store) -> None:
     job, _, _ = begun(store, 1)
     for body, status in ((b"1", "failed"), (b"2", "succeeded")):
-        batch = Batch(job)
+        batch = WriteBatch(job)
         batch.reopen(0)
         batch.answers.append((0, 200, None, body))
         batch.change(0, UnitChange(status, 1, finished_utc=1.0))
@@ -472,7 +472,7 @@ def test_attempts_are_told_in_order_with_every_column(store: Store) -> None:
         0, 2, lane, "succeeded", None, None, 200, "r2", 12.0, 13.0, 4, 5, 1, 0.5, (1.0, 9.0, 4.0, 5.0)
     )
     for attempt in (first, second):
-        batch = Batch(job, worker)
+        batch = WriteBatch(job, worker)
         batch.attempts.append(attempt)
         store.commit(batch)
 
@@ -522,7 +522,7 @@ def test_events_come_oldest_first_and_after_a_number(store: Store) -> None:
     other, _, _ = begun(store, 1, "other")
     noted = [JobEvent(5.0, "alpha/m", "hold", "until 16:00", 9.0), JobEvent(4.0, None, "note", "late news")]
     for each, text in ((job, noted[0]), (other, noted[0]), (job, noted[1])):
-        batch = Batch(each)
+        batch = WriteBatch(each)
         batch.events.append(text)
         store.commit(batch)
 
@@ -548,7 +548,7 @@ def test_a_lane_is_one_for_all_jobs_and_keeps_what_it_learned(store: Store) -> N
     job, _, number = begun(store, 1)
     other = store.lane("key-b", "alpha/a")
     assert (other.record, other.view, other.updated_utc) == (None, None, None)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.lanes[number] = (b'{"rate":2}', '{"note":"ü"}'.encode(), 250.0)
     store.commit(batch)
 
@@ -584,9 +584,9 @@ def test_unknown_names_the_units_that_died_with_a_process(store: Store) -> None:
     note_running(store, job, 210.0, 2, 3)
     end(store, job, 3, "succeeded", tries=1)
 
-    assert store.unknown(job) == [
-        Unknown(1, "u1", False, lane, None, 10, 1, route.id, size=11),
-        Unknown(2, "u2", True, lane, 210.0, 20, 2, route.id, size=11),
+    assert store.unknown_outcomes(job) == [
+        UnknownOutcome(1, "u1", False, lane, None, 10, 1, route.id, size=11),
+        UnknownOutcome(2, "u2", True, lane, 210.0, 20, 2, route.id, size=11),
     ]
 
 
@@ -594,12 +594,12 @@ def test_the_start_of_an_earlier_try_is_not_told_of_one_that_only_was_intended(s
     job, _, lane = begun(store, 1)
     intend(store, job, lane, 0)
     note_running(store, job, 210.0, 0)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(0, UnitChange("pending", 1, lane, "transient", "reset"))
     store.commit(batch)
     intend(store, job, lane, 0)
 
-    [unknown] = store.unknown(job)
+    [unknown] = store.unknown_outcomes(job)
     store.begin(job, {}, "o", 400.0)
 
     [lost] = store.attempts(job, 0)
@@ -614,12 +614,12 @@ def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_
     ends = ("succeeded", "cached", "failed", "timed_out", "skipped", "cancelled")
     for index, status in enumerate(ends):
         end(store, job, index, status, tries=1, code="x", message="y", not_before_utc=1.0)
-    requeued = Batch(job)
+    requeued = WriteBatch(job)
     requeued.change(7, UnitChange("pending", 1, lane, "rate", "slow down", 250.0))
     store.commit(requeued)
     intend(store, job, lane, 6, 7)
     note_running(store, job, 260.0, 7)
-    store.ask(job, "pause", {}, 270.0)
+    store.add_command(job, "pause", {}, 270.0)
     assert the_job(store).ended == 6
 
     store.begin(job, {"concurrency": 9, "only": ["x"]}, "new.jsonl", 400.0, only_failed=only_failed)
@@ -631,8 +631,8 @@ def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_
     assert job_now.counts == counts | ({"skipped": 1, "cancelled": 1} if only_failed else {})
     assert (job_now.state, job_now.started_utc, job_now.finished_utc) == ("running", 200.0, None)
     assert (job_now.settings, job_now.out) == ({"concurrency": 9, "only": ["x"]}, "new.jsonl")
-    assert store.unknown(job) == []
-    assert store.asked(job) == []
+    assert store.unknown_outcomes(job) == []
+    assert store.open_commands(job) == []
     for index in (2, 3, 6, 7):
         result = store.results(job, index - 1, 1)[0]
         assert (result.code, result.message, result.finished_utc) == (None, None, None)
@@ -654,12 +654,12 @@ def test_begin_reopens_records_what_was_lost_and_counts_anew(store: Store, only_
 
 def test_what_is_asked_between_the_lock_and_the_beginning_is_for_this_run(store: Store) -> None:
     job, _, _ = begun(store, 1)
-    store.ask(job, "pause", {}, 210.0)
-    store.ask(job, "cancel", {}, 220.0)
+    store.add_command(job, "pause", {}, 210.0)
+    store.add_command(job, "cancel", {}, 220.0)
     store.begin(job, {}, "", 230.0, taken_utc=215.0)
-    assert [asked.what for asked in store.asked(job)] == ["cancel"]
+    assert [asked.what for asked in store.open_commands(job)] == ["cancel"]
     store.begin(job, {}, "", 240.0)
-    assert store.asked(job) == []
+    assert store.open_commands(job) == []
 
 
 def test_begin_touches_no_other_job(store: Store) -> None:
@@ -667,12 +667,12 @@ def test_begin_touches_no_other_job(store: Store) -> None:
     other, _, _ = begun(store, 2, "other")
     intend(store, other, lane, 0)
     end(store, other, 1, "failed")
-    store.ask(other, "pause", {}, 1.0)
+    store.add_command(other, "pause", {}, 1.0)
 
     store.begin(job, {}, "o", 400.0)
 
     assert statuses(store, other) == ["assigned", "failed"]
-    assert len(store.asked(other)) == 1
+    assert len(store.open_commands(other)) == 1
     assert [each["status"] for each in store.workers(other)] == ["busy"]
 
 
@@ -697,13 +697,13 @@ def test_next_of_route_gives_waiting_units_by_index_after_the_cursor(store: Stor
     store.add_units(job, 0, units)
     store.seal(job, 9, MODELS, "d")
     ready_job(store, 5, "other")
-    requeued = Batch(job)
+    requeued = WriteBatch(job)
     requeued.change(5, UnitChange("pending", 1))
     store.commit(requeued)
     end(store, job, 6, "succeeded")
 
     assert store.next_of_route(job, a, 0, -1, 3) == [
-        Pending(0, 0, 0, 0, a, size=11), Pending(1, 1, 1, 0, a, size=11), Pending(5, 5, 5, 0, a, 1, size=11),
+        PendingUnit(0, 0, 0, 0, a, size=11), PendingUnit(1, 1, 1, 0, a, size=11), PendingUnit(5, 5, 5, 0, a, 1, size=11),
     ]  # fmt: skip
     assert [each.index for each in store.next_of_route(job, a, 0, 5, 99)] == [7, 8]
     assert [each.index for each in store.next_of_route(job, a, 1, -1, 99)] == [2]
@@ -744,8 +744,8 @@ def test_next_serial_gives_the_serial_units_or_all(store: Store) -> None:
     end(store, job, 0, "failed")
 
     assert store.next_serial(job, -1, 2, every=False) == [
-        Pending(1, 1, 0, -1, b, size=11),
-        Pending(4, 4, 0, -4, a, size=11),
+        PendingUnit(1, 1, 0, -1, b, size=11),
+        PendingUnit(4, 4, 0, -4, a, size=11),
     ]
     assert [each.index for each in store.next_serial(job, 4, 9, every=False)] == [5]
     assert [each.index for each in store.next_serial(job, -1, 3, every=True)] == [1, 2, 3]
@@ -759,8 +759,8 @@ def test_next_serial_gives_the_serial_units_or_all(store: Store) -> None:
 def test_a_batch_of_every_kind_of_change(store: Store) -> None:
     job, worker, lane = begun(store, 6)
     intend(store, job, lane, 0, 1, 2)
-    command = store.ask(job, "pause", {}, 205.0)
-    batch = Batch(job, worker)
+    command = store.add_command(job, "pause", {}, 205.0)
+    batch = WriteBatch(job, worker)
     assert not batch
     batch.intend(3, lane)
     batch.running[1] = 210.0
@@ -791,68 +791,68 @@ def test_a_batch_of_every_kind_of_change(store: Store) -> None:
     assert (now.state, now.finished_utc, now.ended, now.good) == ("paused", None, 2, 1)
     assert (now.counts["succeeded"], now.counts["skipped"]) == (1, 1)
     assert (now.attempts, now.refused, now.input_tokens, now.output_tokens, now.cost_usd) == (1, 3, 3, 4, 0.5)
-    assert (len(store.attempts(job, 0)), len(store.events(job)), store.asked(job)) == (1, 1, [])
+    assert (len(store.attempts(job, 0)), len(store.events(job)), store.open_commands(job)) == (1, 1, [])
     assert store.lane("key-a", "alpha/m").record == b"{}"
-    assert [(each.index, each.sent) for each in store.unknown(job)] == [(1, True), (3, False)]
+    assert [(each.index, each.sent) for each in store.unknown_outcomes(job)] == [(1, True), (3, False)]
 
 
 @pytest.mark.parametrize("fill", [
     lambda batch: batch.count("refused"),
     lambda batch: batch.answers.append((0, 200, None, b"{}")),
 ])  # fmt: skip
-def test_a_batch_that_holds_anything_at_all_is_true(fill: Callable[[Batch], None]) -> None:
-    batch = Batch(1)
+def test_a_batch_that_holds_anything_at_all_is_true(fill: Callable[[WriteBatch], None]) -> None:
+    batch = WriteBatch(1)
     fill(batch)
     assert batch
 
 
-def _requeue_then_intent(batch: Batch, lane: int) -> None:
+def _requeue_then_intent(batch: WriteBatch, lane: int) -> None:
     batch.change(0, UnitChange("pending", 1, lane, "rate", "slow", 250.0))
     batch.intend(0, lane)
 
 
-def _intent_then_end(batch: Batch, lane: int) -> None:
+def _intent_then_end(batch: WriteBatch, lane: int) -> None:
     batch.intend(0, lane)
     batch.change(0, UnitChange("succeeded", 1, lane, finished_utc=9.0))
 
 
-def _intent_then_release(batch: Batch, lane: int) -> None:
+def _intent_then_release(batch: WriteBatch, lane: int) -> None:
     batch.intend(0, lane)
     batch.release(0)
 
 
-def _running_then_end(batch: Batch, lane: int) -> None:
+def _running_then_end(batch: WriteBatch, lane: int) -> None:
     batch.running[0] = 5.0
     batch.change(0, UnitChange("failed", 1, lane, finished_utc=9.0))
 
 
-def _intent_and_running(batch: Batch, lane: int) -> None:
+def _intent_and_running(batch: WriteBatch, lane: int) -> None:
     batch.intend(0, lane)
     batch.running[0] = 5.0
 
 
-def _release_then_intent(batch: Batch, lane: int) -> None:
+def _release_then_intent(batch: WriteBatch, lane: int) -> None:
     batch.release(0)
     batch.intend(0, lane)
 
 
-def _release_then_end(batch: Batch, lane: int) -> None:
+def _release_then_end(batch: WriteBatch, lane: int) -> None:
     batch.release(0)
     batch.change(0, UnitChange("cancelled", finished_utc=9.0))
 
 
-def _release_intent_and_running(batch: Batch, lane: int) -> None:
+def _release_intent_and_running(batch: WriteBatch, lane: int) -> None:
     _release_then_intent(batch, lane)
     batch.running[0] = 5.0
 
 
-def _two_tries(batch: Batch, lane: int) -> None:
+def _two_tries(batch: WriteBatch, lane: int) -> None:
     _requeue_then_intent(batch, lane)
     batch.running[0] = 5.0
     batch.change(0, UnitChange("succeeded", 1, lane, finished_utc=9.0))
 
 
-def _requeue_intent_release(batch: Batch, lane: int) -> None:
+def _requeue_intent_release(batch: WriteBatch, lane: int) -> None:
     _requeue_then_intent(batch, lane)
     batch.release(0)
 
@@ -873,14 +873,14 @@ def _requeue_intent_release(batch: Batch, lane: int) -> None:
     ],
 )
 def test_the_last_of_a_units_changes_stands(
-    store: Store, before: str, changes: Callable[[Batch, int], None], after: str, tries: int
+    store: Store, before: str, changes: Callable[[WriteBatch, int], None], after: str, tries: int
 ) -> None:
     job, _, lane = begun(store, 2)
     if before != "pending":
         intend(store, job, lane, 0)
     if before == "running":
         note_running(store, job, 4.0, 0)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     changes(batch, lane)
     store.commit(batch)
 
@@ -896,7 +896,7 @@ def test_a_unit_that_runs_again_is_counted_where_it_stands(
 ) -> None:
     job, _, lane = begun(store, 2)
     end(store, job, 0, first, code="invalid", message="no")
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.reopen(0, b'{"new":1}')
     if then is None:
         batch.intend(0, lane)
@@ -919,7 +919,7 @@ def test_a_unit_that_runs_again_is_counted_where_it_stands(
 def test_a_batch_that_does_not_fit_the_units_leaves_nothing(store: Store, counts: dict[str, int]) -> None:
     job, _, _ = begun(store, 2)
     end(store, job, 0, "succeeded")
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(1, UnitChange("pending", 1, code="rate"))
     for name, n in counts.items():
         batch.count(name, n)
@@ -933,7 +933,7 @@ def test_a_batch_that_does_not_fit_the_units_leaves_nothing(store: Store, counts
 def test_units_that_come_later_are_counted_with_them(store: Store) -> None:
     job, _, _ = begun(store, 1)
     route = store.routes(job)[0].id
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.added.append((1, new_unit("late", route)))
     for index in (0, 1):
         batch.change(index, UnitChange("succeeded", 1, finished_utc=9.0))
@@ -944,7 +944,7 @@ def test_units_that_come_later_are_counted_with_them(store: Store) -> None:
 def test_a_batch_changes_its_own_job_alone(store: Store) -> None:
     job, _, lane = begun(store, 2)
     other, _, _ = begun(store, 2, "other")
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.change(0, UnitChange("succeeded", 1, lane, finished_utc=9.0))
     batch.state = ("complete", 9.0)
     store.commit(batch)
@@ -966,7 +966,7 @@ def test_end_run_puts_back_what_was_left_and_says_why(store: Store) -> None:
     assert statuses(store, job) == ["succeeded", "pending", "pending", "pending"]
     assert (now.state, now.finished_utc, now.ended) == ("parked", 300.0, 1)
     assert now.unfinished == {route: AccountRefused(Kind.QUOTA, "out of credit")}
-    assert store.unknown(job) == []
+    assert store.unknown_outcomes(job) == []
     assert [each["status"] for each in store.workers(job)] == ["terminated"]
 
 
@@ -976,17 +976,20 @@ def test_end_run_puts_back_what_was_left_and_says_why(store: Store) -> None:
 def test_commands_are_there_until_they_are_done(store: Store) -> None:
     job, _, _ = begun(store, 1)
     other, _, _ = begun(store, 1, "other")
-    pause = store.ask(job, "pause", {}, 210.0)
-    store.ask(other, "pause", {}, 210.0)
-    limit = store.ask(job, "limit", {"lane": "alpha/m", "rpm": 60, "more": [1, None]}, 211.0)
+    pause = store.add_command(job, "pause", {}, 210.0)
+    store.add_command(other, "pause", {}, 210.0)
+    limit = store.add_command(job, "limit", {"lane": "alpha/m", "rpm": 60, "more": [1, None]}, 211.0)
 
     more = {"lane": "alpha/m", "rpm": 60, "more": [1, None]}
-    assert store.asked(job) == [ControlRequest(pause, "pause", {}), ControlRequest(limit, "limit", more)]
-    batch = Batch(job)
+    assert store.open_commands(job) == [
+        ControlRequest(pause, "pause", {}),
+        ControlRequest(limit, "limit", more),
+    ]
+    batch = WriteBatch(job)
     batch.done_commands.append((pause, 212.0))
     store.commit(batch)
-    assert [asked.id for asked in store.asked(job)] == [limit]
-    assert len(store.asked(other)) == 1
+    assert [asked.id for asked in store.open_commands(job)] == [limit]
+    assert len(store.open_commands(other)) == 1
 
 
 # -- starts --------------------------------------------------------------------------------------------------
@@ -996,7 +999,7 @@ def test_starts_since_an_instant_come_oldest_first_over_all_jobs(store: Store) -
     job, worker, lane = begun(store, 3)
     other, _, _ = begun(store, 1, "other")
     second = store.lane("key-b", "beta/m").id
-    batch = Batch(job, worker)
+    batch = WriteBatch(job, worker)
     batch.attempts += [
         started(0, 230.0, lane, charged=(1.0, 30.0, 10.0, 20.0)),
         started(1, 210.0, lane),
@@ -1004,7 +1007,7 @@ def test_starts_since_an_instant_come_oldest_first_over_all_jobs(store: Store) -
         Attempt(2, 2, lane, "cancelled"),
     ]
     store.commit(batch)
-    batch = Batch(other)
+    batch = WriteBatch(other)
     batch.attempts.append(started(0, 225.0, lane))
     store.commit(batch)
 
@@ -1024,7 +1027,7 @@ def test_starts_are_each_told_once_however_many_there_are(
     gone, _, _ = begun(store, 5, "gone")
     for round_ in range(4):
         for each in (job, gone):
-            batch = Batch(each)
+            batch = WriteBatch(each)
             batch.attempts += [started(index, 200.0 + 10 * round_ + index, lane) for index in range(5)]
             store.commit(batch)
     store.forget(gone)
@@ -1055,24 +1058,24 @@ def taught(store: Store, name: str, tokens: int) -> None:
     end(store, job, 1, "succeeded", **used)
     end(store, job, 2, "failed", **used)
     end(store, job, 3, "succeeded", started_utc=299.0)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.count("succeeded")
     store.commit(batch)
 
 
 def test_lessons_are_what_units_of_a_model_took_the_newest_job_first(store: Store) -> None:
-    assert store.lessons("alpha", "m", 10) == []
+    assert store.usage_samples("alpha", "m", 10) == []
     taught(store, "one", 3)
     taught(store, "two", 4)
 
     newest, oldest = (store.routes(job.id)[0].id for job in store.jobs())
-    assert store.lessons("alpha", "m", 10) == [
+    assert store.usage_samples("alpha", "m", 10) == [
         UsageSample(10, 1, 4, 5, 1, 0.5, newest),
         UsageSample(10, 1, 3, 5, 1, 0.5, oldest),
     ]
-    assert store.lessons("alpha", "m", 10, [oldest]) == [UsageSample(10, 1, 3, 5, 1, 0.5, oldest)]
-    assert store.lessons("alpha", "other", 10) == []
-    assert store.lessons("beta", "m", 10) == []
+    assert store.usage_samples("alpha", "m", 10, [oldest]) == [UsageSample(10, 1, 3, 5, 1, 0.5, oldest)]
+    assert store.usage_samples("alpha", "other", 10) == []
+    assert store.usage_samples("beta", "m", 10) == []
 
 
 def test_units_and_lessons_have_their_family(store: Store) -> None:
@@ -1092,30 +1095,30 @@ def test_units_and_lessons_have_their_family(store: Store) -> None:
     assert [unit.family for unit in store.next_of_route(job, route, 0, -1, 9)] == [1, 2]
     assert [unit.family for unit in store.next_serial(job, -1, 9, every=True)] == [1, 2]
     store.begin(job, {}, "o", 200.0)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.intend(1, store.lane("k", "alpha/m").id)
     store.commit(batch)
-    assert [(one.index, one.family) for one in store.unknown(job)] == [(1, 2)]
+    assert [(one.index, one.family) for one in store.unknown_outcomes(job)] == [(1, 2)]
     end(store, job, 1, "succeeded", started_utc=299.0, input_tokens=1, output_tokens=5, cached_tokens=0)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.count("succeeded")
     store.commit(batch)
-    assert [(one.route, one.family) for one in store.lessons("alpha", "m", 9)] == [(route, 2)]
+    assert [(one.route, one.family) for one in store.usage_samples("alpha", "m", 9)] == [(route, 2)]
     store.forget(job)
     assert store.families("alpha", "m") == []
 
 
 def test_lessons_are_read_from_no_more_units_than_asked_for(store: Store) -> None:
     taught(store, "one", 3)
-    assert store.lessons("alpha", "m", 1) == []
-    assert len(store.lessons("alpha", "m", 2)) == 1
+    assert store.usage_samples("alpha", "m", 1) == []
+    assert len(store.usage_samples("alpha", "m", 2)) == 1
 
 
 # -- units that come while a job runs ------------------------------------------------------------------------------------
 
 
-def coming(job: int, route: int, first: int, ids: list[str]) -> Batch:
-    batch = Batch(job)
+def coming(job: int, route: int, first: int, ids: list[str]) -> WriteBatch:
+    batch = WriteBatch(job)
     batch.added += [(first + n, NewUnit(each, route, "", b"null", 4)) for n, each in enumerate(ids)]
     return batch
 
@@ -1130,8 +1133,8 @@ def test_units_that_come_later_are_like_those_before_them(store: Store) -> None:
 
     assert the_job(store).total == 5
     assert statuses(store, job) == ["pending", "assigned", "pending", "assigned", "pending"]
-    assert [each.index for each in store.unknown(job)] == [1, 3]
-    assert [each.lane for each in store.unknown(job)] == [lane, lane]
+    assert [each.index for each in store.unknown_outcomes(job)] == [1, 3]
+    assert [each.lane for each in store.unknown_outcomes(job)] == [lane, lane]
     assert store.pending(job) == {route: 3}
     assert [store.request(job, index) for index in (2, 3, 4)] == [("", b"null")] * 3
     assert store.index_of(job, "c") == 4
@@ -1140,7 +1143,7 @@ def test_units_that_come_later_are_like_those_before_them(store: Store) -> None:
 def test_each_unit_that_comes_later_keeps_its_own_request(store: Store) -> None:
     job, _, _ = begun(store, 0)
     route = store.routes(job)[0].id
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.added += [(n, NewUnit(f"u{n}", route, "", f"[{n}]".encode(), 3)) for n in range(3)]
     store.commit(batch)
     assert [store.request(job, n) for n in range(3)] == [("", b"[0]"), ("", b"[1]"), ("", b"[2]")]
@@ -1159,12 +1162,12 @@ def test_what_a_row_leaves_empty_is_empty_whatever_its_neighbours_have(
     job, worker, lane = begun(store, 2)
     full = UnitChange("pending", 1, lane, "invalid", "no", 1.0, 2.0, None, 4, 5, 6, 0.5)
     plain = UnitChange("succeeded", 1, finished_utc=9.0)
-    batch = Batch(job, worker)
+    batch = WriteBatch(job, worker)
     for index, change in ((0, full), (1, full), (0, plain)):
         batch.change(index, change)
         if not together:
             store.commit(batch)
-            batch = Batch(job, worker)
+            batch = WriteBatch(job, worker)
     batch.attempts += [started(0, 1.0, lane, message="no", status_code=400), started(1, 2.0, lane)]
     store.commit(batch)
 

@@ -19,7 +19,7 @@ from tests.crash.stage import Stage, Witness, plain, wait_for
 
 from headway.errors import JobBusy
 from headway.fake.process import FakeProcess, fake_process
-from headway.stores.lock import JobLock
+from headway.stores.job_lock import JobLock
 
 _CAPBSET_DROP = 24
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2

@@ -16,7 +16,7 @@ from headway.engine.cache_keys import CacheUse, ModelAddress
 from headway.engine.cache_lookup import CacheLookup
 from headway.engine.engine import Engine
 from headway.providers.adapter import Answer, Request
-from headway.stores.cache import UnkeyedUnit
+from headway.stores.answer_cache import UnkeyedUnit
 from headway.stores.records import NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store

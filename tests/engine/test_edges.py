@@ -15,10 +15,10 @@ from headway.engine.engine import Engine
 from headway.engine.run_spec import Render, RenderedRequest
 from headway.errors import UsageError
 from headway.providers.adapter import Answer, Request
-from headway.stores.batch import Grow
 from headway.stores.records import Edge, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import Grow
 
 PATH = "/v1/chat/completions"
 LANES = ("a", "b")
@@ -175,7 +175,7 @@ async def test_an_interrupted_run_leaves_what_waits_pending() -> None:
 
 
 async def test_a_job_without_edges_is_read_without_a_look_at_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("edges", "leading"):
+    for name in ("edges", "depended_on"):
         monkeypatch.setattr(Store, name, lambda *args: pytest.fail("no unit has an edge"))
     store = store_of(*[()] * 300)
     assert (await ended(engine_of(store, Adapter(good)))).state == "complete"

@@ -15,10 +15,10 @@ from headway.engine.recorder import LEARN_S
 from headway.engine.run_result import RunResult
 from headway.errors import JobTaken, StoreError
 from headway.providers.adapter import Admitted, Answer, Request
-from headway.stores.batch import Batch
-from headway.stores.records import Job, JobEvent, NewJob, NewUnit, StoredRoute, Unknown
+from headway.stores.records import Job, JobEvent, NewJob, NewUnit, StoredRoute, UnknownOutcome
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 Send = Callable[[Request], Awaitable[Answer]]
 #: A test that reaches it has failed.
@@ -60,7 +60,7 @@ class Watcher:
         self.views: list[View] = []
         self.indexes: list[int] = []
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         """Not of interest."""
 
     def noted(self, event: JobEvent) -> None:
@@ -134,7 +134,7 @@ async def test_what_is_in_flight_is_cancelled_by_the_second_interruption() -> No
     engine.interrupt()
     ending = await asyncio.wait_for(running, PATIENCE_S)
     assert ending.state == "interrupted"
-    assert store.unknown(1) == []
+    assert store.unknown_outcomes(1) == []
     assert sum(store.pending(1).values()) == 3
 
 
@@ -159,7 +159,7 @@ async def test_an_attempt_that_is_called_off_before_its_first_step_is_not_waited
         engine.interrupt()
         engine.interrupt()
 
-    def committed(batch: Batch) -> None:
+    def committed(batch: WriteBatch) -> None:
         if batch.intents and not seen.is_set():
             seen.set()
             if not turns:
@@ -172,12 +172,12 @@ async def test_an_attempt_that_is_called_off_before_its_first_step_is_not_waited
     engine._committed = committed  # type: ignore[method-assign]
     ending = await ended(engine)
     assert ending.state == "interrupted"
-    assert store.unknown(1) == []
+    assert store.unknown_outcomes(1) == []
 
 
 async def test_nothing_is_sent_once_the_records_cannot_be_kept() -> None:
     class Full(Store):
-        def commit(self, batch: Batch) -> None:
+        def commit(self, batch: WriteBatch) -> None:
             if batch.answers:
                 raise StoreError("no space is left")
             super().commit(batch)
@@ -197,7 +197,7 @@ async def test_the_intent_is_committed_before_anything_is_sent() -> None:
     store = Store(SqliteMemory())
     plain_commit = store.commit
 
-    def commit(batch: Batch) -> None:
+    def commit(batch: WriteBatch) -> None:
         plain_commit(batch)
         intended.update(batch.intents)
 

@@ -10,14 +10,14 @@ from tests.engine.test_engine import job_of
 
 from headway.batch.output_file import OutputFile
 from headway.jobs.base import Order
-from headway.stores.batch import Batch
 from headway.stores.records import Job, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 
 def answer(store: Store, job: Job, *indexes: int) -> None:
-    batch = Batch(job.id)
+    batch = WriteBatch(job.id)
     for index in indexes:
         batch.change(index, UnitChange("succeeded", tries=1, finished_utc=1.0))
         batch.answers.append((index, 200, None, b'{"n":%d}' % index))

@@ -14,9 +14,9 @@ from headway.engine import run_spec
 from headway.engine.engine import Engine
 from headway.providers.adapter import Answer, Request
 from headway.reason_text import unit_error
-from headway.stores.batch import Batch
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 USED = Usage(1000.0, 100.0)
 PRICE = Price(1.0, 10.0)
@@ -189,7 +189,7 @@ async def test_what_died_with_its_process_counts_against_the_caps() -> None:
     job = job_of(store, 3)
     store.begin(job.id, {}, "", 1.0)
     lane = store.lane("lane", "alpha/gpt-x").id
-    batch = Batch(job.id)
+    batch = WriteBatch(job.id)
     for index in (0, 1):
         batch.intend(index, lane)
     store.commit(batch)

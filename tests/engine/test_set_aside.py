@@ -7,7 +7,7 @@ import pytest
 from headway.core.model import Price
 from headway.engine.run_spec import UnitRoute
 from headway.engine.source import unit_of
-from headway.stores.records import Pending
+from headway.stores.records import PendingUnit
 
 PRICE = Price(10.0, 20.0)
 ROUTE = UnitRoute("lane", PRICE, frozenset({2}))
@@ -25,7 +25,7 @@ ROUTE = UnitRoute("lane", PRICE, frozenset({2}))
     ],
 )
 def test_a_text_may_have_as_many_tokens_as_bytes(chars: int, size: int, tokens: int) -> None:
-    unit = unit_of(Pending(0, chars, 100, 0, 1, family=1, size=size), ROUTE)
+    unit = unit_of(PendingUnit(0, chars, 100, 0, 1, family=1, size=size), ROUTE)
     assert unit.estimate.cost_usd == pytest.approx((10.0 * tokens + 20.0 * 100) / 1e6)
     assert (unit.input_most, unit.open_input, unit.output_usd) == (tokens, False, 0.0)
     assert unit.input_usd == pytest.approx(10.0 / 1e6)
@@ -33,14 +33,14 @@ def test_a_text_may_have_as_many_tokens_as_bytes(chars: int, size: int, tokens: 
 
 
 def test_of_a_file_or_an_image_a_usual_size_is_set_aside_and_known_to_be_a_guess() -> None:
-    unit = unit_of(Pending(0, 4_010, 0, 0, 1, family=2, size=1_300_000), ROUTE)
+    unit = unit_of(PendingUnit(0, 4_010, 0, 0, 1, family=2, size=1_300_000), ROUTE)
     assert (unit.input_most, unit.open_input) == (2_005, True)
     assert unit.output_usd == pytest.approx(20.0 / 1e6)
 
 
 def test_an_embedding_has_no_output_and_a_text_without_a_price_no_cost() -> None:
-    unit = unit_of(Pending(0, 400, -1, 0, 1, size=450), ROUTE)
+    unit = unit_of(PendingUnit(0, 400, -1, 0, 1, size=450), ROUTE)
     assert unit.estimate.cost_usd == pytest.approx(10.0 * 450 / 1e6)
     assert (unit.estimate.input_tokens, unit.output_usd, unit.input_most) == (100.0, 0.0, 450.0)
-    free = unit_of(Pending(0, 400, 5, 0, 1, size=450), UnitRoute("lane"))
+    free = unit_of(PendingUnit(0, 400, 5, 0, 1, size=450), UnitRoute("lane"))
     assert (free.estimate.cost_usd, free.input_usd, free.input_most) == (0.0, 0.0, 0.0)

@@ -13,10 +13,10 @@ from headway.engine import run_spec
 from headway.engine.engine import Engine
 from headway.engine.lane_sharing import STALE_S
 from headway.providers.adapter import Admitted, Answer, Request
-from headway.stores.batch import Batch
 from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 from .test_engine import PATIENCE_S, Watcher, until
 
@@ -114,7 +114,7 @@ async def test_who_was_killed_leaves_its_part_to_the_others(tmp_path: Path, age_
     with Store(SqliteFile(path)) as store:
         theirs = store.job("theirs")
         assert theirs is not None
-        batch = Batch(theirs.id, store.begin(theirs.id, {}, "", time.time()))
+        batch = WriteBatch(theirs.id, store.begin(theirs.id, {}, "", time.time()))
         claim = b'{"job":2,"weight":1.0,"hungry":true,"use":0.5,"pace":null}'
         batch.claims[store.lane("lane", "alpha/gpt-x").id] = (claim, time.time() - age_s)
         store.commit(batch)

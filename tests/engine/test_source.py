@@ -12,10 +12,10 @@ from headway.core.lanes.unit_lengths import NOTHING_KNOWN, LengthTable, UnitLeng
 from headway.engine import length_index
 from headway.engine.run_spec import UnitRoute
 from headway.engine.source import StoreSource, family_name
-from headway.stores.batch import Batch
 from headway.stores.records import NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 #: (max_tokens, family, priority) of each unit.
 Rows = Sequence[tuple[int, int, int]]
@@ -92,7 +92,7 @@ def test_priority_comes_before_length(store: Store) -> None:
 def test_units_that_ended_meanwhile_are_left_out(store: Store) -> None:
     source = source_of(store, mixed(3, 8, 9))
     assert indexes(fetched(source, store, 1, NOTHING_KNOWN)) == [3]
-    batch = Batch(1)
+    batch = WriteBatch(1)
     batch.change(8, UnitChange("cancelled", finished_utc=1.0))
     store.commit(batch)
     rest = fetched(source, store, 3, NOTHING_KNOWN)

@@ -16,7 +16,7 @@ from headway.stores.records import ControlRequest
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
 
-READS = ("next_of_route", "next_serial", "requests", "request", "asked", "claims")
+READS = ("next_of_route", "next_serial", "requests", "request", "open_commands", "claims")
 
 
 class Shop:
@@ -92,13 +92,13 @@ async def test_nothing_is_read_on_the_loop_while_a_job_runs() -> None:
     store, adapter = Watched(), Adapter(stuck)
     engine, _ = engine_of(store, adapter, 300)
     running = asyncio.create_task(engine.run())
-    await until(lambda: ("asked", "headway-reader") in store.seen)
+    await until(lambda: ("open_commands", "headway-reader") in store.seen)
     engine.interrupt()
     engine.interrupt()
     await asyncio.wait_for(running, 30)
     read_on_loop = [name for name, thread in store.seen if thread != "headway-reader"]
     assert read_on_loop == ["claims"]  # Before the first request.
-    assert {"next_of_route", "requests", "asked", "claims"} <= {name for name, _ in store.seen}
+    assert {"next_of_route", "requests", "open_commands", "claims"} <= {name for name, _ in store.seen}
 
 
 async def test_a_job_of_many_batches_is_read_whole() -> None:
@@ -116,7 +116,7 @@ class Slow(Store):
         super().__init__(SqliteMemory())
         self.polls = 0
 
-    def asked(self, job: int) -> list[ControlRequest]:
+    def open_commands(self, job: int) -> list[ControlRequest]:
         self.polls += 1
         return [ControlRequest(7, "resume", {})]
 

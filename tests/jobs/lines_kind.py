@@ -22,7 +22,7 @@ from headway.jobs.base import (
     RouteCheck,
     Sink,
 )
-from headway.jobs.unit import Section, UnitReport, UnitText
+from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.providers.adapter import Adapter, Admitted, Answer, Request
 from headway.stores.records import Job, NewUnit, StoredRoute
 from headway.stores.store import Store

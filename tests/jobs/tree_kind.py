@@ -19,9 +19,9 @@ from headway.config import Config, identity_of
 from headway.config.routing import Router
 from headway.engine.run_spec import Render, RenderedRequest
 from headway.jobs.base import IngestOptions, JobOutput, JobSource, OutputOptions, RouteCheck, Sink
-from headway.stores.batch import Grow
 from headway.stores.records import Edge, Job, NewUnit, StoredRoute
 from headway.stores.store import Store
+from headway.stores.write_batch import Grow
 
 
 def unit(name: str, depth: int, route: int, after: tuple[Edge, ...] = ()) -> NewUnit:

@@ -27,17 +27,17 @@ from headway.core.reasons import (
 )
 from headway.core.snapshot import LaneView, Reserve, Snapshot
 from headway.engine.observer import View
-from headway.jobs import unit
+from headway.jobs import unit_report
 from headway.reports import finished_runs, holds, jobs, lanes, prediction, run_progress, status, usage
 from headway.reports.lanes import lane_reports
 from headway.reports.run_progress import LaneProgress, Progress, ProgressTotals, WaitReason, read_progress
 from headway.reports.status import status_report, stops_left, stops_now
-from headway.stores.batch import Batch
 from headway.stores.records import Job
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
-REPORTS = (holds, jobs, lanes, prediction, run_progress, finished_runs, status, unit, usage)
+REPORTS = (holds, jobs, lanes, prediction, run_progress, finished_runs, status, unit_report, usage)
 LANE = "alpha/m"
 SPENT = LaneBudgetSpent("alpha", 5.0, 4.5, 0.75)
 
@@ -198,7 +198,7 @@ def test_units_of_a_process_that_died_are_unknown(tmp_path: Path) -> None:
     store, job = ended_job(tmp_path / "db", RunInterrupted())
     with store:
         worker = store.begin(job.id, {}, "out.jsonl", 400.0)
-        batch = Batch(job.id, worker)
+        batch = WriteBatch(job.id, worker)
         batch.intend(1, store.lane("k", "alpha/gpt-x").id)
         store.commit(batch)
         report = status_report(store, the_job(store, "job"), tmp_path)

@@ -21,7 +21,7 @@ from headway.stores.files import (
     readable_by_others,
     write_own,
 )
-from headway.stores.lock import JobLock, held
+from headway.stores.job_lock import JobLock, is_locked
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
 
@@ -148,7 +148,7 @@ def test_no_part_of_a_locks_own_path_may_be_a_link(tmp_path: Path, precious: Pat
     with pytest.raises(StoreError) as caught, JobLock(lock, "j"):
         pass
     assert str(caught.value) == f"{place} is a symbolic link, which Headway does not follow — remove it"
-    assert not held(lock)
+    assert not is_locked(lock)
     if link != "jobs/j/lock":
         with pytest.raises(ForeignFile):
             write_own(lock.with_name("progress.json"), 2, b"{}", make=True)

@@ -12,7 +12,7 @@ import pytest
 from tests.stores.processes import running, said, tell
 
 from headway.errors import OutputBusy, UsageError
-from headway.stores.lock import lock_soon
+from headway.stores.job_lock import lock_patiently
 from headway.stores.output_lock import OutputLock, lock_path, real_path
 
 HOLD = """
@@ -85,9 +85,9 @@ def test_a_lock_file_that_is_removed_and_made_anew_between_open_and_lock(
             left = True
             lock_path(path).unlink()
             lock_path(path).write_text("")
-        return lock_soon(file)
+        return lock_patiently(file)
 
-    monkeypatch.setattr("headway.stores.output_lock.lock_soon", leave_then_lock)
+    monkeypatch.setattr("headway.stores.output_lock.lock_patiently", leave_then_lock)
     with OutputLock(path, "one"):
         assert lock_path(path).read_text() == f"{os.getpid()}\none\n"
         with pytest.raises(OutputBusy), OutputLock(path, "two"):
@@ -158,7 +158,7 @@ def test_a_file_system_without_locks_is_written_without_one(
     def no_locks(file: int) -> bool:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("headway.stores.output_lock.lock_soon", no_locks)
+    monkeypatch.setattr("headway.stores.output_lock.lock_patiently", no_locks)
     with OutputLock(path, "one"):
         assert list(path.parent.iterdir()) == []
 

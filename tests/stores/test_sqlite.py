@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from headway.errors import StoreError
-from headway.stores.batch import Batch
 from headway.stores.records import JobEvent, NewJob, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite import file as sqlite_file
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.schema import migrations, statements
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 from .processes import PRIVATE_MOUNTS, private_mounts_work, run, running, said, tell
 
@@ -45,8 +45,8 @@ def fill(store: Store, n: int = 10, name: str = "job") -> int:
     return job
 
 
-def ended(job: int, index: int, answer: bytes = b"{}") -> Batch:
-    batch = Batch(job)
+def ended(job: int, index: int, answer: bytes = b"{}") -> WriteBatch:
+    batch = WriteBatch(job)
     batch.change(index, UnitChange("succeeded", 1, finished_utc=3.0))
     batch.answers.append((index, 200, None, answer))
     return batch
@@ -338,7 +338,7 @@ def large(path: Path) -> Path:
 def look_at_everything(store: Store) -> None:
     for job in store.jobs():
         store.results(job.id, -1, 10_000)
-        store.unknown(job.id)
+        store.unknown_outcomes(job.id)
         store.failures(job.id)
         for index in range(job.total):
             store.index_of(job.id, f"u{index}")
@@ -518,7 +518,7 @@ def test_a_reader_sees_whole_batches_while_a_writer_commits(path: Path) -> None:
         def write() -> None:
             with Store(SqliteFile(path)) as writer:
                 for number in range(100):
-                    batch = Batch(job)
+                    batch = WriteBatch(job)
                     for index in range(10):
                         batch.change(index, UnitChange("pending", 1, code=str(number)))
                     writer.commit(batch)
@@ -641,7 +641,7 @@ def test_a_reader_reads_an_older_schema_and_changes_nothing(path: Path, version:
         assert store.request(job.id, 0) == ("/p", b"{}")
         for found in (
             store.use_by_route(job.id), store.use_by_lane(), store.notes_of(job.id, 0), store.lanes(), store.events(job.id),
-            store.repairs_of(job.id, 0), store.claims(0, 0.0, 9e9), store.cache.shelves(), store.workers(job.id),
+            store.repairs_of(job.id, 0), store.claims(0, 0.0, 9e9), store.cache.entries_by_model(), store.workers(job.id),
         ):  # fmt: skip
             assert not found
         assert store.cache.saved().units == 0

@@ -10,10 +10,10 @@ from queue import SimpleQueue
 import pytest
 
 from headway.errors import StoreError
-from headway.stores.batch import Batch
 from headway.stores.records import JobEvent
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 from headway.stores.writer import Writer
 
 SOON_S = 10.0
@@ -24,13 +24,13 @@ class SlowStore(Store):
 
     def __init__(self) -> None:
         super().__init__(SqliteMemory())
-        self.began: SimpleQueue[Batch] = SimpleQueue()
+        self.began: SimpleQueue[WriteBatch] = SimpleQueue()
         self.may_end = threading.Semaphore(0)
         self.error: Exception | None = None
         self.threads: set[int] = set()
         self.closed = False
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: WriteBatch) -> None:
         self.threads.add(threading.get_ident())
         self.began.put(batch)
         assert self.may_end.acquire(timeout=SOON_S)
@@ -50,13 +50,13 @@ class Desk:
         self.committed: list[list[str]] = []
         self.failures: list[Exception] = []
         self.writer = Writer(
-            self._open, lambda: Batch(1), self.calls.put, self._committed, self.failures.append
+            self._open, lambda: WriteBatch(1), self.calls.put, self._committed, self.failures.append
         )
 
     def _open(self) -> Store:
         return self.store
 
-    def _committed(self, batch: Batch) -> None:
+    def _committed(self, batch: WriteBatch) -> None:
         self.committed.append(texts(batch))
         self.writer.kick()
 
@@ -77,7 +77,7 @@ class Desk:
         self.turn()
 
 
-def texts(batch: Batch) -> list[str]:
+def texts(batch: WriteBatch) -> list[str]:
     return [event.text for event in batch.events]
 
 

@@ -29,7 +29,16 @@ from headway.engine.lane_records import oldest_start_utc, restore_levels
 from headway.engine.recorder import Recorder
 from headway.executors.limit_evidence import rate_limit_of
 from headway.safe_text import visible
-from headway.stores.records import Job, NewJob, NewUnit, State, StoredLane, StoredRoute, UnitChange, Unknown
+from headway.stores.records import (
+    Job,
+    NewJob,
+    NewUnit,
+    State,
+    StoredLane,
+    StoredRoute,
+    UnitChange,
+    UnknownOutcome,
+)
 from headway.stores.store import Store
 from headway.wiring.store_access import job_lock_at, open_store_file
 
@@ -133,7 +142,7 @@ class CallRecords:
         if not (self._total_before or this_run):
             return {}
         job = self._recorder.job
-        rows = await self._recorder.fetch(lambda store: store.found(job, keys))
+        rows = await self._recorder.fetch(lambda store: store.results_by_id(job, keys))
         return {
             row.custom_id: RecordedUnit(
                 row.index, row.attempts, row.body if row.status in GOOD else None, row.request_id
@@ -321,7 +330,7 @@ class CallRecords:
         self._on_failed(error)
 
 
-def _warn_of_unknown(unknown: list[Unknown]) -> None:
+def _warn_of_unknown(unknown: list[UnknownOutcome]) -> None:
     """Name the units that may have been called when the last process died: they may be paid for twice."""
     if not unknown:
         return

@@ -14,7 +14,7 @@ import msgspec
 from headway.engine.run_spec import Render
 from headway.errors import UsageError
 from headway.jobs.base import FileJobKind, JobOutput, JobSource, Judge, OutputOptions
-from headway.jobs.unit import Section, UnitReport, UnitText
+from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.providers.adapter import Adapter
 from headway.stores.records import Job
 from headway.stores.store import Store

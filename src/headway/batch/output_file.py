@@ -25,11 +25,11 @@ from headway.errors import HeadwayError, UsageError
 from headway.jobs.base import Order
 from headway.reason_text import unit_error
 from headway.stores import records
-from headway.stores.batch import Batch
 from headway.stores.files import Replacement
 from headway.stores.output_lock import real_path
 from headway.stores.records import LIVE, Job, JobEvent
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 PAGE: Final = 1_000
 _OPEN: Final = frozenset({"pending", "assigned", "running"})
@@ -220,7 +220,7 @@ def must_be_writable_table(path: Path) -> None:
 
 def note_written(store: Store, job: Job, path: Path) -> None:
     """For the record: the job writes a table there. It is noted before it is done, so that no crash leaves a table of nobody."""
-    batch = Batch(job.id)
+    batch = WriteBatch(job.id)
     batch.events.append(JobEvent(time.time(), None, WROTE, str(path)))
     store.commit(batch)
 

@@ -14,7 +14,7 @@ from headway.cli.shared.click_options import json_option, where_options
 from headway.display.terminal import echo
 
 if TYPE_CHECKING:
-    from headway.stores.cache import CachedModel
+    from headway.stores.answer_cache import CachedModel
 
 
 @click.group(
@@ -41,7 +41,7 @@ def stats(config: Path | None, db: str | None, as_json: bool) -> None:
 
     settings = workspace.settings(config, db)
     with workspace.existing_store(settings) as store:
-        shelves, saved = store.cache.shelves(), store.cache.saved()
+        shelves, saved = store.cache.entries_by_model(), store.cache.saved()
     if as_json:
         printing.print_json(
             {
@@ -88,7 +88,7 @@ def clear(
     settings = workspace.settings(config, db)
     workspace.existing_store(settings).close()
     with open_store(settings) as store:
-        shelves = store.cache.shelves(before, model)
+        shelves = store.cache.entries_by_model(before, model)
         if shelves and not yes:
             _ask(shelves)
         cleared = store.cache.clear(before, model) if shelves else 0

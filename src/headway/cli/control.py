@@ -51,7 +51,7 @@ def _request(what: str, name: str | None, config: Path | None, db: str | None, *
                 f"nobody is running job '{job.name}'", hint="'headway jobs' shows which are running"
             )
         must_take_commands(job)
-        store.ask(job.id, what, {}, time.time())
+        store.add_command(job.id, what, {}, time.time())
     if as_json:
         echo_json({"job": job.name, "asked": what})
     else:

@@ -14,7 +14,7 @@ from headway.display.terminal import echo
 from headway.errors import UsageError
 from headway.forecast.figures import RunOptions
 from headway.jobs.base import IngestOptions, JobSource
-from headway.jobs.finding import find, name_for
+from headway.jobs.find_or_add import find, name_for
 from headway.jobs.kinds import kind_for
 from headway.stores.store import Store
 from headway.wiring.job_forecast import JobForecast, forecast_job

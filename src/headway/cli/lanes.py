@@ -136,7 +136,7 @@ def ask_jobs(
         for request in requests:
             for what, args in (("limits", {"limits": request.limits}), ("reopen", {})):
                 if request.limits if what == "limits" else request.reopen:
-                    store.ask(live[request.job], what, {"lane": request.lane, **args}, time.time())
+                    store.add_command(live[request.job], what, {"lane": request.lane, **args}, time.time())
         meant = [lane for lane in unused if any(_means(name, lane.name) for name in reopen)]
         for job in programs:
             if any(lane.key.startswith(f"{job.kind}:{job.name}:") for lane in meant):

@@ -68,7 +68,7 @@ def _again(
         job = find_job(store, name)
         if not only_failed and workspace.is_live(settings, job):
             must_take_commands(job)
-            store.ask(job.id, "resume", {}, time.time())
+            store.add_command(job.id, "resume", {}, time.time())
             return printing.tell(f"job {job.name} goes on", {"job": job.name, "asked": "resume"}, as_json)
         kind = file_kind_of(job)
         if only_failed and not job.counts["failed"] + job.counts["timed_out"]:

@@ -12,7 +12,7 @@ from headway.engine.observer import View
 from headway.reports.run_progress import progress_of
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
 class JsonDisplay:
@@ -30,7 +30,7 @@ class JsonDisplay:
     def close(self) -> None:
         """Every line is whole already."""
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         self._write(
             "began",
             job=job.name,

@@ -24,7 +24,7 @@ from headway.display.plain import began_lines, noted_line
 from headway.engine.observer import View
 from headway.reason_text import wait_text
 from headway.safe_text import one_line, without_breaks
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: Lanes that have a line of their own; the rest share one.
 MOST_LANES: Final = 12
@@ -53,7 +53,7 @@ class LiveDisplay:
         if self._began:
             self._measure()  # It was drawn anew below the line.
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         for line in began_lines(job, unknown):
             self.say(line)
         self._live.start()

@@ -19,7 +19,7 @@ from headway.errors import HeadwayError, UsageError
 from headway.reports.run_progress import progress_of
 from headway.reports.usage import saved_report
 from headway.safe_text import escaped, visible
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 INTERVAL_S: Final = 10.0
 #: Of a text that somebody else wrote, so much is kept in a text line.
@@ -57,7 +57,7 @@ class LogFile:
         """A line of its own."""
         self._write("said", text, text=text.strip())
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         text = "; ".join(began_lines(job, unknown))
         names = [one.custom_id for one in unknown]
         self._write(

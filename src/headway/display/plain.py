@@ -12,7 +12,7 @@ from headway.display.terminal import write_line
 from headway.display.usage_text import saved
 from headway.engine.observer import View
 from headway.reason_text import wait_text
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 #: On a terminal, and where somebody reads it later.
 TERMINAL_S: Final = 2.0
@@ -37,7 +37,7 @@ class PlainDisplay:
         """One line."""
         write_line(f"{time.strftime('%H:%M:%S')}  {text}", self._stream)
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         for line in began_lines(job, unknown):
             self.say(line)
 
@@ -58,13 +58,13 @@ class PlainDisplay:
             self.say(line)
 
 
-def again_usd(unknown: list[Unknown]) -> float | None:
+def again_usd(unknown: list[UnknownOutcome]) -> float | None:
     """The most that units may cost again; None where a price is not known."""
     costs = [one.most_usd for one in unknown if one.most_usd is not None]
     return sum(costs) if len(costs) == len(unknown) else None
 
 
-def _at_stake(unknown: list[Unknown]) -> str:
+def _at_stake(unknown: list[UnknownOutcome]) -> str:
     """The most that units may cost again."""
     usd = again_usd(unknown)
     if usd is not None and all(one.max_tokens for one in unknown):
@@ -80,7 +80,7 @@ def _at_stake(unknown: list[Unknown]) -> str:
     return text
 
 
-def began_lines(job: Job, unknown: list[Unknown]) -> list[str]:
+def began_lines(job: Job, unknown: list[UnknownOutcome]) -> list[str]:
     """What there is to do, and what nobody knows the outcome of."""
     text = f"job {job.name}: {units(job.total)}"
     if job.good:

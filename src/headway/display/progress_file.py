@@ -9,8 +9,8 @@ import msgspec
 from headway.engine.observer import View
 from headway.reports.run_progress import VERSION, progress_of
 from headway.stores.files import write_own
-from headway.stores.lock import JOB_LEVELS
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.job_lock import JOB_LEVELS
+from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
 class ProgressFile:
@@ -19,7 +19,7 @@ class ProgressFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         """The first moment shows it."""
 
     def noted(self, event: JobEvent) -> None:

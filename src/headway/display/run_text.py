@@ -15,7 +15,7 @@ from headway.display.usage_text import budget_line, cached_lines, compared_lines
 from headway.engine.run_result import RunResult
 from headway.reports.jobs import JobReport
 from headway.reports.usage import UseReport
-from headway.stores.cache import CallsSaved
+from headway.stores.answer_cache import CallsSaved
 
 _ENDS: Final = {
     "complete": "done",

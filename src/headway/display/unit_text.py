@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from headway.display.formatting import clock
-from headway.jobs.unit import UnitReport
+from headway.jobs.unit_report import UnitReport
 from headway.stores.records import AttemptView
 
 #: Names for people of the record's fields.

@@ -13,7 +13,7 @@ from headway.display.formatting import count, duration, money, short, tokens
 from headway.engine.observer import View
 from headway.reports.prediction import Comparison
 from headway.reports.usage import UseReport
-from headway.stores.cache import CallsSaved
+from headway.stores.answer_cache import CallsSaved
 from headway.stores.records import Job
 
 #: Lanes that have a line of their own at the end of a run.

@@ -1,6 +1,6 @@
 """What goes on record for an attempt, the same for a job's requests and for Python calls.
 
-Nothing here commits: everything goes into a `Batch`.
+Nothing here commits: everything goes into a `WriteBatch`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from headway.core.model import Kind, Usage
 from headway.core.retry import THROTTLES
 from headway.core.unit_states import Status
 from headway.engine.flights import Flight, LaneHandle
-from headway.stores.batch import Batch
 from headway.stores.records import Attempt, UnitChange
+from headway.stores.write_batch import WriteBatch
 
 #: Input, output and cached input tokens; None where the attempt did not report them.
 Tokens = tuple[int | None, int | None, int | None]
@@ -61,7 +61,7 @@ def _tokens_of(usage: Usage | None) -> Tokens:
     return int(usage.input_tokens), int(usage.output_tokens), int(usage.cached_input_tokens)
 
 
-def add_attempt(batch: Batch, route: int, attempt: Attempt, change: UnitChange) -> None:
+def add_attempt(batch: WriteBatch, route: int, attempt: Attempt, change: UnitChange) -> None:
     """Put an attempt into the batch, with its unit's new state and the totals of its route.
 
     `change` has the new state; what the attempt adds to it is filled in here.
@@ -79,6 +79,6 @@ def add_attempt(batch: Batch, route: int, attempt: Attempt, change: UnitChange) 
         change.input_tokens, change.output_tokens = attempt.input_tokens, attempt.output_tokens
         change.cached_tokens = attempt.cached_tokens
         used = change.status == _SUCCEEDED
-        use.told(attempt.input_tokens, attempt.output_tokens or 0, attempt.cost_usd, used=used)
+        use.add_reported(attempt.input_tokens, attempt.output_tokens or 0, attempt.cost_usd, used=used)
     batch.attempts.append(attempt)
     batch.change(attempt.index, change)

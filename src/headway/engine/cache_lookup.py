@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from headway.engine.cache_keys import CacheUse
-from headway.stores.cache import Cache
+from headway.stores.answer_cache import AnswerCache
 from headway.stores.store import Store
 
 #: Units in a transaction: some hundredths of a second, so that an interruption is noticed.
@@ -59,7 +59,7 @@ class CacheLookup:
             if not self._stopping():
                 self._say(CacheHits(hits, cache.group(self._job, self._only)).text())
 
-    def _make_keys(self, cache: Cache, *, linked: bool) -> None:
+    def _make_keys(self, cache: AnswerCache, *, linked: bool) -> None:
         basis = self._use.basis()
         known = cache.keyed(self._job)
         if known.basis != basis:
@@ -82,7 +82,7 @@ class CacheLookup:
             text += "; the others have neither temperature 0 nor a seed (--cache-all takes them too)"
         self._say(text)
 
-    def _serve(self, cache: Cache) -> int:
+    def _serve(self, cache: AnswerCache) -> int:
         hits, after = 0, -1
         while not self._stopping():
             page = cache.serve(self._job, after, PAGE, time.time(), self._only)

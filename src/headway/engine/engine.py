@@ -37,9 +37,9 @@ from headway.engine.run_start import count_unknown, restore_lanes, settings_of
 from headway.engine.scheduler_driver import SchedulerDriver
 from headway.engine.source import Fetched, StoreSource
 from headway.stores import records
-from headway.stores.batch import Batch
 from headway.stores.records import State, UnitChange
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 #: How often commands from other terminals are read (DESIGN promises 250 ms), and how often observers get a view.
 LISTEN_S: Final = 0.2
@@ -217,7 +217,7 @@ class Engine(SchedulerDriver):
     def _from_thread(self, act: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(act)
 
-    def _committed(self, batch: Batch) -> None:
+    def _committed(self, batch: WriteBatch) -> None:
         """Count what is durable, and tell observers which units ended."""
         job, more = self._totals, batch.totals()
         counts = {name: n + int(more.get(name, 0)) for name, n in job.counts.items()}
@@ -341,7 +341,7 @@ class Engine(SchedulerDriver):
 
     def _poll(self, store: Store) -> tuple[list[records.ControlRequest], list[records.StoredClaim]]:
         """In the reader's thread."""
-        return store.asked(self._spec.job.id), self._sharing.claims(store, time.time())
+        return store.open_commands(self._spec.job.id), self._sharing.claims(store, time.time())
 
     def _polled(self, polled: tuple[list[records.ControlRequest], list[records.StoredClaim]]) -> None:
         """Carry out commands, and use what other jobs leave of the lanes."""

@@ -1,6 +1,6 @@
 """What a lane learned, as the store keeps it, and how the next run restores it.
 
-Nothing here commits: rows go into a `Batch`, records come from a `Store`.
+Nothing here commits: rows go into a `WriteBatch`, records come from a `Store`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headway.core.lanes.lane import Lane
 from headway.core.lanes.lane_memory import LaneRecord, export_lane, import_lane, rebuild_levels
 from headway.core.model import DAY_S, MINUTE_S, Costs
 from headway.core.snapshot import LaneView
-from headway.stores.records import RecordedStart, Unknown
+from headway.stores.records import RecordedStart, UnknownOutcome
 
 
 class RestoredLane:
@@ -45,7 +45,7 @@ def oldest_start_utc(lanes: Iterable[Lane], utc: float) -> float:
 
 
 def restore_levels(
-    lanes: Mapping[int, RestoredLane], starts: Iterable[RecordedStart], unknown: Iterable[Unknown] = ()
+    lanes: Mapping[int, RestoredLane], starts: Iterable[RecordedStart], unknown: Iterable[UnknownOutcome] = ()
 ) -> None:
     """Compute what is left in the buckets of lanes (by their number), from recorded starts and from units that may have
     been sent.

@@ -16,9 +16,9 @@ from headway.core.events import Share
 from headway.core.lanes.job_share import TURN_S, WHOLE, Claim, Grant, claim_of, grant_of, promised
 from headway.core.scheduler import Scheduler
 from headway.engine.flights import LaneHandle
-from headway.stores.batch import Batch
 from headway.stores.records import JobEvent, StoredClaim
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 #: How often a claim that has not changed is renewed, and how long it counts without that.
 RENEW_S: Final = 1.0
@@ -46,7 +46,12 @@ class LaneSharing:
         return store.claims(self._job, utc - STALE_S, utc + STALE_S)
 
     def look(
-        self, claims_of_others: list[StoredClaim], batch: Batch, scheduler: Scheduler, now: float, utc: float
+        self,
+        claims_of_others: list[StoredClaim],
+        batch: WriteBatch,
+        scheduler: Scheduler,
+        now: float,
+        utc: float,
     ) -> tuple[list[Share], list[JobEvent]]:
         """Renew our claims and compute our shares; returns the shares that changed, and events for changed company."""
         theirs: dict[int, list[StoredClaim]] = {}
@@ -70,13 +75,13 @@ class LaneSharing:
                 notes.append(JobEvent(utc, handle.name, "shared", _company_text(here, grant)))
         return shares, notes
 
-    def announce(self, batch: Batch, scheduler: Scheduler, now: float, utc: float) -> None:
+    def announce(self, batch: WriteBatch, scheduler: Scheduler, now: float, utc: float) -> None:
         """Record our claims before the first look at others: of two jobs that begin at once, at least one sees the other."""
         for key, handle in self._handles.items():
             mine = claim_of(scheduler, scheduler.lanes[key], self._job, self._weight, now)
             self._claim(batch, handle, mine, utc)
 
-    def _claim(self, batch: Batch, handle: LaneHandle, mine: Claim, utc: float) -> None:
+    def _claim(self, batch: WriteBatch, handle: LaneHandle, mine: Claim, utc: float) -> None:
         """Record a claim when it changes, and renew it while the lane is used."""
         before, at_utc = self._claimed.get(handle.key, (None, 0.0))
         if before is None:

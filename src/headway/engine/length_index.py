@@ -18,7 +18,7 @@ import msgspec
 
 from headway.core.lanes.unit_lengths import LengthTable, Size, size_of
 from headway.core.model import Estimate, Unit
-from headway.stores.cache import Cache
+from headway.stores.answer_cache import AnswerCache
 from headway.stores.records import UnitSize
 from headway.stores.store import Store
 
@@ -133,7 +133,9 @@ def unit_of_size(lane: str, family: str, size: Size) -> Unit:
     return Unit(-1, lane, estimate, chars=(1 << chars) >> 1, family=family)
 
 
-def sizes_after(store: Store | Cache, job: int, route: int, priority: int, after: int) -> Iterator[UnitSize]:
+def sizes_after(
+    store: Store | AnswerCache, job: int, route: int, priority: int, after: int
+) -> Iterator[UnitSize]:
     """The waiting units of a route and priority with an index above `after`, read in pages."""
     while page := store.sizes_of_route(job, route, priority, after, PAGE):
         yield from page

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from headway.core.snapshot import Snapshot
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
 class View(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class View(msgspec.Struct, frozen=True):
 class Observer(Protocol):
     """The contract of a listener. Every method is called on the engine's loop and must return quickly."""
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         """The run begins; `unknown` units may have been sent by a process that died."""
 
     def noted(self, event: JobEvent) -> None:

@@ -14,7 +14,7 @@ from headway.engine.flights import RequestFlight
 from headway.engine.run_spec import PriceList, UnitRoute
 from headway.engine.source import roughly_the_most
 from headway.providers.adapter import Answer
-from headway.stores.batch import Batch
+from headway.stores.write_batch import WriteBatch
 
 #: Called with the prices that were looked up, and a remark for the user if there is one.
 Found = Callable[[dict[int, Price], str], None]
@@ -68,17 +68,17 @@ class RoutePrices:
         usage = msgspec.structs.replace(usage, cost_usd=price.cost(usage))
         return msgspec.structs.replace(answer, outcome=msgspec.structs.replace(answer.outcome, usage=usage))
 
-    def cost_of(self, flight: RequestFlight, batch: Batch) -> float | None:
+    def cost_of(self, flight: RequestFlight, batch: WriteBatch) -> float | None:
         """The cost of an attempt that has ended. What it may have cost beyond that goes into the batch."""
         usage, price = flight.usage, self._prices[flight.route]
         if usage is not None:
             if usage.partial and usage.cost_usd is not None:
-                batch.use(flight.route).untold(max(0.0, self._most_usd(flight) - usage.cost_usd))
+                batch.use(flight.route).add_unreported(max(0.0, self._most_usd(flight) - usage.cost_usd))
             return usage.cost_usd
         was_free = not flight.sent if flight.outcome is None else unpaid(flight.outcome)
         if was_free:
             return None if price is None else 0.0
-        batch.use(flight.route).untold(None if price is None else self._most_usd(flight))
+        batch.use(flight.route).add_unreported(None if price is None else self._most_usd(flight))
         return None
 
     def _most_usd(self, flight: RequestFlight) -> float:

@@ -6,7 +6,7 @@ The order makes a run safe to kill:
 2. An attempt, its answer, the new state of its unit and the job's counters are one transaction.
 3. A unit counts as finished once that transaction is committed. Only then are observers and callers told.
 
-The loop never waits for the disk: changes gather in a `Batch`, and the writer's thread commits it. Queries during a run go
+The loop never waits for the disk: changes gather in a `WriteBatch`, and the writer's thread commits it. Queries during a run go
 through the reader's thread.
 """
 
@@ -29,9 +29,9 @@ from headway.engine.intents import Intents
 from headway.engine.lane_records import RestoredLane, lane_row
 from headway.engine.store_reader import StoreReader
 from headway.reason_text import notice_text
-from headway.stores.batch import Batch, Grow
-from headway.stores.records import Attempt, JobEvent, State, StoredLane, UnitChange, Unknown
+from headway.stores.records import Attempt, JobEvent, State, StoredLane, UnitChange, UnknownOutcome
 from headway.stores.store import Store
+from headway.stores.write_batch import Grow, WriteBatch
 from headway.stores.writer import Writer
 
 #: How long a change that nothing waits for may wait for others to share its fsync.
@@ -55,7 +55,7 @@ class Recorder:
         *,
         failed: Callable[[Exception], None],
         snapshot: Callable[[], Snapshot],
-        committed: Callable[[Batch], None] | None = None,
+        committed: Callable[[WriteBatch], None] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._open_store = open_store
@@ -88,12 +88,12 @@ class Recorder:
         caching: bool = False,
         grow: Grow | None = None,
         ahead: tuple[int, int] = (1, 512),
-    ) -> list[Unknown]:
+    ) -> list[UnknownOutcome]:
         """Take the job over; returns the units whose outcome an earlier run left unknown.
 
         `grow` adds units to the job when units end. `ahead`: for each lane at least so many intents are recorded ahead, or none, and at most so many.
         """
-        unknown = self.store.unknown(job)
+        unknown = self.store.unknown_outcomes(job)
         self.job, self._caching, self._grow = job, caching, grow
         self._worker = self.store.begin(
             job, settings, out, time.time(), only_failed=only_failed, taken_utc=taken_utc
@@ -130,13 +130,13 @@ class Recorder:
     # -- commits ----------------------------------------------------------------------------------------------
 
     @property
-    def batch(self) -> Batch:
+    def batch(self) -> WriteBatch:
         """The changes that are committed next."""
         return self._writer.batch
 
-    def new_batch(self) -> Batch:
+    def new_batch(self) -> WriteBatch:
         """An empty batch of this run, for the caller to commit."""
-        return Batch(self.job, self._worker, caching=self._caching, grow=self._grow)
+        return WriteBatch(self.job, self._worker, caching=self._caching, grow=self._grow)
 
     def commit(self) -> None:
         """Commit at once if something waits for it, otherwise together with what comes within `LINGER_S`."""
@@ -156,24 +156,24 @@ class Recorder:
 
     def after_commit(self, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function once the present batch is committed."""
-        self._writer.batch.then.append(partial(function, *arguments))
+        self._writer.batch.after_commit.append(partial(function, *arguments))
 
     def _end_linger(self) -> None:
         self._linger = None
         self._writer.kick()
 
-    def _next_batch(self) -> Batch:
+    def _next_batch(self) -> WriteBatch:
         """Called by the writer whenever it takes the present batch."""
         self._hold()
         self._urgent = False
         return self.new_batch()
 
-    def _committed(self, batch: Batch) -> None:
+    def _committed(self, batch: WriteBatch) -> None:
         """A batch is durable: tell whoever waits for it, and go on with the next one."""
         self._release_hold()
         if self._on_committed is not None:
             self._on_committed(batch)
-        for act in batch.then:
+        for act in batch.after_commit:
             act()
         self.intents.durable(batch.intents)
         if not self._closing:

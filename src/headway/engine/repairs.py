@@ -14,9 +14,9 @@ from headway.core.model import Price, Unit
 from headway.core.unit_states import GOOD, Status
 from headway.engine.source import StoreSource
 from headway.providers.adapter import Answer, Complaint, Request
-from headway.stores.batch import Batch
 from headway.stores.records import Repair
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 
 class Repairs:
@@ -33,7 +33,7 @@ class Repairs:
             self.requests[repair.index] = Request(path, repair.request, repairs=1)
             source.longer[repair.index] = repair.more_chars
 
-    def keep(self, batch: Batch, index: int, number: int, answer: Answer, *, goes_on: bool) -> None:
+    def keep(self, batch: WriteBatch, index: int, number: int, answer: Answer, *, goes_on: bool) -> None:
         """Record an answer that does not fit and, if the unit goes on, its next request."""
         complaint = answer.complaint
         assert complaint is not None
@@ -43,7 +43,7 @@ class Repairs:
         if again is not None:
             self.requests[index] = again
 
-    def ended(self, batch: Batch, index: int, status: Status) -> None:
+    def ended(self, batch: WriteBatch, index: int, status: Status) -> None:
         """Forget the repair of a unit that has ended. If it failed, a later run starts over with its own request."""
         if self.requests.pop(index, None) is not None and status not in GOOD:
             batch.repairs.append(Repair(index, 0))

@@ -11,9 +11,9 @@ from headway.core.lanes.unit_lengths import Size
 from headway.core.model import LaneSpec, Price
 from headway.engine.cache_keys import CacheUse
 from headway.providers.adapter import Adapter
-from headway.stores.batch import Grow
 from headway.stores.records import Job
 from headway.stores.store import Store
+from headway.stores.write_batch import Grow
 
 
 class RunLane(msgspec.Struct, frozen=True):

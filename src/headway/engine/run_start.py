@@ -13,8 +13,8 @@ from headway.engine.lane_records import oldest_start_utc, restore_levels
 from headway.engine.recorder import Recorder
 from headway.engine.run_spec import RunSpec
 from headway.engine.source import at_the_most, family_name, route_of
-from headway.stores.batch import Batch
-from headway.stores.records import Unknown
+from headway.stores.records import UnknownOutcome
+from headway.stores.write_batch import WriteBatch
 
 
 def settings_of(spec: RunSpec, now: float) -> Settings:
@@ -29,7 +29,7 @@ def settings_of(spec: RunSpec, now: float) -> Settings:
 
 
 def restore_lanes(
-    spec: RunSpec, recorder: Recorder, scheduler: Scheduler, unknown: list[Unknown], utc: float
+    spec: RunSpec, recorder: Recorder, scheduler: Scheduler, unknown: list[UnknownOutcome], utc: float
 ) -> None:
     """Restore what lanes learned in earlier runs, and the levels of their meters from the recorded starts."""
     lanes, restored = scheduler.lanes, {}
@@ -45,7 +45,9 @@ def restore_lanes(
             lanes[spec.routes[route_of(family)].lane].order.recall(family, size, took_s)
 
 
-def count_unknown(spec: RunSpec, scheduler: Scheduler, unknown: list[Unknown], batch: Batch) -> list[Unknown]:
+def count_unknown(
+    spec: RunSpec, scheduler: Scheduler, unknown: list[UnknownOutcome], batch: WriteBatch
+) -> list[UnknownOutcome]:
     """Add what units of unknown outcome may have cost to budgets and records; returns the units with that cost."""
     counted = []
     for unit in unknown:
@@ -53,7 +55,7 @@ def count_unknown(spec: RunSpec, scheduler: Scheduler, unknown: list[Unknown], b
         lane = scheduler.lanes[route.lane]
         open_output = lane.estimator.reserve(family_name(unit.route, unit.family))
         most_usd = None if route.price is None else at_the_most(route.price, unit, open_output)
-        batch.use(unit.route).untold(most_usd)
+        batch.use(unit.route).add_unreported(most_usd)
         for budget in (scheduler.budget, *lane.lane_budgets):
             budget.spent_usd += most_usd or 0.0
         counted.append(msgspec.structs.replace(unit, most_usd=most_usd))

@@ -25,8 +25,8 @@ from headway.core.model import Estimate, Price, Unit
 from headway.core.unit_states import GOOD
 from headway.engine.length_index import LargestSizes, LengthIndex, sizes_after, unit_of_size
 from headway.engine.run_spec import RenderedRequest, UnitRoute
-from headway.stores.cache import Cache
-from headway.stores.records import NewUnit, Pending, UnitSize, Unknown
+from headway.stores.answer_cache import AnswerCache
+from headway.stores.records import NewUnit, PendingUnit, UnitSize, UnknownOutcome
 from headway.stores.store import Store
 
 #: A token has at least so many characters in most texts.
@@ -41,10 +41,10 @@ class _Cursor:
     def __init__(self, job: int, route: int, priority: int) -> None:
         self._job, self.route, self.priority = job, route, priority
         self._after = -1
-        self._page: list[Pending] = []
+        self._page: list[PendingUnit] = []
         self._dry = False
 
-    def peek(self, store: Store | Cache, n: int) -> Sequence[Pending]:
+    def peek(self, store: Store | AnswerCache, n: int) -> Sequence[PendingUnit]:
         """The next units, at least `n` of them if there are as many."""
         while len(self._page) < n and not self._dry:
             rows = self._read(store, n)
@@ -54,10 +54,10 @@ class _Cursor:
                 self._page += rows
         return self._page
 
-    def _read(self, store: Store | Cache, n: int) -> list[Pending]:
+    def _read(self, store: Store | AnswerCache, n: int) -> list[PendingUnit]:
         return store.next_of_route(self._job, self.route, self.priority, self._after, n)
 
-    def sizes(self, store: Store | Cache) -> Iterator[UnitSize]:
+    def sizes(self, store: Store | AnswerCache) -> Iterator[UnitSize]:
         """The sizes of all units that are left, taken."""
         for row in self._page:
             yield row.index, row.chars, row.max_tokens, row.family
@@ -88,8 +88,8 @@ class _RestCursor(_Cursor):
         super().__init__(job, 0, 0)
         self._indexes = indexes
 
-    def _read(self, store: Store | Cache, n: int) -> list[Pending]:
-        rows: list[Pending] = []
+    def _read(self, store: Store | AnswerCache, n: int) -> list[PendingUnit]:
+        rows: list[PendingUnit] = []
         while len(rows) < n and self._indexes:
             page = self._indexes[: n - len(rows)]
             del self._indexes[: len(page)]
@@ -159,7 +159,7 @@ class StoreSource:
             self._left[self._routes[route_id].lane] += count
         self.unfetched = dict(self._left)
 
-    def _of(self, store: Store) -> Store | Cache:
+    def _of(self, store: Store) -> Store | AnswerCache:
         """Whose cursors are read."""
         return store.cache if self._leaders else store
 
@@ -213,7 +213,7 @@ class StoreSource:
         if not (self._has_edges or self._grows) or not units:
             return units
         indexes = [unit.index for unit in units]
-        leading = store.leading(self._job, indexes)
+        leading = store.depended_on(self._job, indexes)
         after: dict[int, list[int]] = {}
         for edge in store.edges(self._job, indexes):
             waits = after.setdefault(edge.index, [])
@@ -234,7 +234,7 @@ class StoreSource:
         route, _, family = unit.family.partition(".")
         estimate = unit.estimate
         embeds = not unit.chars and bool(estimate.input_tokens)
-        row = Pending(
+        row = PendingUnit(
             unit.index,
             made.chars,
             -1 if embeds else int(estimate.max_output_tokens),
@@ -277,7 +277,9 @@ class StoreSource:
                 self._largest.setdefault(key, []).append(unit)
         return self._largest.get(lane, ())
 
-    def _take_longest(self, store: Store | Cache, lane: str, n: int, lengths: LengthTable) -> list[Unit]:
+    def _take_longest(
+        self, store: Store | AnswerCache, lane: str, n: int, lengths: LengthTable
+    ) -> list[Unit]:
         """The longest of all units of a lane that are left. The first time, all of them are looked through."""
         index = self._longest.setdefault(lane, LengthIndex())
         for cursor in self._cursors[lane]:
@@ -292,7 +294,7 @@ class StoreSource:
             units += [self._unit(rows[number]) for number in taken if number in rows]
         return units
 
-    def _take(self, store: Store | Cache, lane: str, n: int) -> list[Unit]:
+    def _take(self, store: Store | AnswerCache, lane: str, n: int) -> list[Unit]:
         units: list[Unit] = []
         while len(units) < n:
             rows = self._next(store, lane, n - len(units))
@@ -301,7 +303,7 @@ class StoreSource:
             units += [self._unit(row) for row in rows if self._wanted(row)]
         return units
 
-    def _next(self, store: Store | Cache, lane: str, n: int) -> list[Pending]:
+    def _next(self, store: Store | AnswerCache, lane: str, n: int) -> list[PendingUnit]:
         """The next rows of a lane, wanted or not: all of the highest priority first."""
         cursors = self._cursors.get(lane, [])
         for priority in sorted({cursor.priority for cursor in cursors}, reverse=True):
@@ -311,7 +313,7 @@ class StoreSource:
                 return rows
         return []
 
-    def _take_serial(self, store: Store | Cache, n: int) -> list[Unit]:
+    def _take_serial(self, store: Store | AnswerCache, n: int) -> list[Unit]:
         if not self._has_serial:
             return []
         rows = store.next_serial(self._job, self._serial_after, n, every=self._serial)
@@ -322,7 +324,7 @@ class StoreSource:
         wanted = [self._unit(row) for row in rows if self._wanted(row)]
         return wanted if wanted or not rows else self._take_serial(store, n)
 
-    def _drain(self, store: Store | Cache, n: int) -> list[Unit]:
+    def _drain(self, store: Store | AnswerCache, n: int) -> list[Unit]:
         """What no cursor has come to yet."""
         if serial := self._take_serial(store, n):
             return serial
@@ -337,12 +339,12 @@ class StoreSource:
         self._left = dict.fromkeys(self._left, 0)
         return []
 
-    def _wanted(self, row: Pending) -> bool:
+    def _wanted(self, row: PendingUnit) -> bool:
         if self._only is None or row.index in self._only:
             return True
         return self._first_added is not None and row.index >= self._first_added
 
-    def _unit(self, row: Pending) -> Unit:
+    def _unit(self, row: PendingUnit) -> Unit:
         if row.attempts:
             self.tries[row.index] = row.attempts
         if row.index in self.longer:
@@ -353,7 +355,7 @@ class StoreSource:
         return unit_of(row, self._routes[row.route])
 
 
-def unit_of(row: Pending, route: UnitRoute, *, open_input: bool = False) -> Unit:
+def unit_of(row: PendingUnit, route: UnitRoute, *, open_input: bool = False) -> Unit:
     """A waiting unit as the scheduler wants it. Its lane says what to set aside where nothing limits its answer, and how
     much less its input takes than it could. `open_input`: more than its text goes in, whatever its family."""
     price, family = route.price, family_name(row.route, row.family)
@@ -393,18 +395,18 @@ def route_of(family: str) -> int:
     return int(family.partition(".")[0])
 
 
-def at_the_most(price: Price, row: Pending | Unknown, open_output: float) -> float:
+def at_the_most(price: Price, row: PendingUnit | UnknownOutcome, open_output: float) -> float:
     """What a unit may cost, for a budget that must not be passed; `open_output` tokens where nothing limits its answer."""
     output = 0.0 if row.max_tokens < 0 else row.max_tokens or open_output
     return price.most(most_input(row), float(output))
 
 
-def most_input(row: Pending | Unknown) -> float:
+def most_input(row: PendingUnit | UnknownOutcome) -> float:
     """The most tokens that a text can be: one a byte of its request. What that has of a file or an image counts as a usual one."""
     return max(_usual_input(row), min(float(row.size), MOST_TOKENS * row.chars + FRAME))
 
 
-def _usual_input(row: Pending | Unknown) -> float:
+def _usual_input(row: PendingUnit | UnknownOutcome) -> float:
     return row.chars / FEWEST_CHARS
 
 
@@ -414,7 +416,7 @@ def roughly_the_most(price: Price, estimate: Estimate) -> float:
     return price.most(input_tokens, estimate.max_output_tokens)
 
 
-def _merged(store: Store | Cache, cursors: list[_Cursor], n: int) -> list[Pending]:
+def _merged(store: Store | AnswerCache, cursors: list[_Cursor], n: int) -> list[PendingUnit]:
     """The next `n` rows of several cursors, by index, taken."""
     if len(cursors) == 1:
         rows = list(cursors[0].peek(store, n)[:n])
@@ -426,5 +428,5 @@ def _merged(store: Store | Cache, cursors: list[_Cursor], n: int) -> list[Pendin
     return rows
 
 
-def _index(row: Pending) -> int:
+def _index(row: PendingUnit) -> int:
     return row.index

@@ -1,6 +1,6 @@
 """What an attempt leaves behind besides its outcome, for the records: the same for worker pools, Python workers and agents.
 
-The record is JSON, written in the same transaction as its attempt (`Batch.notes`), and kept for every attempt. Texts are
+The record is JSON, written in the same transaction as its attempt (`WriteBatch.notes`), and kept for every attempt. Texts are
 bounded, and keys are removed from them. An attempt that leaves nothing behind has no record.
 """
 

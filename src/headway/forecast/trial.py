@@ -26,7 +26,7 @@ from headway.forecast.survey import Load, Sampled
 from headway.sim.scenario import LaneWork, Scenario, SimLane
 from headway.sim.workload import Truth, Workload
 from headway.sim.world import LaneLog, World
-from headway.stores.records import Pending
+from headway.stores.records import PendingUnit
 
 #: A trial that takes longer than a year does not end.
 LONGEST_S: Final = 365 * 86_400.0
@@ -126,7 +126,7 @@ def evenly(n: int, seed: int) -> Callable[[], float]:
 def _unit(place: int, one: TrialUnit, courses: Sequence[ForecastRoute]) -> Unit:
     """As the engine's source makes it. Its family is nobody's: a new job's routes have new numbers."""
     row = one.row
-    pending = Pending(place, row.chars, row.max_tokens, row.priority, -1 - one.load)
+    pending = PendingUnit(place, row.chars, row.max_tokens, row.priority, -1 - one.load)
     return unit_of(pending, UnitRoute(courses[one.load].lane))
 
 

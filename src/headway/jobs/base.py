@@ -19,11 +19,11 @@ from headway.config import Config
 from headway.core.reasons import LaneBudgetSpent
 from headway.engine.run_spec import Render
 from headway.errors import UsageError
-from headway.jobs.unit import UnitReport, UnitText
+from headway.jobs.unit_report import UnitReport, UnitText
 from headway.providers.adapter import Adapter
-from headway.stores.batch import Grow
 from headway.stores.records import Family, Job, NewUnit, StoredRoute
 from headway.stores.store import Store
+from headway.stores.write_batch import Grow
 
 #: Called now and then with the number of rows that have been read.
 RowProgress = Callable[[int], None]

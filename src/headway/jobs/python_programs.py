@@ -15,7 +15,7 @@ import msgspec
 from headway.batch.job_kind import BatchKind
 from headway.errors import UsageError
 from headway.jobs.base import JobKind
-from headway.jobs.unit import Section, UnitReport, UnitText
+from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.stores.records import Job
 from headway.stores.store import Store
 

@@ -20,7 +20,7 @@ from headway.reports.usage import (
     use_report,
     uses_by_name,
 )
-from headway.stores.lock import held
+from headway.stores.job_lock import is_locked
 from headway.stores.records import LIVE, Job, State
 from headway.stores.store import Store
 
@@ -115,7 +115,7 @@ def failures_of(store: Store, job: Job) -> list[Failure]:
 
 def is_live(jobs_folder: Path, job: Job) -> bool:
     """Whether a process runs the job now: it holds the job's lock."""
-    return held(jobs_folder / job.name / "lock")
+    return is_locked(jobs_folder / job.name / "lock")
 
 
 def state_of(jobs_folder: Path, job: Job) -> State:

@@ -12,7 +12,7 @@ from headway.core.snapshot import LaneView
 from headway.engine.observer import View
 from headway.reason_text import wait_text
 from headway.stores.files import read_own
-from headway.stores.lock import JOB_LEVELS
+from headway.stores.job_lock import JOB_LEVELS
 from headway.stores.older_reasons import lane_wait
 
 #: Of the format of `progress.json`.

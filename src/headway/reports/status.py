@@ -13,7 +13,7 @@ from headway.reason_text import unit_error
 from headway.reports.jobs import JobReport, job_report, state_of
 from headway.reports.run_progress import Progress, read_progress
 from headway.reports.usage import cached_units
-from headway.stores.cache import CallsSaved
+from headway.stores.answer_cache import CallsSaved
 from headway.stores.records import LIVE, Job
 from headway.stores.store import Store
 
@@ -56,7 +56,7 @@ def status_report(store: Store, job: Job, jobs_folder: Path) -> StatusReport:
         stops=stops,
         per_lane=per_lane,
         progress=progress,
-        unknown=[unit.custom_id for unit in store.unknown(job.id)] if died else [],
+        unknown=[unit.custom_id for unit in store.unknown_outcomes(job.id)] if died else [],
         cached=cached_units(store, job),
         examples=example_ids(store, job, report),
     )

@@ -6,7 +6,7 @@ import msgspec
 
 from headway.batch.output_file import lines_of
 from headway.errors import UsageError
-from headway.jobs.unit import UnitRepair, UnitReport, UnitRequest
+from headway.jobs.unit_report import UnitRepair, UnitReport, UnitRequest
 from headway.stores.records import Job
 from headway.stores.store import Store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.stores.cache import CallsSaved
+from headway.stores.answer_cache import CallsSaved
 from headway.stores.records import Job, UsageTotals
 from headway.stores.store import Store
 

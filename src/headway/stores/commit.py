@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from headway.errors import StoreError
-from headway.stores.batch import Batch, taken_over
-from headway.stores.cache import keep_answers
+from headway.stores.answer_cache import keep_answers
 from headway.stores.database import Database
 from headway.stores.records import COUNTED, USED, Edge, NewUnit, Repair
-from headway.stores.rows import SHIFT, attempt_row, json_of, uid, values_of
+from headway.stores.row_conversion import SHIFT, attempt_row, json_of, uid, values_of
+from headway.stores.write_batch import WriteBatch, job_taken
 
 _COUNTERS: Final = (*COUNTED, *USED)
 
@@ -22,7 +22,7 @@ def check_owner(db: Database, job: int, worker: int) -> None:
     """Raise JobTaken unless the job still belongs to the run of `worker`."""
     if db.execute("worker_of", (job,)) != [(worker,)]:
         owner = db.execute("owner_of", (job,))
-        raise taken_over(*owner[0]) if owner else taken_over("", None, None)
+        raise job_taken(*owner[0]) if owner else job_taken("", None, None)
 
 
 def add_units(
@@ -71,7 +71,7 @@ def _index_of(db: Database, job: int, unit: int | str) -> int:
     return index
 
 
-def record(db: Database, batch: Batch) -> None:
+def record(db: Database, batch: WriteBatch) -> None:
     """Record everything in the batch."""
     base, many = batch.job << SHIFT, db.executemany
     if batch.worker is not None:
@@ -99,7 +99,7 @@ def record(db: Database, batch: Batch) -> None:
     _commit_counts(db, batch)
 
 
-def _commit_added(db: Database, batch: Batch) -> dict[int, int]:
+def _commit_added(db: Database, batch: WriteBatch) -> dict[int, int]:
     """Add new units, together with their intents; returns the intents of the other units."""
     first, last = batch.added[0][0], batch.added[-1][0]
     units, intents = [unit for _, unit in batch.added], batch.intents
@@ -109,7 +109,7 @@ def _commit_added(db: Database, batch: Batch) -> dict[int, int]:
     return {index: lane for index, lane in intents.items() if index < first}
 
 
-def _commit_reopened(db: Database, batch: Batch) -> None:
+def _commit_reopened(db: Database, batch: WriteBatch) -> None:
     base = batch.job << SHIFT
     uids = [base + index for index in batch.reopened]
     for status, n in db.execute("count_reopened", (json_of(uids),)):
@@ -119,7 +119,7 @@ def _commit_reopened(db: Database, batch: Batch) -> None:
     db.executemany("set_request", requests)
 
 
-def _commit_rest(db: Database, batch: Batch) -> None:
+def _commit_rest(db: Database, batch: WriteBatch) -> None:
     """What most batches have little of, one statement each."""
     for repair in batch.repairs:
         _commit_repair(db, uid(batch.job, repair.index), repair)
@@ -150,7 +150,7 @@ def _commit_repair(db: Database, unit: int, repair: Repair) -> None:
         )
 
 
-def _commit_counts(db: Database, batch: Batch) -> None:
+def _commit_counts(db: Database, batch: WriteBatch) -> None:
     """The counters of the routes and the job, and the job's state."""
     if batch.uses:
         uses = [(route, batch.job, *values_of(use)) for route, use in batch.uses.items()]

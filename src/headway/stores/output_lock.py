@@ -21,7 +21,7 @@ from typing import Final, Self
 
 from headway.errors import OutputBusy, UsageError
 from headway.stores.files import ForeignFile, beside, open_own
-from headway.stores.lock import NO_LOCKS, lock_soon
+from headway.stores.job_lock import NO_LOCKS, lock_patiently
 
 #: How it says that nothing may be made in a directory.
 _NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -105,7 +105,7 @@ class OutputLock:
     def _is_locked(self, file: int) -> bool:
         """Whether the file is locked for us now; False where locks are not supported."""
         try:
-            if lock_soon(file):
+            if lock_patiently(file):
                 return True
         except OSError as error:
             if error.errno in NO_LOCKS:
@@ -119,7 +119,7 @@ class OutputLock:
         except OSError:
             return None
         try:
-            if not lock_soon(file):
+            if not lock_patiently(file):
                 raise self._busy(b"")
         except OSError as error:
             os.close(file)

@@ -63,7 +63,7 @@ SELECT EXISTS (SELECT 1 FROM edges WHERE uid BETWEEN ? AND ?);
 SELECT edges.uid & 4294967295, role, before & 4294967295, status FROM edges JOIN units ON units.uid = edges.before
 WHERE edges.uid IN (SELECT value FROM json_each(?)) ORDER BY edges.uid, role;
 
--- name: leading_units
+-- name: depended_on
 SELECT DISTINCT before & 4294967295 FROM edges WHERE before IN (SELECT value FROM json_each(?));
 
 -- name: set_rendered
@@ -419,7 +419,7 @@ LEFT JOIN lanes ON lanes.id = units.lane
 WHERE units.uid > ? AND units.uid <= ?
 ORDER BY units.uid LIMIT ?;
 
--- name: found
+-- name: results_by_id
 SELECT units.uid & 4294967295, custom_id, status, lanes.name, attempts, units.input_tokens, units.output_tokens,
     units.cached_tokens, cost_usd, started_utc, finished_utc, code, message, requests.metadata,
     answers.status_code, answers.request_id, answers.body, routes.provider, routes.model
@@ -465,7 +465,7 @@ ORDER BY units.uid;
 SELECT routes.id FROM routes JOIN jobs ON jobs.id = routes.job
 WHERE routes.provider = ? AND routes.model = ? AND jobs.succeeded > 0 ORDER BY routes.id DESC LIMIT 50;
 
--- name: lessons
+-- name: usage_samples
 -- The inner limit bounds what is read where most of a route still waits.
 SELECT chars, max_tokens, input_tokens, output_tokens, coalesce(cached_tokens, 0), finished_utc - started_utc, route,
     family
@@ -589,7 +589,7 @@ SELECT jobs.name, source & 4294967295, units.custom_id FROM hits
 LEFT JOIN units ON units.uid = source LEFT JOIN jobs ON jobs.id = source >> 32
 WHERE hits.uid = ?;
 
--- name: shelves
+-- name: entries_by_model
 SELECT provider, model, count(*), sum(bytes), min(at_utc), max(at_utc) FROM cache
 WHERE at_utc < ?1 AND (?2 IS NULL OR ?2 IN (model, provider || '/' || model))
 GROUP BY provider, model ORDER BY provider, model;

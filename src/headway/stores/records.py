@@ -168,7 +168,7 @@ class Job(msgspec.Struct, frozen=True):
         return self.counts["succeeded"] + self.counts["cached"]
 
 
-class Pending(msgspec.Struct, frozen=True, gc=False):
+class PendingUnit(msgspec.Struct, frozen=True, gc=False):
     """A unit that waits to be run, as a cursor gives it."""
 
     index: int
@@ -196,7 +196,7 @@ class StoredEdge(msgspec.Struct, frozen=True, gc=False):
 UnitSize = tuple[int, int, int, int]
 
 
-class Unknown(msgspec.Struct, frozen=True):
+class UnknownOutcome(msgspec.Struct, frozen=True):
     """A unit that a dead process may have sent; its outcome is not known."""
 
     index: int
@@ -344,7 +344,7 @@ class UsageTotals(msgspec.Struct, gc=False):
             setattr(self, name, getattr(self, name) + getattr(more, name))
         self.lane = self.lane if more.lane is None else more.lane
 
-    def told(self, tokens_in: int, tokens_out: int, cost_usd: float | None, *, used: bool) -> None:
+    def add_reported(self, tokens_in: int, tokens_out: int, cost_usd: float | None, *, used: bool) -> None:
         """Of an attempt that says what it took. `used`: its answer is the unit's."""
         self.input_tokens += tokens_in
         self.output_tokens += tokens_out
@@ -357,7 +357,7 @@ class UsageTotals(msgspec.Struct, gc=False):
             self.repeated_usd += cost_usd or 0.0
             self.repeated_tokens += tokens_in + tokens_out
 
-    def untold(self, most_usd: float | None) -> None:
+    def add_unreported(self, most_usd: float | None) -> None:
         """Of an attempt that does not say; `most_usd` is what it may have cost, None where there is no price."""
         if most_usd is None:
             self.unpriced += 1

@@ -1,7 +1,7 @@
 """The store: every rule about the records, once, over any database that fulfils `database.Database`.
 
 Everything here is synchronous. A store belongs to one thread; several may be open on the same records. The engine reads through
-one and writes through another that a `Writer` owns, a `Batch` at a time: a batch is one transaction, whole or not at all. The
+one and writes through another that a `Writer` owns, a `WriteBatch` at a time: a batch is one transaction, whole or not at all. The
 statements are in `queries.sql`, recording a batch is in `commit`, answers by request in `cache`, rows and records in `rows`.
 """
 
@@ -17,8 +17,7 @@ import msgspec
 from headway.core.reasons import EndReason
 from headway.core.unit_states import GOOD, Status
 from headway.errors import DuplicateId, StoreError
-from headway.stores.batch import Batch, Grow, uncountable
-from headway.stores.cache import Cache
+from headway.stores.answer_cache import AnswerCache
 from headway.stores.commit import add_units, check_owner, record
 from headway.stores.database import CheckFailed, Database, DuplicateKey, Values
 from headway.stores.records import (
@@ -30,7 +29,7 @@ from headway.stores.records import (
     JobEvent,
     NewJob,
     NewUnit,
-    Pending,
+    PendingUnit,
     RecordedStart,
     Repair,
     State,
@@ -40,11 +39,21 @@ from headway.stores.records import (
     StoredRoute,
     UnitResult,
     UnitSize,
-    Unknown,
+    UnknownOutcome,
     UsageSample,
     UsageTotals,
 )
-from headway.stores.rows import attempt_of, family_of, family_row, job_of, json_of, lane_of, span, uid
+from headway.stores.row_conversion import (
+    attempt_of,
+    family_of,
+    family_row,
+    job_of,
+    json_of,
+    lane_of,
+    span,
+    uid,
+)
+from headway.stores.write_batch import Grow, WriteBatch, counters_contradicted
 
 #: Attempts that one step back in time reads.
 STARTS_STEP: Final = 2_000
@@ -68,7 +77,7 @@ class Store:
     def __init__(self, db: Database) -> None:
         self._db = db
         #: Answers by request.
-        self.cache = Cache(db)
+        self.cache = AnswerCache(db)
 
     def __enter__(self) -> Self:
         return self
@@ -198,9 +207,9 @@ class Store:
         rows = self._db.execute("index_of", (job, custom_id))
         return rows[0][0] if rows else None
 
-    def found(self, job: int, custom_ids: list[str]) -> list[UnitResult]:
+    def results_by_id(self, job: int, custom_ids: list[str]) -> list[UnitResult]:
         """The units with these ids, in no order; an unknown id is left out."""
-        return [UnitResult(*row) for row in self._db.execute("found", (job, json_of(custom_ids)))]
+        return [UnitResult(*row) for row in self._db.execute("results_by_id", (job, json_of(custom_ids)))]
 
     def results(self, job: int, after: int, limit: int) -> list[UnitResult]:
         """Units with an index above `after` (-1: from the first), by index."""
@@ -225,9 +234,9 @@ class Store:
         rows = self._db.execute("edges_of", (json_of([uid(job, index) for index in indexes]),))
         return [StoredEdge(*row) for row in rows]
 
-    def leading(self, job: int, indexes: list[int]) -> set[int]:
+    def depended_on(self, job: int, indexes: list[int]) -> set[int]:
         """Those of these units that others wait for."""
-        rows = self._db.execute("leading_units", (json_of([uid(job, index) for index in indexes]),))
+        rows = self._db.execute("depended_on", (json_of([uid(job, index) for index in indexes]),))
         return {index for (index,) in rows}
 
     def answer(self, job: int, index: int) -> bytes | None:
@@ -299,7 +308,7 @@ class Store:
         rows = self._db.execute("families", (provider, model))
         return [(job, family_of(tuple(row))) for job, *row in rows]
 
-    def lessons(
+    def usage_samples(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None
     ) -> list[UsageSample]:
         """What units of any job that went there took, those of the newest job first, up to `most`. `routes` restricts it to
@@ -309,7 +318,7 @@ class Store:
         for (route,) in self._db.execute("routes_taken", (provider, model)):
             if routes is None or route in routes:
                 found += (
-                    UsageSample(*row) for row in self._db.execute("lessons", (route, most - len(found)))
+                    UsageSample(*row) for row in self._db.execute("usage_samples", (route, most - len(found)))
                 )
         return found
 
@@ -320,10 +329,10 @@ class Store:
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def unknown(self, job: int) -> list[Unknown]:
+    def unknown_outcomes(self, job: int) -> list[UnknownOutcome]:
         """Units that a dead process left without an outcome."""
         return [
-            Unknown(index, custom_id, status == Status.RUNNING, *rest)
+            UnknownOutcome(index, custom_id, status == Status.RUNNING, *rest)
             for index, custom_id, status, *rest in self._db.execute("unknown_outcomes", span(job))
         ]
 
@@ -383,19 +392,19 @@ class Store:
         """How many units wait, by route."""
         return dict(self._db.execute("open_per_route", span(job)))
 
-    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
+    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[PendingUnit]:
         """Waiting units of a route and priority with an index above `after`."""
         wanted = (route, priority, uid(job, after), limit)
-        return [Pending(*row) for row in self._db.execute("next_of_route", wanted)]
+        return [PendingUnit(*row) for row in self._db.execute("next_of_route", wanted)]
 
     def sizes_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[UnitSize]:
         """The sizes of the same units."""
         return self._db.execute("sizes_of_route", (route, priority, uid(job, after), limit))
 
-    def waiting_units(self, job: int, indexes: Iterable[int]) -> list[Pending]:
+    def waiting_units(self, job: int, indexes: Iterable[int]) -> list[PendingUnit]:
         """Those of the units that wait, by index."""
         uids = json_of([uid(job, index) for index in indexes])
-        return [Pending(*row) for row in self._db.execute("waiting_units", (uids,))]
+        return [PendingUnit(*row) for row in self._db.execute("waiting_units", (uids,))]
 
     def last_index(self, job: int) -> int:
         """The highest index of the job's units; -1: it has none."""
@@ -406,10 +415,12 @@ class Store:
         any has none)."""
         return self._db.execute("largest_sizes", (uid(job, after), uid(job, upto)))
 
-    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
+    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[PendingUnit]:
         """Waiting units of any route by index: the serial ones, or all."""
         first, last = span(job)
-        return [Pending(*row) for row in self._db.execute("next_serial", (first + after, last, every, limit))]
+        return [
+            PendingUnit(*row) for row in self._db.execute("next_serial", (first + after, last, every, limit))
+        ]
 
     def lane(self, key: str, name: str) -> StoredLane:
         """The lane with this key; a new one is added."""
@@ -439,7 +450,7 @@ class Store:
             last = rows[-1][6] - 1
         return sorted(found, key=lambda start: start.at_utc)
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: WriteBatch) -> None:
         """Record a batch, whole or not at all. JobTaken: another run of the job has begun since `batch.worker` began its own."""
         try:
             with self._db.transaction():
@@ -448,7 +459,7 @@ class Store:
                     ended = [index for index, change in batch.units if change.finished_utc is not None]
                     batch.grown = self._grow(batch.job, batch.grow, ended + batch.followed)
         except CheckFailed as error:
-            raise uncountable(batch.job) from error
+            raise counters_contradicted(batch.job) from error
 
     def grow(self, job: int, grow: Grow) -> list[tuple[int, NewUnit]]:
         """Add the units that a job should have by now, as far as they are missing; each with its index. What ended without a batch
@@ -505,12 +516,12 @@ class Store:
 
     # -- commands ------------------------------------------------------------------------------------------------
 
-    def ask(self, job: int, what: str, args: dict[str, Any], utc: float) -> int:
+    def add_command(self, job: int, what: str, args: dict[str, Any], utc: float) -> int:
         """Leave a command for the process that runs the job; its number."""
         with self._db.transaction():
             return self._number("add_command", (job, utc, what, json_of(args)))
 
-    def asked(self, job: int) -> list[ControlRequest]:
+    def open_commands(self, job: int) -> list[ControlRequest]:
         """Commands that have not been carried out."""
         rows = self._db.execute("open_commands", (job,))
         return [ControlRequest(number, what, msgspec.json.decode(args)) for number, what, args in rows]

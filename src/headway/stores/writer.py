@@ -1,6 +1,6 @@
 """One thread that commits what the engine hands it, as many changes at once as have come together.
 
-The engine fills the present `Batch` and calls `kick`. While a commit's fsync is under way the next batch fills, so the
+The engine fills the present `WriteBatch` and calls `kick`. While a commit's fsync is under way the next batch fills, so the
 busier the run, the more changes share an fsync. After each commit the engine is called back on its loop: a unit whose intent
 had to be durable first is sent then. A commit that fails stops the writer for good: the engine is called once and ends.
 """
@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from headway.stores.batch import Batch
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 #: Runs a callable on the engine's loop, from any thread.
 Call = Callable[[Callable[[], None]], None]
@@ -27,9 +27,9 @@ class Writer:
     def __init__(
         self,
         open_store: Callable[[], Store],
-        new_batch: Callable[[], Batch],
+        new_batch: Callable[[], WriteBatch],
         call: Call,
-        committed: Callable[[Batch], None],
+        committed: Callable[[WriteBatch], None],
         failed: Callable[[Exception], None],
     ) -> None:
         self._open = open_store
@@ -39,7 +39,7 @@ class Writer:
         self._failed = failed
         self.batch = new_batch()
         self._waiting = threading.Condition()
-        self._handed: list[Batch] = []
+        self._handed: list[WriteBatch] = []
         self._closing = False
         self._busy = False
         self._thread = threading.Thread(target=self._run, name="headway-writer", daemon=True)
@@ -88,10 +88,10 @@ class Writer:
             failure = error
             self._call(lambda: self._failed(failure))
 
-    def _tell(self, batch: Batch) -> None:
+    def _tell(self, batch: WriteBatch) -> None:
         self._call(lambda: self._committed(batch))
 
-    def _next(self) -> Batch | None:
+    def _next(self) -> WriteBatch | None:
         with self._waiting:
             while not self._handed and not self._closing:
                 self._waiting.wait()

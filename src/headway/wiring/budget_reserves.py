@@ -10,7 +10,7 @@ from headway.core.lanes.estimate import ENOUGH, FIRST_RESERVE, KEPT, Estimator
 from headway.core.model import Price
 from headway.display.formatting import count, money
 from headway.engine.source import at_the_most, family_name
-from headway.stores.records import Job, Pending, StoredRoute, UsageSample
+from headway.stores.records import Job, PendingUnit, StoredRoute, UsageSample
 from headway.stores.store import Store
 from headway.wiring.usage_history import UsageHistory
 
@@ -61,7 +61,7 @@ def _capped(config: Config, route: StoredRoute) -> bool:
     return any(caps) and not kind_of(provider).reports_cost
 
 
-def _seen(teachings: UsageHistory, job: int, units: list[Pending]) -> dict[str, list[float]]:
+def _seen(teachings: UsageHistory, job: int, units: list[PendingUnit]) -> dict[str, list[float]]:
     known, found = teachings.of_job(job), {}
     for route, number in dict.fromkeys((unit.route, unit.family) for unit in units):
         lessons = teachings.like(known.get((route, number)), [job])
@@ -71,7 +71,7 @@ def _seen(teachings: UsageHistory, job: int, units: list[Pending]) -> dict[str, 
     return found
 
 
-def _line(route: StoredRoute, price: Price, units: list[Pending], seen: Mapping[str, list[float]]) -> str:
+def _line(route: StoredRoute, price: Price, units: list[PendingUnit], seen: Mapping[str, list[float]]) -> str:
     """The line about what is set aside for answers without max_tokens."""
     estimator = Estimator()
     for family, outputs in seen.items():

@@ -18,7 +18,7 @@ from headway.forecast.forecast import forecast
 from headway.forecast.habits import Habits, habits_of, habits_of_new, habits_of_other_rows
 from headway.forecast.survey import Load, Survey, To, survey
 from headway.jobs.base import IngestOptions, JobSource
-from headway.jobs.finding import find, siblings_of
+from headway.jobs.find_or_add import find, siblings_of
 from headway.reports.prediction import Prediction
 from headway.stores.records import Job, StoredLane, UsageSample
 from headway.stores.store import Store

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from headway.engine.observer import View
 from headway.jobs.base import JobOutput
-from headway.stores.records import Job, JobEvent, Unknown
+from headway.stores.records import Job, JobEvent, UnknownOutcome
 
 
 class OutputObserver:
@@ -18,7 +18,7 @@ class OutputObserver:
         self._step: asyncio.Future[None] | None = None
         self.failure: Exception | None = None
 
-    def began(self, job: Job, unknown: list[Unknown]) -> None:
+    def began(self, job: Job, unknown: list[UnknownOutcome]) -> None:
         self._guarded(self._output.look)
         self._later(self._output.open)
 

@@ -10,7 +10,7 @@ from headway.core.lanes.estimate import ENOUGH, INPUT_MARGIN
 from headway.core.model import Price
 from headway.engine.source import at_the_most
 from headway.forecast.habits import Habits, habits_of, habits_of_new
-from headway.stores.records import Job, Pending
+from headway.stores.records import Job, PendingUnit
 from headway.stores.store import Store
 from headway.wiring.budget_reserves import open_output
 from headway.wiring.prices import prices_of
@@ -59,7 +59,7 @@ class _Learned:
         }
         self._known: dict[tuple[int, int], tuple[Habits, float, float]] = {}
 
-    def of(self, unit: Pending) -> tuple[Habits, float, float]:
+    def of(self, unit: PendingUnit) -> tuple[Habits, float, float]:
         place = (unit.route, unit.family)
         if place not in self._known:
             teachings = self._teachings[unit.route]
@@ -79,13 +79,13 @@ def _prices(config: Config, store: Store, job: Job) -> dict[int, Price | None]:
     return {route.id: known[route.provider, route.model] for route in routes}
 
 
-def _likely_usd(price: Price, habits: Habits, unit: Pending) -> float:
+def _likely_usd(price: Price, habits: Habits, unit: PendingUnit) -> float:
     """The cost of a unit if its answer is long."""
     more_in, more_out, _ = habits.minds["high"]
     return price.cost(habits.mean(unit.chars, unit.max_tokens, (more_in, more_out, 1.0)))
 
 
-def _rest(store: Store, job: Job) -> Iterator[Pending]:
+def _rest(store: Store, job: Job) -> Iterator[PendingUnit]:
     """The waiting units, or an even sample of them."""
     first = store.first_unended(job.id)
     if first is None:

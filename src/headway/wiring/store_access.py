@@ -12,7 +12,7 @@ from pathlib import Path
 from headway.config import Config
 from headway.config.trust import foreign, user_name
 from headway.errors import ConfigError, ForeignRecords
-from headway.stores.lock import JobLock
+from headway.stores.job_lock import JobLock
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.sqlite.memory import SqliteMemory
 from headway.stores.store import Store

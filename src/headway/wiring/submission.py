@@ -14,7 +14,7 @@ from typing import NamedTuple
 from headway.config import Config, with_overrides
 from headway.errors import UsageError
 from headway.jobs.base import IngestOptions, JobSource
-from headway.jobs.finding import (
+from headway.jobs.find_or_add import (
     clear_remains,
     find,
     find_or_add,

@@ -34,7 +34,7 @@ class UsageHistory:
     def all(self) -> list[UsageSample]:
         """The usage of all units."""
         if self._all is None:
-            self._all = self._store.lessons(self._provider, self._model, READ)
+            self._all = self._store.usage_samples(self._provider, self._model, READ)
         return self._all
 
     def like(self, family: Family | None, jobs: Collection[int] = ()) -> list[UsageSample]:
@@ -59,7 +59,7 @@ class UsageHistory:
         routes = {route for route, _ in same}
         if not routes:
             return []
-        lessons = self._store.lessons(self._provider, self._model, READ, routes)
+        lessons = self._store.usage_samples(self._provider, self._model, READ, routes)
         return [lesson for lesson in lessons if (lesson.route, lesson.family) in same]
 
     def names_like(self, job: int, route: int, most: int) -> dict[tuple[int, int], str]:
@@ -84,7 +84,7 @@ def lengths_seen(store: Store, job: Job) -> dict[str, list[tuple[Size, float]]]:
     for route in store.routes(job.id):
         names = UsageHistory(store, route.provider, route.model).names_like(job.id, route.id, MOST_ALIKE)
         routes = {place for place, _ in names}
-        for one in store.lessons(route.provider, route.model, READ_FOR_ORDER, routes):
+        for one in store.usage_samples(route.provider, route.model, READ_FOR_ORDER, routes):
             if (name := names.get((one.route, one.family))) is not None:
                 seen.setdefault(name, []).append((size_of(one.chars, one.max_tokens), one.took_s))
     return seen

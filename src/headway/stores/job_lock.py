@@ -44,7 +44,7 @@ class JobLock:
                 f"{self.path} cannot be opened: {(error.strerror or str(error)).lower()}"
             ) from error
         try:
-            is_free = lock_soon(self._file)
+            is_free = lock_patiently(self._file)
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 self._close()
@@ -73,14 +73,14 @@ class JobLock:
             self._file = None
 
 
-def held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether some process holds the lock right now."""
     try:
         file = _open_to_look(path)
     except OSError:
         return False
     try:
-        return not _locked(file)
+        return not _try_lock(file)
     except OSError:
         return False
     finally:
@@ -99,17 +99,17 @@ def _open_to_look(path: Path) -> int:
         return open_own(path, JOB_LEVELS, os.O_RDONLY)
 
 
-def lock_soon(file: int) -> bool:
+def lock_patiently(file: int) -> bool:
     """Lock an open file, and wait a moment for an owner that is just going. False: another process keeps it locked."""
     give_up_at = time.monotonic() + PATIENCE_S
-    while not _locked(file):
+    while not _try_lock(file):
         if time.monotonic() >= give_up_at:
             return False
         time.sleep(STEP_S)
     return True
 
 
-def _locked(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     """Take the lock, if nobody has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headway.stores.batch import Batch
-from headway.stores.cache import AnswerSource, CachedModel, CallsSaved, KeyProgress, UnkeyedUnit
+from headway.stores.answer_cache import AnswerSource, CachedModel, CallsSaved, KeyProgress, UnkeyedUnit
 from headway.stores.records import Attempt, NewUnit, StoredRoute, UnitChange
 from headway.stores.sqlite.file import SqliteFile
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 from .records import MODELS, begun, end, new_job, statuses, the_job
 
@@ -34,10 +34,10 @@ def keyed_job(store: Store, keys: str, name: str = "translate", **units: dict[st
     return job
 
 
-def answer(store: Store, job: int, *indexes: int, at_utc: float = 300.0, caching: bool = True) -> Batch:
+def answer(store: Store, job: int, *indexes: int, at_utc: float = 300.0, caching: bool = True) -> WriteBatch:
     """These units succeed: one batch."""
     lane = store.lane("key-a", "alpha/m").id
-    batch = Batch(job, caching=caching)
+    batch = WriteBatch(job, caching=caching)
     for index in indexes:
         change = UnitChange("succeeded", 1, lane, None, None, None, at_utc - 1, at_utc, 10, 20, 3, 0.5)
         batch.change(index, change)
@@ -125,7 +125,7 @@ def test_an_answer_of_a_run_without_the_cache_is_not_kept(store: Store) -> None:
     store.cache.group(job)
     batch = answer(store, job, 0, caching=False)
 
-    assert store.cache.shelves() == []
+    assert store.cache.entries_by_model() == []
     assert (statuses(store, job), batch.followed) == (["succeeded", "pending"], [])
 
 
@@ -136,7 +136,7 @@ def test_the_first_of_two_answers_to_the_same_stays(store: Store) -> None:
     third = keyed_job(store, "a", "third")
     store.cache.serve(third, -1, 9, 400.0)
 
-    assert [shelf.entries for shelf in store.cache.shelves()] == [1]
+    assert [shelf.entries for shelf in store.cache.entries_by_model()] == [1]
     assert store.cache.source(third, 0) == AnswerSource("translate", 1, "u1")
 
 
@@ -223,7 +223,7 @@ def test_followers_end_with_their_leader(store: Store) -> None:
 def test_followers_fail_with_their_leader_and_say_why(store: Store, status: str) -> None:
     job = keyed_job(store, "aba")
     store.cache.group(job)
-    batch = Batch(job, caching=True)
+    batch = WriteBatch(job, caching=True)
     batch.change(0, UnitChange(status, 1, code="invalid", message="no such model", finished_utc=300.0))
     store.commit(batch)
 
@@ -232,13 +232,13 @@ def test_followers_fail_with_their_leader_and_say_why(store: Store, status: str)
     assert (got.code, got.message) == ("invalid", "unit 0 asked the same: no such model")
     assert (got.attempts, got.finished_utc) == (0, 300.0)
     assert the_job(store).counts[status] == 2
-    assert store.cache.shelves() == [], "a failure is never kept"
+    assert store.cache.entries_by_model() == [], "a failure is never kept"
 
 
 def test_followers_fail_once_more_or_not_at_all_when_they_are_run_again(store: Store) -> None:
     job = keyed_job(store, "aba")
     store.cache.group(job)
-    batch = Batch(job, caching=True)
+    batch = WriteBatch(job, caching=True)
     batch.change(0, UnitChange("failed", 1, code="transient", finished_utc=300.0))
     store.commit(batch)
     only = frozenset(store.failed(job))
@@ -253,7 +253,7 @@ def test_followers_fail_once_more_or_not_at_all_when_they_are_run_again(store: S
 def test_followers_of_a_unit_that_did_not_come_to_a_real_end_wait_on(store: Store, status: str) -> None:
     job = keyed_job(store, "aa")
     store.cache.group(job)
-    batch = Batch(job, caching=True)
+    batch = WriteBatch(job, caching=True)
     done = None if status == "pending" else 300.0
     batch.change(0, UnitChange(status, 1, code="interrupted", finished_utc=done))
     store.commit(batch)
@@ -275,10 +275,10 @@ def test_shelves_say_what_there_is_of_each_model(store: Store) -> None:
     answer(store, job, 1, at_utc=310.0)
 
     shelf = CachedModel("alpha", "m", 2, 14, 300.0, 310.0)
-    assert store.cache.shelves() == [shelf]
-    assert store.cache.shelves(model="m") == store.cache.shelves(model="alpha/m") == [shelf]
-    assert store.cache.shelves(model="beta/m") == store.cache.shelves(model="x") == []
-    assert store.cache.shelves(310.0) == [CachedModel("alpha", "m", 1, 7, 300.0, 300.0)]
+    assert store.cache.entries_by_model() == [shelf]
+    assert store.cache.entries_by_model(model="m") == store.cache.entries_by_model(model="alpha/m") == [shelf]
+    assert store.cache.entries_by_model(model="beta/m") == store.cache.entries_by_model(model="x") == []
+    assert store.cache.entries_by_model(310.0) == [CachedModel("alpha", "m", 1, 7, 300.0, 300.0)]
 
 
 def test_clearing_takes_no_answer_from_a_unit(store: Store) -> None:
@@ -290,9 +290,9 @@ def test_clearing_takes_no_answer_from_a_unit(store: Store) -> None:
 
     assert store.cache.clear(model="beta/m") == 0
     assert store.cache.clear(310.0) == 1
-    assert [shelf.entries for shelf in store.cache.shelves()] == [1]
+    assert [shelf.entries for shelf in store.cache.entries_by_model()] == [1]
     assert store.cache.clear() == 1
-    assert store.cache.shelves() == []
+    assert store.cache.entries_by_model() == []
     assert bodies(store, job) == bodies(store, other) == [b'{"n":0}', b'{"n":1}']
     assert store.cache.saved().units == 2
     third = keyed_job(store, "ab", "third")

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from headway.errors import JobBusy, StoreError
-from headway.stores.lock import PATIENCE_S, JobLock, held
+from headway.stores.job_lock import PATIENCE_S, JobLock, is_locked
 
 from .processes import running, said, tell
 
 HOLD = """
 import sys
 from pathlib import Path
-from headway.stores.lock import JobLock
+from headway.stores.job_lock import JobLock
 with JobLock(Path(sys.argv[1]), "translate"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -31,7 +31,7 @@ sys.stdin.readline()
 HOLD_WITH_CHILD = """
 import subprocess, sys
 from pathlib import Path
-from headway.stores.lock import JobLock
+from headway.stores.job_lock import JobLock
 with JobLock(Path(sys.argv[1]), "translate"):
     child = subprocess.Popen(["sleep", "60"], close_fds=False)
     print(child.pid, flush=True)
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_second_holder_is_refused_soon_with_the_first_ones_pid(path: Path) -> None:
     with running(HOLD, path) as holder:
         assert said(holder) == "held"
-        assert held(path)
+        assert is_locked(path)
 
         waits = []
         for _ in range(3):
@@ -62,7 +62,7 @@ def test_a_second_holder_is_refused_soon_with_the_first_ones_pid(path: Path) -> 
             f"the job 'translate' is being run by process {holder.pid} — watch it with 'headway status translate'"
         )
         assert caught.value.exit_code == 2
-        assert held(path)
+        assert is_locked(path)
 
 
 def take_over(path: Path) -> float:
@@ -104,10 +104,10 @@ def test_a_holder_that_leaves_frees_it(path: Path) -> None:
         tell(holder)
         assert said(holder) == "free"
 
-        assert not held(path)
+        assert not is_locked(path)
         with JobLock(path, "translate"):
-            assert held(path)
-        assert not held(path)
+            assert is_locked(path)
+        assert not is_locked(path)
 
 
 def test_one_process_cannot_hold_it_twice(path: Path) -> None:
@@ -117,11 +117,11 @@ def test_one_process_cannot_hold_it_twice(path: Path) -> None:
         JobLock(path, "t"),
     ):
         pass
-    assert not held(path)
+    assert not is_locked(path)
 
 
 def test_a_lock_that_is_not_there_is_not_held(path: Path) -> None:
-    assert not held(path)
+    assert not is_locked(path)
     assert not path.exists()
 
 
@@ -130,7 +130,7 @@ def test_a_refused_holder_may_try_again(path: Path) -> None:
     with JobLock(path, "translate"), pytest.raises(JobBusy), lock:
         pass
     with lock:
-        assert held(path)
+        assert is_locked(path)
 
 
 def test_a_lock_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
@@ -165,4 +165,4 @@ def test_a_file_system_without_locks_does_not_stop_a_job(path: Path, monkeypatch
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with JobLock(path, "translate"), JobLock(path, "translate"):
-        assert not held(path)
+        assert not is_locked(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headway.stores.cache import AnswerSource
+from headway.stores.answer_cache import AnswerSource
 from headway.stores.records import AttemptView
 
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from headway.core.unit_states import Status
-from headway.stores.batch import Batch
 from headway.stores.database import Database
-from headway.stores.records import USED, Attempt, Pending, UnitChange, UnitSize
-from headway.stores.rows import LOWER, SHIFT, json_of, span, uid
+from headway.stores.records import USED, Attempt, PendingUnit, UnitChange, UnitSize
+from headway.stores.row_conversion import LOWER, SHIFT, json_of, span, uid
+from headway.stores.write_batch import WriteBatch
 
 #: Later than anything that is recorded.
 _EVER: Final = 1e18
@@ -70,7 +70,7 @@ class CachedModel(msgspec.Struct, frozen=True):
     newest_utc: float
 
 
-class Cache:
+class AnswerCache:
     """The cache of a store. It uses the store's connection."""
 
     def __init__(self, db: Database) -> None:
@@ -163,25 +163,26 @@ class Cache:
         """As the store's own, without followers; so are the next four."""
         return dict(self._db.execute("leading_per_route", span(job)))
 
-    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[Pending]:
+    def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[PendingUnit]:
         """Waiting units of a route and priority with an index above `after`."""
         wanted = (route, priority, uid(job, after), limit)
-        return [Pending(*row) for row in self._db.execute("leading_of_route", wanted)]
+        return [PendingUnit(*row) for row in self._db.execute("leading_of_route", wanted)]
 
     def sizes_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[UnitSize]:
         """The sizes of the same units."""
         return self._db.execute("leading_sizes_of_route", (route, priority, uid(job, after), limit))
 
-    def waiting_units(self, job: int, indexes: Iterable[int]) -> list[Pending]:
+    def waiting_units(self, job: int, indexes: Iterable[int]) -> list[PendingUnit]:
         """Those of the units that wait, by index."""
         uids = json_of([uid(job, index) for index in indexes])
-        return [Pending(*row) for row in self._db.execute("waiting_units", (uids,))]
+        return [PendingUnit(*row) for row in self._db.execute("waiting_units", (uids,))]
 
-    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[Pending]:
+    def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[PendingUnit]:
         """Waiting units of any route by index: the serial ones, or all."""
         first, last = span(job)
         return [
-            Pending(*row) for row in self._db.execute("leading_serial", (first + after, last, every, limit))
+            PendingUnit(*row)
+            for row in self._db.execute("leading_serial", (first + after, last, every, limit))
         ]
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -196,9 +197,11 @@ class Cache:
         rows = self._db.execute("source_of", (uid(job, index),))
         return AnswerSource(*rows[0]) if rows else None
 
-    def shelves(self, before_utc: float | None = None, model: str | None = None) -> list[CachedModel]:
+    def entries_by_model(
+        self, before_utc: float | None = None, model: str | None = None
+    ) -> list[CachedModel]:
         """The entries by model; only those older than an instant, or only of a model (or PROVIDER/MODEL)."""
-        return [CachedModel(*row) for row in self._db.execute("shelves", _which(before_utc, model))]
+        return [CachedModel(*row) for row in self._db.execute("entries_by_model", _which(before_utc, model))]
 
     def clear(self, before_utc: float | None = None, model: str | None = None) -> int:
         """Remove those entries; how many. Units keep the answers that they have."""
@@ -211,7 +214,7 @@ class Cache:
 _NOTHING: Final = dict.fromkeys((*(str(status) for status in Status), *USED), 0)
 
 
-def keep_answers(db: Database, batch: Batch) -> None:
+def keep_answers(db: Database, batch: WriteBatch) -> None:
     """Within a batch's transaction: add its answers to the cache, and end the followers of the units that it ends."""
     base = batch.job << SHIFT
     calls = {attempt.index: attempt for attempt in batch.attempts if attempt.outcome == "succeeded"}

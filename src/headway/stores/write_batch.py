@@ -19,12 +19,36 @@ if TYPE_CHECKING:
 Grow = Callable[["Store", Sequence[int]], Sequence[NewUnit]]
 
 
-class Batch:
+class WriteBatch:
     """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
 
     __slots__ = (
-        "added", "answers", "attempts", "caching", "claims", "counts", "done_commands", "events", "followed", "grow", "grown", "intents", "job", "lanes",
-        "notes", "released", "rendered", "reopened", "repairs", "running", "state", "then", "units", "uses", "worker", "workers",
+        "added",
+        "after_commit",
+        "answers",
+        "attempts",
+        "caching",
+        "claims",
+        "counts",
+        "done_commands",
+        "events",
+        "followed",
+        "grow",
+        "grown",
+        "intents",
+        "job",
+        "lanes",
+        "notes",
+        "released",
+        "rendered",
+        "reopened",
+        "repairs",
+        "running",
+        "state",
+        "units",
+        "uses",
+        "worker",
+        "workers",
     )  # fmt: skip
 
     def __init__(
@@ -72,13 +96,13 @@ class Batch:
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
         #: What the engine does once it is committed.
-        self.then: list[Callable[[], None]] = []
+        self.after_commit: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
         return bool(
             self.added or self.reopened or self.intents or self.running or self.released or self.units or self.attempts or self.answers or self.counts
             or self.uses or self.events or self.lanes or self.claims or self.workers or self.done_commands or self.state or self.repairs
-            or self.rendered or self.then
+            or self.rendered or self.after_commit
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:
@@ -127,7 +151,7 @@ class Batch:
         self.count(change.status)
 
 
-def uncountable(job: int) -> StoreError:
+def counters_contradicted(job: int) -> StoreError:
     """The error of a batch after which more units of a job would have ended than it has, or fewer than none."""
     return StoreError(
         f"a change to job {job} does not fit its counters, and was not recorded",
@@ -135,7 +159,7 @@ def uncountable(job: int) -> StoreError:
     )
 
 
-def taken_over(job: str, host: str | None, pid: int | None) -> JobTaken:
+def job_taken(job: str, host: str | None, pid: int | None) -> JobTaken:
     """The error of a run that lost its job to the process `pid` on `host`; no job: it was removed."""
     if not job:
         return JobTaken("another process has removed this job", hint="nothing more is sent from here")

@@ -10,13 +10,13 @@ from tests.contract.records import begun, statuses, the_job
 
 from headway.core.reasons import RunInterrupted
 from headway.errors import JobTaken
-from headway.stores.batch import Batch
 from headway.stores.records import JobEvent, UnitChange
 from headway.stores.store import Store
+from headway.stores.write_batch import WriteBatch
 
 
-def answered(job: int, worker: int | None, index: int) -> Batch:
-    batch = Batch(job, worker)
+def answered(job: int, worker: int | None, index: int) -> WriteBatch:
+    batch = WriteBatch(job, worker)
     batch.change(index, UnitChange("succeeded", 1, finished_utc=300.0))
     batch.answers.append((index, 200, None, b"{}"))
     batch.events.append(JobEvent(300.0, None, "note", f"answered {index}"))
@@ -44,7 +44,7 @@ def test_the_run_that_began_last_records(store: Store) -> None:
 def test_the_run_that_lost_the_job_does_not_end_it(store: Store) -> None:
     job, first, lane = begun(store, 2)
     second = store.begin(job, {}, "o", 250.0)
-    sending = Batch(job, second)
+    sending = WriteBatch(job, second)
     sending.intend(0, lane)
     store.commit(sending)
 
@@ -85,7 +85,7 @@ def test_a_further_worker_takes_nothing_over(store: Store) -> None:
 def test_a_note_that_belongs_to_no_run_is_recorded(store: Store) -> None:
     job, _, _ = begun(store, 1)
     store.begin(job, {}, "o", 250.0)
-    batch = Batch(job)
+    batch = WriteBatch(job)
     batch.events.append(JobEvent(300.0, None, "wrote", "out.csv"))
     store.commit(batch)
     assert [event.what for event in store.events(job)] == ["wrote"]
