@@ -13,11 +13,11 @@ from headway.config import Config, identity_of
 from headway.config.routing import Router
 from headway.errors import DuplicateId, UsageError
 from headway.jobs.base import (
+    AnswerCheck,
     FileJobKind,
     IngestOptions,
     JobOutput,
     JobSource,
-    Judge,
     OutputOptions,
     RouteCheck,
     Sink,
@@ -145,7 +145,7 @@ class LinesKind(FileJobKind):
     def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
         return AnswersFile(open_store, job, options.path)
 
-    def judge(self, job: Job) -> Judge:
+    def answer_check(self, job: Job) -> AnswerCheck:
         return lambda adapter, kind: Loud(adapter)
 
     def rows(self, store: Store, job: Job, first: int, last: int) -> Iterator[bytes]:

@@ -103,7 +103,7 @@ def test_only_its_program_runs_the_job_of_a_program(name: str) -> None:
     assert not isinstance(kind_of(job), FileJobKind)
     with pytest.raises(UsageError, match="run that program again"):
         file_kind_of(job)
-    with pytest.raises(UsageError, match="hears no commands"):
+    with pytest.raises(UsageError, match="takes no commands"):
         must_take_commands(job)
     step = kind_of(job).next_step(job, "interrupted", lambda: pytest.fail("no command resumes it"))
     assert step == "to go on, run its program again: what is finished stays finished"

@@ -13,7 +13,7 @@ import msgspec
 
 from headway.engine.run_spec import Render
 from headway.errors import UsageError
-from headway.jobs.base import FileJobKind, JobOutput, JobSource, Judge, OutputOptions
+from headway.jobs.base import AnswerCheck, FileJobKind, JobOutput, JobSource, OutputOptions
 from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.providers.adapter import Adapter
 from headway.stores.records import Job
@@ -55,7 +55,7 @@ class BatchKind(FileJobKind):
 
     # -- while it runs ----------------------------------------------------------------------------------------
 
-    def judge(self, job: Job) -> Judge | None:
+    def answer_check(self, job: Job) -> AnswerCheck | None:
         """Holds answers against the job's schema, if it has one."""
         schema = job.form.get("schema")
         if schema is None:

@@ -1,9 +1,9 @@
 """The contract of a kind of job.
 
-Every kind says what its jobs are in words: their input, their units, the next step for the user (`JobKind`). A kind that is
-read from files (`FileJobKind`) also turns a file into units, and results into a file.
+Every kind describes its jobs in words: their input, their units, the next step for the user (`JobKind`). A kind that is read
+from files (`FileJobKind`) also turns a file into units, and results into a file.
 
-A kind does not run anything: `wiring` runs every job alike, with what its kind returns.
+A kind does not run anything: `wiring` runs all jobs in the same way, with what their kind returns.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from headway.stores.records import Family, Job, NewUnit, StoredRoute
 from headway.stores.store import Store
 from headway.stores.write_batch import Grow
 
-#: Called now and then with the number of rows that have been read.
+#: Called from time to time with the number of rows read so far.
 RowProgress = Callable[[int], None]
-#: Called once for each provider and model that units go to. Raises where they could not be sent.
+#: Called once for each provider and model of the units. Raises if units could not be sent there.
 RouteCheck = Callable[[str, str], None]
 #: The order of rows in an output file.
 Order = Literal["input", "completion"]
-#: Puts an adapter of a provider kind behind a check of its answers.
-Judge = Callable[[Adapter, str], Adapter]
+#: Wraps the adapter of a provider kind in a check of its answers.
+AnswerCheck = Callable[[Adapter, str], Adapter]
 
 
 class IngestOptions(msgspec.Struct, frozen=True):
-    """How an input is read: as a new job even if it was run before (`fresh`), without its bad rows (`skip_bad`)."""
+    """How an input is read. `fresh`: as a new job, even if it was run before. `skip_bad`: bad rows are left out."""
 
     fresh: bool = False
     skip_bad: bool = False
@@ -49,7 +49,7 @@ class OutputOptions(msgspec.Struct, frozen=True):
     path: Path
     order: Order = "input"
     force: bool = False
-    #: Whether a spreadsheet must not take any cell for a formula.
+    #: Whether cells are escaped so that a spreadsheet treats none of them as a formula.
     safe_cells: bool = False
 
 
@@ -66,7 +66,7 @@ class Sink(Protocol):
 
 
 class JobSource(Protocol):
-    """An input that was opened. Its digest and what its models resolve to say which job it is."""
+    """An opened input. Its digest and the targets of its models identify the job."""
 
     @property
     def kind(self) -> str:
@@ -78,25 +78,25 @@ class JobSource(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it is; "-": standard input."""
+        """Its path; "-" for standard input."""
 
     @property
     def stem(self) -> str:
-        """What a new job is named after."""
+        """The first part of the name of a new job."""
 
     @property
     def digest(self) -> str:
-        """Of its content and of everything that was asked about it."""
+        """The digest of its content and of the options that change its requests."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def form(self) -> dict[str, Any]:
-        """What a job keeps of it for later runs."""
+        """The data of the input that later runs need, as JSON values."""
 
     def is_sibling(self, job: Job) -> bool:
-        """Whether a job is of the same rows but of another number of them: its answers can be taken over."""
+        """Whether a job has the same rows with another `--limit`: its answers can be used."""
 
     def ids(self, config: Config) -> Iterator[str]:
         """The id of every unit that it makes, in order."""
@@ -111,38 +111,38 @@ class JobSource(Protocol):
         check: RouteCheck,
         ready: Callable[[], None] = lambda: None,
     ) -> int:
-        """Give every unit to `sink` and seal the job; returns how many bad rows were left out.
+        """Add every unit to `sink` and seal the job; returns how many bad rows were left out.
 
-        `ready` is called when all units are there, before the job is sealed.
+        `ready` is called when all units are added, before the job is sealed.
         """
 
 
 class JobOutput(Protocol):
-    """The results of a job as a file, written while it runs. One call at a time; `look` before anything is sent."""
+    """The output file of a job, written while it runs. One call at a time; `look` is called before anything is sent."""
 
     def look(self) -> None:
-        """See how far the records go before this run changes them."""
+        """Note how far the records are complete, before this run changes them."""
 
     def open(self) -> None:
-        """Keep the part of the file that is still right."""
+        """Open the file, and keep the part that is still right."""
 
     def ended(self, indexes: Iterable[int]) -> None:
-        """These units have ended, and that is committed."""
+        """These units have ended, and their ends are committed."""
 
     def advance(self) -> None:
         """Write what can be written now."""
 
     def finish(self) -> None:
-        """Make the file whole: a row for every unit."""
+        """Complete the file: one row for every unit."""
 
     def close(self) -> None:
         """Close the file and its store."""
 
 
 class JobKind(ABC):
-    """What every kind says of its jobs."""
+    """How a kind describes its jobs."""
 
-    #: As the store has it.
+    #: Its name in the store.
     name: ClassVar[str]
     #: Whether attempts are requests to servers; otherwise they are calls of functions, without HTTP.
     sends_requests: ClassVar[bool] = True
@@ -169,23 +169,23 @@ class JobKind(ABC):
 
     @abstractmethod
     def check_export(self, path: Path) -> None:
-        """Raise where results cannot be written to a file of this name."""
+        """Raise if results cannot be written to a file of this name."""
 
     @abstractmethod
     def export(self, file: BinaryIO, name: str, store: Store, job: Job, *, safe_cells: bool) -> None:
-        """Write all results as they are now, in the format that the file's name asks for."""
+        """Write all results as they are now, in the format of the file's name."""
 
     def command_refusal(self, job: Job) -> UsageError | None:
-        """The error of a command for the process that runs the job (`headway pause`); None where it takes commands."""
+        """The error of commands to the running process (`headway pause`); None if the process takes commands."""
         return None
 
     def resume_refusal(self, job: Job) -> UsageError | None:
-        """The error of `headway resume`; None where a command can run the job."""
+        """The error of `headway resume`; None if a command can run the job."""
         return None
 
 
 class FileJobKind(JobKind):
-    """A kind that a command reads from a file and runs, now or later."""
+    """A kind whose jobs are read from a file and run by a command."""
 
     @abstractmethod
     def reads(self, path: str) -> bool:
@@ -193,49 +193,49 @@ class FileJobKind(JobKind):
 
     @abstractmethod
     def open(self, path: str, stdin: BinaryIO | None, flags: Mapping[str, Any]) -> JobSource:
-        """Open an input. `flags` are the command's own; nothing is sent or stored."""
+        """Open an input. `flags` are those of the command. Nothing is sent or stored."""
 
     @abstractmethod
     def default_output(self, path: str, flags: Mapping[str, Any]) -> Path:
-        """Where results go if --out names no file."""
+        """The output file without --out."""
 
     @abstractmethod
     def check_output(self, options: OutputOptions) -> None:
-        """Raise where results cannot be written like this. Touches no file."""
+        """Raise if results cannot be written with these options. Touches no file."""
 
     @abstractmethod
     def claim_output(
         self, options: OutputOptions, job: str, *, store: Store | None = None, make: bool = True
     ) -> None:
-        """Raise where the file is not this job's to write. `store` may know who wrote it; `make` is whether its folder is made."""
+        """Raise if the file belongs to another job. `store` may know its writer. `make`: make its folder."""
 
     @abstractmethod
     def output(self, open_store: Callable[[], Store], job: Job, options: OutputOptions) -> JobOutput:
-        """What writes the results of a run."""
+        """The writer of the results of a run."""
 
-    def judge(self, job: Job) -> Judge | None:
-        """What checks a job's answers; None where every answer is good."""
+    def answer_check(self, job: Job) -> AnswerCheck | None:
+        """Checks the answers of a job; None if every answer is accepted."""
         return None
 
     def renderer(self, job: Job) -> Render | None:
-        """What makes the requests of units that wait for others, when their turn comes; None where units send their own."""
+        """Makes the requests of units that wait for others, after those have ended; None if units have no edges."""
         return None
 
     def growth(self, job: Job) -> Grow | None:
-        """What adds units to a job while it runs, when units of it have ended; None where a job has all units from the start.
+        """Adds units to a running job when units have ended; None if a job has all its units from the start.
 
-        The new units are recorded in the same transaction as those ends. They go to routes that the job has, are not serial,
-        and may wait for any unit, by its id. A unit whose id is there already is not added again.
+        The new units are recorded in the same transaction as those ends. They use existing routes of the job, are not serial,
+        and may wait for any unit, by its id. A unit whose id exists in the job is not added again.
         """
         return None
 
     def next_step(self, job: Job, state: str, command: Callable[[], str]) -> str:
-        """By how the run ended."""
+        """By the state in which the run ended."""
         resume = command()
         if state == "failed" and job.ended == job.total:
             return f"to try the failed ones again: {resume}"
         if state == "stopped":
-            return f"when that is mended: {resume}"
+            return f"when that is fixed: {resume}"
         if state == "parked":
             return (
                 f"when the hold is over: {resume}, or wait for it: {resume} --max-hold unlimited; "
@@ -247,7 +247,7 @@ class FileJobKind(JobKind):
 
 
 def spent_budgets(job: Job) -> list[str]:
-    """The lane budgets that are used up, each as a setting of headway.toml."""
+    """The spent lane budgets, each as a setting of headway.toml."""
     spent = {reason.budget for reason in job.unfinished.values() if isinstance(reason, LaneBudgetSpent)}
     return [_setting_of(name) for name in sorted(spent)]
 

@@ -1,12 +1,12 @@
-"""Which job an input is, and how a new one is added and filled.
+"""Finds the job of an input, or adds a new one and fills it.
 
-A job is its input's digest together with what the models that it names resolve to. The same again is the same job, whatever
-became of limits, keys, addresses or the file's name.
+A job is identified by the digest of its input and by the targets of the models in it. Limits, keys, addresses and the name of the
+file may change: the job stays the same.
 
-Several processes may be given the same input at once; one of them makes the job. Finding it and adding it is one
-transaction (`find_or_add`), so a second process finds what the first has added. A job is `ingesting` until all of its units
-are in the store, and the process that takes them in holds the job's lock. A process that dies in the middle leaves such
-a job without a lock: the next process removes it (`clear_remains`).
+If several processes get the same input at once, one of them adds the job. Finding and adding are one transaction
+(`find_or_add`), so the second process finds the job of the first. A job is `ingesting` until all of its units are in the
+store, and the process that adds them holds the lock of the job. If that process dies, the job remains without a lock: the next
+process removes it (`clear_remains`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headway.jobs.base import IngestOptions, JobSource, RouteCheck
 from headway.stores.records import Job, NewJob
 from headway.stores.store import Store, free_name
 
-#: Answers that are taken over in one transaction: about a tenth of a second's worth, so that other jobs' commits do not wait.
+#: Answers that are copied in one transaction: about 0.1 s, so that the commits of other jobs do not wait.
 PAGE: Final = 10_000
 
 #: Makes the lock of a job, by its name.
@@ -32,16 +32,14 @@ Locks = Callable[[str], AbstractContextManager[object]]
 
 
 def find(store: Store, config: Config, digest: str) -> Job | None:
-    """The job of this digest, with the present settings; the newest, if it was started over."""
+    """The job with this digest and the same targets under the current settings; the newest one, if there are several."""
     router = Router(config)
     same = (job for job in store.jobs() if job.digest == digest and job.state != "ingesting")
     return next((job for job in same if _resolves(job, router, config)), None)
 
 
 def siblings_of(store: Store, config: Config, source: JobSource) -> list[Job]:
-    """The jobs of the same rows that differ in how many of them there are to be (`--limit`); the one with the most answers
-    first.
-    """
+    """The jobs with the same rows and another `--limit`; the one with the most answers first."""
     router = Router(config)
     same = [
         job
@@ -55,19 +53,19 @@ def siblings_of(store: Store, config: Config, source: JobSource) -> list[Job]:
 
 
 def _resolves(job: Job, router: Router, config: Config) -> bool:
-    """Whether every model that the job's input names still means the same."""
-    for raw, known in job.models.items():
+    """Whether every model in the job's input still has the same target."""
+    for raw, recorded in job.models.items():
         try:
             target = router.route(raw or None)
         except HeadwayError:
             return False
-        if (target.provider, identity_of(config.providers[target.provider]), target.model) != known:
+        if (target.provider, identity_of(config.providers[target.provider]), target.model) != recorded:
             return False
     return True
 
 
 def name_for(store: Store, source: JobSource) -> str:
-    """A name for a new job: the file's, and enough of the digest to tell its versions apart."""
+    """A free name for a new job: the name of the file, and enough of the digest to distinguish its versions."""
     return free_name(_wanted_name(source), {job.name for job in store.jobs() if job.state != "ingesting"})
 
 
@@ -79,9 +77,9 @@ def _wanted_name(source: JobSource) -> str:
 def find_or_add(
     store: Store, config: Config, source: JobSource, out: str, *, fresh: bool = False
 ) -> tuple[Job, bool]:
-    """The job that an input is, or a new one that is `ingesting`; and whether it is new. `fresh` always makes a new one.
+    """The job of an input, or a new one that is `ingesting`; and whether it is new. `fresh` always adds a new job.
 
-    The job may be one that another process takes in now: its models are not known yet, so its content decides.
+    Another process may still be filling the job: its models are not known yet, so only its content decides.
     """
     router = Router(config)
 
@@ -95,7 +93,7 @@ def find_or_add(
 
 
 def clear_remains(store: Store, digest: str, lock: Locks) -> None:
-    """Remove jobs of this content whose process died while it took them in."""
+    """Remove jobs with this content whose process died while it filled them."""
     for job in store.jobs():
         if job.digest == digest and job.state == "ingesting":
             try:
@@ -103,11 +101,11 @@ def clear_remains(store: Store, digest: str, lock: Locks) -> None:
                     if is_ingesting(store, job):
                         store.forget(job.id)
             except JobBusy:
-                continue  # Its process lives.
+                continue  # Its process is alive.
 
 
 def is_ingesting(store: Store, job: Job) -> bool:
-    """Whether this very job is still in the store and takes in units."""
+    """Whether the same job is still in the store and still `ingesting`."""
     now = store.job(job.name)
     return now is not None and now.id == job.id and now.state == "ingesting"
 
@@ -122,24 +120,24 @@ def ingest(
     check: RouteCheck,
     siblings: Sequence[Job] = (),
 ) -> tuple[Job, int]:
-    """Take every unit in; returns the job and how many bad rows were left out. The caller has the job's lock, and
-    removes the job if this fails.
+    """Add every unit; returns the job and how many bad rows were left out. The caller holds the job's lock, and removes the job
+    if this fails.
 
-    Answers of its `siblings` are taken over.
+    Answers of its `siblings` are copied.
     """
 
-    def take_over() -> None:
+    def copy_answers() -> None:
         for sibling in siblings:
-            _take_over(store, new.id, sibling.id)
+            _copy_answers(store, new.id, sibling.id)
 
-    left_out = source.ingest(store, config, new.id, options=options, check=check, ready=take_over)
+    left_out = source.ingest(store, config, new.id, options=options, check=check, ready=copy_answers)
     job = store.job(new.name)
     assert job is not None
     return job, left_out
 
 
-def _take_over(store: Store, job: int, sibling: int) -> None:
-    """Answers of the same rows, before the job may run: none of them is paid for twice."""
+def _copy_answers(store: Store, job: int, sibling: int) -> None:
+    """Copy the answers of the same rows before the job may run, so that nothing is paid for twice."""
     after = -1
     while page := store.cache.adopt(job, sibling, after, PAGE, time.time()):
         after = page[-1]

@@ -10,7 +10,7 @@ from headway.jobs.base import FileJobKind, JobKind
 from headway.jobs.python_programs import MapKind, PoolKind
 from headway.stores.records import Job
 
-#: By the name in the store. The batch is the first: it reads every file that no later kind reads.
+#: By the name in the store. `batch` is the first: it reads every file that no later kind reads.
 KINDS: Final[dict[str, JobKind]] = {kind.name: kind for kind in (BatchKind(), MapKind(), PoolKind())}
 
 
@@ -25,7 +25,7 @@ def kind_of(job: Job) -> JobKind:
 
 
 def file_kind_of(job: Job) -> FileJobKind:
-    """The kind of a job that a command can run. Raises for one that only its program can run."""
+    """The kind of a job, if a command can run it. Raises if only its Python program can run it."""
     kind = kind_of(job)
     if (refusal := kind.resume_refusal(job)) is not None:
         raise refusal
@@ -34,12 +34,12 @@ def file_kind_of(job: Job) -> FileJobKind:
 
 
 def must_take_commands(job: Job) -> None:
-    """Raise where the process that runs the job hears no command of another terminal."""
+    """Raise if the process that runs the job takes no commands from another terminal."""
     if (refusal := kind_of(job).command_refusal(job)) is not None:
         raise refusal
 
 
 def kind_for(path: str) -> FileJobKind:
-    """The kind that `headway run` makes of a file."""
+    """The kind of job that `headway run` makes from a file."""
     kinds = (kind for kind in reversed(KINDS.values()) if isinstance(kind, FileJobKind))
     return next(kind for kind in kinds if kind.reads(path))

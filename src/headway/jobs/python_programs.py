@@ -1,7 +1,7 @@
 """The jobs that Python programs make: `headway.map` and `headway.stream` with `db=`, and `headway.WorkerPool`.
 
-Their units are calls: values and exceptions, keys and lanes, no HTTP. The program adds the units and runs them (`headway.api`);
-no command can resume the job, and there is no output file.
+Their units are calls: values and exceptions, keys and lanes, no HTTP. The program adds and runs the units (`headway.api`). No
+command can resume the job, and there is no output file.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from headway.jobs.unit_report import Section, UnitReport, UnitText
 from headway.stores.records import Job
 from headway.stores.store import Store
 
-#: How `headway.map` marks a value with bytes in it: where they are, and the value with base64 in their places.
+#: `headway.map` stores a value that contains bytes as the paths of the bytes, and the value with base64 in their places.
 _BYTES: Final = "$bytes"
-#: The same for NaN and infinities, which stand as texts.
+#: The same for NaN and infinities, which are stored as texts.
 _FLOATS: Final = "$floats"
-#: What a worker's result has that its attempt shows: always, and with its conversation.
-_OF_ATTEMPTS: Final = (
+#: Fields of a worker's result that its attempts show: the first three always, the others if the attempt has notes.
+_SHOWN_BY_ATTEMPTS: Final = (
     "success", "execution_time", "cost_usd", "rendered_prompt", "conversation", "session_id", "output_files",
 )  # fmt: skip
-#: Results are exported as those of a batch are.
+#: Results are exported in the format of a batch.
 _BATCH: Final = BatchKind()
 
 
 class ProgramKind(JobKind):
-    """What the jobs of all programs have in common."""
+    """The common part of both kinds."""
 
     sends_requests = False
-    #: The function or class that makes them.
+    #: The public function or class that makes these jobs.
     made_by: ClassVar[str]
 
     def input_name(self, job: Job) -> str:
-        """What is called: "headway.map of reviews.ask"."""
+        """The function that is called: "headway.map of reviews.ask"."""
         return f"{self.made_by} of {job.input}"
 
     def origin(self, job: Job) -> str:
-        """The same."""
+        """The same as `input_name`: there is no output file."""
         return self.input_name(job)
 
     def next_step(self, job: Job, state: str, command: Callable[[], str]) -> str:
-        """The program goes on by itself when it is run again."""
+        """Run the program again: it continues where it stopped."""
         what = "try the failed ones again" if state == "failed" and job.ended == job.total else "go on"
         return f"to {what}, run its program again: what is finished stays finished"
 
     def command_refusal(self, job: Job) -> UsageError:
-        """Only signals reach a program."""
+        """A Python program reacts to signals only."""
         return UsageError(
-            f"job {job.name} is a Python program's ({job.kind} of {job.input}), which hears no commands",
+            f"job {job.name} is a Python program's ({job.kind} of {job.input}), which takes no commands",
             hint="stop that program with Ctrl-C or SIGTERM: what is finished stays finished",
         )
 
     def resume_refusal(self, job: Job) -> UsageError:
-        """The store has results, but not the function and its items."""
+        """The store has the results, but not the function and its items."""
         return UsageError(
             f"job {job.name} is a Python program's ({job.kind} of {job.input})",
             hint="run that program again: what is finished stays finished",
@@ -78,7 +78,7 @@ class ProgramKind(JobKind):
         _BATCH.export(file, name, store, job, safe_cells=safe_cells)
 
     def describe(self, job: Job, unit: UnitReport) -> UnitText:
-        """What went in, and the value or the exception that came out."""
+        """The input, and the value or the exception."""
         result = msgspec.json.decode(unit.result)
         fields: dict[str, Any] = {"kind": job.kind, "key": unit.custom_id}
         if result["response"]:
@@ -98,17 +98,17 @@ class ProgramKind(JobKind):
     _error_name: ClassVar[str] = "exception"
 
     def _input_sections(self, unit: UnitReport) -> list[Section]:
-        """What went in, where the records have it."""
+        """The input, if it is recorded."""
         return []
 
     def _value_sections(self, value: Any, *, attempts_shown: bool) -> list[Section]:
-        """What came out. `attempts_shown`: the attempts have shown their prompts and conversations."""
+        """The value. `attempts_shown`: prompts and conversations are shown with the attempts."""
         value, base64 = _unmarked(value)
         return [Section(f"value{base64}", _text(value))]
 
 
 class MapKind(ProgramKind):
-    """`headway.map` and `headway.stream`. Their items are not recorded, only what came of them."""
+    """`headway.map` and `headway.stream`. Their items are not recorded, only the results."""
 
     name = "map"
     made_by = "headway.map"
@@ -132,12 +132,12 @@ class PoolKind(ProgramKind):
         value, base64 = _unmarked(value)
         if not isinstance(value, dict):
             return [Section(f"value{base64}", _text(value))]
-        shown = _OF_ATTEMPTS if attempts_shown else _OF_ATTEMPTS[:3]
+        shown = _SHOWN_BY_ATTEMPTS if attempts_shown else _SHOWN_BY_ATTEMPTS[:3]
         return _sections({name: part for name, part in value.items() if name not in shown})
 
 
 def _unmarked(value: Any) -> tuple[Any, str]:
-    """A value as it was before bytes and floats in it were marked, and where base64 stands for bytes."""
+    """The value without the marks of bytes and floats, and a note of where it has base64."""
     if not (isinstance(value, dict) and list(value) in ([_BYTES, "value"], [_BYTES, "value", _FLOATS])):
         return value, ""
     places = [".".join(map(str, path)) for path in value[_BYTES]]
@@ -146,7 +146,7 @@ def _unmarked(value: Any) -> tuple[Any, str]:
 
 
 def _sections(values: dict[str, Any]) -> list[Section]:
-    """One for each value that is not empty."""
+    """One section for each value that is not empty."""
     return [Section(name, _text(value)) for name, value in values.items() if value not in (None, "", [], {})]
 
 

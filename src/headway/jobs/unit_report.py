@@ -1,4 +1,4 @@
-"""One unit: what the records have of it, and what `headway show` prints of it."""
+"""One unit: its records, and the text that `headway show` prints."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from headway.stores.records import AttemptView
 
 
 class UnitRequest(msgspec.Struct, frozen=True):
-    """What is sent: the path, and the body as JSON."""
+    """The request: its path, and its body as JSON."""
 
     path: str
     body: msgspec.Raw
 
 
 class UnitRepair(msgspec.Struct, frozen=True):
-    """An answer that did not fit the job's schema, and what was asked next."""
+    """An answer that did not fit the job's schema, and the request after it."""
 
     attempt: int
     answer: msgspec.Raw
@@ -27,8 +27,8 @@ class UnitRepair(msgspec.Struct, frozen=True):
 
 
 class UnitReport(msgspec.Struct, frozen=True):
-    """A unit. `result` is its end as an OpenAI Batch result row, whatever the kind of its job; `notes` are what its attempts
-    left behind, `answer_of` is the unit whose answer it has from the cache.
+    """A unit. `result` is its OpenAI Batch result row, for every kind of job. `notes` are those of its attempts. `answer_of` is
+    the unit from which the cache took its answer.
     """
 
     job: str
@@ -45,16 +45,16 @@ class UnitReport(msgspec.Struct, frozen=True):
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of a unit under a title. Bytes are JSON, and are printed indented."""
+    """A titled part of the text. Bytes are JSON, and are printed indented."""
 
     title: str
     body: str | bytes
 
 
 class UnitText(msgspec.Struct, frozen=True):
-    """A unit in words: where it goes, lines below its attempts, and what went in and came out.
+    """The text of a unit: its destination (`where`), remarks below its attempts, and sections with its input and output.
 
-    `fields` are the keys that only this kind of job adds to the JSON of a unit.
+    `fields` are keys that this kind of job adds to the JSON of a unit.
     """
 
     where: str

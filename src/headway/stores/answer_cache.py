@@ -1,10 +1,11 @@
 """The cache of a store: answers by request, across jobs.
 
-A unit's key says which requests are the same; the caller makes it. Bodies are not copied: an entry points to the answer of the
-unit that was sent first, and so does every unit that was answered from it, whatever becomes of the entry or of that unit's job.
+Units with the same key have the same request; the caller computes keys. Bodies are not copied: an entry points to the answer of
+the unit that was sent first, and so does every unit that was answered from it. These pointers stay valid when the entry or
+that unit's job is removed.
 
-Within a job the first of several units with the same key leads and the others follow: no cursor gives them, and they end in the
-transaction in which their leader does.
+Within a job, the first of several units with the same key is the leader and the others are its followers. Cursors leave
+followers out, and followers end in the same transaction as their leader.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from headway.stores.records import USED, Attempt, PendingUnit, UnitChange, UnitS
 from headway.stores.row_conversion import LOWER, SHIFT, json_of, span, uid
 from headway.stores.write_batch import WriteBatch
 
-#: Later than anything that is recorded.
-_EVER: Final = 1e18
+#: Later than any recorded time.
+_LATEST_UTC: Final = 1e18
 
 
 class KeyProgress(msgspec.Struct, frozen=True):
-    """How far a job's keys are made, on what basis, and how many units have one."""
+    """How far the keys of a job are computed, from which basis, and how many units have a key (`able`)."""
 
     basis: str = ""
     upto: int = -1
@@ -33,7 +34,7 @@ class KeyProgress(msgspec.Struct, frozen=True):
 
 
 class UnkeyedUnit(msgspec.Struct, frozen=True, gc=False):
-    """A unit's request, to make its key from."""
+    """A unit's request, from which its key is computed."""
 
     index: int
     route: int
@@ -47,12 +48,12 @@ class CallsSaved(msgspec.Struct, frozen=True):
     units: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    #: As far as prices were known when the calls were made.
+    #: Calls without a known price count as 0.
     cost_usd: float = 0.0
 
 
 class AnswerSource(msgspec.Struct, frozen=True):
-    """The unit whose answer another one has. `job` and `custom_id` are None once that job is gone."""
+    """The unit from which another unit has its answer. `job` and `custom_id` are None after that job was removed."""
 
     job: str | None
     index: int
@@ -79,23 +80,23 @@ class AnswerCache:
     # -- before a run ------------------------------------------------------------------------------------------
 
     def keyed(self, job: int) -> KeyProgress:
-        """How far the job's keys are made."""
+        """How far the keys of the job are computed."""
         rows = self._db.execute("keyed", (job,))
         return KeyProgress(*rows[0]) if rows else KeyProgress()
 
     def rekey(self, job: int, basis: str) -> None:
-        """Remove the job's keys: they are made again, on this basis."""
+        """Remove the keys of the job, so that they are computed again from this basis."""
         with self._db.transaction():
             self._db.execute("forget_keys", span(job))
             self._db.execute("set_keyed", (job, basis))
 
     def unkeyed(self, job: int, after: int, limit: int) -> list[UnkeyedUnit]:
-        """Units without an answer and with an index above `after`, by index."""
+        """Units without an answer, with an index above `after`, by index."""
         first, last = span(job)
         return [UnkeyedUnit(*row) for row in self._db.execute("unkeyed", (first + after, last, limit))]
 
     def add_keys(self, job: int, keys: list[tuple[int, bytes]], upto: int) -> None:
-        """Add keys of units. All units up to the index `upto` have been looked at."""
+        """Add keys of units. All units up to the index `upto` are done."""
         with self._db.transaction():
             self._db.executemany("add_key", [(uid(job, index), key) for index, key in keys])
             self._db.execute("count_keyed", (upto, len(keys), job))
@@ -103,7 +104,7 @@ class AnswerCache:
     def serve(
         self, job: int, after: int, limit: int, utc: float, only: frozenset[int] | None = None
     ) -> list[int]:
-        """Answer up to `limit` waiting units above `after` (of `only` those) from the cache; their indices."""
+        """Answer up to `limit` waiting units above `after` (only those in `only`) from the cache; returns their indices."""
         first, last = span(job)
         wanted = {"after": first + after, "last": last, "limit": limit, "only": _uids(first, only)}
         with self._db.transaction():
@@ -111,10 +112,10 @@ class AnswerCache:
             return self._answered(job, hits)
 
     def adopt(self, job: int, earlier: int, after: int, limit: int, utc: float) -> list[int]:
-        """Give up to `limit` waiting units above `after` the answers that the job `earlier` has at the same index, where its request
-        and id are the same. Returns the indices that were looked at. No key is needed, and no entry is made.
+        """Copy answers of the job `earlier` to up to `limit` waiting units above `after` that have the same index, request and id
+        there. Returns the indices that were examined. No key is needed, and no cache entry is added.
 
-        A unit that waits for others takes its answer over only together with theirs: its request was made from them.
+        A unit that waits for others gets its answer only together with theirs: its request was made from those answers.
         """
         first, last = span(job)
         apart = (earlier - job) << SHIFT
@@ -126,8 +127,8 @@ class AnswerCache:
         return [hit[0] & LOWER for hit in same]
 
     def _with_same_upstream(self, hits: list[tuple[Any, ...]], apart: int) -> list[tuple[Any, ...]]:
-        """Those of the hits that rest on the same answers as in the earlier job: all that have no edges, and those that wait for
-        units which have the earlier job's answers too.
+        """The hits whose request was made from the same answers as in the earlier job: units without edges, and units that wait
+        only for units with the earlier job's answers.
         """
         upstream: dict[int, list[tuple[int, int | None, int]]] = {}
         uids = json_of([hit[0] for hit in hits])
@@ -141,14 +142,14 @@ class AnswerCache:
         return [hit for hit in hits if hit[0] in taken]
 
     def _answered(self, job: int, hits: list[tuple[Any, ...]]) -> list[int]:
-        """Units of the job have their answer from others (`_add_hits` says what a hit is); their indices."""
+        """Record hits (see `_add_hits`) of the job; returns the indices of their units."""
         if hits:
             _add_hits(self._db, hits)
             self._db.execute("count_up", {**_NOTHING, "job": job, "cached": len(hits)})
         return [hit[0] & LOWER for hit in hits]
 
     def group(self, job: int, only: frozenset[int] | None = None) -> int:
-        """Waiting units with the same key as another follow it; how many do. Earlier groups are dropped."""
+        """Make waiting units with equal keys leaders and followers, and drop earlier groups; returns the number of followers."""
         first, last = span(job)
         with self._db.transaction():
             self._db.execute("forget_followers", (first, last))
@@ -160,7 +161,7 @@ class AnswerCache:
     # -- cursors that leave followers out ------------------------------------------------------------------------
 
     def pending(self, job: int) -> dict[int, int]:
-        """As the store's own, without followers; so are the next four."""
+        """Like `Store.pending`, without followers. The next four methods are like the store's, too."""
         return dict(self._db.execute("leading_per_route", span(job)))
 
     def next_of_route(self, job: int, route: int, priority: int, after: int, limit: int) -> list[PendingUnit]:
@@ -173,7 +174,7 @@ class AnswerCache:
         return self._db.execute("leading_sizes_of_route", (route, priority, uid(job, after), limit))
 
     def waiting_units(self, job: int, indexes: Iterable[int]) -> list[PendingUnit]:
-        """Those of the units that wait, by index."""
+        """The units of `indexes` that wait, by index."""
         uids = json_of([uid(job, index) for index in indexes])
         return [PendingUnit(*row) for row in self._db.execute("waiting_units", (uids,))]
 
@@ -185,37 +186,37 @@ class AnswerCache:
             for row in self._db.execute("leading_serial", (first + after, last, every, limit))
         ]
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------
 
     def saved(self, job: int | None = None) -> CallsSaved:
-        """What the cache saved a job, or all of them."""
+        """What the cache saved for a job, or for all jobs."""
         first, last = (0, (1 << 63) - 1) if job is None else span(job)
         return CallsSaved(*self._db.execute("saved", (first, last))[0])
 
     def source(self, job: int, index: int) -> AnswerSource | None:
-        """The unit whose answer this unit has, where it is not its own."""
+        """The unit from which this unit has its answer; None if the answer is its own."""
         rows = self._db.execute("source_of", (uid(job, index),))
         return AnswerSource(*rows[0]) if rows else None
 
     def entries_by_model(
         self, before_utc: float | None = None, model: str | None = None
     ) -> list[CachedModel]:
-        """The entries by model; only those older than an instant, or only of a model (or PROVIDER/MODEL)."""
+        """The entries by model. `before_utc`: only older ones. `model`: only of this model or PROVIDER/MODEL."""
         return [CachedModel(*row) for row in self._db.execute("entries_by_model", _which(before_utc, model))]
 
     def clear(self, before_utc: float | None = None, model: str | None = None) -> int:
-        """Remove those entries; how many. Units keep the answers that they have."""
+        """Remove these entries; returns how many. Units keep their answers."""
         with self._db.transaction():
-            gone = self._db.execute("clear_cache", _which(before_utc, model))
-            self._db.executemany("drop_answer", gone)
-        return len(gone)
+            removed = self._db.execute("clear_cache", _which(before_utc, model))
+            self._db.executemany("drop_answer", removed)
+        return len(removed)
 
 
 _NOTHING: Final = dict.fromkeys((*(str(status) for status in Status), *USED), 0)
 
 
 def keep_answers(db: Database, batch: WriteBatch) -> None:
-    """Within a batch's transaction: add its answers to the cache, and end the followers of the units that it ends."""
+    """Inside the transaction of a batch: add its answers to the cache, and end the followers of its ended units."""
     base = batch.job << SHIFT
     calls = {attempt.index: attempt for attempt in batch.attempts if attempt.outcome == "succeeded"}
     if batch.answers:
@@ -255,13 +256,13 @@ def _uids(first: int, only: frozenset[int] | None) -> str | None:
 
 
 def _which(before_utc: float | None, model: str | None) -> tuple[float, str | None]:
-    return _EVER if before_utc is None else before_utc, model
+    return _LATEST_UTC if before_utc is None else before_utc, model
 
 
 def follower_end(leader: int, change: UnitChange) -> UnitChange | None:
-    """How a unit ends when the one that it follows does: with the same answer or the same failure.
+    """How a follower ends when its leader ends: with the same answer or the same failure.
 
-    None where the leader was skipped or cancelled: its followers stay pending for the next run.
+    None if the leader was skipped or cancelled: its followers stay pending for the next run.
     """
     if change.status == Status.SUCCEEDED:
         return msgspec.structs.replace(

@@ -1,6 +1,6 @@
-"""Recording a batch: the order of its statements inside the one transaction that `Store.commit` opens.
+"""Recording a write batch: the order of its statements inside the transaction of `Store.commit`.
 
-The order matters where a batch has several things of one unit: the end of an attempt comes before the intent to send it again.
+The order matters if a batch has several changes of one unit: the end of an attempt comes before the intent to send it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_owner(db: Database, job: int, worker: int) -> None:
 def add_units(
     db: Database, job: int, first: int, units: Sequence[NewUnit], lanes: Sequence[int | None] = ()
 ) -> None:
-    """Add units from index `first` on. `lanes`, where given, has one entry a unit: a lane means that it is about to be sent."""
+    """Add units from index `first` on. `lanes`, if given, has one entry a unit: a lane is the intent to send it."""
     if not units:
         return
     base = uid(job, first)
@@ -47,7 +47,7 @@ def add_units(
 def _add_requests(db: Database, base: int, units: Sequence[NewUnit]) -> None:
     path, body = units[0].path, units[0].body
     if all(unit.body is body and unit.path == path and unit.metadata is None for unit in units):
-        # Python calls: their arguments are not kept, and all of them have the same placeholder.
+        # Python calls: their arguments are not recorded, and all units have the same placeholder.
         db.execute("add_same_request", (path, body, base, base + len(units) - 1))
         return
     db.executemany(
@@ -56,7 +56,7 @@ def _add_requests(db: Database, base: int, units: Sequence[NewUnit]) -> None:
 
 
 def _add_edges(db: Database, job: int, edges: Sequence[tuple[int, Edge]]) -> None:
-    """Edges by the key of the unit that waits."""
+    """Add edges, each with the key of the unit that waits."""
     rows = [(unit, edge.role, uid(job, _index_of(db, job, edge.before))) for unit, edge in edges]
     db.executemany("add_edge", rows)
 
@@ -120,7 +120,7 @@ def _commit_reopened(db: Database, batch: WriteBatch) -> None:
 
 
 def _commit_rest(db: Database, batch: WriteBatch) -> None:
-    """What most batches have little of, one statement each."""
+    """The rare parts of a batch, one statement each."""
     for repair in batch.repairs:
         _commit_repair(db, uid(batch.job, repair.index), repair)
     for index, body, chars in batch.rendered:
@@ -135,8 +135,8 @@ def _commit_rest(db: Database, batch: WriteBatch) -> None:
         db.execute("set_lane", (record.decode(), view.decode(), utc, lane))
     for lane, (claim, utc) in batch.claims.items():
         db.execute("claim", (lane, batch.job, claim.decode(), utc))
-    for worker, (status, utc_ended) in batch.workers.items():
-        db.execute("set_worker", (status, utc_ended, worker))
+    for worker, (status, ended_utc) in batch.workers.items():
+        db.execute("set_worker", (status, ended_utc, worker))
     for command, utc in batch.done_commands:
         db.execute("end_command", (utc, command))
 

@@ -1,7 +1,7 @@
 """The contract between the store and a database: statements by name, many rows at once, transactions.
 
-The store has the rules and the statements (`queries.sql`). Behind this contract are the connection, the schema, durability and
-the explanation of errors. A database object belongs to one thread, unless its own documentation says otherwise.
+The store has the rules and the statements (`queries.sql`). An implementation has the connection, the schema, durability and the
+explanation of errors. A database object belongs to one thread, unless its documentation says otherwise.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Database(Protocol):
         """Whether every change fails."""
 
     def execute(self, name: str, values: Values = ()) -> list[Any]:
-        """Run a statement of `queries()`; the rows that it selects or returns, as tuples."""
+        """Run a statement of `queries()`; returns its rows as tuples."""
 
     def executemany(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run a statement once for each row."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All statements inside are recorded together, durably, or none is. Not nested.
+        """The statements inside are committed together, durably, or not at all. Not nested.
 
-        What is read inside stays true until the end: transactions that change the same records run one after the other, in all
-        processes.
+        What is read inside stays true until the end: transactions that change the same records run one after the other, across
+        all processes.
         """
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class DuplicateKey(Exception):
 
 
 class CheckFailed(Exception):
-    """A row contradicts a constraint of its table."""
+    """A row violates a constraint of its table."""
 
 
 @cache

@@ -1,11 +1,11 @@
-"""How Headway makes files and folders: which mode they get, that no symbolic link is followed, and how a file is replaced.
+"""How Headway makes files and folders: their modes, no symbolic links, and how a file is replaced.
 
 A folder that Headway makes for itself is 0700, a file in it 0600. The folder of the database is the user's choice, and links
 on the way to it are followed; below it the names are Headway's own (`levels` counts these), and a link there is an error.
 
-A file is replaced by a temporary one in the same folder. That is made exclusively, under a random name, and locked while its
-process writes it. A process that is killed leaves it behind: the next replacement of the same file removes those that
-nobody locks. A replaced file keeps its mode. Other files are never touched.
+A file is replaced by a temporary file in the same folder. The temporary file is made exclusively, has a random name, and is
+locked while its process writes it. A process that is killed leaves its temporary file behind: the next replacement of the same
+file removes the ones without a lock. The new file gets the mode of the old one. Other files are never touched.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import BinaryIO, Final, Self
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
-#: What any program gives a new file; the umask takes from it.
+#: The usual mode of a new file, before the umask.
 USUAL_MODE: Final = 0o666
 
-#: The longest name that file systems take, in bytes.
+#: The longest file name that file systems allow, in bytes.
 _NAME_BYTES: Final = 255
 _TEMPORARY: Final = "headway-tmp"
 #: Enough to go through a folder; O_PATH (Linux) needs no permission to list it.
@@ -35,7 +35,7 @@ _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class ForeignFile(OSError):
-    """Where a file or folder of Headway's own should be, something else is: `filename` says where, `strerror` what."""
+    """Something else is in the place of a file or folder of Headway: `filename` says where, `strerror` what."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(errno.EINVAL, what, str(path))
@@ -48,18 +48,18 @@ _LINK: Final = "is a symbolic link, which Headway does not follow"
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it that are missing, for their owner alone, and sync them to disk."""
+    """Make a folder and its missing parents, readable by their owner only, and sync them to disk."""
     missing = [place for place in (path, *path.parents) if not place.exists()]
     for place in reversed(missing):
         try:
             place.mkdir(FOLDER_MODE)
         except FileExistsError:
-            continue  # Another process was quicker.
+            continue  # Another process has made it.
         sync_folder(place.parent)
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable, where its file system can do that."""
+    """Make the names in a folder durable, if its file system supports that."""
     with suppress(OSError):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -69,7 +69,9 @@ def sync_folder(path: Path) -> None:
 
 
 def open_folder(path: Path, levels: int, *, make: bool = False) -> int:
-    """Open a folder to reach files in it. The last `levels` names of its path are Headway's own: no links, made if asked."""
+    """Open a folder to reach files in it. The last `levels` names of its path are Headway's own: they may not be links, and
+    `make` creates them.
+    """
     parts = path.absolute().parts
     split = len(parts) - levels
     folder = os.open(Path(*parts[:split]), _FOLDER)
@@ -92,7 +94,7 @@ def _open_level(folder: int, name: str, *, make: bool) -> int:
 
 
 def _explained(error: OSError, folder: int, parts: tuple[str, ...], depth: int) -> OSError:
-    """Name the link, where one is the reason: the system says that it is not a directory."""
+    """If a link is the cause, an error that names it. The system only says "not a directory"."""
     with suppress(OSError):
         if stat.S_ISLNK(os.stat(parts[depth], dir_fd=folder, follow_symlinks=False).st_mode):
             return ForeignFile(Path(*parts[: depth + 1]), _LINK)
@@ -103,8 +105,8 @@ def _explained(error: OSError, folder: int, parts: tuple[str, ...], depth: int) 
 
 
 def open_own(path: Path, levels: int, flags: int, *, make: bool = False) -> int:
-    """Open a file of Headway's own (0600 if it is new). Neither it nor the last `levels` folders above it may be links, and
-    it may have no other name.
+    """Open a file of Headway (0600 if it is new). Neither the file nor the last `levels` folders above it may be links, and
+    the file may have no second name.
     """
     folder = open_folder(path.parent, levels, make=make)
     try:
@@ -122,22 +124,22 @@ def open_own(path: Path, levels: int, flags: int, *, make: bool = False) -> int:
 
 
 def must_be_plain(file: int, path: Path) -> None:
-    """Raise unless an open file is a regular one with a single name: writing to it must not change another file."""
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
+    """Raise unless an open file is a regular file with a single name: writing to it must not change another file."""
+    info = os.fstat(file)
+    if not stat.S_ISREG(info.st_mode):
         raise ForeignFile(path, "is not a regular file")
-    if found.st_nlink > 1:
+    if info.st_nlink > 1:
         raise ForeignFile(path, "is a hard link to another file")
 
 
 def read_own(path: Path, levels: int) -> bytes:
-    """The content of such a file."""
+    """The content of a file of Headway."""
     with open(open_own(path, levels, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
 def write_own(path: Path, levels: int, data: bytes, *, make: bool = False) -> None:
-    """Replace such a file. Not synced: for what can be made again."""
+    """Replace a file of Headway without a sync: for content that can be made again."""
     with Replacement(path, FILE_MODE, levels=levels, make=make) as fresh:
         fresh.file.write(data)
         fresh.commit(durable=False)
@@ -152,7 +154,7 @@ def beside(name: str, end: str) -> str:
 
 
 def readable_by_others(path: Path) -> bool:
-    """Whether users other than the owner can read a file: by its mode, and by those of the folders above it."""
+    """Whether users other than the owner can read a file, by its mode and the modes of the folders above it."""
     real = Path(os.path.realpath(path))
     mode = real.stat().st_mode
     above = [folder.stat().st_mode for folder in real.parents]
@@ -165,16 +167,16 @@ def readable_by_others(path: Path) -> bool:
 
 
 class Replacement:
-    """A file that is written beside `path` and takes its place with `commit`; without that it is removed.
+    """A file that is written beside `path`. `commit` puts it in the place of `path`; without a commit it is removed.
 
-    `mode` is that of a new file, before the umask. `levels` and `make` are as in `open_folder`.
+    `mode` is the mode of a new file, before the umask. `levels` and `make` are as in `open_folder`.
     """
 
     file: BinaryIO
 
     def __init__(self, path: Path, mode: int = USUAL_MODE, *, levels: int = 0, make: bool = False) -> None:
         self._target, self._mode, self._levels, self._make = path, mode, levels, make
-        #: Where it is until it is committed.
+        #: Its path until the commit.
         self.path = path.with_name(_temporary(path.name, os.urandom(8).hex()))
         self._committed = False
 
@@ -195,15 +197,15 @@ class Replacement:
         return self
 
     def _replaced(self) -> os.stat_result | None:
-        """The regular file that is there now."""
+        """The regular file that will be replaced, if there is one."""
         try:
-            found = os.stat(self._target.name, dir_fd=self._folder, follow_symlinks=False)
+            info = os.stat(self._target.name, dir_fd=self._folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        return found if stat.S_ISREG(found.st_mode) else None
+        return info if stat.S_ISREG(info.st_mode) else None
 
     def commit(self, *, durable: bool = True) -> None:
-        """Put it into its place. `durable`: its content is on disk before."""
+        """Replace the target. `durable`: sync the content to disk first."""
         self.file.flush()
         if self._before is not None:
             _keep_mode(self.file.fileno(), self._before)
@@ -225,7 +227,7 @@ class Replacement:
 
 
 def _keep_mode(file: int, before: os.stat_result) -> None:
-    """Give a file the mode of the one that it replaces, and its owner and group where that is allowed."""
+    """Give a file the mode of the file that it replaces, and its owner and group if that is allowed."""
     mode = stat.S_IMODE(before.st_mode) & 0o777
     now = os.fstat(file)
     if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
@@ -233,7 +235,7 @@ def _keep_mode(file: int, before: os.stat_result) -> None:
             os.fchown(file, before.st_uid, before.st_gid)
         except OSError:
             if now.st_gid != before.st_gid:
-                mode &= ~0o070  # They were the rights of another group.
+                mode &= ~0o070  # These were rights of another group.
     os.fchmod(file, mode)
 
 
@@ -249,14 +251,14 @@ def _sweep(target: Path, folder: int) -> None:
     with suppress(OSError):
         for name in filter(pattern.fullmatch, os.listdir(target.parent)):
             with suppress(OSError):
-                _remove_if_left(name, folder)
+                _remove_if_abandoned(name, folder)
 
 
-def _remove_if_left(name: str, folder: int) -> None:
+def _remove_if_abandoned(name: str, folder: int) -> None:
     file = os.open(name, os.O_RDWR | _FILE, dir_fd=folder)
     try:
-        found = os.fstat(file)
-        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        info = os.fstat(file)
+        if stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid():
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(name, dir_fd=folder)
     finally:

@@ -1,7 +1,7 @@
-"""A job is run by one process at a time: an operating-system lock on a file, which dies with its process.
+"""One process runs a job at a time: an operating-system lock on a file, which ends with its process.
 
-The file is `jobs/JOB/lock` beside the file that the database really is, so that all names of a database lead to one lock. A file
-system may have no working locks, and a lock file may be deleted: the store checks at every commit, too, whose run it is.
+The file is `jobs/JOB/lock` beside the real file of the database, so that all names of a database lead to one lock. Locks do not
+work on every file system, and a lock file may be deleted. So the store also checks at every commit which run owns the job.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Final, Self
 from headway.errors import JobBusy, StoreError
 from headway.stores.files import ForeignFile, open_own
 
-#: The folders above a job's files that are Headway's own: `jobs` and the job's.
+#: The folders above a job's files that belong to Headway: `jobs` and the job's folder.
 JOB_LEVELS: Final = 2
-#: How a file system says that it has no locks.
+#: The errors of file systems without locks.
 NO_LOCKS: Final = frozenset({errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK})
-#: How long a new owner waits for one that is just going.
+#: How long a new owner waits for the previous one to exit.
 PATIENCE_S: Final = 0.1
 STEP_S: Final = 0.005
 
 
 class JobLock:
-    """Held from `__enter__` to `__exit__`, or to the end of the process, however that comes about."""
+    """Held from `__enter__` to `__exit__`, or to the end of the process, even after SIGKILL."""
 
     def __init__(self, path: Path, job: str) -> None:
         self.path = path
@@ -44,23 +44,23 @@ class JobLock:
                 f"{self.path} cannot be opened: {(error.strerror or str(error)).lower()}"
             ) from error
         try:
-            is_free = lock_patiently(self._file)
+            has_lock = lock_patiently(self._file)
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 self._close()
                 raise
-            is_free = True  # The store still notices a second run.
-        if not is_free:
-            raise JobBusy(self._who(), hint=f"watch it with 'headway status {self.job}'")
+            has_lock = True  # The store still notices a second run.
+        if not has_lock:
+            raise JobBusy(self._busy_message(), hint=f"watch it with 'headway status {self.job}'")
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
         return self
 
-    def _who(self) -> str:
+    def _busy_message(self) -> str:
         assert self._file is not None
         pid = os.pread(self._file, 20, 0).decode(errors="replace").strip()
         self._close()
-        return f"the job '{self.job}' is being run by process {pid or 'of somebody else'}"
+        return f"the job '{self.job}' is being run by process {pid or '(unknown)'}"
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -74,9 +74,9 @@ class JobLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock right now."""
+    """Whether a process holds the lock now."""
     try:
-        file = _open_to_look(path)
+        file = _open_existing(path)
     except OSError:
         return False
     try:
@@ -87,8 +87,8 @@ def is_locked(path: Path) -> bool:
         os.close(file)
 
 
-def _open_to_look(path: Path) -> int:
-    """For writing where that is allowed: network file systems lock no other files."""
+def _open_existing(path: Path) -> int:
+    """Open for writing if that is allowed: network file systems lock only files that are open for writing."""
     try:
         return open_own(path, JOB_LEVELS, os.O_RDWR)
     except PermissionError:
@@ -100,7 +100,7 @@ def _open_to_look(path: Path) -> int:
 
 
 def lock_patiently(file: int) -> bool:
-    """Lock an open file, and wait a moment for an owner that is just going. False: another process keeps it locked."""
+    """Lock an open file. Waits a moment for an owner that exits. False: another process keeps the lock."""
     give_up_at = time.monotonic() + PATIENCE_S
     while not _try_lock(file):
         if time.monotonic() >= give_up_at:
@@ -110,7 +110,7 @@ def lock_patiently(file: int) -> bool:
 
 
 def _try_lock(file: int) -> bool:
-    """Take the lock, if nobody has it."""
+    """Take the lock if it is free."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
-"""Reads reasons that earlier versions stored as text: the only place that takes their sentences apart.
+"""Reads reasons that earlier versions stored as text. No other file parses these sentences.
 
-Versions up to schema 10 kept `[code, message]` for the units that a run left, and a sentence for what a lane waits for.
+Versions up to schema 10 stored `[code, message]` for the units that a run left, and a sentence for the wait of a lane.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PROBES: Final = {"; its probe": WaitCode.PROBE, "; the next probe": WaitCode.BR
 
 
 def end_reason(code: str, message: str) -> EndReason:
-    """Why a run left units, from their code and message."""
+    """The reason why a run left units, from their code and message."""
     if code == "deadline":
         return DeadlinePassed()
     if code == "budget" and message == _RUN_BUDGET:
@@ -62,7 +62,7 @@ def _stop_reason(code: str, message: str) -> StopReason:
 
 
 def lane_wait(reason: str, until: float | None) -> Wait:
-    """What a lane waits for, from its sentence."""
+    """The wait of a lane, from its sentence."""
     if reason.startswith(_STOPPED):
         return Wait(WaitCode.STOPPED, until, stop=_stop_in(reason.removeprefix(_STOPPED)))
     if reason.startswith(_BREAKER):

@@ -1,10 +1,10 @@
-"""One process writes an output file at a time. The lock is found from the file's path alone, so that jobs of different
-databases meet at it; `--force` does not open it.
+"""One process writes an output file at a time. The lock is found from the path of the file alone, so that it also works between
+jobs of different databases. `--force` does not override it.
 
-The lock is a file beside the output, `.NAME.headway-lock`, which says who writes. It is made when a run begins and removed when
-the run ends. It cannot be the output itself: a table, and rows in order of completion, come into place by a rename,
-and a lock stays with the file that was renamed over. A process that is killed leaves its lock file behind, but no lock:
-the next process that writes to the output takes it over and removes it.
+The lock is on a file beside the output, `.NAME.headway-lock`, which names the writer. The file is made when a run begins and
+removed when the run ends. The output itself cannot carry the lock: a table, and rows in order of completion, replace it by
+a rename, and a lock stays with the file that was replaced. A process that is killed leaves its lock file behind, but no
+lock: the next process that writes to the output uses the file and removes it.
 
 Two names may be hard links to one file, and a directory may not be writable while the output in it is. In these cases the
 output itself is locked, too. Only regular files have a lock: not standard output, a device or a pipe.
@@ -23,25 +23,23 @@ from headway.errors import OutputBusy, UsageError
 from headway.stores.files import ForeignFile, beside, open_own
 from headway.stores.job_lock import NO_LOCKS, lock_patiently
 
-#: How it says that nothing may be made in a directory.
+#: The errors of a directory that may not be written.
 _NOT_WRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def real_path(path: Path) -> Path:
-    """The file that `path` stands for. Links are followed here, once: what is locked is what is written."""
+    """The real file of `path`. Links are followed here, once, so that the file that is locked is the file that is written."""
     absolute = path.absolute()
     return Path(os.path.realpath(absolute)) if _is_file(absolute) else absolute
 
 
 def lock_path(path: Path) -> Path:
-    """Where the lock of an output file is. `path` is its real path."""
+    """The lock file of an output file. `path` is a real path."""
     return path.with_name(beside(path.name, "headway-lock"))
 
 
 class OutputLock:
-    """Held from `__enter__` to `__exit__`, or to the end of the process. `path` is a real path; `make` is whether its
-    directory is made.
-    """
+    """Held from `__enter__` to `__exit__`, or to the end of the process. `path` is a real path. `make`: make its directory."""
 
     def __init__(self, path: Path, job: str, *, make: bool = True) -> None:
         self._path, self._job, self._make = path, job, make
@@ -67,11 +65,11 @@ class OutputLock:
         self._release()
 
     def _lock_beside(self) -> int | None:
-        """Take the lock file; None where there can be none."""
+        """Lock the lock file; None if there cannot be one."""
         while (file := self._open_beside()) is not None:
             try:
-                is_ours = self._is_locked(file)
-                if is_ours and _is_at(self._place, file):
+                has_lock = self._has_lock(file)
+                if has_lock and _is_at(self._place, file):
                     os.ftruncate(file, 0)
                     os.pwrite(file, f"{os.getpid()}\n{self._job}\n".encode(), 0)
                     return file
@@ -79,10 +77,10 @@ class OutputLock:
                 os.close(file)
                 raise
             os.close(file)
-            if not is_ours:
+            if not has_lock:
                 self._place.unlink(missing_ok=True)
                 return None
-            # Its owner removed it in the moment between opening and locking: there may be a new one.
+            # Its owner removed it between our opening and locking: there may be a new file.
         return None
 
     def _open_beside(self) -> int | None:
@@ -100,10 +98,10 @@ class OutputLock:
                     f"{self._path} is locked by another user, who owns {self._place}",
                     hint="name another file with --out, or remove the lock if nothing writes the file",
                 ) from error
-            return None  # What is wrong with the directory is told by `claim`.
+            return None  # `claim` reports what is wrong with the directory.
 
-    def _is_locked(self, file: int) -> bool:
-        """Whether the file is locked for us now; False where locks are not supported."""
+    def _has_lock(self, file: int) -> bool:
+        """Whether we have the lock now; False if locks are not supported."""
         try:
             if lock_patiently(file):
                 return True
@@ -150,11 +148,11 @@ class OutputLock:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether writing to `path` changes a regular file, or makes one."""
+    """Whether writing to `path` changes or makes a regular file."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except OSError:
-        return True  # There is none yet, or it cannot be looked at.
+        return True  # It does not exist yet, or it cannot be examined.
 
 
 def _has_links(path: Path) -> bool:
@@ -165,7 +163,7 @@ def _has_links(path: Path) -> bool:
 
 
 def _is_at(path: Path, file: int) -> bool:
-    """Whether an open file is the one that is at `path` now."""
+    """Whether an open file is still the file at `path`."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(file))
     except OSError:

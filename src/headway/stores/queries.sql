@@ -76,7 +76,7 @@ UPDATE units SET chars = ? WHERE uid = ?;
 DELETE FROM edges WHERE uid BETWEEN ? AND ?;
 
 -- name: forget_rendered
-DELETE FROM rendered WHERE uid BETWEEN ? AND ? -- but for those whose answers others point to
+DELETE FROM rendered WHERE uid BETWEEN ? AND ? -- except those whose answers other units point to
 AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = rendered.uid);
 
 -- name: answer
@@ -113,7 +113,7 @@ DELETE FROM followers WHERE uid BETWEEN ? AND ?;
 DELETE FROM keyed WHERE job = ?;
 
 -- name: forget_answers
-DELETE FROM answers WHERE uid BETWEEN ? AND ? -- but for those that others point to
+DELETE FROM answers WHERE uid BETWEEN ? AND ? -- except those that other units or the cache point to
 AND NOT EXISTS (SELECT 1 FROM cache WHERE cache.uid = answers.uid)
 AND NOT EXISTS (SELECT 1 FROM hits WHERE hits.source = answers.uid);
 
@@ -221,7 +221,7 @@ WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running') ORDER BY uid;
 -- name: add_lost_attempts
 INSERT INTO attempts (uid, number, lane, outcome, kind, message, started_utc)
 SELECT uid, attempts + 1, lane, 'lost', 'crash', 'the process ended before its outcome was recorded',
-    CASE status WHEN 'running' THEN started_utc END -- what an assigned unit has is of the try before
+    CASE status WHEN 'running' THEN started_utc END -- an assigned unit still has the start of its previous attempt
 FROM units WHERE uid BETWEEN ? AND ? AND status IN ('assigned', 'running');
 
 -- name: count_lost
@@ -323,7 +323,7 @@ UPDATE units SET status = 'running', started_utc = ? WHERE uid = ?;
 -- name: change_unit
 UPDATE units SET status = ?1, attempts = attempts + ?2, lane = coalesce(?3, lane), code = ?4, message = ?5,
     not_before_utc = ?6, started_utc = coalesce(?7, started_utc), finished_utc = ?8, input_tokens = ?9, output_tokens = ?10,
-    cached_tokens = ?11, cost_usd = coalesce(cost_usd + ?12, cost_usd, ?12) -- null as long as nobody knows any of it
+    cached_tokens = ?11, cost_usd = coalesce(cost_usd + ?12, cost_usd, ?12) -- NULL as long as no cost is known
 WHERE uid = ?13;
 
 -- name: add_attempt

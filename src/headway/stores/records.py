@@ -1,8 +1,6 @@
-"""What a store keeps, as plain records: jobs and routes, units as they come, wait and end, attempts, lanes, events.
+"""The plain records that a store takes and returns: jobs, routes, units, attempts, lanes, events.
 
-They are what a store is given and what it returns. Nothing here reads or writes anything.
-
-A unit is known by its job's number and its index.
+A unit is identified by the number of its job and its index. Nothing here reads or writes anything.
 """
 
 from __future__ import annotations
@@ -15,16 +13,16 @@ from headway.core.model import Costs
 from headway.core.reasons import EndReason
 from headway.core.unit_states import Status
 
-#: How a job stands. Everything from `complete` on is at rest and can be resumed.
+#: The state of a job. From `complete` on, no process runs the job, and it can be resumed.
 State = Literal[
     "ingesting", "ready", "running", "paused", "complete", "failed", "stopped", "parked", "deadline", "budget",
     "interrupted", "cancelled",
 ]  # fmt: skip
 
-#: The states in which some process should be working on the job.
+#: The states in which a process should be running the job.
 LIVE: Final = frozenset({"running", "paused"})
 
-#: The ends of a unit, as a job counts them.
+#: The final states of a unit. A job has a counter for each.
 COUNTED: Final = (
     Status.SUCCEEDED,
     Status.FAILED,
@@ -36,7 +34,7 @@ COUNTED: Final = (
 
 
 class StoredRoute(msgspec.Struct, frozen=True):
-    """Where a unit is to be sent; `id` is the store's."""
+    """Where units are sent. `id` is the number of the route in the store."""
 
     provider: str
     kind: str
@@ -46,14 +44,15 @@ class StoredRoute(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """For people: the provider and its model. A lane of a Python program has none."""
+        """For people: the provider and its model. A lane of a Python program has no model."""
         return f"{self.provider}/{self.model}" if self.model else self.provider
 
 
 class Family(msgspec.Struct, frozen=True):
-    """Units of a route that ask the same thing with other contents (`batch.prompt_families`); `number` is theirs within the route.
+    """Units of a route that ask the same thing with different contents (`batch.prompt_families`). `number` counts within the route.
 
-    `firm`: the shape alone tells them. `rows` is how many there are. `open_input`: more goes in than their own text.
+    `firm`: the shape alone identifies the family. `rows` is the number of units. `open_input`: they have more input than their
+    own text.
     """
 
     route: int
@@ -66,9 +65,9 @@ class Family(msgspec.Struct, frozen=True):
 
 
 class Edge(msgspec.Struct, frozen=True, gc=False):
-    """A unit waits for another one of its job: `before` is the index of that unit, or its id.
+    """A unit waits for another unit of its job: `before` is the index or the id of that unit.
 
-    `role` says what the unit takes from that answer; the kind of job gives it a meaning. A unit has one edge for each role.
+    `role` says what the unit uses that answer for; the kind of job defines it. A unit has at most one edge for each role.
     """
 
     role: str
@@ -76,9 +75,9 @@ class Edge(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewUnit(msgspec.Struct, frozen=True, gc=False):
-    """A unit as it is taken in. `route` is the number that `add_route` gave.
+    """A unit to add. `route` is the number that `add_route` returned.
 
-    A unit with edges is sent later: its kind of job makes its request from this one and from the answers that it waits for.
+    The request of a unit with edges is made later, by its kind of job, from this request and the answers that it waits for.
     """
 
     custom_id: str
@@ -104,12 +103,12 @@ class NewJob(msgspec.Struct, frozen=True):
     digest: str
     out: str
     created_utc: float
-    #: The form of its answers and its table, as JSON values; a later run needs it.
+    #: The schema of its answers and the columns of its table, as JSON values; later runs need them.
     form: dict[str, Any] = {}
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job with its counters, as committed."""
+    """A job with its committed counters."""
 
     id: int
     name: str
@@ -119,7 +118,7 @@ class Job(msgspec.Struct, frozen=True):
     digest: str
     models: dict[str, tuple[str, str, str]]
     settings: dict[str, Any]
-    #: By route number: why its units that the last run left could not finish.
+    #: By route number: why the last run could not finish its units.
     unfinished: dict[str, EndReason]
     out: str
     total: int
@@ -134,7 +133,7 @@ class Job(msgspec.Struct, frozen=True):
     started_utc: float | None = None
     finished_utc: float | None = None
     form: dict[str, Any] = {}
-    #: As `UsageTotals` has them.
+    #: The same as in `UsageTotals`.
     unpriced: int = 0
     repeated: int = 0
     repeated_usd: float = 0.0
@@ -144,47 +143,47 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def known_usd(self) -> float | None:
-        """What is known to have been spent; None where no price is."""
+        """The known cost; None if no price is known."""
         return None if self.unpriced and not self.cost_usd else self.cost_usd
 
     @property
     def saved_tokens(self) -> int:
-        """What the units that have their answer took: it is not spent again."""
+        """The tokens of units with an answer: they are not spent again."""
         return self.input_tokens + self.output_tokens - self.repeated_tokens
 
     @property
     def saved_usd(self) -> float:
-        """The same in money, as far as that is known."""
+        """The known cost of units with an answer."""
         return max(0.0, self.cost_usd - self.repeated_usd)
 
     @property
     def ended(self) -> int:
-        """Units that have come to an end, good or bad."""
+        """The number of units that have ended, with or without success."""
         return sum(self.counts.values())
 
     @property
     def good(self) -> int:
-        """Units that have their answer."""
+        """The number of units with an answer."""
         return self.counts["succeeded"] + self.counts["cached"]
 
 
 class PendingUnit(msgspec.Struct, frozen=True, gc=False):
-    """A unit that waits to be run, as a cursor gives it."""
+    """A unit that waits to be run, as a cursor returns it."""
 
     index: int
     chars: int
     max_tokens: int
     priority: int
     route: int
-    #: Tries in earlier runs.
+    #: Attempts in earlier runs.
     attempts: int = 0
     family: int = 0
-    #: The bytes of its request.
+    #: The length of its request in bytes.
     size: int = 0
 
 
 class StoredEdge(msgspec.Struct, frozen=True, gc=False):
-    """An edge of the unit `index`, and the status of the unit that it waits for."""
+    """An edge of the unit `index`, with the status of the unit that it waits for."""
 
     index: int
     role: str
@@ -192,12 +191,12 @@ class StoredEdge(msgspec.Struct, frozen=True, gc=False):
     status: str
 
 
-#: What is known of a waiting unit's length: its index, its characters, `max_tokens`, the number of its family.
+#: The size of a waiting unit: its index, its characters, `max_tokens`, the number of its family.
 UnitSize = tuple[int, int, int, int]
 
 
 class UnknownOutcome(msgspec.Struct, frozen=True):
-    """A unit that a dead process may have sent; its outcome is not known."""
+    """A unit that a process may have sent before it died: its outcome is unknown."""
 
     index: int
     custom_id: str
@@ -209,12 +208,12 @@ class UnknownOutcome(msgspec.Struct, frozen=True):
     route: int = 0
     family: int = 0
     size: int = 0
-    #: What it may cost at the most, where its price is known.
+    #: The most that it may cost, if its price is known.
     most_usd: float | None = None
 
 
 class UnitResult(msgspec.Struct, frozen=True, gc=False):
-    """Everything about a unit that its output row shows."""
+    """The data of a unit's output row."""
 
     index: int
     custom_id: str
@@ -238,7 +237,7 @@ class UnitResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
-    """One try at a unit, for the record."""
+    """One attempt at a unit, to be recorded."""
 
     index: int
     number: int
@@ -257,14 +256,14 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float | None = 0.0
     charged: Costs = (1.0, 0.0, 0.0, 0.0)
     rate_limit: bytes | None = None
-    #: Where it is not the batch's.
+    #: If it is not the worker of the batch.
     worker: int | None = None
 
 
 class Repair(msgspec.Struct, frozen=True, gc=False):
-    """An answer that came well and did not fit, and what is asked next: the whole conversation.
+    """A successful answer that did not fit its schema, and the next request: the whole conversation.
 
-    Without a request the unit starts over if it ever runs again; without an answer only that is said.
+    Without a request, the unit starts over if it runs again. Without an answer, the record only closes earlier repairs.
     """
 
     index: int
@@ -275,7 +274,7 @@ class Repair(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttemptView(msgspec.Struct, frozen=True):
-    """An attempt as it is shown."""
+    """A recorded attempt, for display."""
 
     number: int
     worker: int | None
@@ -308,15 +307,15 @@ class UnitChange(msgspec.Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
-    #: What this adds to the unit's cost; None adds nothing, and a unit that nothing was ever added to has none.
+    #: Added to the cost of the unit; None adds nothing. A unit to which nothing was added has no cost.
     cost_usd: float | None = None
 
 
 class UsageTotals(msgspec.Struct, gc=False):
-    """Totals of attempts. `cost_usd` is the known cost: `unpriced` attempts have usage and no price.
+    """Totals of attempts. `cost_usd` is the known cost. `unpriced` attempts have usage but no price.
 
-    `repeated` ones were paid for and gave no answer. The cost of `unsure` ones is not known: the answer did not come, or does not
-    say what it used; `unsure_usd` is the most that they may have cost.
+    `repeated` attempts were paid for and gave no answer. The cost of `unsure` attempts is unknown, because the answer did not
+    arrive or has no usage; `unsure_usd` is the most that they may have cost.
     """
 
     attempts: int = 0
@@ -330,22 +329,22 @@ class UsageTotals(msgspec.Struct, gc=False):
     repeated_tokens: int = 0
     unsure: int = 0
     unsure_usd: float = 0.0
-    #: Where it went last.
+    #: The lane of the last attempt.
     lane: int | None = None
 
     @property
     def known_usd(self) -> float | None:
-        """What is known to have been spent; None where no price is."""
+        """The known cost; None if no price is known."""
         return None if self.unpriced and not self.cost_usd else self.cost_usd
 
     def add(self, more: UsageTotals) -> None:
-        """Sum up."""
+        """Add other totals."""
         for name in USED:
             setattr(self, name, getattr(self, name) + getattr(more, name))
         self.lane = self.lane if more.lane is None else more.lane
 
     def add_reported(self, tokens_in: int, tokens_out: int, cost_usd: float | None, *, used: bool) -> None:
-        """Of an attempt that says what it took. `used`: its answer is the unit's."""
+        """Add an attempt that reports its usage. `used`: its answer became the answer of the unit."""
         self.input_tokens += tokens_in
         self.output_tokens += tokens_out
         if cost_usd is None:
@@ -358,7 +357,7 @@ class UsageTotals(msgspec.Struct, gc=False):
             self.repeated_tokens += tokens_in + tokens_out
 
     def add_unreported(self, most_usd: float | None) -> None:
-        """Of an attempt that does not say; `most_usd` is what it may have cost, None where there is no price."""
+        """Add an attempt that does not report its usage. `most_usd` is the most that it may have cost; None without a price."""
         if most_usd is None:
             self.unpriced += 1
         else:
@@ -366,12 +365,12 @@ class UsageTotals(msgspec.Struct, gc=False):
             self.unsure_usd += most_usd
 
 
-#: What a job sums up of all its routes.
+#: The totals that a job also counts, over all routes.
 USED: Final = tuple(name for name in UsageTotals.__struct_fields__ if name != "lane")
 
 
 class JobEvent(msgspec.Struct, frozen=True):
-    """Something about a job or one of its lanes that a person may want to know."""
+    """An event of a job or one of its lanes, to be shown to people."""
 
     at_utc: float
     lane: str | None
@@ -382,7 +381,7 @@ class JobEvent(msgspec.Struct, frozen=True):
 
 
 class StoredLane(msgspec.Struct, frozen=True):
-    """What is known of a lane: `record` is what it learned, `view` how it looked last (both JSON)."""
+    """A recorded lane. `record` is what it has learned, `view` its last state for display (both JSON)."""
 
     id: int
     key: str
@@ -393,7 +392,7 @@ class StoredLane(msgspec.Struct, frozen=True):
 
 
 class UsageSample(msgspec.Struct, frozen=True, gc=False):
-    """What one unit that succeeded took. Predictions are made from these."""
+    """The usage of one unit that succeeded. Predictions are made from these samples."""
 
     chars: int
     max_tokens: int
@@ -401,13 +400,13 @@ class UsageSample(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int
     cached_tokens: int
     took_s: float
-    #: Of its family: the route and the number within it.
+    #: The family: its route, and its number within the route.
     route: int = 0
     family: int = 0
 
 
 class RecordedStart(msgspec.Struct, frozen=True, gc=False):
-    """A recorded start, to restore a meter's level from."""
+    """A recorded start, from which the level of a meter is restored."""
 
     lane: int
     at_utc: float
@@ -415,7 +414,7 @@ class RecordedStart(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredClaim(msgspec.Struct, frozen=True):
-    """What another job that runs now wants of a lane: JSON."""
+    """The claim of another running job on a lane, as JSON."""
 
     lane: int
     name: str
@@ -423,7 +422,7 @@ class StoredClaim(msgspec.Struct, frozen=True):
 
 
 class ControlRequest(msgspec.Struct, frozen=True):
-    """What another terminal wants of a running job."""
+    """A command from another terminal to a running job."""
 
     id: int
     what: str

@@ -1,6 +1,7 @@
-"""Records as rows of the tables, and back. Nothing here runs a statement.
+"""Converts records to rows of the tables, and back. Nothing here runs a statement.
 
-A unit's key is one number: its job's in the upper half, its index in the lower. So a job's units are a range of keys.
+The key of a unit is one number: the number of its job in the upper half, its index in the lower half. So the units of a job are
+a range of keys.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from headway.core.reasons import EndReason
 from headway.stores.older_reasons import end_reason
 from headway.stores.records import COUNTED, Attempt, AttemptView, Family, Job, StoredLane
 
-#: The shift of a job's number in a unit's key.
+#: The number of bits that the index has in a key.
 SHIFT: Final = 32
 LOWER: Final = (1 << SHIFT) - 1
 
-#: The columns of `jobs` in the order of the statements; the counters of ended units follow.
+#: The columns of `jobs` in the order of the statements. The counters of ended units follow them.
 _JOB: Final = tuple(name for name in Job.__struct_fields__ if name != "counts")
 #: Rows of older versions have a code and a message instead of a reason.
 _decode_unfinished: Final = msgspec.json.Decoder(dict[str, EndReason | tuple[str, str]]).decode
@@ -49,7 +50,7 @@ def job_of(row: tuple[Any, ...]) -> Job:
 
 
 def family_row(family: Family) -> tuple[Any, ...]:
-    """A family as the statement `add_family` takes it. Its flags are one number: 1 where it is firm, 2 where its input is open."""
+    """The parameters of the statement `add_family`. The flags are one number: 1 for `firm`, 2 for `open_input`."""
     flags = family.firm + 2 * family.open_input
     return family.route, family.number, family.shape, flags, family.rows, json_of(family.words)
 
@@ -74,7 +75,7 @@ def attempt_of(row: tuple[Any, ...]) -> AttemptView:
 
 
 def attempt_row(base: int, worker: int | None, attempt: Attempt) -> tuple[Any, ...]:
-    """An attempt as the statement `add_attempt` takes it. `base` is the key of the job's first unit."""
+    """The parameters of the statement `add_attempt`. `base` is the key of the job's first unit."""
     _, tokens, tokens_in, tokens_out = attempt.charged
     rate_limit = None if attempt.rate_limit is None else attempt.rate_limit.decode()
     return (

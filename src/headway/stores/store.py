@@ -1,7 +1,7 @@
-"""The store: every rule about the records, once, over any database that fulfils `database.Database`.
+"""The store: all rules about the records, over any database that implements `database.Database`.
 
-Everything here is synchronous. A store belongs to one thread; several may be open on the same records. The engine reads through
-one and writes through another that a `Writer` owns, a `WriteBatch` at a time: a batch is one transaction, whole or not at all. The
+Everything here is synchronous. A store belongs to one thread; several stores may be open on the same records. The engine reads through
+one and writes through another that a `Writer` owns, a `WriteBatch` at a time: a batch is one transaction. The
 statements are in `queries.sql`, recording a batch is in `commit`, answers by request in `cache`, rows and records in `rows`.
 """
 
@@ -55,13 +55,13 @@ from headway.stores.row_conversion import (
 )
 from headway.stores.write_batch import Grow, WriteBatch, counters_contradicted
 
-#: Attempts that one step back in time reads.
+#: Attempts that are read at once when going back in time.
 STARTS_STEP: Final = 2_000
 
-#: Ended units that are looked at in one transaction for what they add to their job.
+#: Ended units that may add units to their job in one transaction.
 GROWTH_PAGE: Final = 1_000
 
-#: What is removed with a job: of its units (what points to answers before the answers), and of itself.
+#: The statements that remove a job: of its units (pointers to answers before the answers), and of the job itself.
 _FORGET_UNITS: Final = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
     "forget_rendered", "forget_edges", "forget_requests", "forget_units",
@@ -92,7 +92,7 @@ class Store:
         self._db.close()
 
     def salt(self) -> bytes:
-        """A secret of this store: hashes of accounts that are made with it can be compared in this store only."""
+        """The secret of this store. Hashes of accounts made with it can only be compared within this store."""
         rows = self._db.execute("salt")
         if not rows and self._db.read_only:
             return secrets.token_bytes(32)  # No account was ever hashed here.
@@ -102,10 +102,10 @@ class Store:
             return self.salt()
         return bytes(rows[0][0])
 
-    # -- taking in -------------------------------------------------------------------------------------------
+    # -- ingest ---------------------------------------------------------------------------------------------
 
     def add_job(self, job: NewJob) -> int:
-        """Add a job that takes in units; its number. StoreError where the name is taken."""
+        """Add a job in the state `ingesting`; returns its number. StoreError if the name is taken."""
         try:
             with self._db.transaction():
                 return self._add_job(job)
@@ -116,30 +116,30 @@ class Store:
         return self._number("add_job", {**msgspec.structs.asdict(job), "form": json_of(job.form)})
 
     def _number(self, name: str, values: Values) -> int:
-        """Run a statement that returns one number, as that of a new row."""
+        """Run a statement that returns one number, such as the id of a new row."""
         number: int = self._db.execute(name, values)[0][0]
         return number
 
     def find_or_add(self, job: NewJob, is_same: Callable[[Job], bool]) -> tuple[Job, bool]:
-        """The newest job that `is_same` accepts, or `job` as a new one; and whether it is new.
+        """The newest job that `is_same` accepts, or else `job` as a new job; and whether it is new.
 
         One transaction: if several processes call this at once, one adds the job and the others find it. `is_same` is called
-        for every job, also for those that still take in units. A new job gets `job.name`, or the first of NAME-2, NAME-3 … that
-        is free.
+        for every job, including those that are `ingesting`. A new job gets `job.name`, or the first free name of NAME-2,
+        NAME-3 …
         """
         with self._db.transaction():
-            known = self.jobs()
-            found = next(filter(is_same, known), None)
-            if found is not None:
-                return found, False
-            name = free_name(job.name, {one.name for one in known})
+            jobs = self.jobs()
+            existing = next(filter(is_same, jobs), None)
+            if existing is not None:
+                return existing, False
+            name = free_name(job.name, {one.name for one in jobs})
             self._add_job(msgspec.structs.replace(job, name=name))
             added = self.job(name)
         assert added is not None
         return added, True
 
     def add_route(self, job: int, route: StoredRoute) -> int:
-        """A provider and model that units of the job are sent to; its number, the same when it is added again."""
+        """Add a provider and model that units are sent to; returns its number. Adding it again returns the same number."""
         with self._db.transaction():
             self._db.execute("add_route", (job, route.provider, route.kind, route.model))
             return self._number("route_to", (job, route.provider, route.model))
@@ -161,12 +161,12 @@ class Store:
         raise AssertionError("no id occurs twice")
 
     def add_families(self, job: int, families: Sequence[Family]) -> None:
-        """The families of the job's units."""
+        """Add the families of the job's units."""
         with self._db.transaction():
             self._db.executemany("add_family", [family_row(family) for family in families])
 
     def seal(self, job: int, total: int, models: dict[str, tuple[str, str, str]], digest: str) -> None:
-        """The job is complete and may run."""
+        """Mark the input as complete: the job may run."""
         with self._db.transaction():
             serial = self._number("count_serial", span(job))
             priorities: dict[int, list[int]] = {}
@@ -177,14 +177,14 @@ class Store:
             self._db.execute("seal_job", (total, serial, json_of(models), digest, job))
 
     def forget(self, job: int) -> None:
-        """Remove a job and everything of it. Answers that the cache or other jobs point to stay."""
+        """Remove a job and its records. Answers that the cache or other jobs point to stay."""
         with self._db.transaction():
             for name in _FORGET_UNITS:
                 self._db.execute(name, span(job))
             for name in _FORGET_JOB:
                 self._db.execute(name, (job,))
 
-    # -- looking ---------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------
 
     def jobs(self) -> list[Job]:
         """All jobs, the newest first."""
@@ -196,7 +196,7 @@ class Store:
         return job_of(rows[0]) if rows else None
 
     def routes(self, job: int) -> list[StoredRoute]:
-        """Where the job's units are sent to."""
+        """The routes of the job's units."""
         return [
             StoredRoute(provider, kind, model, number, tuple(msgspec.json.decode(priorities)))
             for number, provider, kind, model, priorities in self._db.execute("routes", (job,))
@@ -208,7 +208,7 @@ class Store:
         return rows[0][0] if rows else None
 
     def results_by_id(self, job: int, custom_ids: list[str]) -> list[UnitResult]:
-        """The units with these ids, in no order; an unknown id is left out."""
+        """The units with these ids, in no order. Unknown ids are left out."""
         return [UnitResult(*row) for row in self._db.execute("results_by_id", (job, json_of(custom_ids)))]
 
     def results(self, job: int, after: int, limit: int) -> list[UnitResult]:
@@ -217,7 +217,7 @@ class Store:
         return [UnitResult(*row) for row in self._db.execute("results", (first + after, last, limit))]
 
     def first_unended(self, job: int, first: int = 0) -> int | None:
-        """The first unit that has not ended, from the index `first` on; None: all have."""
+        """The first unit that has not ended, from the index `first` on; None: all have ended."""
         index: int | None = self._db.execute("first_unended", (uid(job, first), span(job)[1]))[0][0]
         return index
 
@@ -235,22 +235,22 @@ class Store:
         return [StoredEdge(*row) for row in rows]
 
     def depended_on(self, job: int, indexes: list[int]) -> set[int]:
-        """Those of these units that others wait for."""
+        """The units of `indexes` for which other units wait."""
         rows = self._db.execute("depended_on", (json_of([uid(job, index) for index in indexes]),))
         return {index for (index,) in rows}
 
     def answer(self, job: int, index: int) -> bytes | None:
-        """The body of a unit's answer, from whichever unit it has it."""
+        """The body of a unit's answer, also if it is the answer of another unit."""
         rows = self._db.execute("answer", (uid(job, index),))
         return rows[0][0] if rows else None
 
     def request(self, job: int, index: int) -> tuple[str, bytes]:
-        """A unit's request, path and body: as it was sent, or as its row has it where it was not sent yet."""
+        """The path and body of a unit's request: as it was sent, or as its row has it if it was not sent yet."""
         request: tuple[str, bytes] = self._db.execute("request", (uid(job, index),))[0]
         return request
 
     def requests(self, job: int, indexes: list[int]) -> list[tuple[int, str, bytes]]:
-        """(index, path, body) of several units as their rows have it, in no order."""
+        """(index, path, body) of several units, as their rows have them, in no order."""
         return self._db.execute("requests", (json_of([uid(job, index) for index in indexes]),))
 
     def repairs_of(self, job: int, index: int) -> list[Repair]:
@@ -258,7 +258,7 @@ class Store:
         return [Repair(*row) for row in self._db.execute("repairs_of", (uid(job, index),))]
 
     def notes_of(self, job: int, index: int) -> dict[int, Any]:
-        """What a unit's attempts left behind, by their number."""
+        """The notes of a unit's attempts, by attempt number."""
         rows = self._db.execute("notes_of", (uid(job, index),))
         return {number: msgspec.json.decode(note) for number, note in rows}
 
@@ -268,18 +268,18 @@ class Store:
 
     def per_lane(self, job: int) -> dict[str, dict[str, int]]:
         """Counts by status, for each provider/model."""
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         names = {route.id: route.name for route in self.routes(job)}
         for route, status, count in self._db.execute("per_route", span(job)):
-            found.setdefault(names[route], {})[status] = count
-        return found
+            counts.setdefault(names[route], {})[status] = count
+        return counts
 
     def use_by_route(self, job: int) -> dict[int, UsageTotals]:
         """The totals of the job's attempts, by the route's number."""
         return {number: UsageTotals(*sums) for number, *sums in self._db.execute("use_by_route", (job,))}
 
     def use_by_lane(self) -> dict[int, UsageTotals]:
-        """The totals of all jobs' attempts, by the number of the lane that their route used last."""
+        """The totals of the attempts of all jobs, by the number of the lane that their route used last."""
         return {number: UsageTotals(*sums) for number, *sums in self._db.execute("use_by_lane")}
 
     def failed(self, job: int) -> list[int]:
@@ -304,33 +304,34 @@ class Store:
         return [lane_of(row) for row in self._db.execute("lanes")]
 
     def families(self, provider: str, model: str) -> list[tuple[int, Family]]:
-        """The families of units that went there, each with its job's number, the newest job's first."""
+        """The families of units that were sent to this model, each with the number of its job, the newest job first."""
         rows = self._db.execute("families", (provider, model))
         return [(job, family_of(tuple(row))) for job, *row in rows]
 
     def usage_samples(
         self, provider: str, model: str, most: int, routes: Collection[int] | None = None
     ) -> list[UsageSample]:
-        """What units of any job that went there took, those of the newest job first, up to `most`. `routes` restricts it to
-        some of the routes there.
+        """The usage of units of all jobs that were sent to this model, the newest job first, up to `most` samples. `routes`: only
+        units of these routes.
         """
-        found: list[UsageSample] = []
+        samples: list[UsageSample] = []
         for (route,) in self._db.execute("routes_taken", (provider, model)):
             if routes is None or route in routes:
-                found += (
-                    UsageSample(*row) for row in self._db.execute("usage_samples", (route, most - len(found)))
+                samples += (
+                    UsageSample(*row)
+                    for row in self._db.execute("usage_samples", (route, most - len(samples)))
                 )
-        return found
+        return samples
 
     def workers(self, job: int) -> list[dict[str, Any]]:
-        """The workers that the job had and has."""
+        """All workers of the job, past and present."""
         names = ("id", "name", "pid", "status", "started_utc", "ended_utc")
         return [dict(zip(names, row, strict=True)) for row in self._db.execute("workers", (job,))]
 
     # -- running -----------------------------------------------------------------------------------------------
 
     def unknown_outcomes(self, job: int) -> list[UnknownOutcome]:
-        """Units that a dead process left without an outcome."""
+        """Units that a process may have sent before it died."""
         return [
             UnknownOutcome(index, custom_id, status == Status.RUNNING, *rest)
             for index, custom_id, status, *rest in self._db.execute("unknown_outcomes", span(job))
@@ -346,10 +347,10 @@ class Store:
         only_failed: bool = False,
         taken_utc: float = 0.0,
     ) -> int:
-        """Make every unit pending that has not succeeded (or only those that failed); returns the new worker's number.
+        """Begin a run: make every unit pending that has not succeeded (or only failed units); returns the number of the new worker.
 
-        The job belongs to this worker's run from here on. An earlier run that still goes on can record nothing more.
-        Commands from before `taken_utc`, when this process took the job (0: now), were for an earlier run, and are dropped.
+        From now on the job belongs to this worker. An earlier run that still works can record nothing more. Commands older
+        than `taken_utc`, the time when this process took the job (0: now), were for an earlier run and are dropped.
         """
         from os import getpid
         from platform import node
@@ -378,14 +379,14 @@ class Store:
         self._db.execute("reopen_failed", span(job))
 
     def add_worker(self, job: int, name: str, utc: float) -> int:
-        """Add an idle worker to the job; its number."""
+        """Add an idle worker to the job; returns its number."""
         from os import getpid
 
         with self._db.transaction():
             return self._number("add_worker", (job, name, getpid(), "idle", utc))
 
     def open_repairs(self, job: int) -> list[Repair]:
-        """The requests with which units that have not succeeded go on, instead of their own."""
+        """The next requests of units that have not succeeded and do not start with their own request."""
         return [Repair(*row) for row in self._db.execute("open_repairs", span(job))]
 
     def pending(self, job: int) -> dict[int, int]:
@@ -402,17 +403,17 @@ class Store:
         return self._db.execute("sizes_of_route", (route, priority, uid(job, after), limit))
 
     def waiting_units(self, job: int, indexes: Iterable[int]) -> list[PendingUnit]:
-        """Those of the units that wait, by index."""
+        """The units of `indexes` that wait, by index."""
         uids = json_of([uid(job, index) for index in indexes])
         return [PendingUnit(*row) for row in self._db.execute("waiting_units", (uids,))]
 
     def last_index(self, job: int) -> int:
-        """The highest index of the job's units; -1: it has none."""
+        """The highest index of the job's units; -1 without units."""
         return self._number("last_of_job", span(job))
 
     def largest_sizes(self, job: int, after: int, upto: int) -> list[tuple[int, int, int, int, bool]]:
-        """Of each family of the waiting units with these indexes: (route, number, most characters, largest `max_tokens`, whether
-        any has none)."""
+        """For each family of the waiting units with indexes from `after` to `upto`: (route, number, most characters, largest
+        `max_tokens`, whether any unit has no limit)."""
         return self._db.execute("largest_sizes", (uid(job, after), uid(job, upto)))
 
     def next_serial(self, job: int, after: int, limit: int, *, every: bool) -> list[PendingUnit]:
@@ -433,25 +434,25 @@ class Store:
             self._db.execute("set_lane", (record.decode(), view.decode(), utc, lane))
 
     def starts_since(self, utc: float) -> list[RecordedStart]:
-        """What was sent since then, oldest first.
+        """The recorded starts since `utc`, oldest first.
 
-        Read backwards from the latest attempt: an attempt that ended before `utc` also began before it.
+        Reads backwards from the latest attempt: an attempt that ended before `utc` also began before it.
         """
-        found: list[RecordedStart] = []
+        starts: list[RecordedStart] = []
         last = self._number("last_attempt", ())
         while last > 0:
             rows = self._db.execute("latest_starts", (last, STARTS_STEP))
             for lane, started_utc, tokens, tokens_in, tokens_out, *_ in rows:
                 if started_utc is not None and started_utc >= utc and lane is not None:
                     costs = (1.0, tokens or 0.0, tokens_in or 0.0, tokens_out or 0.0)
-                    found.append(RecordedStart(lane, started_utc, costs))
+                    starts.append(RecordedStart(lane, started_utc, costs))
             if not rows or all((row[5] or row[1] or utc) < utc for row in rows):
                 break
             last = rows[-1][6] - 1
-        return sorted(found, key=lambda start: start.at_utc)
+        return sorted(starts, key=lambda start: start.at_utc)
 
     def commit(self, batch: WriteBatch) -> None:
-        """Record a batch, whole or not at all. JobTaken: another run of the job has begun since `batch.worker` began its own."""
+        """Record a batch in one transaction. JobTaken: another run of the job has begun since `batch.worker` began."""
         try:
             with self._db.transaction():
                 record(self._db, batch)
@@ -462,8 +463,8 @@ class Store:
             raise counters_contradicted(batch.job) from error
 
     def grow(self, job: int, grow: Grow) -> list[tuple[int, NewUnit]]:
-        """Add the units that a job should have by now, as far as they are missing; each with its index. What ended without a batch
-        (an answer from the cache, or of another job) has added nothing yet.
+        """Add the units that `grow` returns for ended units and that the job does not have yet; returns them with their indexes.
+        Needed for units that ended without a batch: with an answer from the cache or from another job.
         """
         first, last = span(job)
         grown: list[tuple[int, NewUnit]] = []
@@ -475,7 +476,7 @@ class Store:
         return grown
 
     def _grow(self, job: int, grow: Grow, ended: Sequence[int]) -> list[tuple[int, NewUnit]]:
-        """Inside a transaction."""
+        """Called inside a transaction."""
         wanted = {unit.custom_id: unit for unit in (grow(self, ended) if ended else ())}
         new = [unit for unit in wanted.values() if self.index_of(job, unit.custom_id) is None]
         if not new:
@@ -497,9 +498,9 @@ class Store:
     def end_run(
         self, job: int, worker: int, state: State, utc: float, unfinished: Mapping[str, EndReason]
     ) -> None:
-        """The run is over; units that were assigned or running are pending again.
+        """End a run. Units that were assigned or running are pending again.
 
-        `unfinished` says for each route (by its number) why its units that are left could not finish. JobTaken as in `commit`.
+        `unfinished` says for each route (by its number) why its remaining units could not finish. Raises JobTaken as `commit`.
         """
         with self._db.transaction():
             check_owner(self._db, job, worker)
@@ -510,19 +511,19 @@ class Store:
             self._db.execute("forget_claims", (job,))
 
     def claims(self, job: int, since_utc: float, until_utc: float) -> list[StoredClaim]:
-        """What other jobs want of lanes, as claimed within that time."""
+        """The claims of other jobs on lanes that were renewed within this time."""
         rows = self._db.execute("claims", (job, since_utc, until_utc))
         return [StoredClaim(lane, name, claim.encode()) for lane, name, claim in rows]
 
     # -- commands ------------------------------------------------------------------------------------------------
 
     def add_command(self, job: int, what: str, args: dict[str, Any], utc: float) -> int:
-        """Leave a command for the process that runs the job; its number."""
+        """Add a command for the process that runs the job; returns its number."""
         with self._db.transaction():
             return self._number("add_command", (job, utc, what, json_of(args)))
 
     def open_commands(self, job: int) -> list[ControlRequest]:
-        """Commands that have not been carried out."""
+        """The commands that were not carried out yet."""
         rows = self._db.execute("open_commands", (job,))
         return [ControlRequest(number, what, msgspec.json.decode(args)) for number, what, args in rows]
 
@@ -534,7 +535,7 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
 
 
 def chunks(rows: Iterable[NewUnit], size: int) -> Iterator[list[NewUnit]]:
-    """Rows in lists of a size that makes a good transaction."""
+    """Rows in lists of this size, one for each transaction."""
     chunk: list[NewUnit] = []
     for row in rows:
         chunk.append(row)

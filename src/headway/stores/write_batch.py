@@ -1,4 +1,4 @@
-"""What is to be committed together: the engine fills a batch, and a store records it, whole or not at all.
+"""Changes that are committed together. The engine fills a write batch, and a store records all of it or nothing.
 
 A batch belongs to one job, and to one thread until it is handed over. It has the changes, not the reasons for them.
 """
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from headway.stores.store import Store
 
 #: The units to add to a job now that these of its units (by index) have ended. Called inside the transaction that records their
-#: ends, or later for all of them: a unit whose id the job has already is not added again.
+#: ends, or later for all of them. A unit whose id exists in the job is not added again.
 Grow = Callable[["Store", Sequence[int]], Sequence[NewUnit]]
 
 
 class WriteBatch:
-    """Changes that are to be committed together. Later ones of a unit replace earlier ones."""
+    """Changes that are committed in one transaction. A later change of a unit replaces an earlier one."""
 
     __slots__ = (
         "added",
@@ -58,26 +58,26 @@ class WriteBatch:
         self.grow = grow
         #: (index, unit) of units that `grow` added; the store fills it in when it commits.
         self.grown: list[tuple[int, NewUnit]] = []
-        #: The worker whose run it belongs to; it is committed only while the job belongs to that run. None: to no run.
+        #: The worker of its run. The commit fails if another run has taken the job. None: it belongs to no run.
         self.worker = worker
-        #: (index, unit) of units that come while the job runs; the first of them is the next index of the job.
+        #: (index, unit) of units that are added while the job runs; the first index is the next one of the job.
         self.added: list[tuple[int, NewUnit]] = []
-        #: Whether its answers go into the cache, and units that follow others end with them.
+        #: Whether its answers go into the cache, and followers end together with their leaders.
         self.caching = caching
-        #: Those of them that did; the store fills it in when it commits.
+        #: The followers that ended; the store fills it in when it commits.
         self.followed: list[int] = []
         #: index → lane: the intent to send.
         self.intents: dict[int, int] = {}
-        #: index → when it was sent.
+        #: index → the time of sending.
         self.running: dict[int, float] = {}
         self.released: list[int] = []
-        #: index → what the unit is run with now, None: as before. Applied before all else but `added`.
+        #: index → the new request of the unit; None: the same as before. Applied before everything else except `added`.
         self.reopened: dict[int, bytes | None] = {}
         self.units: list[tuple[int, UnitChange]] = []
         self.attempts: list[Attempt] = []
         #: (index, status code, request id, body)
         self.answers: list[tuple[int, int | None, str | None, bytes]] = []
-        #: In order: a later one of a unit closes those before it.
+        #: In order: a later repair of a unit closes the earlier ones.
         self.repairs: list[Repair] = []
         #: (index, body, characters of input): the request of a unit with edges, as it is sent.
         self.rendered: list[tuple[int, bytes, int]] = []
@@ -89,13 +89,13 @@ class WriteBatch:
         self.events: list[JobEvent] = []
         #: lane → (record, view, when)
         self.lanes: dict[int, tuple[bytes, bytes, float]] = {}
-        #: lane → (what the job wants of it, JSON; when)
+        #: lane → (the claim of the job as JSON, when)
         self.claims: dict[int, tuple[bytes, float]] = {}
-        #: worker → (idle, busy, failed or terminated; when it ended)
+        #: worker → (idle, busy, failed or terminated; the time of its end)
         self.workers: dict[int, tuple[str, float | None]] = {}
         self.done_commands: list[tuple[int, float]] = []
         self.state: tuple[State, float | None] | None = None
-        #: What the engine does once it is committed.
+        #: Called by the engine after the commit.
         self.after_commit: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
@@ -106,27 +106,27 @@ class WriteBatch:
         )  # fmt: skip
 
     def intend(self, index: int, lane: int) -> None:
-        """The unit is about to be sent."""
+        """Record the intent to send the unit."""
         self.intents[index] = lane
 
     def release(self, index: int) -> None:
-        """It is not sent after all."""
+        """Withdraw the intent: the unit is not sent."""
         if self.intents.pop(index, None) is None:
             self.released.append(index)
 
     def reopen(self, index: int, request: bytes | None = None) -> None:
-        """The unit runs again after an end other than success; the job no longer counts that end."""
+        """Run a unit again that ended without success. The job no longer counts that end."""
         self.reopened[index] = request
 
     def use(self, route: int) -> UsageTotals:
         """The totals of a route, to add an attempt to."""
-        found = self.uses.get(route)
-        if found is None:
-            found = self.uses[route] = UsageTotals()
-        return found
+        totals = self.uses.get(route)
+        if totals is None:
+            totals = self.uses[route] = UsageTotals()
+        return totals
 
     def totals(self) -> dict[str, float]:
-        """What the batch adds to the job's counters."""
+        """The amounts that the batch adds to the job's counters."""
         totals = dict(self.counts)
         for use in self.uses.values():
             for name in USED:
@@ -138,7 +138,7 @@ class WriteBatch:
         self.counts[what] = self.counts.get(what, 0) + amount
 
     def change(self, index: int, change: UnitChange) -> None:
-        """The unit's state changes; this replaces the intent and the start of its present attempt."""
+        """Change the state of a unit. This replaces the intent and the start of its current attempt."""
         self.running.pop(index, None)
         self.intents.pop(index, None)
         self.units.append((index, change))
@@ -146,13 +146,13 @@ class WriteBatch:
             self.count(change.status)
 
     def follow(self, index: int, change: UnitChange) -> None:
-        """A unit ended with the one that it follows."""
+        """Count a follower that ended with its leader."""
         self.followed.append(index)
         self.count(change.status)
 
 
 def counters_contradicted(job: int) -> StoreError:
-    """The error of a batch after which more units of a job would have ended than it has, or fewer than none."""
+    """The error of a batch that would make a counter negative, or count more ended units than the job has."""
     return StoreError(
         f"a change to job {job} does not fit its counters, and was not recorded",
         hint="this is a bug in headway: please report it; what was committed is safe",
@@ -160,10 +160,10 @@ def counters_contradicted(job: int) -> StoreError:
 
 
 def job_taken(job: str, host: str | None, pid: int | None) -> JobTaken:
-    """The error of a run that lost its job to the process `pid` on `host`; no job: it was removed."""
+    """The error of a run that lost its job to the process `pid` on `host`. An empty `job`: the job was removed."""
     if not job:
         return JobTaken("another process has removed this job", hint="nothing more is sent from here")
-    who = "another one" if pid is None else f"process {pid} on {host}"
+    who = "another process" if pid is None else f"process {pid} on {host}"
     return JobTaken(
         f"another process has taken over this job: '{job}' is run by {who} now",
         hint=f"nothing more is sent from here; watch it with 'headway status {job}'",

@@ -1,8 +1,8 @@
-"""One thread that commits what the engine hands it, as many changes at once as have come together.
+"""The one thread that commits the changes of an engine, as many at once as have gathered.
 
-The engine fills the present `WriteBatch` and calls `kick`. While a commit's fsync is under way the next batch fills, so the
-busier the run, the more changes share an fsync. After each commit the engine is called back on its loop: a unit whose intent
-had to be durable first is sent then. A commit that fails stops the writer for good: the engine is called once and ends.
+The engine fills the current `WriteBatch` and calls `kick`. While the fsync of one commit runs, the next batch fills: the busier
+the run, the more changes share an fsync. After each commit the engine is called back on its loop, and sends the units whose
+intent is durable now. A commit that fails stops the writer: the engine is called once and ends.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from headway.stores.write_batch import WriteBatch
 #: Runs a callable on the engine's loop, from any thread.
 Call = Callable[[Callable[[], None]], None]
 
-#: Ended units that make a batch large enough to be committed by itself.
+#: A batch with this many ended units is handed over even if another batch waits.
 FULL: Final = 1_000
 
 
 class Writer:
-    """Owns the store that it writes to; `batch` is for the engine's thread alone."""
+    """Owns the store that it writes to. Only the engine's thread uses `batch`."""
 
     def __init__(
         self,
@@ -38,41 +38,41 @@ class Writer:
         self._committed = committed
         self._failed = failed
         self.batch = new_batch()
-        self._waiting = threading.Condition()
-        self._handed: list[WriteBatch] = []
+        self._condition = threading.Condition()
+        self._queue: list[WriteBatch] = []
         self._closing = False
         self._busy = False
         self._thread = threading.Thread(target=self._run, name="headway-writer", daemon=True)
         self.commits = 0
 
     def start(self) -> None:
-        """Begin; the store is opened in the thread that uses it."""
+        """Start the thread. It opens the store itself."""
         self._thread.start()
 
     def kick(self, *, urgent: bool = False) -> None:
-        """Hand over the batch if the writer is free. `urgent`: also while it commits, if nothing else waits.
+        """Hand over the batch if the writer is idle. `urgent`: also during a commit, if no other batch waits.
 
-        A batch that is not handed over fills up until the present commit has ended: then the engine kicks again.
+        Otherwise the batch fills until the current commit has ended and the engine calls `kick` again.
         """
         if not self.batch:
             return
-        with self._waiting:
-            if (self._handed or (self._busy and not urgent)) and len(self.batch.units) < FULL:
+        with self._condition:
+            if (self._queue or (self._busy and not urgent)) and len(self.batch.units) < FULL:
                 return
             self._hand_over()
 
     def _hand_over(self) -> None:
-        self._handed.append(self.batch)
+        self._queue.append(self.batch)
         self.batch = self._new_batch()
-        self._waiting.notify()
+        self._condition.notify()
 
     def close(self) -> None:
-        """Commit what is left and end; returns when that is done."""
-        with self._waiting:
+        """Commit the rest and end the thread."""
+        with self._condition:
             if self.batch:
                 self._hand_over()
             self._closing = True
-            self._waiting.notify()
+            self._condition.notify()
         self._thread.join()
 
     def _run(self) -> None:
@@ -81,19 +81,19 @@ class Writer:
                 while (batch := self._next()) is not None:
                     store.commit(batch)
                     self.commits += 1
-                    with self._waiting:
-                        self._busy = False  # Before the engine is called and kicks.
-                    self._tell(batch)
-        except Exception as error:  # Of any kind: nothing is recorded any more, and the engine must know.
+                    with self._condition:
+                        self._busy = False  # Before the engine is called: it calls `kick`.
+                    self._report(batch)
+        except Exception as error:  # Any error: the engine must know that nothing is recorded any more.
             failure = error
             self._call(lambda: self._failed(failure))
 
-    def _tell(self, batch: WriteBatch) -> None:
+    def _report(self, batch: WriteBatch) -> None:
         self._call(lambda: self._committed(batch))
 
     def _next(self) -> WriteBatch | None:
-        with self._waiting:
-            while not self._handed and not self._closing:
-                self._waiting.wait()
-            self._busy = bool(self._handed)
-            return self._handed.pop(0) if self._handed else None
+        with self._condition:
+            while not self._queue and not self._closing:
+                self._condition.wait()
+            self._busy = bool(self._queue)
+            return self._queue.pop(0) if self._queue else None

@@ -172,7 +172,7 @@ def _lanes(
     adapters: dict[str, Adapter] = {}
     checks: list[Check] = []
     kind = file_kind_of(job)
-    judge = kind.judge(job)
+    check = kind.answer_check(job)
     # The longest units are known only where all units are there from the start.
     order = config.run.order if kind.growth(job) is None else "input"
     secrets = secrets_in_environment({**dotenv, **environ}, keys_of(config, environ, dotenv))
@@ -190,7 +190,7 @@ def _lanes(
             built = builder_of(provider).build(config, provider, key, secrets)
             if built.check is not None and _may_start(store, job, lane, name):
                 checks.append(built.check)
-            adapters[provider.name] = built.adapter if judge is None else judge(built.adapter, provider.kind)
+            adapters[provider.name] = built.adapter if check is None else check(built.adapter, provider.kind)
         routes[route.id] = UnitRoute(lane, prices.get((provider.name, route.model)))
         lane_budgets = _lane_budgets(provider, route.model, spent)
         if lane in lanes:

@@ -1,7 +1,7 @@
-"""The contract over one SQLite connection: statements by name, many rows at once, transactions.
+"""The database contract over one SQLite connection: statements by name, many rows at once, transactions.
 
-The connection is the standard library's, in autocommit mode: a transaction begins where `transaction` says so, and takes the write
-lock at once, so that transactions of all processes run one after the other.
+The connection is in autocommit mode. Only `transaction` begins a transaction, and it takes the write lock at once, so that the
+transactions of all processes run one after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headway.stores.sqlite.errors import explanation
 
 
 class SqliteDatabase:
-    """One connection. `path` is where its records are, for messages."""
+    """One connection. `path` is the file, for messages."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, *, read_only: bool = False) -> None:
         self.connection, self.path, self.read_only = connection, path, read_only
@@ -36,9 +36,9 @@ class SqliteDatabase:
             raise explanation(self.path, error) from error
 
     def executemany(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Where a statement's parameters are numbered, a value that is NULL in every row is written into the statement.
+        """Run a statement once for each row. If its parameters are numbered, a column of only None becomes NULL in the statement.
 
-        To bind a None takes sqlite3 0.4 µs, eight times as long as a number: it looks for an adapter first. An attempt has a
+        Binding a None takes sqlite3 0.4 µs, eight times as long as a number, because it looks for an adapter. An attempt has a
         dozen of them.
         """
         sql = self._sql[name]
@@ -78,7 +78,7 @@ def _without_nulls(sql: str, rows: Sequence[tuple[Any, ...]]) -> tuple[str, Sequ
 
 @cache
 def _with_nulls(sql: str, empty: tuple[int, ...]) -> str:
-    """The statement with NULL for its parameters at these places, the others numbered anew."""
+    """The statement with NULL for the parameters at these places. The other parameters are renumbered."""
     return re.sub(r"\?(\d+)", lambda match: _place(int(match[1]) - 1, empty), sql)
 
 

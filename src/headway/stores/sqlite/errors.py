@@ -14,7 +14,7 @@ from headway.stores.database import CheckFailed, DuplicateKey
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raise the errors of SQLite and of the file system, while a file is opened, in plain words."""
+    """While a file is opened: raise errors of SQLite and of the file system as `StoreError`."""
     try:
         yield
     except sqlite3.Error as error:
@@ -27,7 +27,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def explanation(path: Path, error: sqlite3.Error) -> Exception:
-    """The error to raise instead. A constraint that the store does not expect to fail is a bug: it is raised as it is."""
+    """The error to raise instead. An unexpected violation of a constraint is a bug, and is raised unchanged."""
     text = str(error)
     if isinstance(error, sqlite3.IntegrityError):
         return _CONSTRAINTS.get(error.sqlite_errorname, sqlite3.IntegrityError)(text)
@@ -57,7 +57,7 @@ _EXPLANATIONS: Final = (
     (
         "database is locked",
         "{path} is locked by another program",
-        "close whatever has it open, then try again",
+        "close the program that uses it, then try again",
     ),
     ("malformed", "{path} is damaged", "restore a copy, or move it away to start over"),
     ("decode to UTF-8", "{path} is damaged", "restore a copy, or move it away to start over"),

@@ -1,9 +1,9 @@
 """A SQLite file: how it is made and opened.
 
-One object a thread: WAL, `synchronous=FULL`. The schema is brought up to date when a file is opened for writing. A new file is for
-its owner alone; SQLite gives its `-wal` and `-shm` the same mode.
+One object a thread; WAL, `synchronous=FULL`. The schema is migrated when a file is opened for writing. Only its owner can read
+a new file; SQLite gives its `-wal` and `-shm` files the same mode.
 
-A file that is opened for reading is not changed: an older schema is read through, and no file is left beside it.
+Opening a file for reading does not change it: an older schema is read as it is, and no file is left beside it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from headway.stores.sqlite import schema
 from headway.stores.sqlite.database import SqliteDatabase
 from headway.stores.sqlite.errors import explained
 
-#: How long a writer waits for another process's transaction before it calls the database locked.
+#: How long a writer waits for the transaction of another process before it reports a locked database.
 BUSY_S: Final = 10.0
-#: How often it looks again where SQLite does not wait by itself.
+#: The interval of retries where SQLite does not wait by itself.
 WAL_STEP_S: Final = 0.005
 CACHE_KB: Final = 4_000
-#: Pages in the write-ahead log before it is folded back: 32 MB, so that a checkpoint is rare and a burst fits.
+#: Pages in the write-ahead log before a checkpoint: 32 MB, so that checkpoints are rare and a burst fits.
 CHECKPOINT_PAGES: Final = 8_000
 
 #: Held while a new file is made: see `_make`.
@@ -48,7 +48,7 @@ class SqliteFile(SqliteDatabase):
                 )
             if not read_only:
                 _make(path)
-            connection = _connection(path, _way_to_read(path) if read_only else "rwc")
+            connection = _connection(path, _read_mode(path) if read_only else "rwc")
             super().__init__(connection, path, read_only=read_only)
             try:
                 self._prepare()
@@ -57,7 +57,7 @@ class SqliteFile(SqliteDatabase):
                 raise
 
     def probe(self) -> tuple[int, int]:
-        """The schema's version and the newest that is known. Raises where the file may not be written; writes nothing."""
+        """The version of the schema, and the newest known version. Raises if the file may not be written; writes nothing."""
         with explained(self.path), closing(_connection(self.path, "rw")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("ROLLBACK")
@@ -74,7 +74,7 @@ class SqliteFile(SqliteDatabase):
             return
         self._use_wal()
         pragma("synchronous", "FULL")
-        # On macOS an fsync reaches the disk's cache only; elsewhere these two change nothing.
+        # On macOS a plain fsync only reaches the cache of the disk. On other systems these two have no effect.
         pragma("fullfsync", 1)
         pragma("checkpoint_fullfsync", 1)
         pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
@@ -84,7 +84,7 @@ class SqliteFile(SqliteDatabase):
         self.connection.execute(f"PRAGMA {name} = {value}")
 
     def _use_wal(self) -> None:
-        """If two processes open a new file at once, both change its mode, and SQLite refuses one of them without waiting."""
+        """Switch to WAL. If two processes open a new file at once, both do this, and SQLite rejects one of them without waiting."""
         give_up_at = time.monotonic() + BUSY_S
         while self.connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             try:
@@ -95,23 +95,23 @@ class SqliteFile(SqliteDatabase):
                 time.sleep(WAL_STEP_S)
 
 
-#: SQLite's modes of opening a file, and `immutable`, which takes no locks and makes no files.
-Way = Literal["rwc", "rw", "ro", "immutable"]
+#: The modes in which SQLite opens a file, and `immutable`, which takes no locks and makes no files.
+OpenMode = Literal["rwc", "rw", "ro", "immutable"]
 
 
-def _connection(path: Path, way: Way) -> sqlite3.Connection:
+def _connection(path: Path, mode: OpenMode) -> sqlite3.Connection:
     real = quote(os.fsencode(os.path.realpath(path)))
-    how = "immutable=1" if way == "immutable" else f"mode={way}"
+    how = "immutable=1" if mode == "immutable" else f"mode={mode}"
     return sqlite3.connect(
         f"file:{real}?{how}", uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
 
 
 def _make(path: Path) -> None:
-    """Make the file if it is missing, for its owner alone, and sync its name to disk. SQLite takes an empty file for a new one.
+    """Make the file if it is missing, readable by its owner only, and sync its name to disk. SQLite treats an empty file as new.
 
-    Closing a file drops the locks that the process has on it, SQLite's too. So no other thread may go on to open a file that
-    this one has just made and not closed yet.
+    Closing a file drops all locks that the process has on it, including SQLite's. So no other thread may open the file between
+    its creation and its closing here.
     """
     make_folder(path.parent)
     real = Path(os.path.realpath(path))
@@ -121,7 +121,7 @@ def _make(path: Path) -> None:
             try:
                 os.close(os.open(real, flags, FILE_MODE))
             except FileExistsError:
-                pass  # Another process was quicker.
+                pass  # Another process has made it.
             else:
                 sync_folder(real.parent)
     if (names := real.stat().st_nlink) > 1:
@@ -131,12 +131,12 @@ def _make(path: Path) -> None:
         )
 
 
-def _way_to_read(path: Path) -> Way:
-    """How to open a file for reading so that no file is left beside it.
+def _read_mode(path: Path) -> OpenMode:
+    """The mode in which to open a file for reading, so that no file is left beside it.
 
-    Where there is a write-ahead log, read-only: SQLite reads it, too. Where there is none, no process has the file open for
-    writing, and all is in it. A reader then makes a log and removes it when it closes the file, which it cannot do if it is
-    read-only; where nothing may be written, it reads without locks.
+    With a write-ahead log: read-only, and SQLite also reads the log. Without a log, no process has the file open for writing, and
+    the file is complete. Then a reader makes a log and removes it on closing, which a read-only connection cannot do. If
+    nothing may be written, the file is read without locks.
     """
     real = os.path.realpath(path)
     if os.path.exists(f"{real}-wal"):

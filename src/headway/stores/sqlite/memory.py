@@ -1,4 +1,4 @@
-"""A SQLite database in memory: the same statements and rules, for a command that must leave nothing behind, and for tests."""
+"""A SQLite database in memory: the same statements and rules, for commands that write no file, and for tests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from headway.stores.sqlite.database import SqliteDatabase
 
 
 class SqliteMemory(SqliteDatabase):
-    """Records for as long as this object lives; `close` keeps them.
+    """The records live as long as this object; `close` does not remove them.
 
-    Several threads may share it, as they share a file: there is one connection, and a transaction of one thread keeps the others
-    waiting, so that nothing is read before it is committed.
+    Several threads may share it, as they share a file. There is one connection; a transaction of one thread blocks the others,
+    so that nothing is read before it is committed.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ def _connection() -> sqlite3.Connection:
 
 @cache
 def _empty() -> bytes:
-    """A database with the newest schema and no rows. To copy it takes a tenth of the time of all migrations."""
+    """An empty database with the newest schema. Copying it takes a tenth of the time of all migrations."""
     db = SqliteDatabase(_connection(), Path(":memory:"))
     schema.migrate(db)
     content = db.connection.serialize()

@@ -1,7 +1,7 @@
-"""Which file system a path is on, and whether it is one that another machine serves. Linux only: elsewhere nothing is known.
+"""The file system of a path, and whether it is a network file system. Linux only: on other systems nothing is known.
 
-SQLite needs locks and shared memory that work between processes, and an fsync that means what it says. On a network file
-system these depend on the server and on mount options, so the user is told. `mount_of` is pure.
+SQLite needs locks and shared memory that work between processes, and an fsync that is durable. On a network file system these
+depend on the server and on mount options, so the user is warned. `mount_of` is pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NETWORK: Final = frozenset({
     "nfs", "nfs4", "cifs", "smb3", "smbfs", "smb2", "9p", "afs", "ncpfs", "coda", "lustre", "ceph", "glusterfs", "gpfs", "beegfs",
     "orangefs", "pvfs2", "davfs", "vboxsf", "vmhgfs", "prl_fs", "virtiofs",
 })  # fmt: skip
-#: The same in user space, as `fuse.NAME`. Some local file systems are in user space as well.
+#: The same in user space, as `fuse.NAME`. Local file systems in user space are not listed.
 NETWORK_FUSE: Final = frozenset({
     "sshfs", "s3fs", "s3ql", "goofys", "gcsfuse", "blobfuse", "blobfuse2", "rclone", "glusterfs", "ceph", "ceph-fuse", "davfs",
     "davfs2", "smbnetfs", "juicefs", "JuiceFS", "mount-s3", "mountpoint-s3", "seaweedfs", "vmhgfs-fuse", "curlftpfs", "cvmfs2",
@@ -42,14 +42,14 @@ class Mount(NamedTuple):
 
 
 def mount_of(path: str, table: str) -> Mount | None:
-    """The mount that an absolute, resolved path is on, by a table in the form of /proc/mounts."""
+    """The mount of an absolute, resolved path, from a table in the format of /proc/mounts."""
     found: Mount | None = None
     for line in table.splitlines():
         fields = line.split(" ")
         if len(fields) < 3:
             continue
         mount = Mount(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[1]), fields[2])
-        # Of several on one point the last covers the others.
+        # Of several mounts on one point, the last one hides the others.
         if _is_below(path, mount.point) and (found is None or len(mount.point) >= len(found.point)):
             found = mount
     return found
@@ -60,7 +60,7 @@ def _is_below(path: str, point: str) -> bool:
 
 
 def network_warning(path: Path) -> tuple[str, str] | None:
-    """What is wrong with the place of a database and what to do, if it is on a network file system."""
+    """A warning and a hint if a database is on a network file system."""
     try:
         table = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -68,7 +68,7 @@ def network_warning(path: Path) -> tuple[str, str] | None:
     mount = mount_of(os.path.realpath(path), table)
     if mount is None or not mount.is_network:
         return None
-    wrong = (
+    warning = (
         f"the database is on {mount.kind} ({mount.point}): locks and durability there depend on the server"
     )
-    return wrong, "put db on a local disk"
+    return warning, "put db on a local disk"

@@ -1,11 +1,10 @@
 """The schema of a SQLite database: its migrations, its version, and reading an older one.
 
-Migrations are numbered files and are applied forward only, each in a transaction of its own together with the version that it
-makes.
+Migrations are numbered files. They are only applied forward, each in one transaction together with its version number.
 
-A file that is only read is not migrated. What its older schema lacks is added to the connection alone, in memory: a missing table
-as an empty temporary table, a missing column as a temporary view of the table with the column's default. SQLite looks for
-temporary names first. What a migration does to the rows themselves is not done: they are shown as they were written.
+A file that is opened for reading is not migrated. What its older schema lacks is added to the connection, in memory: a missing
+table as an empty temporary table, a missing column as a temporary view of the table with the default of the column. SQLite
+resolves temporary names first. Changes that a migration makes to rows are not applied: the rows are read as they are.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from headway.stores.sqlite.database import SqliteDatabase
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """The migrations in order; the number in a file's name is the version that it makes."""
+    """The migrations in order. The number in the name of a file is the version after it."""
     folder = resources.files("headway.stores.sqlite") / "migrations"
     files = sorted(
         (each for each in folder.iterdir() if each.name.endswith(".sql")), key=lambda each: each.name
@@ -32,7 +31,7 @@ def migrations() -> tuple[str, ...]:
 
 
 def statements(script: str) -> Iterator[str]:
-    """A script's statements one by one, so that they run inside a transaction that is already open."""
+    """The statements of a script one by one, so that they run inside an open transaction."""
     pending = ""
     for line in script.splitlines(keepends=True):
         pending += line
@@ -42,7 +41,7 @@ def statements(script: str) -> Iterator[str]:
 
 
 def version(db: SqliteDatabase) -> int:
-    """The schema's version. A file with tables but no version belongs to another program and is refused."""
+    """The version of the schema. A file with tables but without a version belongs to another program: an error."""
     number: int
     number, tables = db.connection.execute(
         "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
@@ -62,7 +61,7 @@ def version(db: SqliteDatabase) -> int:
 
 
 def migrate(db: SqliteDatabase) -> None:
-    """Apply the migrations that are missing. If two processes open a new file at once, the second finds the work done."""
+    """Apply the missing migrations. If two processes open a new file at once, the second one finds them applied."""
     known = migrations()
     while (number := version(db)) < len(known):
         with db.transaction():
@@ -87,7 +86,7 @@ class _Table(NamedTuple):
 
 
 def read_as_newest(db: sqlite3.Connection) -> None:
-    """Add what is missing. The connection must not be `query_only` yet."""
+    """Add the missing tables and columns. The connection must not be `query_only` yet."""
     db.execute("PRAGMA temp_store = MEMORY")
     for name, table in _newest().items():
         present = {column.name for column in _columns(db, name)}
@@ -117,6 +116,6 @@ def _newest() -> dict[str, _Table]:
 
 
 def _columns(db: sqlite3.Connection, table: str) -> list[_Column]:
-    """The columns of a table in the file; none where it does not exist."""
+    """The columns of a table in the file; none if the table does not exist."""
     rows = db.execute("SELECT name, dflt_value FROM main.pragma_table_xinfo(?)", (table,))
     return [_Column(name, "NULL" if default is None else default) for name, default in rows]
