@@ -19,7 +19,7 @@ from headway.stores.database import queries
 TAKING_IN = ("add_job", "add_route", "add_unit", "add_request", "add_family", "set_priorities", "seal_job")
 CLEARING = (
     "forget_hits", "forget_keys", "forget_followers", "forget_answers", "forget_attempts", "forget_repairs", "forget_notes",
-    "forget_requests", "forget_units",
+    "forget_rendered", "forget_edges", "forget_requests", "forget_units",
     "forget_keyed", "forget_uses", "forget_families", "forget_routes", "forget_events", "forget_workers", "forget_commands", "forget_claims", "forget_job",
 )  # fmt: skip
 #: Once in the life of a database.
@@ -39,7 +39,7 @@ CACHING = (
 #: Reached by a second Ctrl-C between an intent and its send; its transaction is that of WORKING.
 #: `add_note` is what a worker process left; `set_total` and `add_same_request` are for units that come while a job runs:
 #: tests/api/test_durable.py kills there. `reopen_unit` and `set_request` are for units of a worker pool that are submitted again:
-#: tests/api/test_pool.py kills there.
+#: tests/api/test_pool.py kills there. Edges and late requests: test_conversations.py and tests/jobs/test_growing.py kill there.
 ELSEWHERE = {
     "release": "WORKING",
     "reopen_failed": "BEGINNING",
@@ -48,6 +48,9 @@ ELSEWHERE = {
     "add_note": "WORKING",
     "reopen_unit": "WORKING",
     "set_request": "WORKING",
+    "add_edge": "TAKING_IN",
+    "set_rendered": "WORKING",
+    "set_chars": "WORKING",
 }
 
 SIDES = ("before", "after")
@@ -136,10 +139,10 @@ def test_while_answers_are_recorded(stage: Stage, reference: Reference, when: st
 
 @pytest.mark.parametrize("side", SIDES)
 def test_around_every_commit(stage: Stage, reference: Reference, side: str) -> None:
-    """From the ninth on they are a run's own; before that, those of opening, taking in and beginning."""
+    """First those of opening the file, taking in and beginning, then those of the run itself."""
     stage.units = 120
     stage.write_input()
-    points = share([kill("COMMIT", side, n) for n in range(2, 12)], side)
+    points = share([kill("COMMIT", side, n) for n in range(2, 15)], side)
     witness = go_through(stage, points, reference(stage.units))
     assert witness.unknown_times
 
