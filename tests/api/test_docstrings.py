@@ -59,7 +59,7 @@ BARE = {
 BARE |= {"Call", "FakeProvider", "Scripted", "VirtualLoop", "Clock", "after"}
 
 
-def test_what_is_called_by_users_has_an_example() -> None:
+def test_public_names_have_an_example() -> None:
     named = [(headway, name) for name in headway.__all__]
     named += [(headway.testing, name) for name in headway.testing.__all__]
     without = [

@@ -68,7 +68,7 @@ def test_a_second_run_calls_nothing_again(tmp_path: Path) -> None:
     assert len(called) == 6
 
 
-def test_what_failed_is_called_again_and_its_attempts_are_on_record(tmp_path: Path) -> None:
+def test_failed_items_are_called_again_and_all_attempts_are_recorded(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     broken = True
 
@@ -91,7 +91,7 @@ def test_what_failed_is_called_again_and_its_attempts_are_on_record(tmp_path: Pa
     store.close()
 
 
-def test_throttled_attempts_usage_and_cost_are_on_record(tmp_path: Path) -> None:
+def test_throttled_attempts_usage_and_cost_are_recorded(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     seen: list[int] = []
 
@@ -110,13 +110,13 @@ def test_throttled_attempts_usage_and_cost_are_on_record(tmp_path: Path) -> None
     assert rows(db, "SELECT attempts, refused, input_tokens, cost_usd FROM jobs") == [(2, 1, 20, 0.5)]
 
 
-def test_a_value_that_cannot_be_kept_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_stored_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(lambda _: object(), [1], db=tmp_path / "h.db", key=str, name="n")
     assert "cannot be kept" in str(caught.value.exceptions[0])
 
 
-def test_kept_values_can_have_a_type(tmp_path: Path) -> None:
+def test_stored_values_can_be_read_as_a_type(tmp_path: Path) -> None:
     for _ in range(2):
         found: Any = headway.map(
             lambda n: [n, n + 1], [1], db=tmp_path / "h.db", key=str, name="n", returns=tuple[int, int]
@@ -139,7 +139,7 @@ def test_bytes_are_bytes_on_the_first_run_and_on_the_next(tmp_path: Path, value:
         assert headway.map(lambda _: value, [1], db=tmp_path / "h.db", key=str, name="n") == [value]
 
 
-def test_bytes_in_what_becomes_a_dictionary_and_under_a_type(tmp_path: Path) -> None:
+def test_bytes_in_dataclasses_and_typed_values(tmp_path: Path) -> None:
     @dataclass
     class Speech:
         text: str
@@ -178,7 +178,7 @@ class Score:
         ([Score(0.5, (NAN, 1.0))], list[Score]),
     ],
 )
-def test_floats_that_json_has_not_come_back_as_they_went_in(tmp_path: Path, value: Any, returns: Any) -> None:
+def test_nan_and_infinities_come_back_unchanged(tmp_path: Path, value: Any, returns: Any) -> None:
     for _ in range(2):
         (found,) = headway.map(lambda _: value, [1], db=tmp_path / "h.db", key=str, name="n", returns=returns)
         assert repr(found) == repr(value)
@@ -187,19 +187,19 @@ def test_floats_that_json_has_not_come_back_as_they_went_in(tmp_path: Path, valu
     json.loads(body, parse_constant=lambda token: pytest.fail(f"{token} is no JSON"))
 
 
-def test_a_float_where_another_type_was_promised_is_named(tmp_path: Path) -> None:
+def test_a_float_that_does_not_fit_returns_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(lambda _: NAN, [1], db=tmp_path / "h.db", key=str, name="n", returns=int)
     assert "its value (float) is no <class 'int'>" in str(caught.value.exceptions[0])
 
 
-def test_values_that_older_versions_kept_are_read_as_ever() -> None:
+def test_values_of_older_versions_can_be_read() -> None:
     codec = ValueCodec()
     assert codec.decode(b'{"$bytes":[["a"]],"value":{"a":"eA=="}}') == {"a": b"x"}
     assert codec.decode(b"[null]") == [None]
 
 
-def test_a_value_of_another_type_than_was_promised_is_named(tmp_path: Path) -> None:
+def test_a_value_that_does_not_fit_returns_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(lambda _: "x", [1], db=tmp_path / "h.db", key=str, name="n", returns=int)
     assert "its value (str) is no <class 'int'>" in str(caught.value.exceptions[0])
@@ -216,7 +216,7 @@ def test_db_and_key_go_together(tmp_path: Path) -> None:
         headway.map(len, ["a"], db=tmp_path / "h.db")
 
 
-def test_a_job_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+def test_a_job_of_another_kind_is_refused(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     headway.map(len, ["a"], db=db, key=str, name="n")
     with closing(sqlite3.connect(db)) as connection, connection:
@@ -243,7 +243,7 @@ async def test_two_maps_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
     assert await first == [1]
 
 
-def test_a_stream_left_early_can_be_taken_up(tmp_path: Path) -> None:
+def test_a_stream_left_early_can_be_continued(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     options: Any = {"db": db, "key": str, "name": "n", "limits": Limits(max_concurrency=1, rpm=0)}
     for done in headway.stream(double, range(10), **options):
@@ -254,7 +254,7 @@ def test_a_stream_left_early_can_be_taken_up(tmp_path: Path) -> None:
     assert headway.map(double, range(10), **options) == [2 * n for n in range(10)]
 
 
-def test_the_commands_show_it_and_leave_going_on_to_its_program(
+def test_commands_show_the_job_and_resume_names_its_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -298,7 +298,7 @@ def test_the_store_is_not_read_on_the_event_loop(
     assert threads == {name: {"headway-reader"} for name in wanted}
 
 
-async def test_calls_that_take_long_have_no_intents_ahead_of_them(tmp_path: Path) -> None:
+async def test_slow_calls_have_no_intents_ahead(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     inside: asyncio.Queue[int] = asyncio.Queue()
     go_on = asyncio.Event()
@@ -317,7 +317,7 @@ async def test_calls_that_take_long_have_no_intents_ahead_of_them(tmp_path: Path
     assert await run == list(range(9))
 
 
-async def test_a_lane_that_is_held_gives_up_the_intents_ahead(
+async def test_a_held_lane_releases_its_intents_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash in the middle of a long wait names only what may really have been called."""
@@ -365,7 +365,7 @@ def test_a_fast_stream_left_early_leaves_nothing_unknown(tmp_path: Path) -> None
     assert rows(db, "SELECT count(*), count(DISTINCT uid) FROM attempts") == [(5_000, 5_000)]
 
 
-def test_lanes_shows_what_the_calls_met(
+def test_headway_lanes_shows_the_lanes_of_calls(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -377,7 +377,7 @@ def test_lanes_shows_what_the_calls_met(
         assert "0 refused of 2" in shown
 
 
-def test_the_commands_speak_of_values_and_exceptions(
+def test_commands_show_values_and_exceptions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -413,7 +413,7 @@ def test_the_commands_speak_of_values_and_exceptions(
     assert "0 refused of 4" in said("lanes")
 
 
-def test_the_commands_show_what_workers_were_given_and_brought_back(
+def test_commands_show_payloads_and_results_of_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -494,7 +494,7 @@ def test_show_has_every_attempt_with_its_prompt_its_session_and_its_conversation
     assert told["request"]["body"]["prompt"] == "try again"
 
 
-def test_what_calls_in_processes_print_is_on_record_for_every_attempt(
+def test_output_of_calls_in_processes_is_recorded_for_every_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
@@ -533,7 +533,7 @@ def _wait_for(path: Path, lines: int, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize(("items", "at_once"), [(ITEMS, 4), (20 * ITEMS, 64)])
-def test_a_killed_script_goes_on_with_no_finished_item_called_again(
+def test_a_killed_script_continues_and_calls_no_finished_item_again(
     tmp_path: Path, items: int, at_once: int
 ) -> None:
     """A few at a time, and so many that intents are recorded far ahead."""
@@ -563,7 +563,7 @@ def test_a_killed_script_goes_on_with_no_finished_item_called_again(
     assert all(times == 1 for _, times in rows(db, succeeded))
 
 
-def test_ctrl_c_lets_what_is_in_flight_finish_and_the_next_run_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_lets_what_is_in_flight_finish_and_the_next_run_continues(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         SCRIPT.replace("return {", "import asyncio; await asyncio.sleep(0.01); return {"), encoding="utf-8"
     )
@@ -583,7 +583,7 @@ def test_ctrl_c_lets_what_is_in_flight_finish_and_the_next_run_goes_on(tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a small tmpfs: run as root")
-def test_a_full_disk_is_an_error_and_nothing_kept_is_lost(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_no_recorded_value_is_lost(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=True)
@@ -603,7 +603,7 @@ def test_a_full_disk_is_an_error_and_nothing_kept_is_lost(tmp_path: Path) -> Non
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_errors_of_the_records_speak_of_arguments_and_not_of_flags(
+def test_errors_of_the_records_name_arguments_and_not_flags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -642,7 +642,7 @@ def _shouted(db: Path, items: list[Any], **more: Any) -> list[str]:
     return headway.map(_shout, items, db=db, key=lambda item: item["id"], **more)
 
 
-def test_items_that_were_changed_under_their_key_are_told_once(tmp_path: Path) -> None:
+def test_items_that_changed_under_their_key_give_one_warning(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     _shouted(db, _texts("a", "b", "c"))
     assert _shouted(db, [dict(reversed(item.items())) for item in _texts("a", "b", "c")]) == ["A", "B", "C"]
@@ -656,7 +656,7 @@ def test_items_that_were_changed_under_their_key_are_told_once(tmp_path: Path) -
     assert _shouted(db, _texts("a", "x", "y"), name="another") == ["A", "X", "Y"]
 
 
-def test_an_item_that_failed_may_change_and_its_answer_is_that_of_the_new_one(tmp_path: Path) -> None:
+def test_a_failed_item_may_change_and_the_new_one_is_answered(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
 
     def picky(item: dict[str, str]) -> str:
@@ -674,7 +674,7 @@ def test_an_item_that_failed_may_change_and_its_answer_is_that_of_the_new_one(tm
         run("better")
 
 
-def test_of_items_that_json_cannot_say_and_of_older_records_nothing_is_said(tmp_path: Path) -> None:
+def test_items_without_a_json_form_and_older_records_give_no_warning(tmp_path: Path) -> None:
     class Thing:
         def __init__(self, name: str, text: str) -> None:
             self.name, self.text = name, text

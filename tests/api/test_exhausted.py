@@ -23,7 +23,7 @@ def refused(_: Any) -> RateLimited:
     return RateLimited(retry_after=5, reason="slow down")
 
 
-def test_the_exception_is_the_one_that_was_raised_with_a_note_of_it() -> None:
+def test_the_exception_is_the_raised_one_with_a_note() -> None:
     with virtual_time():
         (error,) = headway.map(scripted(refused), [1], retry=RETRY, on_error="return")
     assert isinstance(error, RateLimited)
@@ -46,7 +46,7 @@ def test_results_and_streams_have_the_same() -> None:
     assert done.error.__notes__ == [f"headway: {SAID}"]
 
 
-def test_it_is_on_record_and_the_commands_print_it(
+def test_exhaustion_is_recorded_and_commands_print_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -59,7 +59,7 @@ def test_it_is_on_record_and_the_commands_print_it(
     assert message in capsys.readouterr().out
 
 
-def test_an_exception_that_everybody_raises_has_one_note() -> None:
+def test_an_exception_that_several_items_raise_has_one_note() -> None:
     """A program may raise one object again and again."""
     same = RateLimited(retry_after=5, reason="slow down")
     with virtual_time():
@@ -72,7 +72,7 @@ def test_other_failures_have_no_note() -> None:
     assert not hasattr(error, "__notes__")
 
 
-def test_a_unit_that_a_deadline_ends_between_two_tries_has_a_note_of_that() -> None:
+def test_a_unit_that_a_deadline_ends_between_attempts_has_a_note() -> None:
     with virtual_time():
         (error,) = headway.map(scripted(refused), [1], retry=RETRY, max_duration=7, on_error="return")
     assert isinstance(error, RateLimited)

@@ -34,7 +34,7 @@ def test_every_answer_is_its_own_items(name: str) -> None:
     assert got == [("worker", n) for n in range(UNITS)]
 
 
-def test_a_child_exits_as_it_wanted_to_and_tells_no_usage_of_its_parents() -> None:
+def test_a_forked_child_exits_as_usual_and_reports_no_usage() -> None:
     results = list(headway.stream(act("child_exits"), [0, 3, 300], isolation="process", workers=1))
     assert sorted((result.item, result.value) for result in results) == [(0, 0), (3, 3), (300, 300 % 256)]
     assert [result.usage for result in results] == [None] * 3

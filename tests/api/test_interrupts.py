@@ -221,7 +221,7 @@ def test_without_a_db_the_exception_has_what_had_finished(tmp_path: Path, script
     assert "stopped.results" in errors
 
 
-def test_items_that_never_come_do_not_hold_up_the_end(tmp_path: Path, scripts: list[Script]) -> None:
+def test_a_blocked_iterator_does_not_delay_the_end(tmp_path: Path, scripts: list[Script]) -> None:
     body = """
 def items():
     yield 0
@@ -275,7 +275,7 @@ say(f"still {signal.getsignal(signal.SIGINT) is mine}")
     ]  # fmt: skip
 
 
-def test_a_handler_that_is_set_meanwhile_is_not_taken_away() -> None:
+def test_a_handler_that_is_set_meanwhile_stays() -> None:
     def mine(*_: Any) -> None:
         pass
 
@@ -337,7 +337,7 @@ async def test_a_run_that_is_cancelled_twice_keeps_what_had_finished(tmp_path: P
 
 
 @virtual_time()
-async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
+async def test_a_value_that_is_there_when_a_run_is_cancelled_is_kept() -> None:
     """It has ended, and the scheduler has not heard of it yet."""
     from headway.core.model import SUCCESS, LaneLimits, LaneSpec, RetryPolicy
     from headway.engine.calls import CallEnd, Calls, SubmittedCall
@@ -356,7 +356,7 @@ async def test_a_value_that_is_there_when_a_run_is_called_off_is_kept() -> None:
     assert [str(end.status) for end in ends] == ["succeeded"]
 
 
-def test_nobody_listens_in_the_end() -> None:
+def test_no_handler_is_left_at_the_end() -> None:
     assert not interrupts._sigint._listeners
 
 
@@ -415,7 +415,7 @@ def test_a_pools_first_ctrl_c_says_what_finishes(way: str, tmp_path: Path, scrip
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_pools_second_ctrl_c_cancels_and_its_units_are_there_to_be_done(
+def test_a_pools_second_ctrl_c_cancels_and_its_units_stay_pending(
     way: str, tmp_path: Path, scripts: list[Script]
 ) -> None:
     script = Script(tmp_path, WAYS[way])
@@ -449,7 +449,7 @@ async def busy(n):
 
 
 @pytest.mark.parametrize("front", ["map", "amap", "run_pool"])
-def test_the_third_ctrl_c_ends_the_program_also_in_the_midst_of_a_call(
+def test_the_third_ctrl_c_ends_the_program_even_during_a_call(
     front: str, tmp_path: Path, scripts: list[Script]
 ) -> None:
     """A KeyboardInterrupt that the work raises is the work's; that of the third Ctrl-C is not, wherever it strikes."""
@@ -473,7 +473,7 @@ def test_the_third_ctrl_c_ends_the_program_also_in_the_midst_of_a_call(
     ],
 )
 @pytest.mark.parametrize("front", ["map", "amap"])
-def test_what_a_programs_own_handler_raises_is_not_taken_for_the_works(
+def test_an_exception_of_a_programs_own_handler_is_not_the_calls(
     front: str, number: int, raises: str, code: int, tmp_path: Path, scripts: list[Script]
 ) -> None:
     handler = f"""
@@ -492,7 +492,7 @@ signal.signal({int(number)}, mine)
     assert script.process.returncode == code
 
 
-def test_an_interrupt_of_the_works_own_is_no_ctrl_c(tmp_path: Path, scripts: list[Script]) -> None:
+def test_a_keyboard_interrupt_raised_by_a_call_is_no_ctrl_c(tmp_path: Path, scripts: list[Script]) -> None:
     body = """
 async def interrupts(n):
     if n == 1:

@@ -42,7 +42,7 @@ def test_an_asynchronous_callable_works_too() -> None:
     assert headway.map(act("adouble"), [1, 2], isolation="process", workers=1) == [2, 4]
 
 
-def test_exceptions_are_the_same_as_without_it() -> None:
+def test_exceptions_are_the_same_as_without_isolation() -> None:
     given = headway.map(act("picky"), [1, -1], isolation="process", workers=1, on_error="return")
     assert given[0] == 1
     assert isinstance(given[1], ValueError)
@@ -78,7 +78,7 @@ def _nested() -> Any:
         (functools.partial(print, threading.Lock()), "TypeError: cannot pickle '_thread.lock' object"),
     ],
 )
-def test_a_callable_that_no_worker_can_have_is_told_before_one_starts(call: Any, why: str) -> None:
+def test_a_callable_that_cannot_be_pickled_is_an_error_before_a_worker_starts(call: Any, why: str) -> None:
     with pytest.raises(
         UsageError, match=re.escape(f"the callable cannot be sent to a worker process: {why}")
     ):
@@ -111,7 +111,9 @@ NOWHERE = (
 @pytest.mark.parametrize(
     ("given", "place"), [(["-c", MAIN], "'python -c'"), (["-"], "a script on standard input")]
 )
-def test_a_program_without_a_file_is_told_so_and_what_it_imports_works(given: list[str], place: str) -> None:
+def test_a_program_without_a_file_gets_a_hint_and_imported_callables_work(
+    given: list[str], place: str
+) -> None:
     ran = subprocess.run(
         [sys.executable, *given], input=MAIN, capture_output=True, text=True, timeout=60, check=False
     )
@@ -141,7 +143,7 @@ def test_the_main_of_a_package_is_no_module_to_import(tmp_path: Path) -> None:
     assert f"call {NOWHERE.format('tool.__main__')}" in ran.stderr
 
 
-def test_a_callable_whose_module_cannot_be_imported_there_is_told_at_once(
+def test_a_module_that_workers_cannot_import_is_an_error_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "only_here.py").write_text("def call(item): return item\n")
@@ -154,7 +156,7 @@ def test_a_callable_whose_module_cannot_be_imported_there_is_told_at_once(
     assert headway.map(only_here.call, [], isolation="process") == []
 
 
-def test_usage_outlives_a_death(tmp_path: Path) -> None:
+def test_usage_survives_the_death_of_a_worker(tmp_path: Path) -> None:
     (done,) = headway.stream(act("paid_and_dead"), [7], isolation="process", workers=1, retry=QUICK)
     assert done.code == "crash"
     assert done.usage is not None
@@ -169,7 +171,7 @@ def test_memory_has_a_limit() -> None:
     assert "out of memory (memory_limit is 200 MB)" in str(done.error)
 
 
-def test_usage_and_rate_limits_cross() -> None:
+def test_usage_and_rate_limits_come_from_worker_processes() -> None:
     (done,) = headway.stream(act("counted"), [7], isolation="process", workers=1)
     assert done.usage is not None
     assert (done.usage.input_tokens, done.usage.cost_usd) == (7, 0.5)
@@ -215,14 +217,14 @@ def test_a_unit_that_kills_three_times_is_quarantined_with_its_evidence(tmp_path
     [(deaths.KILLS, 1), (2 * deaths.WORKERS, deaths.WORKERS)],
     ids=["forty at random", "the whole pool twice"],
 )
-def test_only_what_was_killed_is_repeated(kills: int, at_once: int) -> None:
+def test_only_killed_units_run_again(kills: int, at_once: int) -> None:
     """400 units on four processes: all finish, and the attempts are exactly the units and the kills."""
     went = deaths.deaths(kills, at_once)
     assert (went.finished, went.quarantined, went.killed) == (deaths.UNITS, 0, kills), went.errors
     assert (went.wrong, went.repeats, went.attempts) == (0, kills, deaths.UNITS + kills)
 
 
-def test_a_unit_that_always_kills_costs_itself_alone() -> None:
+def test_a_unit_that_always_kills_its_worker_fails_alone() -> None:
     went = deaths.deaths(0, deadly=1)
     assert (went.finished, went.quarantined, went.wrong) == (deaths.UNITS - 1, 1, 0)
     assert (went.repeats, went.attempts) == (2, deaths.UNITS + 2)
@@ -270,7 +272,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_function_below_the_guard_is_told_to_go_above_it(tmp_path: Path) -> None:
+def test_a_function_below_the_main_guard_gets_a_hint(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(BELOW, encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -284,7 +286,7 @@ def test_a_function_below_the_guard_is_told_to_go_above_it(tmp_path: Path) -> No
     )
 
 
-def test_inline_and_thread_are_what_they_say() -> None:
+def test_inline_runs_on_the_loop_and_thread_in_a_thread() -> None:
     here = threading.get_ident()
 
     def where(item: int) -> int:
@@ -300,7 +302,7 @@ def test_inline_and_thread_are_what_they_say() -> None:
     assert headway.map(later, [1], isolation="thread") != [here]
 
 
-def test_asynchronous_calls_in_threads_tell_their_own_usage_and_errors() -> None:
+def test_asynchronous_calls_in_threads_report_their_own_usage_and_errors() -> None:
     barrier = threading.Barrier(3)
 
     async def call(n: int) -> int:
@@ -328,7 +330,7 @@ def test_usage_of_an_asynchronous_call_in_a_worker_process_is_its_own_items() ->
         ({"isolation": "process", "workers": -1}, "workers is -1 — it is a whole number, 0 or more"),
     ],
 )
-def test_mistakes_are_told(choices: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_errors(choices: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError) as told:
         headway.map(len, ["a"], **choices)
     assert str(told.value) == said

@@ -105,7 +105,7 @@ def test_two_names_of_one_function_are_two_jobs_although_they_clean_alike(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["", " ", ".", "..", " .. "])
-def test_a_name_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"^name is '"):
         run(tmp_path / "h.db", translate, name=name)
     with pytest.raises(UsageError, match=r"^job_id is '"):
@@ -194,7 +194,7 @@ def test_a_job_from_before_is_found_by_the_function_that_made_it(tmp_path: Path,
     assert len(kept(db)) == 2
 
 
-def test_a_job_from_before_has_one_heir(tmp_path: Path) -> None:
+def test_a_job_of_an_earlier_version_belongs_to_one_name(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     run(db, translate, name="a/b")
     as_before(db, "a-b")

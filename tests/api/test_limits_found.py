@@ -237,7 +237,7 @@ def test_an_answer_in_process_isolation_is_an_answer() -> None:
         ({"isolation": "process", "limit_exit_codes": 75}, "limit_exit_codes is 75 — it is exit codes from 1 to 255: (75,)"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told(given: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_errors(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError) as told:
         headway.map(len, ["a"], **given)
     assert str(told.value) == said

@@ -80,7 +80,7 @@ def test_a_connection_that_breaks_is_tried_again() -> None:
     assert len(tries) == 3
 
 
-def test_own_exceptions_are_tried_again_where_asked() -> None:
+def test_retry_on_names_exceptions_that_are_retried() -> None:
     seen: list[int] = []
 
     def moody(number: int) -> int:
@@ -117,7 +117,7 @@ def test_usage_settles_the_meters_of_its_lane() -> None:
     headway.usage(input_tokens=1)  # Outside of a call it is nothing.
 
 
-def test_usage_is_known_in_threads_too() -> None:
+def test_usage_can_be_reported_from_threads() -> None:
     (done,) = headway.stream(lambda _: headway.usage(input_tokens=5), [3])
     assert done.usage is not None
     assert done.usage.input_tokens == 5
@@ -217,7 +217,7 @@ async def test_a_stream_in_order_and_as_things_end() -> None:
     assert [done.index async for done in headway.stream(call, range(2), ordered=True)] == [0, 1]
 
 
-def test_leaving_a_stream_early_calls_the_rest_off() -> None:
+def test_leaving_a_stream_early_cancels_the_rest() -> None:
     cancelled = threading.Event()
 
     async def call(number: int) -> int:
@@ -297,7 +297,7 @@ def test_bad_arguments_are_named() -> None:
         headway.map(halve, [], limit=Limits())  # type: ignore[call-overload]
 
 
-def test_a_deadline_ends_also_what_had_not_been_read() -> None:
+def test_a_deadline_also_ends_items_that_were_not_read() -> None:
     """More items than are read ahead: those that come after the end have its code."""
     call = scripted(lambda number: after(1, number))
     with virtual_time():
@@ -320,7 +320,7 @@ def test_a_spent_budget_ends_the_rest(items: int) -> None:
     assert {result.code for result in results} == {"", "budget"}
 
 
-def test_a_budget_is_not_passed_by_what_is_in_flight_once_costs_are_known() -> None:
+def test_calls_in_flight_do_not_exceed_a_budget_once_costs_are_known() -> None:
     async def call(item: tuple[str, int]) -> None:
         headway.usage(cost_usd=1.0 if item[0] == "dear" else 0.01)
         await asyncio.sleep(1 + item[1] % 7)
@@ -335,7 +335,7 @@ def test_a_budget_is_not_passed_by_what_is_in_flight_once_costs_are_known() -> N
     assert len(results) == 1000
 
 
-def test_a_budget_is_passed_by_no_more_than_what_starts_before_a_cost_is_known() -> None:
+def test_a_budget_is_exceeded_at_most_by_calls_before_the_first_known_cost() -> None:
     called: list[int] = []
 
     async def call(number: int) -> None:
@@ -351,13 +351,13 @@ def test_a_budget_is_passed_by_no_more_than_what_starts_before_a_cost_is_known()
     assert len(results) == 100
 
 
-def test_calls_that_cost_nothing_are_not_held_back_by_a_cap() -> None:
+def test_free_calls_are_not_limited_by_a_budget() -> None:
     assert headway.map(double, range(100), max_cost=0.5) == [2 * number for number in range(100)]
     with pytest.raises(headway.HeadwayError, match="max_cost is -1"):
         headway.map(double, [1], max_cost=-1)
 
 
-def test_a_limit_that_nobody_refuses_at_is_a_bucket_of_a_minute_and_even_with_a_burst_of_a_second() -> None:
+def test_a_limit_is_a_bucket_of_a_minute_and_with_burst_1s_an_even_pace() -> None:
     """What docs/reference/python.md says of `burst`."""
 
     def started(limits: Limits) -> list[float]:
@@ -375,7 +375,7 @@ def test_a_limit_that_nobody_refuses_at_is_a_bucket_of_a_minute_and_even_with_a_
     assert min(late - early for early, late in itertools.pairwise(even)) > 0.9
 
 
-async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away() -> None:
+async def test_an_interruption_at_the_moment_of_an_answer_does_not_lose_it() -> None:
     async def call(number: int) -> int:
         if number == 0:
             asyncio.get_running_loop().call_soon(run.interrupt)
@@ -391,7 +391,7 @@ async def test_an_interruption_at_the_moment_of_an_answer_does_not_take_it_away(
     ]
 
 
-def test_a_cancellation_from_inside_is_a_failure_and_not_tried_for_ever() -> None:
+def test_a_callable_that_cancels_itself_fails_and_is_not_retried_forever() -> None:
     calls: list[int] = []
 
     async def call(number: int) -> int:
@@ -404,7 +404,7 @@ def test_a_cancellation_from_inside_is_a_failure_and_not_tried_for_ever() -> Non
     assert calls == [1]
 
 
-def test_an_exit_in_a_thread_ends_its_call_alone() -> None:
+def test_an_exit_in_a_thread_fails_only_its_call() -> None:
     def call(number: int) -> int:
         if number == 0:
             raise SystemExit(2)
@@ -415,7 +415,7 @@ def test_an_exit_in_a_thread_ends_its_call_alone() -> None:
     assert second == 1
 
 
-def test_tokens_that_are_none_are_named_and_nothing_hangs() -> None:
+def test_invalid_tokens_are_an_error_and_nothing_hangs() -> None:
     with pytest.raises(ZeroDivisionError):
         headway.map(halve, [1, 2], tokens=lambda number: 1 // 0)
     many: Any = "many"
@@ -438,7 +438,7 @@ class Thing:
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_what_is_over_is_gone_without_the_garbage_collector(tmp_path: Path, *, kept: bool) -> None:
+def test_finished_items_are_released_without_the_garbage_collector(tmp_path: Path, *, kept: bool) -> None:
     things = [Thing() for _ in range(20)]
     watched = [weakref.ref(thing) for thing in things]
     keys = {id(thing): str(n) for n, thing in enumerate(things)}
@@ -469,7 +469,7 @@ def test_what_is_over_is_gone_without_the_garbage_collector(tmp_path: Path, *, k
         (halve, test_an_asynchronous_iterable, "items is the function test_an_"),
     ],
 )
-def test_arguments_that_make_no_sense_are_named_at_once(front: Any, call: Any, items: Any, said: str) -> None:
+def test_invalid_arguments_are_an_error_at_once(front: Any, call: Any, items: Any, said: str) -> None:
     with pytest.raises(headway.HeadwayError, match=said) as caught:
         asyncio.run(front(call, items)) if front is headway.amap else front(call, items)
     assert "\n" not in str(caught.value)
@@ -490,7 +490,7 @@ def first(item: tuple[str, int]) -> str:
     return item[0]
 
 
-def test_limits_of_a_lane_that_nobody_is_in_are_told() -> None:
+def test_limits_of_an_unused_lane_give_a_warning() -> None:
     limits = {"openai": Limits(rpm=0), "local": Limits(rpm=0)}
     with pytest.warns(UserWarning, match="no item") as caught:
         headway.map(len, [("x", 1), ("openai", 2)], lane=first, limits=limits)
@@ -499,7 +499,7 @@ def test_limits_of_a_lane_that_nobody_is_in_are_told() -> None:
     assert told.filename == __file__  # It points at the call.
 
 
-def test_a_name_that_is_nearly_one_with_limits_is_told_at_once() -> None:
+def test_a_mistyped_lane_name_gives_a_warning_at_once() -> None:
     async def call(item: tuple[str, int]) -> None:
         pass
 
@@ -516,7 +516,7 @@ def test_limits_for_more_lanes_than_today_and_lanes_without_limits_are_fine() ->
     headway.map(len, [], lane=first, limits=limits)
 
 
-def test_limits_by_lane_want_lanes() -> None:
+def test_limits_by_lane_need_a_lane_argument() -> None:
     with pytest.raises(headway.HeadwayError, match=r"limits is by lane \('y'\), and lane is not given"):
         headway.map(halve, [1], limits={"y": Limits(rpm=1)})
     with pytest.warns(UserWarning, match="no item was in such a lane; 'x' had no limits"):
@@ -541,7 +541,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("then", ["return", "await asyncio.sleep(0)", "raise SystemExit(0)"])
-def test_a_program_that_leaves_an_asynchronous_stream_ends_without_a_word(then: str, tmp_path: Path) -> None:
+def test_a_program_that_leaves_an_asynchronous_stream_ends_without_output(then: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(LEFT.format(then=then), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "default", "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
@@ -568,7 +568,7 @@ async def test_a_stream_that_is_closed_has_ended() -> None:
     assert sorted(cancelled) == [1, 2]
 
 
-def test_what_makes_no_sense_in_a_lane_or_a_retry_is_named_and_nothing_hangs() -> None:
+def test_invalid_lanes_and_retries_are_an_error_and_nothing_hangs() -> None:
     wrong: Any = headway.map
     for choices, said in (
         ({"retry": 3}, "retry is 3"),
@@ -639,20 +639,20 @@ def test_numbers_of_a_retry_say_that_they_are_numbers() -> None:
         ("max_workers", "; did you mean 'concurrency'?"),
     ],
 )
-def test_an_argument_that_there_is_not_says_what_was_meant(name: str, said: str) -> None:
+def test_an_unknown_argument_suggests_the_nearest_one(name: str, said: str) -> None:
     with pytest.raises(TypeError) as caught:
         headway.map(halve, [1], **{name: True})  # type: ignore[call-overload]
     assert str(caught.value) == f"there is no argument '{name}'{said}"
 
 
-def test_an_argument_like_none_that_there_is_gets_the_list_of_them() -> None:
+def test_an_unknown_argument_without_a_near_one_lists_all() -> None:
     with pytest.raises(
         TypeError, match=r"'zzz': concurrency, db, .*, on_error \(map and amap\), ordered \(stream\)$"
     ):
         headway.map(halve, [1], zzz=1)  # type: ignore[call-overload]
 
 
-def test_a_function_that_yields_is_no_call() -> None:
+def test_a_generator_function_is_refused_as_callable() -> None:
     def numbers(number: int) -> Iterator[int]:
         yield number
 
@@ -700,14 +700,14 @@ def test_a_rate_limit_until_a_date_lasts_until_then() -> None:
 
 @pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "cached_input_tokens", "cost_usd"])
 @pytest.mark.parametrize("number", [-1, float("nan"), float("inf"), "12"])
-def test_a_usage_that_cannot_be_is_told_by_its_name(name: str, number: Any) -> None:
+def test_impossible_usage_is_an_error_that_names_the_argument(name: str, number: Any) -> None:
     with pytest.raises(
         headway.HeadwayError, match=f"usage: {name} is {number!r} — it is a number, 0 or more"
     ):
         headway.usage(**{name: number})
 
 
-def test_items_that_keep_failing_spend_their_attempts_and_hold_nobody_up() -> None:
+def test_items_that_keep_failing_spend_their_attempts_and_do_not_block_others() -> None:
     """A function's exceptions are its own: however many fail, the others are called, and nothing waits for a lane."""
     call = scripted(lambda number: ConnectionError("x") if number % 10 == 0 else after(1, number))
     with virtual_time() as clock:
@@ -777,7 +777,7 @@ def test_a_stream_is_read_a_thousand_items_ahead_of_its_consumer_and_no_more(
 
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("source", ["generator", "asynchronous"])
-async def test_an_asynchronous_stream_is_read_no_further_either(
+async def test_an_asynchronous_stream_is_read_a_thousand_items_ahead_and_no_more(
     source: str, kept: bool, tmp_path: Path
 ) -> None:
     more: Any = {"db": tmp_path / "kept.db", "key": str} if kept else {}
@@ -791,7 +791,7 @@ async def test_an_asynchronous_stream_is_read_no_further_either(
     assert AHEAD - 100 <= counted.most <= AHEAD
 
 
-def test_calls_that_may_run_at_once_are_no_reading_ahead() -> None:
+def test_calls_that_may_run_at_once_do_not_count_as_reading_ahead() -> None:
     most = running = 0
 
     async def busy(number: int) -> int:
@@ -809,7 +809,7 @@ def test_calls_that_may_run_at_once_are_no_reading_ahead() -> None:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_an_error_that_was_got_over_is_let_go_of_at_once(blocking: bool) -> None:
+def test_the_error_of_a_retried_attempt_is_released_at_once(blocking: bool) -> None:
     """With all that it holds, an answer's socket for example; nobody has to look for cycles first."""
 
     class Busy(RateLimited):
@@ -855,7 +855,7 @@ def costly(number: int) -> int:
     ("call", "code", "limit"),
     [(slowly, "deadline", {"max_duration": 1.0}), (costly, "budget", {"max_cost": 3.0})],
 )
-def test_an_iterator_without_an_end_is_not_read_after_the_runs_own(call: Any, code: str, limit: Any) -> None:
+def test_an_endless_iterator_is_not_read_after_the_run_is_over(call: Any, code: str, limit: Any) -> None:
     def numbers() -> Iterator[int]:
         for number in itertools.count():
             time.sleep(0.005)
@@ -879,14 +879,14 @@ async def test_a_deadline_ends_a_run_that_waits_for_its_next_item() -> None:
         assert [done.value async for done in headway.stream(same, items(), max_duration=0.2)] == [1]
 
 
-def test_what_has_a_length_gets_a_result_for_each_of_its_items() -> None:
+def test_items_with_a_length_all_get_a_result() -> None:
     with pytest.raises(headway.CallsFailed) as caught:
         headway.map(costly, list(range(300)), max_cost=3.0)
     assert len(caught.value.results) == 300
 
 
 @pytest.mark.parametrize("name", ["lane", "tokens", "key"])
-def test_a_function_of_the_caller_that_raises_says_which_one_and_for_what(name: str, tmp_path: Path) -> None:
+def test_an_error_of_a_callers_function_names_the_argument_and_the_item(name: str, tmp_path: Path) -> None:
     fault = KeyError("id")
 
     def raises(item: str) -> Any:

@@ -129,7 +129,7 @@ def twice(value: Any, db: Path, **options: Any) -> list[Any]:
         ({"a": [Point(1), Pair(1, 2)]}, {"a": [{"x": 1}, [1, 2]]}),
     ],
 )  # fmt: skip
-def test_an_object_is_what_json_says_of_it_on_both_runs(tmp_path: Path, value: Any, plain: Any) -> None:
+def test_an_object_is_its_json_form_on_both_runs(tmp_path: Path, value: Any, plain: Any) -> None:
     for seen in twice(value, tmp_path / "h.db"):
         assert repr(seen) == repr(plain)
 
@@ -160,7 +160,7 @@ def test_a_dictionary_can_be_read_as_a_model(tmp_path: Path) -> None:
     assert first == second == Grade(score=1.0)
 
 
-def test_what_is_no_such_model_is_named(tmp_path: Path) -> None:
+def test_a_value_that_does_not_fit_the_model_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CallsFailed) as caught:
         headway.map(Counted({"score": "x"}), [1], db=tmp_path / "h.db", key=str, name="n", returns=Grade)
     assert "its value (dict) is no <class" in str(caught.value.exceptions[0])
@@ -169,7 +169,7 @@ def test_what_is_no_such_model_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "returns", [Payload, complex, list[Payload], dict[str, Payload], tuple[int, Payload], Payload | None]
 )
-def test_a_type_that_nothing_can_be_read_as_is_refused_before_anything_is_called(returns: Any) -> None:
+def test_a_type_that_json_cannot_be_read_as_is_refused_before_any_call(returns: Any) -> None:
     call = Counted(1)
     with pytest.raises(
         headway.HeadwayError, match=r"^returns is .* JSON has no |^returns is .* — it is a type"
@@ -193,7 +193,7 @@ def details(db: Path) -> list[Any]:
         ({"score": "x"}, "{'score': 'x'}"),
     ],
 )
-def test_of_a_value_that_cannot_be_kept_the_text_is(tmp_path: Path, value: Any, text: str) -> None:
+def test_the_text_of_a_value_that_cannot_be_stored_is_recorded(tmp_path: Path, value: Any, text: str) -> None:
     with pytest.raises(CallsFailed):
         headway.map(Counted(value), [1], db=tmp_path / "h.db", key=str, name="n", returns=Grade)
     (found,) = details(tmp_path / "h.db")

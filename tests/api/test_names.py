@@ -70,7 +70,7 @@ def test_importing_headway_loads_no_third_party_package() -> None:
     assert told.stdout.strip() == "[]"
 
 
-def test_a_map_that_nobody_watches_loads_no_rich() -> None:
+def test_a_map_without_a_bar_does_not_load_rich() -> None:
     code = (
         "import sys, headway; headway.map(str, [1]); print('rich' in sys.modules, 'aiohttp' in sys.modules)"
     )
@@ -104,7 +104,7 @@ def test_a_ctrl_c_waits_until_our_modules_are_loaded() -> None:
     assert (done.stdout, done.returncode) == ("True True\n2 False\n", 0), done.stderr
 
 
-def test_the_wheel_says_that_it_is_typed(tmp_path: Path) -> None:
+def test_the_wheel_has_py_typed(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")

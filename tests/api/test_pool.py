@@ -62,7 +62,7 @@ def until(db: Path, sql: str, wanted: list[Any]) -> None:
         time.sleep(0.005)
 
 
-def test_it_says_no_when_every_worker_is_busy() -> None:
+def test_submit_returns_false_if_every_worker_is_busy() -> None:
     worker = Gate()
     pool = WorkerPool(worker, max_workers=2)
     pool.start()
@@ -79,7 +79,7 @@ def test_it_says_no_when_every_worker_is_busy() -> None:
         pool.submit_work_unit("d", "4")
 
 
-def test_callbacks_hear_of_every_end_and_units_are_filled_in() -> None:
+def test_callbacks_get_every_end_and_units_are_filled_in() -> None:
     ended: dict[str, Any] = {}
 
     def act(prompt: str) -> Any:
@@ -141,7 +141,7 @@ def test_each_step_is_on_record_while_it_happens(tmp_path: Path) -> None:
     assert rows(db, "SELECT state, succeeded FROM jobs") == [("complete", 1)]
 
 
-def test_everything_that_a_worker_brings_is_kept_and_not_done_again(tmp_path: Path) -> None:
+def test_everything_in_a_result_is_recorded_and_the_unit_does_not_run_again(tmp_path: Path) -> None:
     result = WorkerResult(
         True, {"files": 2}, output_files=["a.txt"], rendered_prompt="Do it, please", session_id="s-1", cost_usd=0.5,
         conversation=[{"role": "user", "content": "Do it"}, {"role": "assistant", "content": "Done"}],
@@ -163,7 +163,7 @@ def test_everything_that_a_worker_brings_is_kept_and_not_done_again(tmp_path: Pa
     assert rows(tmp_path / "h.db", "SELECT cost_usd FROM jobs") == [(0.5,)]
 
 
-def test_a_worker_past_its_timeout_is_abandoned_and_its_late_result_goes_nowhere(tmp_path: Path) -> None:
+def test_a_worker_past_its_timeout_is_abandoned_and_its_late_result_is_dropped(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
     late = threading.Event()
     done = threading.Event()
@@ -276,7 +276,7 @@ def test_many_units_never_more_than_the_workers_at_once() -> None:
     assert most == 3
 
 
-def test_mistakes_are_named() -> None:
+def test_wrong_use_of_a_pool_is_an_error_that_says_why() -> None:
     with pytest.raises(headway.HeadwayError, match="max_workers is 0"):
         WorkerPool(Doing(str), max_workers=0)
     with WorkerPool(Doing(str)) as pool, pytest.raises(headway.HeadwayError, match="no id"):
@@ -293,7 +293,7 @@ def test_mistakes_are_named() -> None:
     assert "returned a str, not a WorkerResult" in unit.result.error
 
 
-def test_a_unit_that_failed_can_be_handed_in_again(tmp_path: Path) -> None:
+def test_a_failed_unit_can_be_submitted_again(tmp_path: Path) -> None:
     tries: list[str] = []
 
     def act(prompt: str) -> Any:
@@ -309,13 +309,13 @@ def test_a_unit_that_failed_can_be_handed_in_again(tmp_path: Path) -> None:
     assert rows(tmp_path / "h.db", "SELECT status, attempts FROM units") == [("succeeded", 2)]
 
 
-def test_a_worker_that_cannot_work_is_named() -> None:
+def test_a_worker_without_execute_is_refused() -> None:
     wrong: Any = len
     with pytest.raises(headway.HeadwayError, match="without execute"):
         headway.WorkerPool(wrong)
 
 
-def test_bytes_of_a_result_are_bytes_when_it_is_found_again(tmp_path: Path) -> None:
+def test_bytes_in_a_recorded_result_come_back_as_bytes(tmp_path: Path) -> None:
     class Speaker:
         def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
             return headway.WorkerResult(success=True, output={"audio": b"\xff", "odd": 1 + 2j})
@@ -331,7 +331,7 @@ def test_bytes_of_a_result_are_bytes_when_it_is_found_again(tmp_path: Path) -> N
     assert given == [{"audio": b"\xff", "odd": 1 + 2j}, {"audio": b"\xff", "odd": "(1+2j)"}]
 
 
-def test_floats_that_json_has_not_are_the_same_when_a_result_is_found_again(tmp_path: Path) -> None:
+def test_nan_and_infinities_in_a_recorded_result_come_back(tmp_path: Path) -> None:
     nan, inf = float("nan"), float("inf")
 
     class Scorer:
@@ -369,7 +369,7 @@ def test_exhaustion_says_what_was_seen_and_what_to_do(tmp_path: Path) -> None:
     assert re.fullmatch(expected, message)
 
 
-def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:
+def test_a_unit_that_is_under_way_is_refused(tmp_path: Path) -> None:
     go_on = threading.Event()
     calls: list[str] = []
 
@@ -390,7 +390,7 @@ def test_a_unit_that_is_under_way_is_not_taken_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("output", [{(1, 2): b"x"}, {"bad": "\ud800"}, {"deep": object()}])
-def test_an_output_that_json_cannot_say_ends_its_unit_and_not_the_pool(output: Any, tmp_path: Path) -> None:
+def test_an_output_without_a_json_form_does_not_end_the_pool(output: Any, tmp_path: Path) -> None:
     class Odd:
         def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
             return headway.WorkerResult(success=True, output=output)
@@ -403,7 +403,7 @@ def test_an_output_that_json_cannot_say_ends_its_unit_and_not_the_pool(output: A
     assert [unit.status for unit in units] == ["succeeded", "succeeded"]
 
 
-def test_a_class_in_place_of_a_worker_is_named() -> None:
+def test_a_class_instead_of_a_worker_is_refused() -> None:
     class Odd:
         def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
             return headway.WorkerResult(success=True)
@@ -417,7 +417,7 @@ def test_a_class_in_place_of_a_worker_is_named() -> None:
 
 
 @pytest.mark.parametrize("retry", [5, False, "3", {"max_attempts": 2}])
-def test_a_retry_that_is_none_is_named_where_it_is_given(retry: Any) -> None:
+def test_an_invalid_retry_is_refused_when_the_pool_is_made(retry: Any) -> None:
     with pytest.raises(headway.HeadwayError, match=r"^retry is .* — it is headway\.Retry\(max_attempts=…\)$"):
         WorkerPool(Doing(str), retry=retry)
 
@@ -462,7 +462,7 @@ async def test_a_call_whose_lane_cannot_be_made_has_no_end_besides_the_exception
     assert ends == []
 
 
-def test_units_that_were_changed_under_their_id_are_told_once(tmp_path: Path) -> None:
+def test_units_that_changed_under_their_id_give_one_warning(tmp_path: Path) -> None:
     brought: list[Any] = []
 
     def run(job_id: str = "job", **given: tuple[str, Any]) -> list[Any]:
@@ -504,7 +504,7 @@ def test_units_that_were_changed_under_their_id_are_told_once(tmp_path: Path) ->
         (7, "unit is 7 and has no id — give it one: WorkUnit('…'), {'id': …} or an object with .id"),
     ],
 )
-def test_a_unit_without_a_good_id_is_named_at_the_call(unit: Any, said: str) -> None:
+def test_a_unit_without_a_valid_id_is_refused_at_the_call(unit: Any, said: str) -> None:
     with WorkerPool(Doing(str)) as pool:
         with pytest.raises(headway.HeadwayError) as caught:
             pool.submit_work_unit(unit, "x")
@@ -513,7 +513,7 @@ def test_a_unit_without_a_good_id_is_named_at_the_call(unit: Any, said: str) -> 
 
 
 @pytest.mark.parametrize("timeout", ["x", -1, float("nan"), True])
-def test_waits_that_are_no_time_are_named_at_the_call(timeout: Any) -> None:
+def test_an_invalid_timeout_of_a_wait_is_refused_at_the_call(timeout: Any) -> None:
     with WorkerPool(Doing(str)) as pool:
         for wait in (pool.wait_for_completion, pool.wait_for_available_slot):
             with pytest.raises(
@@ -546,7 +546,7 @@ def test_arguments_of_a_pool_are_checked_when_it_is_made(given: dict[str, Any], 
     assert str(caught.value) == said
 
 
-def test_an_id_that_is_under_way_is_refused_without_a_store_too() -> None:
+def test_an_id_that_is_under_way_is_refused_without_a_store() -> None:
     worker = Gate()
     with WorkerPool(worker) as pool:
         assert pool.submit_work_unit("same", "x")
@@ -616,7 +616,7 @@ def test_units_that_fail_and_are_submitted_again_are_counted_once(tmp_path: Path
     assert rows(db, COUNTS) == [("complete", 20, 20, 0, 0, 0, 0, 40)]
 
 
-def test_a_job_is_failed_while_one_of_its_units_is(tmp_path: Path) -> None:
+def test_a_job_with_a_failed_unit_is_failed(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
 
     def act(prompt: str) -> WorkerResult:
@@ -633,7 +633,7 @@ def test_a_job_is_failed_while_one_of_its_units_is(tmp_path: Path) -> None:
     assert rows(db, COUNTS) == [("stopped", 2, 1, 0, 0, 0, 0, 4)], "nobody submitted b again"
 
 
-def test_units_of_a_lane_that_stopped_stay_pending_and_nothing_is_called_complete(tmp_path: Path) -> None:
+def test_units_of_a_stopped_lane_stay_pending_and_the_job_is_not_complete(tmp_path: Path) -> None:
     db = tmp_path / "h.db"
 
     class Refused(Exception):
@@ -709,7 +709,7 @@ class Rude:
 @pytest.mark.parametrize(
     "odd", [None, 5, "text", ("a", "b"), Rude(), [Rude()], {"role": Rude()}, [["\ud800"]]]
 )
-def test_whatever_a_result_holds_its_unit_ends_well(odd: Any, tmp_path: Path) -> None:
+def test_odd_values_in_a_result_do_not_fail_its_unit(odd: Any, tmp_path: Path) -> None:
     def act(prompt: str) -> WorkerResult:
         return WorkerResult(
             prompt == "good", odd, rendered_prompt=odd, conversation=odd, session_id=odd, output_files=odd
@@ -791,7 +791,7 @@ def waits(unit: WorkUnit) -> None:
         time.sleep(0.001)
 
 
-def test_a_unit_that_waits_for_its_retry_leaves_its_slot_to_others() -> None:
+def test_a_unit_that_waits_for_a_retry_holds_no_slot() -> None:
     worker = Limited(lambda: ConnectionResetError("gone"))
     first = WorkUnit("first", status="new")
     with WorkerPool(worker, max_workers=1, retry=Retry(max_attempts=2, base="1s", jitter=0)) as pool:
@@ -806,7 +806,7 @@ def test_a_unit_that_waits_for_its_retry_leaves_its_slot_to_others() -> None:
     assert first.status == "succeeded"
 
 
-def test_while_the_lane_is_held_as_many_are_taken_as_there_are_workers() -> None:
+def test_a_held_lane_accepts_as_many_units_as_there_are_workers() -> None:
     worker = Limited(lambda: RateLimited(retry_after=1))
     first = WorkUnit("first", status="new")
     with WorkerPool(worker, max_workers=1) as pool:
@@ -823,7 +823,7 @@ def test_while_the_lane_is_held_as_many_are_taken_as_there_are_workers() -> None
     assert sorted(worker.done) == ["first", "second", "third"]
 
 
-def test_no_more_than_a_thousand_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_a_thousand_units_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.api.pool.pool_state.MOST_WAITING", 3)
     worker = Limited(lambda: ConnectionResetError("gone"), waiting=3)
     units = [WorkUnit(str(n), status="new") for n in range(4)]

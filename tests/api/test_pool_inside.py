@@ -104,7 +104,7 @@ def test_stop_in_a_callback_returns_and_the_pool_ends(outside: str, tmp_path: Pa
         stage.pool.submit_work_unit("c", "c")
 
 
-def test_stop_outside_waits_for_what_a_callback_stopped() -> None:
+def test_stop_outside_waits_for_a_stop_in_a_callback() -> None:
     """Whoever leaves `with` finds everything ended, also if somebody inside was quicker to stop."""
     stopped, go = threading.Event(), threading.Event()
 
@@ -165,7 +165,7 @@ def test_start_inside_does_nothing_and_is_refused_once_it_stops(caplog: pytest.L
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_callbacks_that_wait_for_completion_wait_for_all_but_each_other(workers: int) -> None:
+def test_callbacks_that_wait_for_completion_do_not_wait_for_each_other(workers: int) -> None:
     stage = Stage(callback=lambda pool, _: pool.wait_for_completion(), max_workers=workers)
     units = ["a", "b", "c"][:workers]
     stage.run(*units)
@@ -215,7 +215,7 @@ def test_the_pool_is_not_complete_for_others_while_a_callback_waits() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_units_that_wait_for_completion_or_a_slot_wait_for_all_but_each_other(workers: int) -> None:
+def test_units_that_wait_for_completion_or_a_slot_do_not_wait_for_each_other(workers: int) -> None:
     stage = Stage(max_workers=workers)
     stage.worker.act = lambda pool, prompt: (pool.wait_for_completion(), pool.wait_for_available_slot())
     stage.run(*["a", "b", "c"][:workers])
@@ -242,7 +242,7 @@ def test_a_chain_of_units_that_each_callback_submits() -> None:
     assert sorted(stage.ended) == [str(n) for n in range(10)]
 
 
-def test_leaving_with_inside_of_a_callback_is_a_stop() -> None:
+def test_leaving_the_with_block_in_a_callback_stops_the_pool() -> None:
     def callback(pool: WorkerPool, unit: str) -> None:
         with pool:
             pass
@@ -289,7 +289,7 @@ def test_an_asynchronous_callback_is_awaited() -> None:
         assert heard == ["a"]
 
 
-def test_another_pool_waits_as_ever() -> None:
+def test_a_callback_may_wait_for_another_pool() -> None:
     """Inside of one pool is outside of another."""
     other = Stage()
 

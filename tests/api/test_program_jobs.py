@@ -66,7 +66,7 @@ def test_units_that_may_have_been_called_are_named_at_the_start(tmp_path: Path) 
     assert "3" in said[1].partition("twice: ")[2]
 
 
-def test_a_cap_counts_what_is_in_flight_by_the_dearest_call_so_far() -> None:
+def test_a_budget_counts_calls_in_flight_by_the_most_expensive_one_so_far() -> None:
     """Eight start before any cost is known. Once one told $1, the others stand for $7: nothing more starts under $5."""
     import asyncio
 
@@ -84,7 +84,7 @@ def test_a_cap_counts_what_is_in_flight_by_the_dearest_call_so_far() -> None:
 
 
 @pytest.mark.parametrize("command", [("pause",), ("cancel",), ("resume",), ("lanes", "--reopen", "calls")])
-def test_a_command_says_that_a_python_program_does_not_hear_it(
+def test_a_command_says_that_python_programs_do_not_read_commands(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     db, codes = tmp_path / "it.db", []
@@ -107,7 +107,7 @@ def test_a_command_says_that_a_python_program_does_not_hear_it(
     ],
     ids=str,
 )  # fmt: skip
-def test_a_field_of_another_type_does_not_change_what_is_kept(tmp_path: Path, odd: dict[str, Any]) -> None:
+def test_a_field_of_another_type_does_not_change_the_record(tmp_path: Path, odd: dict[str, Any]) -> None:
     class Grader:
         def execute(self, prompt: str, payload: Any, timeout: float) -> headway.WorkerResult:
             return headway.WorkerResult(True, output={"grade": "A"}, **odd)
@@ -141,7 +141,7 @@ def test_a_pool_that_starts_again_forgets_how_it_ended_before(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("number", [2**63, 1e18, float("inf"), -1])
-def test_a_usage_that_nobody_can_have_is_refused(number: float) -> None:
+def test_impossible_usage_is_refused(number: float) -> None:
     with pytest.raises(headway.HeadwayError, match="usage: input_tokens is"):
         headway.usage(input_tokens=number)
 

@@ -78,7 +78,7 @@ def interrupt(process: Process) -> None:
     process.send_signal(signal.SIGINT)
 
 
-def test_it_shows_what_is_done_and_what_is_waited_for_and_prints_stand_above_it() -> None:
+def test_the_bar_shows_progress_and_waits_and_prints_appear_above_it() -> None:
     code = """
 import asyncio, headway
 async def call(n):
@@ -104,7 +104,7 @@ print("after")
     assert seen.rstrip().endswith("after")
 
 
-def test_a_short_run_has_none() -> None:
+def test_a_short_run_has_no_bar() -> None:
     code = """
 import headway, sys
 from headway.api import progress_bar
@@ -116,7 +116,7 @@ print('rich' in sys.modules)
     assert (exit_code, seen.strip()) == (0, "False")
 
 
-def test_a_long_run_has_one_by_itself_and_output_that_goes_into_a_file_goes_there() -> None:
+def test_a_long_run_has_a_bar_and_redirected_output_goes_to_its_file() -> None:
     code = "import headway, time; headway.map(lambda n: (time.sleep(1.5), print('out')), [1])"
     read, write = os.pipe()
     _, seen = on_a_terminal(code, stdout=write)
@@ -129,7 +129,7 @@ def test_a_long_run_has_one_by_itself_and_output_that_goes_into_a_file_goes_ther
 
 @pytest.mark.parametrize("in_a_loop", [False, True])
 @pytest.mark.parametrize("gently", [True, False])
-def test_an_interrupted_terminal_is_left_in_order(gently: bool, in_a_loop: bool, tmp_path: Path) -> None:
+def test_an_interruption_restores_the_terminal(gently: bool, in_a_loop: bool, tmp_path: Path) -> None:
     """Once, or until it ends; on a loop of its own, and from inside another one, where it has a thread."""
     code = """
 import asyncio, headway, pathlib, sys
@@ -159,7 +159,7 @@ except KeyboardInterrupt:
     assert seen.rindex(SHOWN) > seen.rindex(HIDDEN)
 
 
-def test_an_error_leaves_it_in_order_too() -> None:
+def test_an_error_restores_the_terminal() -> None:
     code = """
 import headway
 def items():
@@ -172,7 +172,7 @@ headway.map(str, items(), progress=True)
     assert "the file is gone" in seen[seen.rindex(SHOWN) :]
 
 
-def test_where_nobody_looks_nothing_is_written_and_a_bar_that_is_asked_for_writes_its_last_line() -> None:
+def test_without_a_terminal_nothing_is_written_unless_progress_is_true() -> None:
     def told(progress: bool | None) -> str:
         code = f"import headway, time; headway.map(lambda _: time.sleep(1.1), [1], progress={progress})"
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
@@ -195,7 +195,7 @@ headway.map(call, ["north", "south", "west"], lane=str, max_duration="2500ms", o
 
 
 @pytest.mark.parametrize("progress", [None, True, False])
-def test_where_nobody_looks_a_long_wait_is_told_once(progress: bool | None) -> None:
+def test_without_a_terminal_a_long_wait_is_reported_once(progress: bool | None) -> None:
     """The run looks twice at least before its deadline ends it; a wait of seconds is nobody's business."""
     code = HELD.replace("PROGRESS", str(progress))
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -220,7 +220,7 @@ def test_the_last_frame_names_the_lanes_that_were_held() -> None:
     assert lanes_held(Run(units(3)).seen(0.0)) == ()
 
 
-def test_a_slow_pace_is_told_once_and_every_hold_by_itself(
+def test_a_slow_pace_is_reported_once_and_every_hold_separately(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a minute of virtual time, over what a run would show."""
@@ -259,7 +259,7 @@ def test_a_slow_pace_is_told_once_and_every_hold_by_itself(
     assert {text.split()[1] for text in lines} == {"slow", "held"}
 
 
-def test_a_screen_that_is_gone_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_terminal_loses_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = open(os.devnull)  # noqa: SIM115 - it must be closed
     broken.close()
     monkeypatch.setattr(sys, "stderr", broken)

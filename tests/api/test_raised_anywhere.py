@@ -105,7 +105,7 @@ CALLS: Final = {"sync": act, "async": aact, "task": task_act}
 @pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("what", RAISED)
-def test_what_the_work_raises_fails_its_unit_alone(front: str, call: str, what: str) -> None:
+def test_an_exception_of_the_work_fails_only_its_unit(front: str, call: str, what: str) -> None:
     if call == "task" and what in ("exit", "interrupt") and front in ("amap", "async stream"):
         # A loop of the caller's own: asyncio itself ends that with a task that raises these.
         raised(lambda: FRONTS[front](CALLS[call], ["a", what, "b"]), what)
@@ -119,14 +119,16 @@ def test_what_the_work_raises_fails_its_unit_alone(front: str, call: str, what: 
 @pytest.mark.parametrize("front", MAPS)
 @pytest.mark.parametrize("isolation", ["thread", "inline"])
 @pytest.mark.parametrize("what", RAISED)
-def test_so_it_does_on_the_loop_and_in_threads(front: str, isolation: str, what: str) -> None:
+def test_an_exception_on_the_loop_or_in_a_thread_fails_only_its_unit(
+    front: str, isolation: str, what: str
+) -> None:
     errors = MAPS[front](act, ["a", what, "b"], isolation=isolation)
     assert (errors["a"], errors["b"]) == (None, None)
     assert isinstance(errors[what], Exception)
 
 
 @pytest.mark.parametrize("call", [act, aact, task_act])
-def test_so_it_does_in_worker_processes(call: Any) -> None:
+def test_an_exception_in_a_worker_process_fails_only_its_unit(call: Any) -> None:
     items = ["a", *RAISED, "b"]
     errors = by_map(call, items, isolation="process", workers=2)
     assert [name for name, error in errors.items() if error is None] == ["a", "b"]
@@ -135,14 +137,14 @@ def test_so_it_does_in_worker_processes(call: Any) -> None:
 
 @pytest.mark.parametrize("call", [act, aact])
 @pytest.mark.parametrize("what", RAISED)
-def test_so_it_does_in_a_run_pool(call: Any, what: str) -> None:
+def test_an_exception_in_a_run_pool_fails_only_its_item(call: Any, what: str) -> None:
     counts = headway.run_pool(["a", what, "b"], 2, call, lambda: False, retry=ONCE)
     assert (counts.completed, counts.errored, counts.skipped) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("front", ["map", "pool"])
 @pytest.mark.parametrize("call", [act, aact])
-def test_so_it_does_where_it_is_on_record(front: str, call: Any, tmp_path: Path) -> None:
+def test_an_exception_of_recorded_work_fails_only_its_unit(front: str, call: Any, tmp_path: Path) -> None:
     items = ["a", *RAISED, "b"]
     for _ in range(2):  # A failed unit may be run again.
         if front == "map":
@@ -153,13 +155,13 @@ def test_so_it_does_where_it_is_on_record(front: str, call: Any, tmp_path: Path)
 
 
 @pytest.mark.parametrize("front", FRONTS)
-def test_work_that_cancels_itself_fails_and_is_not_run_for_ever(front: str) -> None:
+def test_work_that_cancels_itself_fails_and_is_not_retried_forever(front: str) -> None:
     (error,) = FRONTS[front](cancels_itself, ["a"]).values()
     assert "CancelledError of its own" in str(error)
 
 
 @pytest.mark.parametrize("call", [act, aact])
-def test_what_is_no_exception_has_one_that_stands_for_it(call: Any) -> None:
+def test_a_base_exception_is_wrapped_in_an_exception(call: Any) -> None:
     with pytest.raises(CallsFailed, match="3 of 4 calls failed") as failed:
         headway.map(call, ["panic", "exit", "interrupt", "fine"])
     texts = [str(error) for error in failed.value.exceptions]
@@ -173,7 +175,7 @@ def test_what_is_no_exception_has_one_that_stands_for_it(call: Any) -> None:
     assert [result.value for result in failed.value.results] == [None, None, None, "fine"]
 
 
-def test_a_panic_may_be_worth_another_try() -> None:
+def test_a_panic_can_be_retried() -> None:
     tries: list[str] = []
 
     async def call(name: str) -> str:
@@ -321,7 +323,7 @@ ENDS: Final = {"__next__": "stop", "__anext__": "async stop"}
 @pytest.mark.parametrize("where", ["__iter__", "__next__", "__aiter__", "__anext__"])
 @pytest.mark.parametrize("what", RAISED)
 @pytest.mark.parametrize("after", [0, 3])
-def test_what_items_raise_is_raised(front: str, where: str, what: str, after: int) -> None:
+def test_an_exception_of_items_is_raised(front: str, where: str, what: str, after: int) -> None:
     items = (Items if where in ("__iter__", "__next__") else AItems)(where, what, after)
     if ENDS.get(where) == what:
         assert len(whole(front, items)) == after
@@ -331,7 +333,7 @@ def test_what_items_raise_is_raised(front: str, where: str, what: str, after: in
 
 @pytest.mark.parametrize("front", MAPS)
 @pytest.mark.parametrize("what", RAISED)
-def test_a_length_that_raises_is_none(front: str, what: str) -> None:
+def test_a_length_that_raises_counts_as_unknown(front: str, what: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "headway.api.progress_bar.ProgressWatch",
@@ -341,7 +343,7 @@ def test_a_length_that_raises_is_none(front: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", RAISED)
-def test_so_it_is_in_a_run_pool(what: str) -> None:
+def test_an_exception_of_items_is_raised_in_a_run_pool(what: str) -> None:
     counts = headway.run_pool(Sized("", what, 3), 2, str.upper)
     assert (counts.completed, counts.errored, counts.skipped) == (3, 0, 0)
 
@@ -349,7 +351,7 @@ def test_so_it_is_in_a_run_pool(what: str) -> None:
 @pytest.mark.parametrize("front", MAPS)
 @pytest.mark.parametrize("where", ["lane", "tokens", "key"])
 @pytest.mark.parametrize("what", RAISED)
-def test_what_a_function_of_the_item_raises_is_raised(
+def test_an_exception_of_a_function_of_the_item_is_raised(
     front: str, where: str, what: str, tmp_path: Path
 ) -> None:
     choices: dict[str, Any] = {
@@ -439,7 +441,7 @@ def test_a_type_of_values_that_raises_fails_its_units(what: str, again: bool, tm
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("what", RAISED)
 @pytest.mark.parametrize("after", [0, 2])
-def test_what_a_question_raises_is_raised(what: str, asynchronous: bool, after: int) -> None:
+def test_an_exception_of_is_interrupted_is_raised(what: str, asynchronous: bool, after: int) -> None:
     asked = 0
 
     def question() -> bool:
@@ -467,7 +469,7 @@ class Unsure:
 
 
 @pytest.mark.parametrize("what", RAISED)
-def test_an_answer_without_a_truth_is_raised(what: str) -> None:
+def test_an_is_interrupted_without_a_truth_value_is_an_error(what: str) -> None:
     raised(lambda: headway.run_pool(["a"], 1, act, lambda: Unsure(what)), what)  # type: ignore[arg-type, return-value]
 
 
@@ -479,7 +481,7 @@ class Fine:
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("what", RAISED)
-def test_what_a_callback_raises_is_logged(
+def test_an_exception_of_a_callback_is_logged(
     what: str, asynchronous: bool, kept: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def callback(unit: Any, result: WorkerResult) -> None:

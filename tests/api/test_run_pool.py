@@ -20,7 +20,7 @@ from headway.testing import after, scripted, virtual_time
 NOTICED_S = 0.25
 
 
-def test_errors_count_and_stop_nobody() -> None:
+def test_errors_are_counted_and_do_not_stop_others() -> None:
     def handler(number: int) -> None:
         if number % 3 == 0:
             raise ValueError(number)
@@ -29,7 +29,7 @@ def test_errors_count_and_stop_nobody() -> None:
     assert run_pool([], 4, handler) == PoolResult()
 
 
-def test_at_most_so_many_at_once_and_nobody_waits_for_the_slowest() -> None:
+def test_at_most_so_many_at_once_and_no_item_waits_for_the_slowest() -> None:
     at_once = most = 0
     ended: list[int] = []
 
@@ -107,7 +107,7 @@ def _noticed_after_s() -> float:
     return took_s
 
 
-def test_it_is_looked_for_often_enough_also_in_a_long_wait() -> None:
+def test_is_interrupted_is_called_often_enough_during_a_long_wait() -> None:
     with virtual_time() as clock:
         times: list[float] = []
         call = scripted([RateLimited(retry_after=5), after(5, 1)])
@@ -127,14 +127,14 @@ def test_a_rate_limit_is_waited_for_and_holds_no_place() -> None:
         assert run_pool([1, 2], 1, call) == PoolResult(completed=2)
 
 
-def test_retries_end_and_then_it_counts_as_errored() -> None:
+def test_an_item_whose_retries_are_used_up_counts_as_errored() -> None:
     call = scripted(lambda _: ConnectionResetError())
     with virtual_time():
         assert run_pool([1], 1, call, retry=Retry(max_attempts=3)) == PoolResult(errored=1)
     assert len(call.calls) == 3
 
 
-def test_a_question_that_raises_ends_the_run_with_its_error() -> None:
+def test_is_interrupted_that_raises_ends_the_run_with_its_error() -> None:
     def is_interrupted() -> bool:
         raise OSError("the flag file is gone")
 
@@ -142,7 +142,7 @@ def test_a_question_that_raises_ends_the_run_with_its_error() -> None:
         run_pool(range(10), 2, str, is_interrupted)
 
 
-def test_an_asynchronous_question_is_awaited() -> None:
+def test_an_asynchronous_is_interrupted_is_awaited() -> None:
     done: list[int] = []
 
     async def is_interrupted() -> bool:
@@ -154,7 +154,7 @@ def test_an_asynchronous_question_is_awaited() -> None:
     assert run_pool([1], 1, str, partial(is_interrupted)) == PoolResult(completed=0, skipped=1)
 
 
-def test_an_asynchronous_question_is_asked_before_every_start_and_in_between() -> None:
+def test_an_asynchronous_is_interrupted_is_called_before_every_start_and_in_between() -> None:
     """Also while everything waits; and its time is not the handler's."""
     times: list[float] = []
     with virtual_time() as clock:
@@ -173,7 +173,7 @@ def test_an_asynchronous_question_is_asked_before_every_start_and_in_between() -
     assert max(later - sooner for sooner, later in pairwise(times)) < NOTICED_S
 
 
-def test_a_question_that_is_never_answered_ends_the_run() -> None:
+def test_is_interrupted_that_never_returns_ends_the_run() -> None:
     async def is_interrupted() -> bool:
         await asyncio.Event().wait()
         return False
@@ -184,7 +184,7 @@ def test_a_question_that_is_never_answered_ends_the_run() -> None:
     assert done == []
 
 
-def test_an_asynchronous_question_that_raises_ends_the_run_with_its_error() -> None:
+def test_an_asynchronous_is_interrupted_that_raises_ends_the_run_with_its_error() -> None:
     async def is_interrupted() -> bool:
         raise OSError("the flag is gone")
 
@@ -211,7 +211,7 @@ async def test_inside_a_running_loop() -> None:
     assert run_pool([1, 2], 2, str).completed == 2
 
 
-def test_a_pool_of_none_is_refused() -> None:
+def test_a_concurrency_of_zero_is_refused() -> None:
     with pytest.raises(headway.HeadwayError, match="concurrency is 0"):
         run_pool([1], 0, str)
 
@@ -224,7 +224,7 @@ def test_arguments_in_the_wrong_order_are_named() -> None:
         wrong([1], "four", print)
 
 
-def test_what_cannot_be_asked_is_named() -> None:
+def test_an_is_interrupted_that_is_no_function_is_refused() -> None:
     wrong: Any = True
     with pytest.raises(
         headway.HeadwayError, match="is_interrupted is True — it is a function that says whether to stop"

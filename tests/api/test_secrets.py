@@ -92,7 +92,7 @@ def test_no_result_conversation_or_error_of_a_pool_has_a_secret_on_record(tmp_pa
     assert [output["key"] for output in heard["good"]] == ["***", "***"]
 
 
-def test_a_pool_hands_out_the_very_result_where_it_has_no_secret(tmp_path: Path) -> None:
+def test_a_pool_returns_the_same_result_object_if_it_has_no_secret(tmp_path: Path) -> None:
     made = headway.WorkerResult(True, output=("a", "tuple"))
 
     class Plain:

@@ -105,7 +105,7 @@ def test_worker_pool(folder: Path, place: str) -> None:
     check_records(folder / "h.db", check_runs(folder))
 
 
-def test_without_logs_the_units_that_met_it_are_lost(folder: Path) -> None:
+def test_without_failure_logs_units_that_met_the_limit_fail(folder: Path) -> None:
     """What the option is for: nothing else tells of the limit."""
     result = headway.run_pool(items(folder), WORKERS, run_agent)
     assert result.errored > 0

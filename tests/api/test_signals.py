@@ -80,7 +80,7 @@ def test_a_signal_that_does_not_wake_the_main_thread_is_handled_while_it_waits(
     assert in_time == [True] * 5
 
 
-def test_a_condition_is_given_up_after_its_timeout() -> None:
+def test_waiting_for_a_condition_ends_after_its_timeout() -> None:
     condition = threading.Condition()
     with condition:
         assert not wait_condition(condition, lambda: False, 0.01)

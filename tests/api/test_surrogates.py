@@ -80,7 +80,7 @@ def test_a_pool_goes_on_after_an_id_that_is_refused(tmp_path: Path) -> None:
     assert len(worker.sent) == 1
 
 
-def test_without_records_any_name_will_do() -> None:
+def test_without_records_any_name_is_accepted() -> None:
     assert headway.map(str, [1], lane=HALF) == ["1"]
     assert submit(Worker(), None, WorkUnit(HALF)).status == "succeeded"
 

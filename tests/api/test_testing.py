@@ -75,7 +75,7 @@ def test_a_thread_holds_the_clock() -> None:
         assert clock.now < 1
 
 
-def test_a_thread_that_says_nothing_does_not_hold_it_for_ever() -> None:
+def test_a_blocked_thread_does_not_hold_the_clock_forever() -> None:
     go_on = threading.Event()
     options = {"retry": Retry(max_attempts=1), "timeout": "1h"}
     with virtual_time(patience_s=0.05) as clock:
@@ -85,7 +85,7 @@ def test_a_thread_that_says_nothing_does_not_hold_it_for_ever() -> None:
     assert clock.now == pytest.approx(3600, abs=1)
 
 
-def test_to_thread_holds_it_as_well() -> None:
+def test_to_thread_holds_the_clock() -> None:
     async def work() -> float:
         async with asyncio.timeout(1):
             await asyncio.to_thread(time.sleep, 0.05)
@@ -148,7 +148,7 @@ def test_a_rate_limit_in_a_script_holds_its_lane() -> None:
     assert call.calls[1].at >= 45
 
 
-def test_a_call_that_the_script_does_not_know_is_named() -> None:
+def test_a_call_that_is_not_in_the_script_is_an_error() -> None:
     with virtual_time():
         (_, error) = headway.map(
             scripted([1]), ["x", "y"], on_error="return", limits=Limits(max_concurrency=1)
@@ -214,7 +214,7 @@ def _swallow(url: str) -> None:
         ask(url)
 
 
-def test_what_a_provider_cannot_be_is_named() -> None:
+def test_invalid_arguments_of_a_provider_are_errors() -> None:
     with (
         pytest.raises(headway.HeadwayError, match=r"accounts\.default.*rmp.*did you mean 'rpm'"),
         fake_provider(rmp=3),

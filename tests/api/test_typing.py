@@ -19,7 +19,7 @@ async def shout(text: str) -> bytes:
     return text.upper().encode()
 
 
-def test_map_has_the_type_of_what_the_call_gives() -> None:
+def test_map_returns_the_type_of_the_callable() -> None:
     assert assert_type(headway.map(len, ["a"]), list[int]) == [1]
     assert assert_type(headway.map(shout, ["a"]), list[bytes]) == [b"A"]
     assert assert_type(headway.map(shout, ["a"], on_error="return"), list[bytes | BaseException]) == [b"A"]
@@ -27,7 +27,7 @@ def test_map_has_the_type_of_what_the_call_gives() -> None:
     assert headway.map(len, ["a"], lane=lambda item: item.lower(), progress=False) == [1]
 
 
-async def test_amap_too() -> None:
+async def test_amap_returns_the_type_of_the_callable() -> None:
     assert assert_type(await headway.amap(shout, ["a"]), list[bytes]) == [b"A"]
     assert assert_type(await headway.amap(len, ["a"]), list[int]) == [1]
     assert assert_type(await headway.amap(len, ["a"], on_error="return"), list[int | BaseException]) == [1]
@@ -53,7 +53,7 @@ def wrong_calls() -> None:
     headway.run_pool(["a"], 2, shout, is_interrupted=True)  # type: ignore[arg-type]
 
 
-def test_mypy_holds_this_file_to_it(tmp_path: Path) -> None:
+def test_mypy_accepts_this_file(tmp_path: Path) -> None:
     """As a user has it: the installed package, found by its `py.typed`."""
     sample = tmp_path / "sample.py"
     sample.write_text(

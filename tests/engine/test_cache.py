@@ -52,7 +52,7 @@ def engine_again(store: Store, adapter: Adapter, name: str = "job") -> tuple[Eng
     return Engine(lambda: store, plan, [watcher]), watcher
 
 
-async def test_followers_and_hits_are_told_of_once_and_totals_never_jump(
+async def test_followers_and_hits_are_reported_once_and_totals_never_jump(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lookup, "PAGE", 2)
@@ -71,7 +71,7 @@ async def test_followers_and_hits_are_told_of_once_and_totals_never_jump(
     assert ending.view.snapshot.remaining == 0
 
 
-async def test_a_leader_that_is_tried_again_still_leads() -> None:
+async def test_a_leader_that_is_retried_still_has_its_followers() -> None:
     troubles = [Answer(Outcome(Kind.CONCURRENCY, message="busy"), status=429)]
 
     async def busy_once(request: Request) -> Answer:
@@ -119,7 +119,7 @@ async def test_an_interruption_stops_the_lookup_and_nothing_is_sent(
     assert len(adapter.sent) == 3
 
 
-def test_keys_are_made_anew_where_the_server_or_the_mode_is_another() -> None:
+def test_keys_are_made_again_if_the_server_or_the_mode_changed() -> None:
     store = Store(SqliteMemory())
     engine_for(store, Adapter(good), [0, 0])
     job = store.jobs()[0].id

@@ -115,7 +115,7 @@ async def until(condition: Callable[[], bool], patience_s: float = PATIENCE_S) -
             await asyncio.sleep(0.001)
 
 
-async def test_every_unit_is_answered_and_told_of_once() -> None:
+async def test_every_unit_is_answered_and_reported_once() -> None:
     store, adapter = Store(SqliteMemory()), Adapter(good)
     engine, watcher = engine_of(store, adapter, 20)
     ending = await ended(engine)
@@ -125,7 +125,7 @@ async def test_every_unit_is_answered_and_told_of_once() -> None:
     assert watcher.views[-1].counts["succeeded"] == 20
 
 
-async def test_what_is_in_flight_is_cancelled_by_the_second_interruption() -> None:
+async def test_the_second_interruption_cancels_what_is_in_flight() -> None:
     store, adapter = Store(SqliteMemory()), Adapter(stuck)
     engine, _ = engine_of(store, adapter)
     running = asyncio.create_task(engine.run())
@@ -139,7 +139,7 @@ async def test_what_is_in_flight_is_cancelled_by_the_second_interruption() -> No
 
 
 @pytest.mark.parametrize("turns", range(12))
-async def test_an_attempt_that_is_called_off_before_its_first_step_is_not_waited_for(turns: int) -> None:
+async def test_an_attempt_cancelled_before_its_first_step_is_not_waited_for(turns: int) -> None:
     """Two interruptions so many turns of the loop after an intent was committed: one of them meets the moment
     between a task's making and its first step, when nothing in it can tell that it was cancelled.
     """
@@ -175,7 +175,7 @@ async def test_an_attempt_that_is_called_off_before_its_first_step_is_not_waited
     assert store.unknown_outcomes(1) == []
 
 
-async def test_nothing_is_sent_once_the_records_cannot_be_kept() -> None:
+async def test_nothing_is_sent_once_records_cannot_be_written() -> None:
     class Full(Store):
         def commit(self, batch: WriteBatch) -> None:
             if batch.answers:
@@ -218,7 +218,7 @@ class Panic(BaseException):
     ("raised", "code"),
     [(RuntimeError("a bug"), "crash"), (Panic("a bug"), "crash"), (SystemExit(1), "crash"), (asyncio.CancelledError(), "invalid")],
 )  # fmt: skip
-async def test_an_adapter_that_raises_costs_its_unit_alone(raised: BaseException, code: str) -> None:
+async def test_an_adapter_that_raises_fails_only_its_unit(raised: BaseException, code: str) -> None:
     async def send(request: Request) -> Answer:
         if request.body == b'{"n":1}':
             raise raised
@@ -248,7 +248,7 @@ async def test_an_auth_failure_stops_the_lane_and_keeps_its_units() -> None:
     assert (await ended(engine)).state == "complete"
 
 
-async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
+async def test_a_hold_is_recorded_at_once() -> None:
     """Not only when the lanes' lessons are written down the next time."""
 
     async def held(request: Request) -> Answer:
@@ -266,7 +266,7 @@ async def test_a_hold_is_on_record_as_soon_as_it_is_known() -> None:
     assert (await asyncio.wait_for(running, PATIENCE_S)).state == "interrupted"
 
 
-async def test_a_run_whose_job_another_one_took_over_sends_nothing_more() -> None:
+async def test_a_run_that_lost_its_job_to_another_sends_nothing_more() -> None:
     store = Store(SqliteMemory())
     answers = asyncio.Event()
 

@@ -39,7 +39,7 @@ def written(store: Store, job: Job, path: Path, order: Order = "input") -> None:
 
 
 @pytest.mark.parametrize("order", ["input", "completion"])
-def test_a_row_of_a_failure_is_replaced_however_soon_the_answer_comes(tmp_path: Path, order: Order) -> None:
+def test_a_failure_row_is_replaced_even_if_the_answer_comes_at_once(tmp_path: Path, order: Order) -> None:
     """The file is opened in a thread of its own: by then units may have their answers already."""
     path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 4)
@@ -62,7 +62,7 @@ def test_a_row_of_a_failure_is_replaced_however_soon_the_answer_comes(tmp_path: 
     assert sorted(rows(path)) == [(index, True) for index in range(4)]
 
 
-def test_rows_that_are_out_of_place_are_written_again(tmp_path: Path) -> None:
+def test_misplaced_rows_are_rewritten(tmp_path: Path) -> None:
     """Written in order of completion before; that the last one stands where it should says nothing of the others."""
     path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 3)
@@ -74,7 +74,7 @@ def test_rows_that_are_out_of_place_are_written_again(tmp_path: Path) -> None:
     assert path.read_bytes() == first + second + third
 
 
-def test_a_row_that_was_cut_off_in_the_middle_is_written_again(tmp_path: Path) -> None:
+def test_a_truncated_row_is_rewritten(tmp_path: Path) -> None:
     path, store = tmp_path / "out.jsonl", Store(SqliteMemory())
     job = job_of(store, 3)
     answer(store, job, 0, 1, 2)

@@ -72,7 +72,7 @@ def costs(store: Store) -> list[float | None]:
     return [result.cost_usd for result in store.results(1, -1, 99)]
 
 
-async def test_requests_go_out_before_the_price_is_known_and_their_answers_have_it() -> None:
+async def test_requests_do_not_wait_for_prices_but_answers_have_their_cost() -> None:
     store, told = Store(SqliteMemory()), asyncio.Event()
 
     def later(route: int) -> run_spec.PriceList:
@@ -92,7 +92,7 @@ async def test_requests_go_out_before_the_price_is_known_and_their_answers_have_
     assert (await running).view.cost_usd == pytest.approx(3 * COST)
 
 
-async def test_an_answer_that_waits_for_a_price_is_kept_when_the_run_is_cancelled() -> None:
+async def test_an_answer_that_waits_for_its_price_survives_a_cancellation() -> None:
     store, asked = Store(SqliteMemory()), asyncio.Event()
 
     def later(route: int) -> run_spec.PriceList:
@@ -115,7 +115,7 @@ async def test_an_answer_that_waits_for_a_price_is_kept_when_the_run_is_cancelle
     assert {unit.status for unit in others} == {"pending"}
 
 
-async def test_what_has_no_price_is_said_once_and_has_no_cost() -> None:
+async def test_a_missing_price_is_reported_once_and_gives_no_cost() -> None:
     store = Store(SqliteMemory())
 
     def later(route: int) -> run_spec.PriceList:
@@ -134,7 +134,7 @@ async def test_what_has_no_price_is_said_once_and_has_no_cost() -> None:
     assert (job.unpriced, job.known_usd, job.saved_tokens) == (3, None, 3300)
 
 
-async def test_a_list_that_breaks_down_breaks_no_run() -> None:
+async def test_a_price_list_that_raises_does_not_fail_the_run() -> None:
     store = Store(SqliteMemory())
 
     def later(route: int) -> run_spec.PriceList:
@@ -148,14 +148,14 @@ async def test_a_list_that_breaks_down_breaks_no_run() -> None:
     assert [event.text for event in store.events(1)] == ["prices could not be looked up: RuntimeError"]
 
 
-async def test_a_free_model_costs_nothing_and_that_is_known() -> None:
+async def test_a_free_model_has_a_known_cost_of_zero() -> None:
     store = Store(SqliteMemory())
     run, _, _ = engine(store, answered, price=Price())
     assert (await ended(run)).view.cost_usd == 0.0
     assert costs(store) == [0.0] * 3
 
 
-async def test_what_was_paid_for_without_an_answer_is_counted_and_told_apart() -> None:
+async def test_possible_cost_without_an_answer_is_counted_separately() -> None:
     store = Store(SqliteMemory())
     run, _, _ = engine(store, failing_first(Kind.TRANSIENT, USED), 2, price=PRICE)
     assert (await ended(run)).state == "complete"
@@ -172,7 +172,9 @@ async def test_what_was_paid_for_without_an_answer_is_counted_and_told_apart() -
 @pytest.mark.parametrize(
     ("kind", "cost", "unsure"), [(Kind.RATE, 0.0, 0), (Kind.TIMEOUT, None, 1), (Kind.TRANSIENT, None, 1)]
 )
-async def test_an_attempt_that_does_not_say_what_it_took(kind: Kind, cost: float | None, unsure: int) -> None:
+async def test_an_attempt_without_usage_counts_its_estimate(
+    kind: Kind, cost: float | None, unsure: int
+) -> None:
     store = Store(SqliteMemory())
     run, _, _ = engine(store, failing_first(kind, None), 1, price=PRICE)
     assert (await ended(run)).state == "complete"
@@ -183,7 +185,7 @@ async def test_an_attempt_that_does_not_say_what_it_took(kind: Kind, cost: float
     assert (job.unsure, job.unsure_usd > 0.0) == (unsure, bool(unsure))
 
 
-async def test_what_died_with_its_process_counts_against_the_caps() -> None:
+async def test_units_of_a_killed_process_count_against_budgets() -> None:
     """Two units were sent when the process died: they may have cost 57 millionths each, and are sent again."""
     store = Store(SqliteMemory())
     job = job_of(store, 3)
@@ -207,7 +209,7 @@ async def test_what_died_with_its_process_counts_against_the_caps() -> None:
     assert message.startswith("alpha may cost $0.00017 and has cost $0.0001")
 
 
-async def test_a_lane_out_of_money_beside_a_failed_unit_ends_as_failed() -> None:
+async def test_a_run_with_a_failed_unit_and_a_spent_lane_budget_is_failed() -> None:
     store = Store(SqliteMemory())
     run, _, _ = engine(
         store, failing_first(Kind.INVALID, USED), price=PRICE, lane_budget=LaneBudget("alpha", COST + 50e-6)

@@ -68,7 +68,7 @@ async def test_units_that_do_not_fit_do_not_stop_their_lane() -> None:
     assert len(adapter.sent) == 80
 
 
-async def test_a_run_that_ends_between_the_two_turns_leaves_the_second_to_the_next() -> None:
+async def test_an_open_repair_is_continued_by_the_next_run() -> None:
     store = Store(SqliteMemory())
     gate = asyncio.Event()
 

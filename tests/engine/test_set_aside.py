@@ -32,7 +32,7 @@ def test_a_text_may_have_as_many_tokens_as_bytes(chars: int, size: int, tokens: 
     assert unit.chars == chars, "pacing goes by its characters"
 
 
-def test_of_a_file_or_an_image_a_usual_size_is_set_aside_and_known_to_be_a_guess() -> None:
+def test_files_and_images_reserve_a_usual_size_marked_as_a_guess() -> None:
     unit = unit_of(PendingUnit(0, 4_010, 0, 0, 1, family=2, size=1_300_000), ROUTE)
     assert (unit.input_most, unit.open_input) == (2_005, True)
     assert unit.output_usd == pytest.approx(20.0 / 1e6)

@@ -81,7 +81,7 @@ def engine_of(path: Path, name: str, weight: float, gate: Gate, units: int = 40)
     return Engine(lambda: Store(SqliteFile(path)), plan, [watcher]), watcher
 
 
-async def test_by_weight_and_all_of_it_for_who_is_left(tmp_path: Path) -> None:
+async def test_jobs_share_by_weight_and_the_last_one_gets_all(tmp_path: Path) -> None:
     path = tmp_path / "db"
     ours, theirs = Gate(), Gate()
     first, told_first = engine_of(path, "first", 3.0, ours)
@@ -107,7 +107,7 @@ async def test_by_weight_and_all_of_it_for_who_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("age_s", [0.0, 2 * STALE_S])
-async def test_who_was_killed_leaves_its_part_to_the_others(tmp_path: Path, age_s: float) -> None:
+async def test_the_share_of_a_killed_job_goes_to_the_others(tmp_path: Path, age_s: float) -> None:
     path, gate = tmp_path / "db", Gate()
     engine, _ = engine_of(path, "ours", 1.0, gate)
     engine_of(path, "theirs", 1.0, Gate())

@@ -61,7 +61,7 @@ async def test_reads_are_done_in_order_and_delivered_on_the_loop() -> None:
 
 
 @pytest.mark.parametrize("where", ["query", "then"])
-async def test_a_read_that_fails_is_told_once(where: str) -> None:
+async def test_a_read_that_fails_is_reported_once(where: str) -> None:
     shop, failures = Shop(), list[Exception]()
     reader = reader_of(shop, failures)
     reader.start()

@@ -27,7 +27,7 @@ def first_outcome(outcome: Outcome) -> Send:
 
 @pytest.mark.parametrize("kind", [Kind.TRANSIENT, Kind.TIMEOUT])
 @pytest.mark.parametrize("sent", [False, True])
-async def test_only_what_was_sent_is_unsure(kind: Kind, sent: bool) -> None:
+async def test_only_sent_requests_have_an_unsure_cost(kind: Kind, sent: bool) -> None:
     store = Store(SqliteMemory())
     lost = Outcome(kind, message="lost", reached=False, sent=sent)
     run, _, _ = engine(store, first_outcome(lost), 1, price=PRICE, max_cost_usd=1.0)
@@ -56,7 +56,7 @@ async def test_a_dead_provider_uses_up_no_budget() -> None:
 
 
 @pytest.mark.parametrize("sent", [False, True])
-async def test_what_is_called_off_while_it_connects_costs_nothing(sent: bool) -> None:
+async def test_an_attempt_cancelled_while_connecting_costs_nothing(sent: bool) -> None:
     store = Store(SqliteMemory())
     out = asyncio.Event()
 
@@ -83,7 +83,7 @@ async def test_what_is_called_off_while_it_connects_costs_nothing(sent: bool) ->
     assert run._scheduler.budget.spent_usd == pytest.approx(job.unsure_usd)
 
 
-async def test_what_an_answer_told_before_it_broke_off_is_known_and_the_rest_unsure() -> None:
+async def test_usage_reported_before_a_broken_answer_is_known_and_the_rest_unsure() -> None:
     store = Store(SqliteMemory())
     cut = Outcome(Kind.TRANSIENT, Usage(10.0, 1.0, partial=True), message="broke off")
     run, _, _ = engine(store, first_outcome(cut), 1, price=PRICE, max_cost_usd=1.0)
