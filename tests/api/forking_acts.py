@@ -11,7 +11,7 @@ import headway
 
 
 def child_returns(n: int) -> tuple[str, int]:
-    """Every third call forks; nobody waits for the child."""
+    """Every third call forks, and does not wait for the child."""
     if n % 3 == 0 and not os.fork():
         return "child", n
     return "worker", n
@@ -36,7 +36,7 @@ def child_has_no_program(n: int) -> tuple[str, int]:
 
 
 def child_exits(code: int) -> int:
-    """`sys.exit` in the child, which also tells usage: neither is its parent's."""
+    """`sys.exit` in the child, which also reports usage: neither counts for its parent."""
     child = os.fork()
     if not child:
         headway.usage(output_tokens=1000)

@@ -103,7 +103,7 @@ def deadly(item: tuple[int, str, int]) -> int:
 
 
 def limited(item: tuple[str, str]) -> Any:
-    """Meets a limit once, and shows it as it is told to."""
+    """Meets a limit once, and reports it in the given way."""
     how, folder = item
     if how == "answer":
         return {"answer": CLAUDE}

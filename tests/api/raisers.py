@@ -70,7 +70,7 @@ async def task_act(name: str) -> str:
 
 
 async def cancels_itself(name: str) -> str:
-    """Not by raising: its task is cancelled, which nobody asked for."""
+    """Does not raise: cancels its own task."""
     task = asyncio.current_task()
     assert task is not None
     task.cancel()

@@ -1,4 +1,4 @@
-"""A server on loopback that says to every request what it was told to say: for APIs that the fake does not speak."""
+"""A server on loopback with scripted responses, for APIs that the fake provider does not have."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def test_other_threads_leave_the_handler_alone() -> None:
 
 
 async def test_a_run_that_is_cancelled_twice_keeps_what_had_finished(tmp_path: Path) -> None:
-    """As by somebody else's handler: the second cancellation comes while the first one tidies up."""
+    """As another handler would: the second cancellation comes while the first one cleans up."""
     ended = asyncio.Event()
 
     async def call(number: int) -> int:
@@ -338,7 +338,7 @@ async def test_a_run_that_is_cancelled_twice_keeps_what_had_finished(tmp_path: P
 
 @virtual_time()
 async def test_a_value_that_is_there_when_a_run_is_cancelled_is_kept() -> None:
-    """It has ended, and the scheduler has not heard of it yet."""
+    """The call has ended, and the scheduler does not have the event yet."""
     from headway.core.model import SUCCESS, LaneLimits, LaneSpec, RetryPolicy
     from headway.engine.calls import CallEnd, Calls, SubmittedCall
 

@@ -66,7 +66,7 @@ def run(db: Path, call: Callable[[str], str], **choices: Any) -> list[str]:
 
 
 def pooled(db: Path, worker: Any, **choices: Any) -> str:
-    """What a pool makes of one unit."""
+    """The result of one unit in a pool."""
     said: list[Any] = []
     with headway.WorkerPool(
         worker, store=db, on_unit_complete=lambda _, result: said.append(result.output), **choices

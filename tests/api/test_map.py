@@ -747,7 +747,7 @@ class Counted:
             yield number
 
     def take(self) -> None:
-        """A consumer who now and then takes so long that everything that may be read is read, and a little longer."""
+        """A consumer that sometimes waits until everything that may be read is read, and a little longer."""
         self.taken += 1
         if self.taken == 1:
             assert self.far.wait(60.0)
@@ -810,7 +810,7 @@ def test_calls_that_may_run_at_once_do_not_count_as_reading_ahead() -> None:
 
 @pytest.mark.parametrize("blocking", [True, False])
 def test_the_error_of_a_retried_attempt_is_released_at_once(blocking: bool) -> None:
-    """With all that it holds, an answer's socket for example; nobody has to look for cycles first."""
+    """With all that it holds, for example the socket of an answer, and without the garbage collector."""
 
     class Busy(RateLimited):
         pass

@@ -67,7 +67,7 @@ class Raw(pydantic.BaseModel):
 
 
 class Payload:
-    """Known to nobody."""
+    """A class that nothing can encode."""
 
 
 class Holder(pydantic.BaseModel):

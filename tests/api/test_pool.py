@@ -26,7 +26,7 @@ from headway.stores.store import Store
 
 
 class Doing:
-    """A worker that does what it is told."""
+    """A worker that calls a function of the test."""
 
     def __init__(self, act: Callable[[str], Any]) -> None:
         self.act = act
@@ -841,7 +841,7 @@ def test_at_most_a_thousand_units_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_slot_that_was_offered_is_kept_for_the_next_unit() -> None:
-    """A caller who waits for a slot and then submits, and never looks at the answer, loses no unit."""
+    """A caller that waits for a slot, submits, and ignores the return value loses no unit."""
     worker, again = Gate(), threading.Event()
 
     class First:

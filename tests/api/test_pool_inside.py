@@ -105,7 +105,7 @@ def test_stop_in_a_callback_returns_and_the_pool_ends(outside: str, tmp_path: Pa
 
 
 def test_stop_outside_waits_for_a_stop_in_a_callback() -> None:
-    """Whoever leaves `with` finds everything ended, also if somebody inside was quicker to stop."""
+    """After the `with` block everything has ended, even if a callback stopped the pool first."""
     stopped, go = threading.Event(), threading.Event()
 
     def callback(pool: WorkerPool, unit: str) -> None:
@@ -197,7 +197,7 @@ def test_a_callback_that_waits_for_completion_waits_for_the_units() -> None:
 
 
 def test_the_pool_is_not_complete_for_others_while_a_callback_waits() -> None:
-    """A callback that has waited goes on: whoever is outside waits for its end."""
+    """A callback that has waited goes on: callers outside wait for its end."""
     waited, go = threading.Event(), threading.Event()
 
     def callback(pool: WorkerPool, unit: str) -> None:

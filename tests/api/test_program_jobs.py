@@ -67,7 +67,7 @@ def test_units_that_may_have_been_called_are_named_at_the_start(tmp_path: Path) 
 
 
 def test_a_budget_counts_calls_in_flight_by_the_most_expensive_one_so_far() -> None:
-    """Eight start before any cost is known. Once one told $1, the others stand for $7: nothing more starts under $5."""
+    """Eight start before any cost is known. Once one has reported $1, the others count as $7: nothing more starts under $5."""
     import asyncio
 
     called = []

@@ -1,4 +1,4 @@
-"""The bar of a map: on a real terminal, interrupted and broken; in a notebook; and where nobody looks."""
+"""The bar of a map: on a real terminal, interrupted and broken; in a notebook; and without a terminal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def on_a_terminal(
 
 
 def _watched(terminal: int, process: Process, acts: list[tuple[str, Callable[[Process], object]]]) -> str:
-    """All that shows until nobody has the terminal open any more."""
+    """Everything that is written until the terminal is closed."""
     seen = ""
     known = 0
     while True:
@@ -196,7 +196,7 @@ headway.map(call, ["north", "south", "west"], lane=str, max_duration="2500ms", o
 
 @pytest.mark.parametrize("progress", [None, True, False])
 def test_without_a_terminal_a_long_wait_is_reported_once(progress: bool | None) -> None:
-    """The run looks twice at least before its deadline ends it; a wait of seconds is nobody's business."""
+    """The run checks at least twice before its deadline ends it; a wait of seconds is not reported."""
     code = HELD.replace("PROGRESS", str(progress))
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = [text for text in ran.stderr.splitlines() if text.startswith("headway: ")]

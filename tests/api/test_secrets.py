@@ -109,7 +109,7 @@ def test_a_pool_returns_the_same_result_object_if_it_has_no_secret(tmp_path: Pat
 
 
 def test_inputs_are_kept_as_they_were_given(tmp_path: Path) -> None:
-    """What is to be sent cannot be altered: a resumed run would send something else."""
+    """Inputs cannot be changed: a resumed run would send something else."""
     given: list[str] = []
 
     class Listener:

@@ -106,6 +106,6 @@ def test_worker_pool(folder: Path, place: str) -> None:
 
 
 def test_without_failure_logs_units_that_met_the_limit_fail(folder: Path) -> None:
-    """What the option is for: nothing else tells of the limit."""
+    """What the option is for: only the logs show the limit."""
     result = headway.run_pool(items(folder), WORKERS, run_agent)
     assert result.errored > 0

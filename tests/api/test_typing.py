@@ -1,4 +1,4 @@
-"""What a type checker makes of the API. `make check` reads this file; a wrong type there is an error here.
+"""The types of the API, as a type checker sees them. `make check` reads this file; a wrong type there is an error here.
 
 `assert_type` fails where a type is another one, and an ignored error that does not come is an error itself
 (`warn_unused_ignores`), so that both directions are held.

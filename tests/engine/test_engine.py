@@ -53,7 +53,7 @@ async def stuck(request: Request) -> Answer:
 
 
 class Watcher:
-    """Remembers what an observer is told."""
+    """An observer that remembers its calls."""
 
     def __init__(self) -> None:
         self.noted_events: list[str] = []

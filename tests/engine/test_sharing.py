@@ -1,4 +1,4 @@
-"""Two jobs of one store on one lane, at the same time: each has its part, and who is left has all of it."""
+"""Two jobs of one store on one lane, at the same time: each has its share, and the last one has all of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Gate:
 
 
 class Shared(Watcher):
-    """What is told of other jobs."""
+    """Remembers the events about other jobs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,6 +121,6 @@ async def test_the_share_of_a_killed_job_goes_to_the_others(tmp_path: Path, age_
     async with asyncio.timeout(PATIENCE_S + 2 * STALE_S):
         run = asyncio.create_task(engine.run())
         await until(lambda: gate.out == 4 if age_s == 0.0 else gate.out == 8)
-        await until(lambda: gate.out == 8, PATIENCE_S + 2 * STALE_S)  # It is renewed by nobody.
+        await until(lambda: gate.out == 8, PATIENCE_S + 2 * STALE_S)  # Its claim is no longer renewed.
         gate.let(40)
         await run

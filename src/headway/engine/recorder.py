@@ -66,7 +66,7 @@ class Recorder:
         self._caching = False
         self._grow: Grow | None = None
         self._closing = False
-        #: Whether the present batch is to be committed at once.
+        #: Whether the next `commit` commits the present batch at once.
         self._urgent = False
         self._fetches: set[asyncio.Future[Any]] = set()
         self._linger: asyncio.TimerHandle | None = None
@@ -169,7 +169,7 @@ class Recorder:
         return self.new_batch()
 
     def _committed(self, batch: WriteBatch) -> None:
-        """A batch is durable: tell whoever waits for it, and go on with the next one."""
+        """A batch is durable: call what waits for it, and go on with the next batch."""
         self._release_hold()
         if self._on_committed is not None:
             self._on_committed(batch)
