@@ -9,7 +9,7 @@ from tests.unit.drive import Run, Step, entry_of, failed, lane_spec, ok, one_lan
 from headway.core.events import RequestAccepted, SetLimits
 from headway.core.lanes.lane import Lane
 from headway.core.lanes.queue import ALWAYS, NEVER, Entry
-from headway.core.lanes.rate_finder import FIRST_UNANSWERED
+from headway.core.lanes.rate_finder import FIRST_UNANSWERED, SLOWEST_CLIMB
 from headway.core.lanes.refusals import ALWAYS_AT
 from headway.core.lanes.window import QUIET_S
 from headway.core.model import Dimension, Estimate, Kind, LaneLimits, Outcome, Unit, Usage
@@ -98,7 +98,8 @@ def test_one_beyond_that_is_refused_confirms_the_number() -> None:
 def test_a_confirmed_number_is_kept_up() -> None:
     run, probe = one_beyond()
     run.at(0.1 + QUIET_S + 0.05, failed(probe, Kind.RATE))
-    assert len(run.at(9.0, ok(0), ok(1)).started) == 2
+    started = [*run.at(9.0, ok(0), ok(1)).started, *run.at(12.0).started]
+    assert len(started) == 2
 
 
 def test_one_beyond_that_fails_for_another_reason_tells_nothing() -> None:
@@ -171,7 +172,7 @@ def test_ten_refusals_of_one_burst_slow_the_pace_once() -> None:
     lane = one_lane(LaneLimits())
     for entry in [sent(lane, 0.0) for _ in range(10)]:
         refused(lane, entry, 0.1)
-    assert lane.meters[0].rate == pytest.approx(0.25 * 10.0 * 100.0)
+    assert lane.meters[0].rate == pytest.approx(SLOWEST_CLIMB * 100.0)
 
 
 def test_a_refusal_empties_the_learned_meter() -> None:

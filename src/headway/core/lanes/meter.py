@@ -376,6 +376,12 @@ class Meter:
         if self.ramp is not None and deep_s < self.proven_s:
             self.deepen(max(deep_s, min(self.proven_s, FIRST_DEPTH_S)))
 
+    def allow_burst(self, burst_s: float) -> None:
+        """Another depth for a pace of our own."""
+        if burst_s != self.ceiling_s:
+            self.ceiling_s = burst_s
+            self.deepen(burst_s)
+
     def recall(self, depth_s: float, now: float, *, bottom: bool) -> None:
         """An earlier run has proven this depth; `bottom`: and was refused beyond it."""
         if self.ramp is not None:

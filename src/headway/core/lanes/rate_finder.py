@@ -3,9 +3,12 @@
 A bucket is empty at the moment of a refusal. Between two such moments whatever was accepted is what flowed in:
 accepted cost ÷ elapsed time is the rate, whatever the depth. So:
 
-- **Ramp** to the first refusal: ten a second, then in proportion to what was accepted, so that the overshoot stays
-  a small share of it. What was accepted by then, less the refill, is the depth.
-- **Climb** to the next: from a quarter of the pace, doubling every two seconds; a refusal at once is another quarter.
+- **Ramp** to the first refusal: ten a second, then in proportion to what was accepted, each round trip. The faster the ramp, the
+  larger its overshoot: a handful while few were accepted, later a small share of them. What was accepted by then, less the
+  refill, is the depth.
+- **Climb** to the next. What the ramp took is depth plus refill; where the climb starts, a bucket of ten seconds would explain
+  it. If the bucket is shallower, the climb has some doublings to go; if it is deeper, a refusal comes at once and costs three
+  quarters of the pace. Little is allowed at once, so that each wrong guess costs a request or two.
 - **Hold** just below the estimate, and let the pace grow the slower the longer the evidence it rests on. The next
   refusal, some time later, is the next measurement. A limit that fell refuses at once again, and is climbed to
   anew. One that rose shows as an overdraft that should have been refused, and is climbed to as well.
@@ -28,21 +31,27 @@ from headway.core.model import DIMENSIONS, MINUTE_S, Costs, Dimension
 FIRST_RATE: Final = 10.0
 #: A handful at once, not a trickle (providers.md §4.7).
 FIRST_BURST_S: Final = 0.6
-#: The ramp's pace is what was accepted so far, spent over this time, so that the overshoot is a small share of it;
-#: and up to a pace whose overshoot is a handful at any rate, over a shorter one.
-RAMP_S: Final = 2.3
-FAST_RAMP_S: Final = 0.5
-FAST_RATE: Final = 60.0
+#: The ramp's pace: what was accepted so far, spent over `seconds`, up to so many a second. A refusal comes back after 0.1 s, so
+#: the overshoot is a tenth of the pace: a handful (7), then up to 16 requests, then 4 % of what was accepted.
+RAMP_PACES: Final = ((0.4, 70.0), (1.0, 160.0), (2.8, float("inf")))
 #: Attempts without a first word during a ramp, to begin with and as a share of those that had one.
 FIRST_UNANSWERED: Final = 20.0
-UNANSWERED_SHARE: Final = 0.5
+UNANSWERED_SHARE: Final = 0.6
+#: The first climb starts at the rate that explains the ramp if the bucket holds this much: between the usual second and minute.
+LIKELY_DEPTH_S: Final = 10.0
+#: And at no less than this, however few were accepted.
+SLOWEST_CLIMB: Final = 1.0
 #: What is left of the pace after a refusal that came too soon to measure anything: while searching, and later.
 SEARCH_DROP: Final = 0.25
 HOLD_DROP: Final = 0.5
 #: However often it is refused, a lane tries one unit in this time: somebody else may have used up what there was.
 SLOWEST_S: Final = 10.0
-#: A climb doubles the pace in this time; one after an overdraft takes twice as long.
+#: A climb doubles the pace in this time, the first one faster; one after an overdraft takes twice as long.
 CLIMB_S: Final = 2.0
+FIRST_CLIMB_S: Final = 1.5
+#: What a pace allows at once: little while it is only a guess.
+CLIMB_BURST_S: Final = 0.3
+HOLD_BURST_S: Final = 1.0
 #: Less than this between two refusals, or fewer acceptances, is no measurement.
 LEAST_EVIDENCE_S: Final = 1.0
 LEAST_ACCEPTED: Final = 8
@@ -74,8 +83,10 @@ DEPTH_BLUR_S: Final = 0.5
 DOUBTFUL: Final = 0.03**2
 CLEARER: Final = 0.5
 
-#: In a bucket this deep what is given back finds room.
+#: In a bucket this deep what is given back finds room. So it does where a ramp had so many accepted.
 DEEP_S: Final = 5.0
+MANY: Final = 40
+
 
 LEARNED: Final = "learned pace"
 
@@ -214,8 +225,7 @@ class Finder:
         self._accepted += 1
         self.slowest = False
         if self.mode == "ramp" and not self.follows:
-            fast = min(FAST_RATE, self._accepted / FAST_RAMP_S)
-            self.meter.set_limit(max(FIRST_RATE, fast, self._accepted / RAMP_S) * MINUTE_S, now)
+            self.meter.set_limit(_ramp_pace(self._accepted) * MINUTE_S, now)
 
     @property
     def most_unanswered(self) -> float:
@@ -257,6 +267,7 @@ class Finder:
                 self.meter.set_limit(max(self.meter.limit * HOLD_DROP, MINUTE_S / SLOWEST_S), now)
             return
         drains = self._unproven and self.depth_s > DEEP_S
+        drains = drains or (self.mode == "ramp" and self._accepted >= MANY)
         self._empty_seq = seq if self.mode == "ramp" or not self.too_soon(sent_at) else self._empty_seq
         if self.mode == "ramp":
             self._end_ramp(mean, sent_at)
@@ -313,8 +324,10 @@ class Finder:
                 Dimension.REQUESTS
             )  # Units without estimates are at least requests.
         self.rates = [self.meter.rate * cost for cost in mean]
-        self.factor = SEARCH_DROP
-        self._climb(CLIMB_S)
+        ramp_s, sums = self._ramp
+        likely = sums[0] / (LIKELY_DEPTH_S + ramp_s)
+        self.factor = min(1.0, max(SLOWEST_CLIMB, likely) / self.meter.rate)
+        self._climb(FIRST_CLIMB_S)
 
     def _climb(self, doubling_s: float, *, regaining: bool = False) -> None:
         self.mode = "climb"
@@ -387,7 +400,14 @@ class Finder:
         limit = self.rates[self.place] * self.factor * MINUTE_S
         if self.meter.place == self.place:
             self.meter.set_limit(limit, now)
-            return
-        owes_until = self.meter.full_at
-        self.meter = Meter(DIMENSIONS[self.place], limit, now=now, burst_s=1.0, name=LEARNED)
-        self.meter.full_at = owes_until
+        else:
+            owes_until = self.meter.full_at
+            self.meter = Meter(DIMENSIONS[self.place], limit, now=now, burst_s=1.0, name=LEARNED)
+            self.meter.full_at = owes_until
+        if not self.meter.probed:
+            self.meter.allow_burst(CLIMB_BURST_S if self.mode == "climb" else HOLD_BURST_S)
+
+
+def _ramp_pace(accepted: int) -> float:
+    """Starts a second after so many acceptances."""
+    return max(FIRST_RATE, *(min(most, accepted / seconds) for seconds, most in RAMP_PACES))

@@ -26,9 +26,8 @@ CAUTION_GROWTH: Final = 1.5
 BOTTOM_PAUSE_S: Final = 10.0
 #: A refusal further below the suspected number in flight than this share of it (or two) is about something else.
 NEAR: Final = 0.02
-#: With so few in flight a refusal is about a rate; up to so many it may be about either, and is taken for both.
+#: With so few in flight a refusal is about a rate; with more it may be about either, and is taken for both.
 FEW: Final = 3
-MANY: Final = 8
 #: So many refusals at nearly the same number in flight make that number a suspect.
 ALWAYS_AT: Final = 4
 
@@ -147,8 +146,6 @@ def _judge(lane: Lane, finder: Finder, entry: Entry, now: float) -> None:
         window.suspect(flight - 1, now)
     elif not ramping and flight >= window.ceiling - max(2.0, NEAR * window.ceiling):
         window.suspect(flight - 1, now)
-        if flight > MANY and not finder.too_soon(entry.started_at):
-            return
     elif not ramping and _always_at(lane, flight):
         window.suspect(min(lane.refused_at) - 1, now)
     else:

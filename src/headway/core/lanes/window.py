@@ -193,7 +193,8 @@ class Window:
         self.patience = FIRST_PATIENCE
         self.credit = 0
         self.probe_at = now + QUIET_S
-        self.enough = int(self.size * 1.1) + 3
+        # A cap refuses every one beyond it. Only what has ended at the server, and not here yet, makes room: a few.
+        self.enough = int(self.size * 1.03) + 3
 
     def doubt(self, now: float) -> None:
         """One beyond was accepted. A few more, and it was not about the number in flight."""
