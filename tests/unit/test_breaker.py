@@ -77,6 +77,48 @@ def test_it_stays_closed_while_most_of_what_was_sent_since_is_still_out() -> Non
     assert not breaker.open
 
 
+def test_early_failures_among_many_in_flight_say_nothing() -> None:
+    """Failures come back in milliseconds and successes in seconds: what was sent between them may still succeed."""
+    breaker = Breaker()
+    for seq in range(1, 10 * OVERLOADS, 5):
+        breaker.judges(seq)
+        breaker.failed(0.1, refused=False, at_floor=False, probe=False, sent=100, unanswered=seq - seq // 5)
+    assert not breaker.open
+
+
+def test_nearly_all_of_what_was_sent_between_the_first_and_the_last_failure_open_it() -> None:
+    breaker = Breaker()
+    for seq in range(1, 2 * OVERLOADS):
+        breaker.judges(seq)
+        breaker.failed(0.1, refused=False, at_floor=False, probe=False, sent=100, unanswered=1)
+    assert breaker.open
+    assert (breaker.first_seq, breaker.last_seq) == (1, 2 * OVERLOADS - 1)
+
+
+def test_answers_to_what_was_sent_between_two_failures_speak_for_the_lane() -> None:
+    breaker = Breaker()
+    for seq in range(1, 4 * OVERLOADS, 2):
+        breaker.judges(seq)
+        breaker.failed(0.1, refused=False, at_floor=False, probe=False, sent=100)
+        assert not breaker.succeeded(seq + 1)
+        if seq == 2 * OVERLOADS - 1:
+            break
+    assert not breaker.open
+
+
+def test_after_a_false_alarm_it_takes_twice_as_many() -> None:
+    sends = opened()
+    sends.succeed()
+    assert [sends.fail() for _ in range(2 * OVERLOADS)] == [False] * (2 * OVERLOADS - 1) + [True]
+
+
+def test_after_an_outage_it_takes_as_many_as_before() -> None:
+    sends = opened()
+    sends.fail(sends.breaker.probe_at, probe=True)
+    sends.succeed()
+    assert [sends.fail() for _ in range(OVERLOADS)] == [False] * (OVERLOADS - 1) + [True]
+
+
 def test_refusals_open_it_only_where_the_lane_cannot_be_gentler() -> None:
     gentle, at_floor = Sends(), Sends()
     for _ in range(REFUSALS):

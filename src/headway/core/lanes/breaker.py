@@ -7,17 +7,21 @@ explanation instead of failing every unit or waiting for ever; its units stay pe
 that was there once. Where nobody ever said a word, the address is wrong or its server was not started, and a person has
 to look: such a lane stops after `UNREACHED_S`.
 
-Two things keep it honest. Answers that were on their way when the trouble began say nothing about now: only
-sends after the first failure of a run can end it, by their first headers where no failure came later than those. And failures come back sooner than answers do, so a run
-opens the breaker only when it is nearly everything that was sent since it began.
+A lane is judged by what it sent, not by the order in which answers come back. Failures return in milliseconds and successes in
+seconds, so five early failures among a hundred in flight say nothing. A run of failures opens the breaker only when it is nearly
+everything: everything sent since the run was noticed, and everything sent between its first failed request and its last one,
+of which each that has no answer yet may still succeed. Answers to what was sent before the run say nothing about now: only a
+send after its first failure came back can end it, by its first headers where no failure came later than those.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Failures in a row that open it.
+#: Failures in a row that open it. Where the first probe succeeds it was chance, and it takes twice as many from then on, up to so
+#: many: of a lane whose requests fail by 40 %, five in a row are common and ten are not.
 OVERLOADS: Final = 5
+MOST_NEEDED: Final = 20
 #: Refusals in a row at the lane's floor: a limit this tight is not one to wait out silently.
 REFUSALS: Final = 12
 #: The share of all sends since the run began that must have failed.
@@ -33,7 +37,8 @@ class Breaker:
     """Counts failures in a row; knows when the next probe may go. Sends are told apart by their number in the lane."""
 
     __slots__ = (
-        "began_at", "broke_off", "failures", "heard", "opened_at", "pause_s", "probe_at", "refusals", "said", "since_seq",
+        "answered", "began_at", "broke_off", "failures", "first_seq", "heard", "last_seq", "needed", "opened_at", "pause_s", "probe_at",
+        "refusals", "said", "since_seq",
     )  # fmt: skip
 
     def __init__(self, *, heard: bool = False) -> None:
@@ -44,8 +49,12 @@ class Breaker:
         self.began_at = 0.0
         self.failures = 0
         self.refusals = 0
+        self.needed = OVERLOADS
         self.broke_off = False
+        #: The lane's last send when the run was noticed; the first and the last send that failed in it; answers to sends between.
         self.since_seq = 0
+        self.first_seq = self.last_seq = 0
+        self.answered = 0
         self.opened_at: float | None = None
         self.probe_at = float("-inf")
         self.pause_s = FIRST_PAUSE_S
@@ -67,8 +76,12 @@ class Breaker:
     def succeeded(self, seq: int) -> bool:
         """Send number `seq` was answered well: the run is over if it went out after it began; returns whether that closed it."""
         if seq <= self.since_seq:
+            self.answered += seq >= self.first_seq
             return False
         was_open = self.opened_at is not None
+        if was_open:
+            false_alarm = self.pause_s == FIRST_PAUSE_S
+            self.needed = min(2 * self.needed, MOST_NEEDED) if false_alarm else OVERLOADS
         self.heard = True
         self.failures = self.refusals = 0
         self.broke_off = False
@@ -83,13 +96,30 @@ class Breaker:
             self.began_at = began_at
         self.said = said
 
+    def judges(self, seq: int) -> bool:
+        """Whether one more failure, of send number `seq`, may be enough to open it. The run reaches from its first send to its last."""
+        if not self.troubled:
+            self.first_seq = self.last_seq = seq
+        self.first_seq = min(self.first_seq, seq)
+        self.last_seq = max(self.last_seq, seq)
+        return self.failures + 1 >= self.needed or self.refusals + 1 >= REFUSALS
+
     def failed(
-        self, now: float, *, refused: bool, at_floor: bool, probe: bool, sent: int, admitted: bool = False
+        self,
+        now: float,
+        *,
+        refused: bool,
+        at_floor: bool,
+        probe: bool,
+        sent: int,
+        admitted: bool = False,
+        unanswered: int = 0,
     ) -> bool:
         """One more failure, when the lane's last send was number `sent`; returns whether it opened the breaker.
 
-        `admitted`: it had been taken, and broke off later. Refusals count only at the lane's floor. While it is open only the probe's own failure says something
-        new; stragglers that were sent before do not.
+        `admitted`: it had been taken, and broke off later. `unanswered`: sends between the run's first and last failed ones
+        that may still succeed. Refusals count only at the lane's floor. While the breaker is open only the probe's own failure
+        says something new; stragglers that were sent before do not.
         """
         if self.opened_at is not None:
             if probe:
@@ -98,13 +128,16 @@ class Breaker:
             return False
         if not self.troubled:
             self.since_seq = sent
+            self.answered = 0
         self.broke_off = self.broke_off or admitted
         if refused:
             self.refusals += at_floor
         else:
             self.failures += 1
-        mostly = self.failures + self.refusals >= MOSTLY * (sent - self.since_seq)
-        if not mostly or (self.failures < OVERLOADS and self.refusals < REFUSALS):
+        failed = self.failures + self.refusals
+        if failed < MOSTLY * max(sent - self.since_seq, failed + self.answered + unanswered):
+            return False
+        if self.failures < self.needed and self.refusals < REFUSALS:
             return False
         self.opened_at = now
         self.probe_at = now + self.pause_s

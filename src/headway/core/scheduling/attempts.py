@@ -200,6 +200,7 @@ class Attempts:
             probe=probe,
             sent=lane.seq,
             admitted=entry.accepted,
+            unanswered=self._unanswered(lane) if breaker.judges(entry.seq) else 0,
         ):
             failures = FailuresInARow(breaker.failures + breaker.refusals, kind, message)
             self._run.notice(lane, "breaker_opened", failures, breaker.probe_at)
@@ -207,6 +208,11 @@ class Attempts:
             self._control.stop(lane, OnlyFailures(kind, message, breaker.open_s(now)))
         elif breaker.out_of_patience(now):
             self._control.stop(lane, NeverAnswered(kind, message, now - breaker.began_at))
+
+    def _unanswered(self, lane: Lane) -> int:
+        """How many were sent between the first and the last failed attempt of the present run, and may still succeed."""
+        first, last = lane.breaker.first_seq, lane.breaker.last_seq
+        return sum(other.lane is lane and first <= other.seq <= last for other in self._run.out.values())
 
     def _recover(self, lane: Lane, entry: Entry) -> None:
         """The lane answers: forget its failures."""
